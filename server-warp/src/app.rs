@@ -3,15 +3,15 @@
 //! ```
 //! use std::sync::Arc;
 //!
+//! use knowledge_core::env::Env;
 //! use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 //! use knowledge_core::store::MemoryStore;
 //! use knowledge_server::app::App;
 //! use knowledge_server::net::NetConfig;
-//! use knowledge_server::system::system_env;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let env = system_env();
+//! let env = Env::system();
 //! let options = Options::new(SealingKey::generate(&env));
 //! let service = KnowledgeService::open(Arc::new(MemoryStore::new()), env, options).await?;
 //! let net = NetConfig { address: "127.0.0.1:0".parse()?, ..NetConfig::default() };
@@ -316,7 +316,6 @@ mod tests {
     use knowledge_core::store::{Commit, CommitOutcome, Found, MemoryStore, Read, StoreError};
 
     use super::*;
-    use crate::system::system_env;
 
     /// A store whose next range read panics on demand.
     #[derive(Default)]
@@ -342,7 +341,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn maintenance_continues_after_a_panic() {
-        let (env, store) = (system_env(), Arc::new(PanickingStore::default()));
+        let (env, store) = (Env::system(), Arc::new(PanickingStore::default()));
         let options = Options::new(SealingKey::generate(&env));
         let service = KnowledgeService::open(store.clone(), env, options).await;
         store.panics.store(true, Ordering::SeqCst);

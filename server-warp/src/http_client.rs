@@ -1,84 +1,117 @@
-//! HTTP client for the few requests that the server sends itself, each on its own connection.
+//! HTTP client for the requests that the server and its commands send.
 
 use std::error::Error;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::HOST;
-use http::uri::Scheme;
-use http::{HeaderValue, Request, Response, Uri};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio::task::JoinSet;
-use tokio_rustls::TlsConnector;
+use http::{Request, Response};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use reqwest::{Client, ClientBuilder, redirect, retry};
 use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::{self, CertificateError, ClientConfig, RootCertStore};
 
 /// Path of the CA certificates on Debian, Alpine and most container images.
 pub(crate) const CA_FILE_DEFAULT: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// Error of a request without a response.
-pub(crate) type RequestError = Box<dyn Error + Send + Sync>;
-
-/// Sends a request for an absolute URL and returns the response, whose body has a maximum length.
-/// Redirects are not followed; `https` needs `tls`. The caller sets the timeout.
-pub(crate) async fn exchange(
-    request: Request<Bytes>,
-    tls: Option<TlsConnector>,
+/// HTTP client with limits, whose errors say what to do about a certificate.
+#[derive(Debug)]
+pub(crate) struct HttpClient {
+    client: Client,
+    timeout: Duration,
     response_bytes_max: usize,
-) -> Result<Response<Bytes>, RequestError> {
-    let uri = request.uri();
-    let authority = uri.authority().ok_or("a URL without a host")?.clone();
-    let host = authority.host().trim_matches(['[', ']']).to_owned();
-    let is_tls = uri.scheme() == Some(&Scheme::HTTPS);
-    let port = authority
-        .port_u16()
-        .unwrap_or(if is_tls { 443 } else { 80 });
-    let stream = TcpStream::connect((host.as_str(), port)).await?;
-    if !is_tls {
-        return send(stream, request, authority.as_str(), response_bytes_max).await;
+    ca_setting: &'static str,
+}
+
+impl HttpClient {
+    /// Creates a client whose CA certificates `ca_setting` configures.
+    ///
+    /// # Errors
+    /// The error of reqwest.
+    pub(crate) fn new(
+        builder: ClientBuilder,
+        ca_setting: &'static str,
+        timeout: Duration,
+        response_bytes_max: usize,
+    ) -> Result<Self, String> {
+        Ok(Self {
+            client: builder.build().map_err(|error| error.to_string())?,
+            timeout,
+            response_bytes_max,
+            ca_setting,
+        })
     }
-    let tls = tls.ok_or("https needs CA certificates")?;
-    let stream = tls.connect(ServerName::try_from(host)?, stream).await?;
-    send(stream, request, authority.as_str(), response_bytes_max).await
+
+    /// Sends a request for an absolute URL and returns the whole response.
+    ///
+    /// # Errors
+    /// The reason for a missing response, which never contains the URL.
+    pub(crate) async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
+        let timed = tokio::time::timeout(self.timeout, self.exchange(request)).await;
+        timed.unwrap_or_else(|_| Err("the request timed out".to_owned()))
+    }
+
+    async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
+        let describe = |error: reqwest::Error| self.describe(&error);
+        let request = request.try_into().map_err(describe)?;
+        let response = self.client.execute(request).await.map_err(describe)?;
+        let (head, body) = Response::<reqwest::Body>::from(response).into_parts();
+        let body = Limited::new(body, self.response_bytes_max).collect().await;
+        let body = body.map_err(|error| match error.downcast::<reqwest::Error>() {
+            Ok(error) => self.describe(&error),
+            Err(error) if error.is::<LengthLimitError>() => {
+                format!("the response exceeds {} bytes", self.response_bytes_max)
+            }
+            Err(error) => error.to_string(),
+        })?;
+        Ok(Response::from_parts(head, body.to_bytes()))
+    }
+
+    fn describe(&self, error: &reqwest::Error) -> String {
+        if error.is_builder() {
+            return "the URL must be an absolute http or https URL".to_owned();
+        }
+        match cause::<rustls::Error>(error) {
+            Some(tls) if is_untrusted(tls) => format!(
+                "{}; name the certificate of its authority with {}",
+                tls_problem(tls),
+                self.ca_setting
+            ),
+            Some(tls @ rustls::Error::InvalidMessage(_)) => format!(
+                "{}: {tls}; if the server does not use TLS, use an http URL",
+                tls_problem(tls)
+            ),
+            Some(tls) => format!("{}: {tls}", tls_problem(tls)),
+            None if error.is_dns() => "the name could not be resolved".to_owned(),
+            None => causes(error)
+                .last()
+                .map_or_else(|| error.to_string(), ToString::to_string),
+        }
+    }
 }
 
-async fn send<IO>(
-    stream: IO,
-    mut request: Request<Bytes>,
-    host: &str,
-    response_bytes_max: usize,
-) -> Result<Response<Bytes>, RequestError>
-where
-    IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    let path = request.uri().path_and_query().cloned();
-    *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
-    let host = HeaderValue::try_from(host)?;
-    request.headers_mut().insert(HOST, host);
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // Ends with this function, whatever the server does.
-    let mut background = JoinSet::new();
-    background.spawn(connection);
-    let response = sender.send_request(request.map(Full::new)).await?;
-    let (parts, body) = response.into_parts();
-    let body = Limited::new(body, response_bytes_max).collect().await?;
-    Ok(Response::from_parts(parts, body.to_bytes()))
-}
-
-/// Returns a TLS connector that trusts the CA certificates in a PEM file.
+/// Returns a builder of clients that trust these CA certificates, follow no redirects, use no proxy
+/// from the environment and repeat no request.
 ///
 /// # Errors
-/// The error in the file.
-pub(crate) fn tls_connector(authorities: &Path) -> Result<TlsConnector, String> {
-    let config = tls_config(read_roots(authorities)?)?;
-    Ok(TlsConnector::from(Arc::new(config)))
+/// The error of the TLS library.
+pub(crate) fn builder(roots: RootCertStore) -> Result<ClientBuilder, String> {
+    let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Client::builder()
+        .tls_backend_preconfigured(tls)
+        .http1_only()
+        .no_proxy()
+        .redirect(redirect::Policy::none())
+        .referer(false)
+        .retry(retry::never()))
 }
 
 /// Reads the CA certificates in a PEM file.
@@ -93,7 +126,7 @@ pub(crate) fn read_roots(authorities: &Path) -> Result<RootCertStore, String> {
     // An unusable certificate does not invalidate the others.
     let (added, _) = roots.add_parsable_certificates(certificates);
     if added == 0 {
-        return Err("no CA certificate found".to_owned());
+        return Err("it contains no certificate that can be used".to_owned());
     }
     Ok(roots)
 }
@@ -105,13 +138,54 @@ pub(crate) fn system_roots() -> RootCertStore {
     roots
 }
 
-/// Returns a client's TLS configuration that trusts these CA certificates.
-///
-/// # Errors
-/// The error of rustls.
-pub(crate) fn tls_config(roots: RootCertStore) -> Result<ClientConfig, String> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+/// Describes a TLS error without anything that the peer sent.
+pub(crate) fn tls_problem(error: &rustls::Error) -> &'static str {
+    if is_untrusted(error) {
+        return "the certificate is not issued by a trusted authority";
+    }
+    let rustls::Error::InvalidCertificate(certificate) = error else {
+        return "the TLS handshake failed";
+    };
+    match certificate {
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the certificate is for another host"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the certificate has expired"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the certificate is not valid yet"
+        }
+        CertificateError::Revoked => "the certificate is revoked",
+        _ => "the certificate cannot be used",
+    }
+}
+
+fn is_untrusted(error: &rustls::Error) -> bool {
+    use CertificateError::{BadSignature, UnknownIssuer};
+    matches!(
+        error,
+        rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature)
+    )
+}
+
+/// Returns the first error of this type among the causes.
+pub(crate) fn cause<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
+    causes(error).find_map(<dyn Error>::downcast_ref)
+}
+
+/// Returns the causes of an error, the innermost last.
+pub(crate) fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |error| cause_of(*error))
+}
+
+fn cause_of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'static)> {
+    // `source()` skips the error that an `io::Error` wraps.
+    match error
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref)
+    {
+        Some(carried) => Some(carried),
+        None => error.source(),
+    }
 }

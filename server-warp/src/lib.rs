@@ -17,7 +17,7 @@
 //! - [`reference`](mod@reference): the API reference at `/openapi.json` and `/docs`.
 //! - [`metrics`]: metrics for Prometheus; [`telemetry`]: traces for OpenTelemetry.
 //! - [`logging`]: destination, level and format of the log.
-//! - [`system`]: clock and randomness of the operating system, for core.
+//! - [`system`]: former paths of the clock and randomness in [`knowledge_core::env`].
 //! - [`cli`]: the command line `knowledge`; [`demo`]: the data of `knowledge demo`.
 
 pub mod admin;

@@ -4,6 +4,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::IsTerminal;
 use std::panic::PanicHookInfo;
 
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, reload};
 
@@ -69,10 +70,19 @@ pub fn check(config: &LogConfig) -> Result<(), LogError> {
 }
 
 fn filter(config: &LogConfig) -> Result<EnvFilter, LogError> {
-    EnvFilter::try_new(&config.level).map_err(|error| LogError::Level {
+    let invalid = |reason: String| LogError::Level {
         level: config.level.clone(),
-        reason: error.to_string(),
-    })
+        reason,
+    };
+    // The filter takes a word that is no level for a target, of which it enables everything.
+    if let Some(word) = config.level.split(',').map(str::trim).find(|word| {
+        !word.contains(['=', '[', ']', '{', '}']) && word.parse::<LevelFilter>().is_err()
+    }) {
+        return Err(invalid(format!(
+            "{word:?} is not a level; levels are error, warn, info, debug, trace and off"
+        )));
+    }
+    EnvFilter::try_new(&config.level).map_err(|error| invalid(error.to_string()))
 }
 
 /// Handle that changes the log level while the process runs.

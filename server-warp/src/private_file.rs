@@ -1,8 +1,8 @@
 //! Small files that only their owner may read: keys and tokens.
 //!
-//! On Unix they are created with mode 0600, and a file that other users may read is rejected. A
-//! file of root that is passed to this process, such as a credential of systemd, may be readable by
-//! its group. On other platforms the permissions of the directory decide.
+//! On Unix they are created with mode 0600, and a file that other users may read or that belongs to
+//! another user is rejected. A file of root that is passed to this process, such as a credential of
+//! systemd, may be readable by its group. On other platforms the permissions of the directory decide.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -26,6 +26,19 @@ pub enum PrivateFileError {
         /// Permissions of the file.
         mode: u32,
     },
+    /// The file belongs to another user, who could change it or read it.
+    #[error(
+        "{} is owned by UID {owner}, and this process runs as UID {user}; run the command as its owner, or change \
+         the owner of the file", path.display()
+    )]
+    OtherOwner {
+        /// Path of the file.
+        path: PathBuf,
+        /// UID of the owner.
+        owner: u32,
+        /// UID of this process.
+        user: u32,
+    },
     /// The operating system reported an error.
     #[error("{}: {source}", path.display())]
     Io {
@@ -47,8 +60,9 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> PrivateFileError {
 /// Reads the file; `None` if it does not exist.
 ///
 /// # Errors
-/// [`PrivateFileError::Exposed`] if other users may read it; [`PrivateFileError::Io`], also if it
-/// is larger than 1 MiB or not UTF-8.
+/// [`PrivateFileError::Exposed`] if other users may read it; [`PrivateFileError::OtherOwner`] if it
+/// belongs neither to this user nor to root; [`PrivateFileError::Io`], also if it is larger than
+/// 1 MiB or not UTF-8.
 pub fn read(path: &Path) -> Result<Option<String>, PrivateFileError> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -130,22 +144,26 @@ fn reject_exposed(file: &File, path: &Path) -> Result<(), PrivateFileError> {
 
     let metadata = file.metadata().map_err(at(path))?;
     let mode = metadata.mode() & 0o7777;
-    let user = rustix::process::geteuid().as_raw();
-    if !is_exposed(mode, metadata.uid(), user) {
-        return Ok(());
+    let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
+    let path = || path.to_owned();
+    if is_exposed(mode, owner, user) {
+        return Err(PrivateFileError::Exposed { path: path(), mode });
     }
-    Err(PrivateFileError::Exposed {
-        path: path.to_owned(),
-        mode,
-    })
+    if owner != user && owner != ROOT {
+        let path = path();
+        return Err(PrivateFileError::OtherOwner { path, owner, user });
+    }
+    Ok(())
 }
+
+#[cfg(unix)]
+const ROOT: u32 = 0;
 
 /// True if users other than the intended ones may read a file. A file that the system passes to
 /// this process is owned by root and readable through its group or an access list, which shows as
 /// the group's permission: this is how systemd and Kubernetes pass secrets.
 #[cfg(unix)]
 fn is_exposed(mode: u32, owner: u32, user: u32) -> bool {
-    const ROOT: u32 = 0;
     let is_passed_by_root = owner == ROOT && user != ROOT;
     let forbidden = if is_passed_by_root { 0o037 } else { 0o077 };
     mode & forbidden != 0

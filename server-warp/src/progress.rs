@@ -12,7 +12,8 @@ const LINE_INTERVAL: Duration = Duration::from_secs(2);
 /// if they are read from a file, in bytes. Dropping it removes the display.
 pub(crate) struct Progress {
     what: &'static str,
-    unit: &'static str,
+    /// Noun of the items, in the singular and the plural.
+    noun: (&'static str, &'static str),
     total: Option<u64>,
     position: u64,
     memories: u64,
@@ -28,24 +29,28 @@ enum Shown {
 impl Progress {
     /// Starts to display an operation that ends at `total`, if that is known.
     pub(crate) fn begin(what: &'static str, total: Option<u64>) -> Self {
-        Self::counting("memories", what, total)
+        Self::over(("memory", "memories"), what, total)
     }
 
-    /// Starts to display an operation on items other than memories.
-    pub(crate) fn counting(unit: &'static str, what: &'static str, total: Option<u64>) -> Self {
+    /// Starts to display an operation on the entries of a store.
+    pub(crate) fn over_entries(what: &'static str, total: Option<u64>) -> Self {
+        Self::over(("entry", "entries"), what, total)
+    }
+
+    fn over(noun: (&'static str, &'static str), what: &'static str, total: Option<u64>) -> Self {
         let began = Instant::now();
         let shown = if std::io::stderr().is_terminal() {
             let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr())
                 .with_style(style(total.is_some()))
                 .with_prefix(what)
-                .with_message(format!("0 {unit}"));
+                .with_message(counted(0, noun.0, noun.1));
             Shown::Bar(bar)
         } else {
             Shown::Lines { last: began }
         };
         Self {
             what,
-            unit,
+            noun,
             total,
             position: 0,
             memories: 0,
@@ -57,10 +62,10 @@ impl Progress {
     /// Sets the position and the number of completed items.
     pub(crate) fn advance(&mut self, position: u64, memories: u64) {
         (self.position, self.memories) = (position, memories);
-        let (rate, line, unit) = (self.rate(), self.line(), self.unit);
+        let (rate, line, count) = (self.rate(), self.line(), self.count());
         match &mut self.shown {
             Shown::Bar(bar) => {
-                bar.set_message(format!("{} {unit}, {rate}", grouped(memories)));
+                bar.set_message(format!("{count}, {rate}"));
                 bar.set_position(position);
             }
             Shown::Lines { last } if last.elapsed() >= LINE_INTERVAL => {
@@ -87,6 +92,10 @@ impl Progress {
         }
     }
 
+    fn count(&self) -> String {
+        counted(self.memories, self.noun.0, self.noun.1)
+    }
+
     fn rate(&self) -> String {
         let seconds = self.began.elapsed().as_secs_f64().max(0.001);
         format!(
@@ -97,8 +106,7 @@ impl Progress {
 
     /// Formats a line such as `importing: 12,000 memories, 4,000 a second, 37 %, 6s left`.
     fn line(&self) -> String {
-        let (what, unit, rate) = (self.what, self.unit, self.rate());
-        let line = format!("{what}: {} {unit}, {rate}", grouped(self.memories));
+        let line = format!("{}: {}, {}", self.what, self.count(), self.rate());
         let Some(total) = self.total.filter(|total| *total > 0) else {
             return line;
         };
@@ -124,6 +132,12 @@ fn style(has_end: bool) -> ProgressStyle {
         .progress_chars("━╸─")
 }
 
+/// Formats a number with its noun: `1 entry`, `1,200 entries`.
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+    let noun = if number == 1 { one } else { many };
+    format!("{} {noun}", grouped(number))
+}
+
 /// Formats a number with commas between its thousands.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -146,6 +160,23 @@ mod tests {
         for has_end in [false, true] {
             let _ = style(has_end);
         }
+    }
+
+    #[test]
+    fn progress_noun_agrees_with_its_number() {
+        for (items, count) in [(1, "1 memory, "), (2, "2 memories, ")] {
+            let mut progress = Progress::begin("searching", None);
+            progress.advance(items, items);
+            let line = progress.line();
+            assert!(line.starts_with(&format!("searching: {count}")), "{line}");
+        }
+    }
+
+    #[test]
+    fn counted_noun_agrees_with_its_number() {
+        let entries = |number| counted(number, "entry", "entries");
+        let counts = [entries(0), entries(1), entries(2_000)];
+        assert_eq!(counts, ["0 entries", "1 entry", "2,000 entries"]);
     }
 
     #[test]

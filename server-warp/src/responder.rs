@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, Uri};
+use knowledge_core::Error;
 use knowledge_core::api::Api;
-use knowledge_core::{Error, ProblemCode};
 use uuid::Uuid;
 
 use crate::explain::explain;
@@ -61,11 +61,7 @@ fn error(rejection: &Rejection) -> Error {
         Rejection::BodyTooLarge { limit_bytes } => Error::PayloadTooLarge {
             bytes_max: limit_bytes,
         },
-        Rejection::BodyUnreadable => Error::invalid(
-            "body",
-            ProblemCode::InvalidValue,
-            "must match its header; it ends early or has a broken chunk",
-        ),
+        Rejection::BodyUnreadable => Error::unreadable_body(),
         Rejection::BodyTimedOut { retry_after } => {
             unavailable(retry_after, "the body did not arrive in time")
         }

@@ -108,7 +108,6 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::system::system_env;
 
     #[test]
     fn sealing_key_is_read_in_every_encoding() {
@@ -140,8 +139,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = default_path(&directory.path().join("data"));
         assert!(matches!(read(&path), Err(KeyFileError::Missing { .. })));
-        let made = read_or_create(&path, &system_env()).unwrap();
+        let made = read_or_create(&path, &Env::system()).unwrap();
         assert_eq!(read(&path).unwrap(), made);
-        assert_eq!(read_or_create(&path, &system_env()).unwrap(), made);
+        assert_eq!(read_or_create(&path, &Env::system()).unwrap(), made);
     }
 }

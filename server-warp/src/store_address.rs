@@ -83,17 +83,18 @@ impl Engine {
 /// Help text on the available stores, with figures for 1,000,000 memories of 300 bytes on 2 cores.
 pub(crate) const STORES_FOR_HELP: &str = "\
 Stores, with figures of 1,000,000 memories of 300 bytes:
-  sled:DIR   the default: 5.2 kB on disk per memory, opens in 1 to 20 s
+  sled:DIR   the default: 5.2 kB on disk per memory, opens in 0.6 to 20 s
   fjall:DIR  for large stores: 0.5 kB on disk per memory, opens in less than 1 s
   memory:    for trials: lost when the process ends";
 
-/// Address of a store, written `sled:DIR`, `fjall:DIR` or `memory:`.
+/// Address of a store, written `sled:DIR`, `fjall:DIR` or `memory:`; a directory whose engine is not
+/// given, as its path only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreAddress {
     /// Directory that contains only the store.
     Directory {
-        /// Engine of the store.
-        engine: Engine,
+        /// Engine of the store. `None` uses that of the existing store, and sled for a new one.
+        engine: Option<Engine>,
         /// Path of the directory.
         path: PathBuf,
     },
@@ -102,6 +103,15 @@ pub enum StoreAddress {
 }
 
 impl StoreAddress {
+    /// Creates the address of the store in a directory, of any engine.
+    #[must_use]
+    pub fn in_directory(path: impl Into<PathBuf>) -> Self {
+        Self::Directory {
+            engine: None,
+            path: path.into(),
+        }
+    }
+
     /// Returns the directory, if there is one.
     #[must_use]
     pub fn directory(&self) -> Option<&Path> {
@@ -119,7 +129,7 @@ pub struct InvalidAddress;
 
 impl StoreAddress {
     /// Notation of addresses, for messages.
-    pub const NOTATION: &'static str = "sled:DIR, fjall:DIR or memory:";
+    pub const NOTATION: &'static str = "sled:DIR, fjall:DIR or, for a server, memory:";
 }
 
 impl FromStr for StoreAddress {
@@ -134,15 +144,21 @@ impl FromStr for StoreAddress {
         if path.is_empty() {
             return Err(InvalidAddress);
         }
-        let path = PathBuf::from(path);
-        Ok(Self::Directory { engine, path })
+        Ok(Self::Directory {
+            engine: Some(engine),
+            path: path.into(),
+        })
     }
 }
 
 impl fmt::Display for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Directory { engine, path } => write!(f, "{}:{}", engine.name(), path.display()),
+            Self::Directory {
+                engine: Some(engine),
+                path,
+            } => write!(f, "{}:{}", engine.name(), path.display()),
+            Self::Directory { engine: None, path } => path.display().fmt(f),
             Self::Memory => f.write_str("memory:"),
         }
     }

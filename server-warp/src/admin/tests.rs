@@ -10,16 +10,16 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use knowledge_core::api::AdminApi;
+use knowledge_core::env::Env;
 use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 use knowledge_core::store::MemoryStore;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::system::system_env;
 
 async fn api() -> AdminApi {
-    let env = system_env();
+    let env = Env::system();
     let options = Options::new(SealingKey::generate(&env));
     let service = KnowledgeService::open(Arc::new(MemoryStore::new()), env, options).await;
     AdminApi::new(service.unwrap())

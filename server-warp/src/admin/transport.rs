@@ -6,13 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use knowledge_core::api::AdminApi;
+use knowledge_core::env::Env;
 use knowledge_storage_embedded::OpenError;
 
 #[cfg(unix)]
 use super::client::{AdminClient, ClientError};
 use crate::config::Config;
-use crate::data::{Data, DataError};
-use crate::system::system_env;
+use crate::data::{Data, DataConfig, DataError};
+use crate::store_address::StoreAddress;
 
 /// Attempts to reach a directory that is held without a socket: its server may be starting.
 const ATTEMPTS_MAX: u32 = 20;
@@ -45,19 +46,6 @@ pub enum TransportError {
     /// No server listens, and the store cannot be opened.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The directory belongs to another user.
-    ///
-    /// The user's server could not read files that this process creates.
-    #[error(
-        "{} is owned by UID {owner}; start its server, or run this command as its owner, for example with \
-         sudo -u '#{owner}'", path.display()
-    )]
-    Foreign {
-        /// The directory.
-        path: PathBuf,
-        /// UID of the owner.
-        owner: u32,
-    },
     /// Another process holds the directory, and its admin socket is unreachable.
     #[error("{held}, and {}", describe(.socket, .why))]
     Held {
@@ -99,17 +87,16 @@ impl Transport {
     /// [`TransportError`].
     #[cfg(unix)]
     pub async fn open(config: &Config, may_create: bool) -> Result<Self, TransportError> {
-        let Some(socket) = config.admin_socket.path(&config.data)? else {
-            reject_foreign(config.data.directory(), own_user())?;
+        let data = config.data();
+        let Some(socket) = config.admin_socket.path(&data)? else {
             return Ok(Self::Store(Box::new(open_store(config, may_create).await?)));
         };
         for attempt in 1.. {
-            let why = match AdminClient::connect_of(&socket, config.data.directory()).await {
+            let why = match AdminClient::connect_of(&socket, data.directory()).await {
                 Ok(client) => return Ok(Self::Server(client)),
                 Err(ClientError::Unreachable { source, .. }) => source,
                 Err(error) => return Err(error.into()),
             };
-            reject_foreign(config.data.directory(), own_user())?;
             let held = match open_store(config, may_create).await {
                 Err(error @ DataError::Store(OpenError::InUse { .. })) => error,
                 opened => return Ok(Self::Store(Box::new(opened?))),
@@ -134,6 +121,17 @@ impl Transport {
     #[cfg(not(unix))]
     pub async fn open(config: &Config, may_create: bool) -> Result<Self, TransportError> {
         Ok(Self::Store(Box::new(open_store(config, may_create).await?)))
+    }
+
+    /// Reaches the operator's interface to a new store in memory, with the limits of `config`.
+    ///
+    /// Its responses show whether requests are valid, without an effect on the data.
+    ///
+    /// # Errors
+    /// [`TransportError::Data`].
+    pub async fn rehearsal(config: &Config) -> Result<Self, TransportError> {
+        let data = DataConfig::of(StoreAddress::Memory).open().await?;
+        Ok(Self::Store(Box::new(opened(data, config).await?)))
     }
 
     /// Sends a request and returns the response.
@@ -169,61 +167,23 @@ impl Transport {
     }
 }
 
-#[cfg(unix)]
-fn own_user() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
-
-/// Rejects the directory of another user, who could not read the files that root creates in it.
-#[cfg(unix)]
-fn reject_foreign(directory: Option<&Path>, user: u32) -> Result<(), TransportError> {
-    use std::os::unix::fs::MetadataExt;
-
-    let Some(directory) = directory else {
-        return Ok(());
-    };
-    match std::fs::metadata(directory) {
-        Ok(found) if found.uid() != user => Err(TransportError::Foreign {
-            path: directory.to_owned(),
-            owner: found.uid(),
-        }),
-        // Opening the store reports other problems better.
-        _ => Ok(()),
-    }
-}
-
 async fn open_store(config: &Config, may_create: bool) -> Result<OpenedStore, DataError> {
     // A store in memory would be lost when the command ends.
-    config.data.path()?;
+    let data = config.data();
+    data.path()?;
     let data = if may_create {
-        config.data.open().await?
+        data.open().await?
     } else {
-        config.data.open_existing().await?
+        data.open_existing().await?
     };
+    opened(data, config).await
+}
+
+async fn opened(data: Data, config: &Config) -> Result<OpenedStore, DataError> {
     let options = data.options(config.limits.clone());
-    let service = data.service(system_env(), options).await?;
+    let service = data.service(Env::system(), options).await?;
     Ok(OpenedStore {
         data,
         api: AdminApi::new(service),
     })
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn admin_transport_rejects_directory_of_another_user() {
-        let scratch = tempfile::tempdir().unwrap();
-        assert!(reject_foreign(Some(scratch.path()), own_user()).is_ok());
-        assert!(reject_foreign(Some(&scratch.path().join("none")), own_user() + 1).is_ok());
-        let error = reject_foreign(Some(scratch.path()), own_user() + 1).unwrap_err();
-        let owner = own_user();
-        let expected = format!(
-            "{} is owned by UID {owner}; start its server, or run this command as its owner, for example with \
-             sudo -u '#{owner}'",
-            scratch.path().display()
-        );
-        assert_eq!(error.to_string(), expected);
-    }
 }

@@ -53,9 +53,9 @@ pub enum Step {
 pub struct CompactionReport {
     /// Number of entries and their checksum.
     pub summary: Summary,
-    /// Size of the old store in bytes.
+    /// Space that the old store took on the disk, in bytes.
     pub bytes_before: u64,
-    /// Size of the new store in bytes.
+    /// Space that the new store takes on the disk, in bytes.
     pub bytes_after: u64,
     /// Location of the old store if it was kept.
     pub kept: Option<PathBuf>,
@@ -127,14 +127,17 @@ pub async fn compact(
     keeps: bool,
     watcher: &mut dyn Watcher,
 ) -> Result<CompactionReport, CompactionError> {
-    // Recovers from an interrupted compaction, and fails if a server uses the directory.
     let config = &config.resolved()?;
-    let old = config.open_store()?;
     let paths = SwapPaths::of(&config.path()?);
+    paths.recover()?;
+    // Both stores are measured while they are closed: sled allocates space on opening.
+    let bytes_before = allocated_bytes(&paths.directory).unwrap_or(0);
+    // Fails if the directory is missing or a server uses it.
+    let old = config.open_store()?;
     reject_irreplaceable(config, &paths, keeps)?;
     let mut journal = paths.claim()?;
     let stats = old.stats();
-    let (bytes_before, entries, free) = (old.disk_bytes(), stats.entries, stats.disk_free_bytes);
+    let (entries, free) = (stats.entries, stats.disk_free_bytes);
     // Entries lost here would be missing from the new store too, where nothing could detect it.
     let checked = old.check(&mut |read, of| watcher.progress(Phase::Checking, read, of));
     checked.map_err(BackupError::from)?;
@@ -150,7 +153,7 @@ pub async fn compact(
     }
     journal.copying()?;
     let copied = copy(config, &paths, &contents, total, watcher).await;
-    let (summary, bytes_after) = match copied {
+    let summary = match copied {
         Err(CompactionError::Stopped) => return Err(CompactionError::Stopped),
         Err(error) => {
             // Otherwise the next process that opens the directory removes it.
@@ -167,6 +170,7 @@ pub async fn compact(
     let mut lock = old.close().map_err(BackupError::from)?;
     let retired = lock.retire();
     retired.map_err(BackupError::io(&paths.directory))?;
+    let bytes_after = allocated_bytes(&paths.new)?;
     paths.rename_old(keeps)?;
     lock.set_path(paths.old_path(keeps));
     watcher.step(Step::OldRenamed)?;
@@ -194,7 +198,7 @@ async fn copy(
     old: &Arc<dyn Store>,
     total: u64,
     watcher: &mut dyn Watcher,
-) -> Result<(Summary, u64), CompactionError> {
+) -> Result<Summary, CompactionError> {
     let io = |error| BackupError::io(&paths.new)(error);
     fs::create_dir(&paths.new).map_err(io)?;
     let permissions = fs::metadata(&paths.directory).map(|found| found.permissions());
@@ -217,9 +221,35 @@ async fn copy(
         watcher.progress(Phase::Comparing, entries, of);
     })
     .await?;
-    drop(store);
-    let bytes = new.disk_bytes();
-    Ok((summary, bytes))
+    Ok(summary)
+}
+
+/// Returns the space that the files of a directory take on the disk.
+fn allocated_bytes(directory: &Path) -> Result<u64, BackupError> {
+    let entries = fs::read_dir(directory).map_err(BackupError::io(directory))?;
+    let mut bytes = 0;
+    for entry in entries {
+        let path = entry.map_err(BackupError::io(directory))?.path();
+        bytes += match path.is_dir() {
+            true => allocated_bytes(&path)?,
+            false => file_bytes(&path).map_err(BackupError::io(&path))?,
+        };
+    }
+    Ok(bytes)
+}
+
+/// Returns the space that a file takes, which may be sparse. Some space is allocated by the sync.
+fn file_bytes(path: &Path) -> io::Result<u64> {
+    let file = fs::File::open(path)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+
+        file.sync_all()?;
+        Ok(file.metadata()?.blocks() * 512)
+    }
+    #[cfg(not(unix))]
+    Ok(file.metadata()?.len())
 }
 
 /// Returns the number of entries and the total size of their keys and values.
@@ -244,7 +274,7 @@ async fn measure(
     }
 }
 
-/// Rejects directories that cannot be renamed or whose replacement would have another owner.
+/// Rejects directories that cannot be renamed.
 fn reject_irreplaceable(
     config: &DataConfig,
     paths: &SwapPaths,
@@ -267,16 +297,22 @@ fn reject_irreplaceable(
         )));
     }
     if let Some(place) = paths.occupied_path(keeps)? {
-        let place = place.display();
-        return Err(obstacle(format!(
-            "{place} exists and was not created by a compaction; rename or remove it"
-        )));
+        return Err(obstacle(match keeps && place == paths.kept {
+            true => format!(
+                "{0} exists, perhaps the store that an earlier `knowledge compact --keep` kept; rename or remove {0}",
+                place.display()
+            ),
+            false => format!(
+                "{} exists and was not created by a compaction; rename or remove it",
+                place.display()
+            ),
+        }));
     }
-    reject_foreign(path, &found).map_err(obstacle)
+    reject_mount_point(path, &found).map_err(obstacle)
 }
 
 #[cfg(unix)]
-fn reject_foreign(path: &Path, found: &fs::Metadata) -> Result<(), String> {
+fn reject_mount_point(path: &Path, found: &fs::Metadata) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;
 
     let parent = match path.parent() {
@@ -287,17 +323,10 @@ fn reject_foreign(path: &Path, found: &fs::Metadata) -> Result<(), String> {
     if parent.dev() != found.dev() {
         return Err("it is a mount point; keep the store in a directory below it".to_owned());
     }
-    let own = rustix::process::geteuid().as_raw();
-    if found.uid() != own {
-        return Err(format!(
-            "it is owned by UID {} but the new store would be owned by UID {own}; run this command as its owner",
-            found.uid()
-        ));
-    }
     Ok(())
 }
 
 #[cfg(not(unix))]
-fn reject_foreign(_path: &Path, _found: &fs::Metadata) -> Result<(), String> {
+fn reject_mount_point(_path: &Path, _found: &fs::Metadata) -> Result<(), String> {
     Ok(())
 }

@@ -176,6 +176,19 @@ impl SwapPaths {
         }
     }
 
+    /// Returns the paths of which a recovery renames, removes or writes some.
+    #[must_use]
+    pub fn all(&self) -> [&Path; 5] {
+        let Self {
+            directory,
+            new,
+            old,
+            kept,
+            journal,
+        } = self;
+        [directory, new, old, kept, journal]
+    }
+
     /// Completes or undoes an interrupted swap. Called before the directory is opened.
     ///
     /// # Errors

@@ -1,9 +1,13 @@
 //! Parts of the command line shared by several commands.
 
+use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use tokio_rustls::rustls::RootCertStore;
 
+use super::failure::Failure;
+use crate::http_client::{HttpClient, builder, read_roots, system_roots};
 use crate::logging::LogFormat;
 
 /// [`LogFormat`] on the command line.
@@ -39,4 +43,23 @@ pub(super) enum OutputFormat {
 /// Parses a duration such as `30s`, `12h` or `30d`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}, for example 30s, 12h or 30d"))
+}
+
+/// Creates a client for a URL that trusts the certificates of `--ca-file`, or the system's.
+pub(super) fn http_client(
+    url: &str,
+    ca_file: Option<&Path>,
+    timeout: Duration,
+    response_bytes_max: usize,
+) -> Result<HttpClient, Failure> {
+    let roots = match ca_file {
+        // Plain http needs no certificates.
+        _ if !url.starts_with("https:") => RootCertStore::empty(),
+        Some(file) => read_roots(file)
+            .map_err(|problem| Failure::new(format!("--ca-file {}: {problem}", file.display())))?,
+        None => system_roots(),
+    };
+    let client = builder(roots)
+        .and_then(|builder| HttpClient::new(builder, "--ca-file", timeout, response_bytes_max));
+    client.map_err(Failure::new)
 }

@@ -8,7 +8,7 @@ use super::output::{print, print_json};
 use super::settings::DataArgs;
 use super::tenant::quiet_log;
 use crate::backup::compaction::{CompactionError, CompactionReport, Phase, Watcher, compact};
-use crate::progress::{Progress, grouped};
+use crate::progress::{Progress, counted, grouped};
 
 /// Rewrite the store to reclaim unused space
 ///
@@ -32,7 +32,7 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     quiet_log()?;
-    let config = args.data.load()?.config.data;
+    let config = args.data.load()?.config.data();
     let mut shown = PhaseProgress(None);
     let compacted = compact(&config, args.keep, &mut shown).await;
     shown.end();
@@ -44,16 +44,13 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     } = compacted?;
     match args.output {
         OutputFormat::Text => {
-            let (entries, before, after) = (
-                grouped(summary.entries),
-                grouped(bytes_before),
-                grouped(bytes_after),
-            );
+            let entries = counted(summary.entries, "entry", "entries");
+            let (before, after) = (grouped(bytes_before), grouped(bytes_after));
             let kept = kept.map_or_else(String::new, |kept| {
                 format!("; the old store is {}", kept.display())
             });
             print(&format!(
-                "{}: {entries} entries, {before} bytes before, {after} bytes after{kept}\n",
+                "{}: {entries}, {before} bytes before, {after} bytes after{kept}\n",
                 config.name()
             ))
         }
@@ -89,7 +86,7 @@ impl Watcher for PhaseProgress {
                 Phase::Copying => "copying",
                 Phase::Comparing => "comparing",
             };
-            self.0 = Some((phase, Progress::counting("entries", what, Some(of))));
+            self.0 = Some((phase, Progress::over_entries(what, Some(of))));
         }
         if let Some((_, progress)) = &mut self.0 {
             progress.advance(entries, entries);
@@ -99,6 +96,9 @@ impl Watcher for PhaseProgress {
 
 impl From<CompactionError> for Failure {
     fn from(error: CompactionError) -> Self {
-        Self::new(error.to_string())
+        match error {
+            CompactionError::Data(error) => error.into(),
+            error => Self::new(error.to_string()),
+        }
     }
 }

@@ -81,6 +81,6 @@ fn show(args: ShowArgs) -> Result<(), Failure> {
 }
 
 fn check(args: CheckArgs) -> Result<(), Failure> {
-    let loaded = args.settings.with_file(args.file).load()?;
-    Ok(loaded.inspect()?)
+    let sources = args.settings.with_file(args.file).sources();
+    Ok(sources.check()?)
 }

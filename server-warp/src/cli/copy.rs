@@ -14,7 +14,7 @@ use super::tenant::quiet_log;
 use crate::backup::{BackupError, compare, copy_store, summarize};
 use crate::data::DataConfig;
 use crate::private_file;
-use crate::progress::{Progress, grouped};
+use crate::progress::{Progress, counted};
 use crate::sealing;
 use crate::store_address::StoreAddress;
 
@@ -52,15 +52,15 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         output,
         file,
     } = args;
-    let config = file.load()?.config.data;
+    let config = file.load()?.config.data();
     let source = DataConfig {
-        store: Some(from.clone()),
+        store: from.clone(),
         accepts_old_formats: true,
         ..config.clone()
     }
     .resolved()?;
     let target = DataConfig {
-        store: Some(to.clone()),
+        store: to.clone(),
         ..config
     };
     if source.path()? == target.path()? {
@@ -76,14 +76,14 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
     // Created before the source is read, so that an unusable target is reported immediately.
     let target: Arc<dyn Store> = target.make_store()?;
     let entries = opened.entries();
-    let mut progress = Progress::counting("entries", "checking the source", Some(entries));
+    let mut progress = Progress::over_entries("checking the source", Some(entries));
     let checked = opened.check(&mut |entries, _| {
         progress.advance(entries, entries);
     });
     progress.end();
     checked.map_err(BackupError::from)?;
     let source: Arc<dyn Store> = opened;
-    let mut progress = Progress::counting("entries", "reading the source", Some(entries));
+    let mut progress = Progress::over_entries("reading the source", Some(entries));
     let expected = summarize(&source, |entries| {
         progress.advance(entries, entries);
     });
@@ -92,7 +92,7 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
     let expected = expected?;
 
     let total = Some(expected.entries);
-    let mut progress = Progress::counting("entries", "copying", total);
+    let mut progress = Progress::over_entries("copying", total);
     let copied = copy_store(&source, &target, Some(expected.clone()), |entries| {
         progress.advance(entries, entries);
         Ok::<_, BackupError>(())
@@ -113,7 +113,7 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
         Err(error) => return Err(error.into()),
     }
 
-    let mut progress = Progress::counting("entries", "comparing", total);
+    let mut progress = Progress::over_entries("comparing", total);
     let compared = compare(&target, &expected, |entries| {
         progress.advance(entries, entries);
     })
@@ -156,8 +156,8 @@ fn report(
     let (entries, sha256) = (summary.entries, &*summary.sha256);
     match output {
         OutputFormat::Text => print(&format!(
-            "{to}: {} entries from {from}, SHA-256 {sha256}\n",
-            grouped(entries)
+            "{to}: {} from {from}, SHA-256 {sha256}\n",
+            counted(entries, "entry", "entries")
         )),
         OutputFormat::Json => print_json(&Report {
             from: from.to_string(),

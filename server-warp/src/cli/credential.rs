@@ -1,15 +1,13 @@
 //! Creation, listing and revocation of tokens and sessions.
 
-use std::time::Duration;
-
 use console::Style;
 use http::Method;
 use knowledge_core::access::{CredentialKind, TokenScope};
 use knowledge_core::api::admin::{CredentialState, CredentialView};
-use knowledge_core::env::Clock;
+use knowledge_core::env::Env;
 use knowledge_core::model::{CredentialId, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::args::OutputFormat;
 use super::dashboard::moment;
@@ -17,7 +15,8 @@ use super::failure::Failure;
 use super::operator::{OrgArgs, OrgOperator};
 use super::output::{draw, print, print_json};
 use super::table::{Cell, Fit, Table};
-use crate::system::SystemClock;
+use crate::progress::counted;
+use knowledge_core::api::admin::requests::NewCredential;
 
 /// Flags of the request's fields.
 const FLAGS: &[(&str, &str)] = &[
@@ -28,16 +27,6 @@ const FLAGS: &[(&str, &str)] = &[
     ("narrowing.actions", "--action"),
     ("narrowing.audience", "--audience"),
 ];
-
-/// A token or session to create.
-pub(super) struct NewCredential {
-    pub(super) kind: CredentialKind,
-    pub(super) member: String,
-    pub(super) name: String,
-    pub(super) expires_in: Duration,
-    /// Scope; `null` if not limited.
-    pub(super) narrowing: Value,
-}
 
 /// A new token or session with its secret.
 #[derive(Deserialize, Serialize)]
@@ -56,20 +45,12 @@ pub(super) fn noun(kind: CredentialKind) -> &'static str {
 
 /// Creates a credential. Standard output gets only the secret, or everything as JSON.
 pub(super) async fn create(
-    new: NewCredential,
+    new: &NewCredential,
     org: OrgArgs,
     output: OutputFormat,
 ) -> Result<(), Failure> {
     let operator = org.open().await?;
-    let mut body = json!({
-        "member": new.member,
-        "kind": new.kind,
-        "name": new.name,
-        "expires_in_seconds": new.expires_in.as_secs(),
-    });
-    if !new.narrowing.is_null() {
-        body["narrowing"] = new.narrowing;
-    }
+    let body = json!(new);
     let created = operator.call(Method::POST, &["credentials"], Some(&body), FLAGS);
     let issued: IssuedCredential = created.await?;
     let credential = &issued.credential;
@@ -108,7 +89,7 @@ pub(super) async fn list(
         ("SCOPE", Fit::Optional),
         ("NAME", Fit::Cut),
     ]);
-    let now = SystemClock.now();
+    let now = Env::system().now();
     for credential in &listed {
         table.row(cells(credential, now));
     }
@@ -152,16 +133,13 @@ fn cells(credential: &CredentialView, now: Timestamp) -> Vec<Cell> {
 }
 
 /// Summarises the scope of a token.
-fn scope_summary(narrowing: &TokenScope) -> String {
-    let count = |number: usize, what: &str| {
-        let plural = if number == 1 { "" } else { "s" };
-        format!("{number} {what}{plural}")
-    };
+fn scope_summary(scope: &TokenScope) -> String {
+    let count = |number: usize, one: &str| counted(number as u64, one, &format!("{one}s"));
     let TokenScope {
         workspaces,
         actions,
         audience,
-    } = narrowing;
+    } = scope;
     let parts: Vec<_> = [
         workspaces
             .as_ref()

@@ -12,7 +12,7 @@ use super::failure::Failure;
 use super::output::{has_colours, print, print_json, width};
 use super::table::{Cell, Fit, RenderOptions, Table, plain};
 use super::tenant::TenantArgs;
-use crate::progress::grouped;
+use crate::progress::counted;
 
 /// Show the dashboard of a workspace
 ///
@@ -41,7 +41,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let caller = tenant.act_as(args.acts_as.as_deref())?;
     let service = &tenant.service;
     let summary = service
-        .dashboard_summary(&caller, workspace.id)
+        .get_dashboard_summary(&caller, workspace.id)
         .await?
         .value;
     match args.output {
@@ -77,10 +77,7 @@ fn draw(summary: &DashboardSummary, now: Timestamp, options: RenderOptions) -> S
     ));
     drawn += &options.line(&format!(
         "{} to review · last ingest {}",
-        match summary.review_backlog_count {
-            1 => "1 memory".to_owned(),
-            count => format!("{} memories", grouped(count)),
-        },
+        counted(summary.review_backlog_count, "memory", "memories"),
         moment(workspace.last_ingest_at, now)
     ));
     drawn += &format!("\n{}", heading("First steps"));

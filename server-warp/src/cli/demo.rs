@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use knowledge_core::access::Credential;
+use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
 use knowledge_core::model::AddressPolicy;
 use knowledge_core::service::{KnowledgeService, Options};
@@ -29,7 +30,6 @@ use crate::demo::{
 use crate::logging::{self, LogConfig};
 use crate::net::{ADDRESS_DEFAULT, NetConfig, OPEN_FILES_RESERVED};
 use crate::store_address::StoreAddress;
-use crate::system::system_env;
 
 /// Seed of the demo's texts.
 const SEED: u64 = 2_026;
@@ -103,6 +103,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     #[cfg(unix)]
     let app = {
         let config = Config {
+            store: Some(config.store.clone()),
             data: config.clone(),
             ..Config::default()
         };
@@ -193,14 +194,13 @@ impl PreparedDemo {
 }
 
 async fn open_service(data: &Data) -> Result<KnowledgeService, Failure> {
-    Ok(data.service(system_env(), options(data)).await?)
+    Ok(data.service(Env::system(), options(data)).await?)
 }
 
 fn options(data: &Data) -> Options {
-    Options {
-        webhook_addresses: webhooks().addresses,
-        ..data.options(Limits::default())
-    }
+    let mut options = data.options(Limits::default());
+    options.webhook_addresses = webhooks().addresses;
+    options
 }
 
 /// Returns webhook settings that allow a receiver on the same machine.
@@ -225,7 +225,7 @@ async fn create(data: &Data, state_path: Option<&Path>, memories: u64) -> Result
     let plan = Plan {
         memories,
         seed: SEED,
-        now: system_env().now(),
+        now: Env::system().now(),
     };
     Ok(demo::seed(Arc::clone(&data.store), options(data), plan).await?)
 }
@@ -258,7 +258,7 @@ async fn show(
         member: demo.bearer_member,
     };
     let dashboard = service
-        .dashboard_summary(&operator, demo.workspace_id)
+        .get_dashboard_summary(&operator, demo.workspace_id)
         .await?;
     let roles = demo::custom_roles(service, demo).await?;
     let screen = Screen {

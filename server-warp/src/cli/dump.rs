@@ -15,7 +15,7 @@ use super::settings::AdminArgs;
 use super::tenant::quiet_log;
 use crate::backup::{BackupError, DumpFile, Origin};
 use crate::config::Config;
-use crate::progress::{Progress, grouped};
+use crate::progress::{Progress, counted, grouped};
 
 /// Write the whole database to a file of JSON lines
 ///
@@ -26,6 +26,8 @@ use crate::progress::{Progress, grouped};
 /// The file is written as FILE.partial and renamed once it is complete and verified. The same data
 /// result in the same bytes. Signing secrets stay sealed: keep the sealing key too, in another
 /// place. Tokens are included only as hashes.
+///
+/// `knowledge backup` is another name of this command.
 #[derive(Debug, clap::Args)]
 #[command(visible_alias = "backup")]
 pub(super) struct Args {
@@ -86,7 +88,7 @@ fn report(summary: &Summary, file: &Path, output: OutputFormat) -> Result<(), Fa
     }
 
     let (entries, sha256) = (summary.entries, &*summary.sha256);
-    let text = format!("{} entries, SHA-256 {sha256}", grouped(entries));
+    let text = format!("{}, SHA-256 {sha256}", counted(entries, "entry", "entries"));
     match output {
         // Standard output contains the dump.
         _ if file.as_os_str() == "-" => eprintln!("{text}"),
@@ -111,15 +113,15 @@ impl Source {
     /// Returns the server of the directory if one listens, otherwise the directory.
     async fn find(config: &Config) -> Result<Self, Failure> {
         #[cfg(unix)]
-        if let Some(socket) = config.admin_socket.path(&config.data)?
+        if let Some(socket) = config.admin_socket.path(&config.data())?
             && let Ok(client) =
-                crate::admin::AdminClient::connect_of(&socket, config.data.directory()).await
+                crate::admin::AdminClient::connect_of(&socket, config.data().directory()).await
         {
             return Ok(Self::Server(client));
         }
-        let store = config.data.resolved()?.open_store()?;
+        let store = config.data().resolved()?.open_store()?;
         // A dump of a damaged store would look complete.
-        let mut progress = Progress::counting("entries", "checking", Some(store.entries()));
+        let mut progress = Progress::over_entries("checking", Some(store.entries()));
         let checked = store.check(&mut |entries, _| {
             progress.advance(entries, entries);
         });
@@ -156,7 +158,7 @@ async fn store_to_file(
     path: &Path,
 ) -> Result<Summary, Failure> {
     let origin = Origin {
-        directory: config.data.path()?.to_string_lossy().into_owned(),
+        directory: config.data().path()?.to_string_lossy().into_owned(),
         revision: store.revision(),
     };
     let mut resumed = None;
@@ -186,7 +188,7 @@ async fn write_all(
     total: u64,
     mut write: impl FnMut(&[u8]) -> Result<(), BackupError>,
 ) -> Result<Summary, Failure> {
-    let mut progress = Progress::counting("entries", "dumping", Some(total));
+    let mut progress = Progress::over_entries("dumping", Some(total));
     let (mut lines, mut has_more) = (Vec::new(), true);
     while has_more {
         has_more = export.read(&mut lines).await.map_err(BackupError::from)?;
@@ -200,7 +202,7 @@ async fn write_all(
 
 /// Verifies the file before it is renamed.
 fn finish(file: DumpFile) -> Result<Summary, Failure> {
-    let mut progress = Progress::counting("entries", "verifying", None);
+    let mut progress = Progress::over_entries("verifying", None);
     let checked = file.finish(|bytes, entries| progress.advance(bytes, entries))?;
     progress.end();
     Ok(checked.summary)
@@ -243,7 +245,7 @@ async fn from_server(
     }
     let total = head.headers.get(ENTRIES_HEADER);
     let total = total.and_then(|total| total.to_str().ok()?.parse().ok());
-    let mut progress = Progress::counting("entries", "backing up", total);
+    let mut progress = Progress::over_entries("backing up", total);
     let (mut decoder, mut line) = (Decoder::new(), Vec::new());
     while let Some(chunk) = stream.next().await.map_err(broken)? {
         for part in chunk.split_inclusive(|byte| *byte == b'\n') {

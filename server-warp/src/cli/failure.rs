@@ -5,6 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 use knowledge_core::Error;
+use knowledge_storage_embedded::OpenError;
 
 use crate::app::StartError;
 use crate::backup::BackupError;
@@ -74,7 +75,12 @@ impl From<DeliveryClientError> for Failure {
 
 impl From<DataError> for Failure {
     fn from(error: DataError) -> Self {
-        Self::new(error.to_string())
+        match error {
+            DataError::Store(OpenError::InUse { .. }) => Self::new(format!(
+                "{error}; stop that process, or choose another directory"
+            )),
+            error => Self::new(error.to_string()),
+        }
     }
 }
 

@@ -7,11 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Uri};
 
-use super::args::duration;
+use super::args::{duration, http_client};
 use super::failure::Failure;
 use super::settings::ServerArgs;
 use crate::config::Config;
-use crate::http_client::{CA_FILE_DEFAULT, exchange, tls_connector};
+use crate::http_client::CA_FILE_DEFAULT;
 use crate::net::READY_PATH;
 
 /// Maximum size of a response in bytes, which is one or two words.
@@ -45,21 +45,12 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         None => address(&args.settings.load()?.config)?,
     };
     let url = format!("{}{READY_PATH}", base.trim_end_matches('/'));
-    let tls =
-        match url.starts_with("https:") {
-            true => Some(tls_connector(&args.ca_file).map_err(|problem| {
-                Failure::new(format!("{}: {problem}", args.ca_file.display()))
-            })?),
-            false => None,
-        };
+    let client = http_client(&url, Some(&args.ca_file), args.timeout, RESPONSE_BYTES_MAX)?;
     let request = Request::get(&url)
         .body(Bytes::new())
         .map_err(|error| Failure::usage(format!("{url}: {error}")))?;
     let failed = |problem: String| Failure::new(format!("{url}: {problem}"));
-    let response = tokio::time::timeout(args.timeout, exchange(request, tls, RESPONSE_BYTES_MAX))
-        .await
-        .map_err(|_| failed("the request timed out".to_owned()))?
-        .map_err(|error| failed(error.to_string()))?;
+    let response = client.send(request).await.map_err(failed)?;
     if response.status().is_success() {
         return Ok(());
     }

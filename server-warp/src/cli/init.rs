@@ -8,6 +8,10 @@ use super::failure::Failure;
 use super::operator::{CallError, Operator, path};
 use super::org::{self, NewOrg};
 use super::settings::AdminArgs;
+use super::tenant::quiet_log;
+use crate::config::Config;
+use knowledge_core::service::NewWorkspace;
+use std::convert::Infallible;
 
 /// Create an organisation with an owner and its workspaces
 ///
@@ -32,11 +36,17 @@ pub(super) struct Args {
     owner_name: Option<String>,
 
     /// Slug of a workspace, optionally with its name: support=Customer Support. May be repeated
-    #[arg(long = "workspace", value_name = "SLUG[=NAME]")]
-    workspaces: Vec<String>,
+    #[arg(long = "workspace", value_name = "SLUG[=NAME]", value_parser = workspace)]
+    workspaces: Vec<NewWorkspace>,
 
     #[command(flatten)]
     admin: AdminArgs,
+}
+
+/// Parses `SLUG[=NAME]`; the admin interface checks both.
+fn workspace(text: &str) -> Result<NewWorkspace, Infallible> {
+    let (slug, name) = text.split_once('=').unwrap_or((text, text));
+    Ok(NewWorkspace::builder().slug(slug).name(name).build())
 }
 
 /// Flags of the request's fields.
@@ -48,16 +58,38 @@ const FLAGS: &[(&str, &str)] = &[
 ];
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
-    let operator = Operator::open(args.admin, true).await?;
+    quiet_log()?;
+    let config = args.admin.load()?.config;
     let new = NewOrg {
         slug: args.org_slug,
         name: args.org_name,
         owner: args.owner_handle,
         owner_name: args.owner_name,
     };
+    rehearse(&config, &new, &args.workspaces)
+        .await
+        .map_err(|failure| Failure::usage(failure.to_string()))?;
+    let operator = Operator::connect(&config, true).await?;
     find_or_create(&operator, &new).await?;
     for workspace in &args.workspaces {
-        add_workspace(&operator, &new.slug, workspace).await?;
+        match create_workspace(&operator, &new.slug, workspace).await? {
+            Some(created) => eprintln!("created workspace {} ({})", created.slug, created.id),
+            None => eprintln!("workspace {} exists already", workspace.slug),
+        }
+    }
+    Ok(())
+}
+
+/// Checks all arguments against the configured limits, so that invalid ones create nothing.
+async fn rehearse(
+    config: &Config,
+    new: &NewOrg,
+    workspaces: &[NewWorkspace],
+) -> Result<(), Failure> {
+    let operator = Operator::rehearsal(config).await?;
+    new.create(&operator, FLAGS).await?;
+    for workspace in workspaces {
+        create_workspace(&operator, &new.slug, workspace).await?;
     }
     Ok(())
 }
@@ -75,20 +107,20 @@ async fn find_or_create(operator: &Operator, new: &NewOrg) -> Result<(), Failure
     Ok(())
 }
 
-async fn add_workspace(operator: &Operator, org: &str, text: &str) -> Result<(), Failure> {
-    let (slug, name) = text.split_once('=').unwrap_or((text, text));
-    let body = json!({ "slug": slug, "name": name });
+/// Creates a workspace; returns `None` if it exists.
+async fn create_workspace(
+    operator: &Operator,
+    org: &str,
+    new: &NewWorkspace,
+) -> Result<Option<Workspace>, Failure> {
+    let body = json!(new);
     let path = path(&[org, "workspaces"]);
-    let created = operator.call::<Workspace>(Method::POST, &path, Some(&body));
-    match created.await {
-        Ok(created) => eprintln!("created workspace {} ({})", created.slug, created.id),
-        Err(CallError::Rejected(response)) if response.code == "slug_taken" => {
-            eprintln!("workspace {slug} exists already");
-        }
+    match operator.call(Method::POST, &path, Some(&body)).await {
+        Ok(created) => Ok(Some(created)),
+        Err(CallError::Rejected(response)) if response.code == "slug_taken" => Ok(None),
         Err(error) => {
-            let flags = [("slug", "--workspace"), ("name", "--workspace: the name")];
-            return Err(error.into_failure(&flags));
+            let flag = |part: &str| format!("--workspace {:?}: the {part}", new.slug);
+            Err(error.into_failure(&[("slug", &flag("slug")), ("name", &flag("name"))]))
         }
     }
-    Ok(())
 }

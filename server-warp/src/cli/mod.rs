@@ -24,7 +24,6 @@ mod output;
 mod relabel;
 mod restore;
 mod serve;
-mod session;
 mod settings;
 mod table;
 mod tenant;
@@ -61,7 +60,7 @@ enum Command {
     Workspace(workspace::Args),
     User(user::Args),
     Token(token::Args),
-    Session(session::Args),
+    Session(token::SessionArgs),
     Webhook(webhook::Args),
     Relabel(relabel::Args),
     Import(import::Args),
@@ -107,7 +106,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Workspace(args) => workspace::run(args).await,
             Command::User(args) => user::run(args).await,
             Command::Token(args) => token::run(args).await,
-            Command::Session(args) => session::run(args).await,
+            Command::Session(args) => token::run_session(args).await,
             Command::Webhook(args) => webhook::run(args).await,
             Command::Relabel(args) => relabel::run(args).await,
             Command::Import(args) => import::run(args).await,

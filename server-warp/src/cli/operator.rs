@@ -15,6 +15,7 @@ use super::failure::Failure;
 use super::settings::AdminArgs;
 use super::tenant::{known, quiet_log};
 use crate::admin::{Transport, TransportError};
+use crate::config::Config;
 
 /// Root of the paths of the admin interface.
 const ORGS: &str = "/admin/v1/orgs";
@@ -85,9 +86,20 @@ impl Operator {
     /// Connects to the admin interface. A missing store is created only if `may_create` is true.
     pub(super) async fn open(args: AdminArgs, may_create: bool) -> Result<Self, Failure> {
         quiet_log()?;
-        let config = args.load()?.config;
+        Self::connect(&args.load()?.config, may_create).await
+    }
+
+    /// Connects like [`open`](Self::open), with a loaded configuration.
+    pub(super) async fn connect(config: &Config, may_create: bool) -> Result<Self, Failure> {
         Ok(Self {
-            transport: Transport::open(&config, may_create).await?,
+            transport: Transport::open(config, may_create).await?,
+        })
+    }
+
+    /// Connects to an empty store in memory, to check requests before any of them has an effect.
+    pub(super) async fn rehearsal(config: &Config) -> Result<Self, Failure> {
+        Ok(Self {
+            transport: Transport::rehearsal(config).await?,
         })
     }
 
@@ -304,6 +316,12 @@ impl OrgOperator {
             let all: Vec<Workspace> = self.list("workspaces", &[]).await.unwrap_or_default();
             let known = known(all.iter().map(|workspace| workspace.slug.as_str()));
             hints.push(format!("workspaces of {of}: {known}"));
+        }
+        if response.misses("delivery") {
+            hints.push("list them with `knowledge webhook deliveries WEBHOOK`".to_owned());
+        }
+        if response.misses("webhook") || response.misses("endpoint") {
+            hints.push("list them with `knowledge webhook list`".to_owned());
         }
         response.into_failure_with(flags, &hints)
     }

@@ -13,6 +13,7 @@ use super::operator::{Operator, path};
 use super::output::{draw, print_json};
 use super::settings::AdminArgs;
 use super::table::{Cell, Fit, Table};
+use knowledge_core::service::{NewOrganization, NewOwner};
 
 /// Create and list organisations
 ///
@@ -122,15 +123,15 @@ impl NewOrg {
         operator: &Operator,
         flags: &[(&str, &str)],
     ) -> Result<CreatedOrganization, Failure> {
-        let body = json!({
-            "slug": self.slug,
-            "name": self.name.as_ref().unwrap_or(&self.slug),
-            "owner": {
-                "handle": self.owner,
-                "name": self.owner_name.as_ref().unwrap_or(&self.owner),
-            },
-        });
+        let owner = NewOwner::builder()
+            .handle(self.owner.as_str())
+            .name(self.owner_name.as_ref().unwrap_or(&self.owner).as_str());
+        let new = NewOrganization::builder()
+            .slug(self.slug.as_str())
+            .name(self.name.as_ref().unwrap_or(&self.slug).as_str())
+            .owner(owner.build());
         let orgs = path(&[]);
+        let body = json!(new.build());
         let created = operator.call(Method::POST, &orgs, Some(&body));
         created.await.map_err(|error| error.into_failure(flags))
     }

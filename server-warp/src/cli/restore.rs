@@ -15,7 +15,7 @@ use super::settings::DataArgs;
 use super::tenant::quiet_log;
 use crate::backup::{CheckedDump, DumpLines, check, compare, restore};
 use crate::data::DataConfig;
-use crate::progress::{Progress, grouped};
+use crate::progress::{Progress, counted};
 use crate::sealing;
 
 /// Restore a dump into an empty directory
@@ -41,7 +41,7 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     quiet_log()?;
-    let config = args.data.load()?.config.data;
+    let config = args.data.load()?.config.data();
     let is_stream = args.file.as_os_str() == "-";
     let (lines, expected) = if is_stream {
         (DumpLines::of(io::stdin(), "standard input"), None)
@@ -70,8 +70,8 @@ fn report(summary: &Summary, store: &str, output: OutputFormat) -> Result<(), Fa
     let (entries, sha256) = (summary.entries, &*summary.sha256);
     match output {
         OutputFormat::Text => print(&format!(
-            "{store}: {} entries, SHA-256 {sha256}\n",
-            grouped(entries)
+            "{store}: {}, SHA-256 {sha256}\n",
+            counted(entries, "entry", "entries")
         )),
         OutputFormat::Json => print_json(&Report {
             directory: store,
@@ -84,7 +84,7 @@ fn report(summary: &Summary, store: &str, output: OutputFormat) -> Result<(), Fa
 /// Verifies a dump and shows the progress.
 pub(super) fn check_file(file: &Path) -> Result<CheckedDump, Failure> {
     let lines = DumpLines::open(file)?;
-    let mut progress = Progress::counting("entries", "checking the dump", lines.length());
+    let mut progress = Progress::over_entries("checking the dump", lines.length());
     let checked = check(lines, |bytes, entries| progress.advance(bytes, entries));
     progress.end();
     Ok(checked?)
@@ -96,7 +96,7 @@ pub(super) async fn restore_shown(
     store: &Arc<dyn Store>,
     expected: Option<Summary>,
 ) -> Result<(Option<Header>, Summary), Failure> {
-    let mut progress = Progress::counting("entries", "restoring", lines.length());
+    let mut progress = Progress::over_entries("restoring", lines.length());
     let restored = restore(lines, store, expected, |bytes, entries| {
         progress.advance(bytes, entries);
     });
@@ -106,7 +106,7 @@ pub(super) async fn restore_shown(
 }
 
 async fn compare_shown(store: &Arc<dyn Store>, summary: &Summary) -> Result<(), Failure> {
-    let mut progress = Progress::counting("entries", "comparing", Some(summary.entries));
+    let mut progress = Progress::over_entries("comparing", Some(summary.entries));
     let compared = compare(store, summary, |entries| progress.advance(entries, entries)).await;
     progress.end();
     Ok(compared?)

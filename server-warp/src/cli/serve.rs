@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 #[cfg(unix)]
 use knowledge_core::api::AdminApi;
-use knowledge_core::env::Env;
+use knowledge_core::env::{Env, OsRandomness, SystemClock};
 use knowledge_core::service::KnowledgeService;
 
 use super::failure::Failure;
@@ -23,7 +23,6 @@ use crate::logging::{self, LogConfig, LogControl, LogFormat};
 use crate::metrics::{self, Metrics};
 use crate::net::{BindError, Certificates};
 use crate::store_address::STORES_FOR_HELP;
-use crate::system::{OsRandomness, SystemClock};
 use crate::telemetry::Telemetry;
 
 /// Serve the API over HTTP until SIGTERM or SIGINT
@@ -61,7 +60,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         tls.check_files().map_err(BindError::from)?;
     }
     let metrics = Metrics::new();
-    let mut data = config.data.open_when_free().await?;
+    let mut data = config.data().open_when_free().await?;
     data.measure(&metrics);
     let telemetry = Telemetry::start(&config.telemetry, &metrics)?;
     if let Some(telemetry) = &telemetry {
@@ -109,13 +108,13 @@ fn deliveries(
     config: &Config,
     telemetry: Option<&Telemetry>,
 ) -> Result<Option<Deliveries>, Failure> {
-    if !config.delivers {
+    if !config.webhooks.deliver {
         tracing::warn!("webhook delivery is disabled (webhooks.deliver)");
         return Ok(None);
     }
     let client = DeliveryClient::new(&config.webhooks)?;
     let deliveries =
-        Deliveries::through(Arc::new(client)).in_flight_max(config.deliveries_in_flight_max);
+        Deliveries::through(Arc::new(client)).in_flight_max(config.webhooks.in_flight_max);
     Ok(Some(match telemetry {
         Some(telemetry) => deliveries.with_tracer(telemetry.deliveries()),
         None => deliveries,
@@ -129,7 +128,7 @@ pub(super) async fn admin_socket(
     service: &KnowledgeService,
     store: &Backend,
 ) -> Result<Option<AdminSocket>, Failure> {
-    let Some(path) = config.admin_socket.path(&config.data)? else {
+    let Some(path) = config.admin_socket.path(&config.data())? else {
         return Ok(None);
     };
     let api = AdminApi::new(service.clone());

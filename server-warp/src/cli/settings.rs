@@ -14,9 +14,22 @@ use crate::config::{self, CONFIG_VARIABLE, Loaded, Problems, Setting, Sources};
 /// Identifier and flag of the configuration file.
 const CONFIG: &str = "config";
 
+/// Path of the setting with the store's address.
+const STORE: &str = "storage.store";
+/// Description of the store for commands that open an existing one.
+const STORE_ABOUT: &str = "The store: sled:DIR or fjall:DIR; if unset, the store in --data-dir";
+
 /// Selection of the settings that are flags of a command.
 pub(super) trait Scope {
     fn has(setting: &Setting) -> bool;
+
+    /// Returns the help of a setting's flag. Only a server can create a store in memory.
+    fn help(setting: &Setting) -> String {
+        match setting.path {
+            STORE => config::help_with(setting, STORE_ABOUT),
+            _ => config::help_of(setting),
+        }
+    }
 }
 
 /// All settings.
@@ -25,6 +38,10 @@ pub(super) struct ServerScope;
 impl Scope for ServerScope {
     fn has(_: &Setting) -> bool {
         true
+    }
+
+    fn help(setting: &Setting) -> String {
+        config::help_of(setting)
     }
 }
 
@@ -124,7 +141,7 @@ impl<S: Scope> Args for SettingArgs<S> {
                 .long(flag)
                 .value_name(setting.kind.placeholder())
                 .value_parser(value_parser!(OsString))
-                .help(config::help_of(setting))
+                .help(S::help(setting))
         });
         command.arg(file).args(flags)
     }

@@ -1,13 +1,13 @@
 //! The organisation of a command, found by the names that users type.
 
 use knowledge_core::access::{BuiltInRole, Credential, RoleRef};
+use knowledge_core::env::Env;
 use knowledge_core::model::{Member, Organization, Workspace};
 use knowledge_core::service::KnowledgeService;
 
 use super::failure::Failure;
 use super::settings::DataArgs;
 use crate::logging::{self, LogConfig, LogFormat};
-use crate::system::system_env;
 
 /// Selection of an organisation.
 #[derive(Debug, clap::Args)]
@@ -40,9 +40,9 @@ pub(super) fn quiet_log() -> Result<(), Failure> {
 async fn open_service(data: DataArgs) -> Result<KnowledgeService, Failure> {
     quiet_log()?;
     let config = data.load()?.config;
-    let data = config.data.open_existing().await?;
+    let data = config.data().open_existing().await?;
     let options = data.options(config.limits);
-    Ok(data.service(system_env(), options).await?)
+    Ok(data.service(Env::system(), options).await?)
 }
 
 impl TenantArgs {

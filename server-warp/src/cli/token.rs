@@ -1,16 +1,16 @@
-//! `knowledge token`: access tokens.
+//! `knowledge token` and `knowledge session`: credentials of members.
 
 use std::time::Duration;
 
 use clap::Subcommand;
 use knowledge_core::access::{Action, CredentialKind};
 use knowledge_core::model::{AudienceLabel, CredentialId, UnknownName};
-use serde_json::{Value, json};
 
 use super::args::{OutputFormat, duration};
-use super::credential::{self, NewCredential};
+use super::credential;
 use super::failure::Failure;
 use super::operator::OrgArgs;
+use knowledge_core::api::admin::requests::{NewCredential, NewScope};
 
 /// Create, list and revoke access tokens
 ///
@@ -24,8 +24,37 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Create(CreateArgs),
+    Create(TokenArgs),
+    /// List the tokens and sessions of an organisation, without their secrets
     List(ListArgs),
+    /// Revoke a token or a session
+    ///
+    /// The credential stops working immediately. Revoking it again changes nothing.
+    Revoke(RevokeArgs),
+}
+
+/// Create, list and revoke sessions
+///
+/// A session is the value of the cookie service_session, which operations under /v1/orgs require.
+/// The command works with and without a running server: if a server holds the data directory, the
+/// command uses its admin socket.
+#[derive(Debug, clap::Args)]
+pub(super) struct SessionArgs {
+    #[command(subcommand)]
+    command: SessionCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum SessionCommand {
+    /// Create a session for a member
+    ///
+    /// Standard output contains only the secret, for use in scripts. It is not shown again.
+    Create(CreateArgs),
+    /// List the sessions of an organisation, without their secrets
+    List(ListArgs),
+    /// Revoke a session
+    ///
+    /// The session stops working immediately. Revoking it again changes nothing.
     Revoke(RevokeArgs),
 }
 
@@ -35,19 +64,7 @@ enum Command {
 /// --member maya). It is not shown again. A token has the current permissions of its member,
 /// limited to its scope.
 #[derive(Debug, clap::Args)]
-struct CreateArgs {
-    /// Handle of the member that the token acts as
-    #[arg(long, value_name = "HANDLE")]
-    member: String,
-
-    /// Name, to recognise the token by
-    #[arg(
-        long,
-        value_name = "TEXT",
-        default_value = "created on the command line"
-    )]
-    name: String,
-
+struct TokenArgs {
     /// Create a session instead, for the cookie service_session, like `knowledge session create`
     #[arg(long, conflicts_with_all = ["workspaces", "actions", "audience"])]
     session: bool,
@@ -60,10 +77,28 @@ struct CreateArgs {
     #[arg(long = "action", value_name = "ACTION", value_parser = action)]
     actions: Vec<Action>,
 
-    /// Let the token read memories with this audience label instead of those of its member, for
-    /// example team:platform; may be repeated
+    /// Limit the token to memories with this audience label, for example team:platform; may be
+    /// repeated
     #[arg(long, value_name = "LABEL")]
     audience: Vec<AudienceLabel>,
+
+    #[command(flatten)]
+    create: CreateArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct CreateArgs {
+    /// Handle of the member to act as
+    #[arg(long, value_name = "HANDLE")]
+    member: String,
+
+    /// Name, to recognise the credential by
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "created on the command line"
+    )]
+    name: String,
 
     /// Lifetime
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = duration)]
@@ -77,7 +112,6 @@ struct CreateArgs {
     org: OrgArgs,
 }
 
-/// List the tokens and sessions of an organisation, without their secrets
 #[derive(Debug, clap::Args)]
 struct ListArgs {
     /// Output format
@@ -88,12 +122,9 @@ struct ListArgs {
     org: OrgArgs,
 }
 
-/// Revoke a token or a session
-///
-/// The credential stops working immediately. Revoking it again changes nothing.
 #[derive(Debug, clap::Args)]
 struct RevokeArgs {
-    /// Identifier, as listed by `knowledge token list`
+    /// Identifier, as listed by `list`
     id: CredentialId,
 
     #[command(flatten)]
@@ -104,44 +135,55 @@ fn action(text: &str) -> Result<Action, String> {
     text.parse().map_err(|error: UnknownName| error.to_string())
 }
 
+/// Runs `knowledge token`, which also lists and revokes sessions.
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     match args.command {
-        Command::Create(args) => create(args).await,
+        Command::Create(args) => {
+            let kind = match args.session {
+                true => CredentialKind::Session,
+                false => CredentialKind::Bearer,
+            };
+            let scope = scope(&args);
+            args.create.run(kind, scope).await
+        }
         Command::List(args) => credential::list(None, args.org, args.output).await,
         Command::Revoke(args) => credential::revoke(args.id, None, args.org).await,
     }
 }
 
-async fn create(args: CreateArgs) -> Result<(), Failure> {
-    let kind = if args.session {
-        CredentialKind::Session
-    } else {
-        CredentialKind::Bearer
-    };
-    let new = NewCredential {
-        kind,
-        narrowing: narrowing(&args),
-        member: args.member,
-        name: args.name,
-        expires_in: args.expires_in,
-    };
-    credential::create(new, args.org, args.output).await
+/// Runs `knowledge session`.
+pub(super) async fn run_session(args: SessionArgs) -> Result<(), Failure> {
+    let kind = CredentialKind::Session;
+    match args.command {
+        SessionCommand::Create(args) => args.run(kind, None).await,
+        SessionCommand::List(args) => credential::list(Some(kind), args.org, args.output).await,
+        SessionCommand::Revoke(args) => credential::revoke(args.id, Some(kind), args.org).await,
+    }
 }
 
-/// Returns the scope of the token as JSON; `null` if it is not limited.
-fn narrowing(args: &CreateArgs) -> Value {
-    let mut narrowing = serde_json::Map::new();
-    let mut narrow = |name: &str, to: Value| {
-        if to.as_array().is_some_and(|items| !items.is_empty()) {
-            narrowing.insert(name.to_owned(), to);
-        }
-    };
-    narrow("workspaces", json!(args.workspaces));
-    narrow("actions", json!(args.actions));
-    narrow("audience", json!(args.audience));
-    if narrowing.is_empty() {
-        Value::Null
-    } else {
-        Value::Object(narrowing)
+impl CreateArgs {
+    async fn run(self, kind: CredentialKind, scope: Option<NewScope>) -> Result<(), Failure> {
+        let new = NewCredential::builder()
+            .kind(kind)
+            .maybe_scope(scope)
+            .member(self.member)
+            .name(self.name)
+            .lifetime(self.expires_in);
+        credential::create(&new.build(), self.org, self.output).await
     }
+}
+
+/// Returns the scope of the token; `None` if it is not limited.
+fn scope(args: &TokenArgs) -> Option<NewScope> {
+    let limit = NewScope::builder()
+        .maybe_workspaces(some(&args.workspaces))
+        .maybe_actions(some(&args.actions).map(|actions| actions.into_iter().collect()))
+        .maybe_audience(some(&args.audience))
+        .build();
+    (limit != NewScope::default()).then_some(limit)
+}
+
+/// Returns the items of a flag, unless it is absent.
+fn some<T: Clone>(items: &[T]) -> Option<Vec<T>> {
+    (!items.is_empty()).then(|| items.to_vec())
 }

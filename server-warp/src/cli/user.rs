@@ -11,6 +11,7 @@ use super::failure::Failure;
 use super::operator::OrgArgs;
 use super::output::{draw, print_json};
 use super::table::{Cell, Fit, Table};
+use knowledge_core::api::admin::requests::{NewProvisionedMember, RoleAssignment};
 
 /// Add, list and remove the members of an organisation, and change their roles
 ///
@@ -139,13 +140,13 @@ async fn create(args: CreateArgs) -> Result<(), Failure> {
     } else {
         MemberKind::User
     };
-    let body = json!({
-        "handle": args.handle,
-        "name": args.name.as_ref().unwrap_or(&args.handle),
-        "kind": kind,
-        "role": args.role,
-        "teams": args.teams,
-    });
+    let new = NewProvisionedMember::builder()
+        .name(args.name.unwrap_or_else(|| args.handle.clone()))
+        .handle(args.handle)
+        .kind(kind)
+        .role(args.role)
+        .teams(args.teams);
+    let body = json!(new.build());
     let created = operator.call(Method::POST, &["members"], Some(&body), FLAGS);
     let created: MemberView = created.await?;
     eprintln!(
@@ -164,10 +165,10 @@ async fn role(args: RoleArgs) -> Result<(), Failure> {
     let workspace = args.workspace.as_deref();
     let changed: MemberView = match &args.role {
         Some(role) => {
-            let mut body = json!({ "role": role });
-            if let Some(workspace) = workspace {
-                body["workspace"] = json!(workspace);
-            }
+            let assignment = RoleAssignment::builder()
+                .role(role.as_str())
+                .maybe_workspace(workspace);
+            let body = json!(assignment.build());
             operator
                 .call(Method::PUT, &segments, Some(&body), FLAGS)
                 .await?

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use knowledge_core::env::Env;
 use knowledge_core::service::{SealingKey, Verification, Verify};
 use knowledge_core::store::Store;
 use knowledge_core::store::StoreErrorKind;
@@ -18,9 +19,9 @@ use super::settings::DataArgs;
 use super::tenant::quiet_log;
 use crate::backup::DumpLines;
 use crate::data::{DataConfig, DataError};
-use crate::progress::{Progress, grouped};
+use crate::progress::{Progress, counted, grouped};
 use crate::sealing;
-use crate::system::system_env;
+use crate::store_address::StoreAddress;
 
 /// Verify every counter, index, reference and secret of a store or a dump
 ///
@@ -55,7 +56,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let found = match args.dump {
         Some(file) => of_dump(&file, args.scratch, args.data).await?,
         None => {
-            let config = args.data.load()?.config.data;
+            let config = args.data.load()?.config.data();
             let store = config.open_store().map_err(damaged_or_not_verified)?;
             check_entries(&*store)?;
             let (key, entries) = (key_of(&config)?, store.stats().entries);
@@ -68,8 +69,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     }
     match found.differences_total {
         0 => Ok(()),
-        1 => Err(Failure::new("1 difference")),
-        many => Err(Failure::new(format!("{} differences", grouped(many)))),
+        number => Err(Failure::new(counted(number, "difference", "differences"))),
     }
 }
 
@@ -101,7 +101,7 @@ fn key_of(config: &DataConfig) -> Result<Option<SealingKey>, Failure> {
 
 /// Compares the entries with the store's ledger; damage counts as a difference.
 fn check_entries(store: &dyn Embedded) -> Result<(), Failure> {
-    let mut progress = Progress::counting("entries", "checking", Some(store.stats().entries));
+    let mut progress = Progress::over_entries("checking", Some(store.stats().entries));
     let checked = store.check(&mut |entries, _| {
         progress.advance(entries, entries);
     });
@@ -118,7 +118,7 @@ async fn of_store(
     total: u64,
 ) -> Result<Verification, Failure> {
     let mut verify = Verify::begin(store, key).await.map_err(not_verified)?;
-    let mut progress = Progress::counting("entries", "verifying", Some(total));
+    let mut progress = Progress::over_entries("verifying", Some(total));
     while verify.read().await.map_err(not_verified)? {
         progress.advance(verify.entries(), verify.entries());
     }
@@ -133,15 +133,14 @@ async fn of_dump(
     scratch: Option<PathBuf>,
     data: DataArgs,
 ) -> Result<Verification, Failure> {
-    let config = data.load()?.config.data;
+    let config = data.load()?.config.data();
     let key = key_of(&config)?;
     // A file that cannot be read is no difference, unlike an incomplete dump.
     DumpLines::open(file).map_err(not_verified)?;
     let summary = check_file(file)?.summary;
     let scratch = Scratch::create(scratch.unwrap_or_else(std::env::temp_dir))?;
     let config = DataConfig {
-        store: None,
-        directory: scratch.0.join("store"),
+        store: StoreAddress::in_directory(scratch.0.join("store")),
         ..config
     };
     let store: Arc<dyn Store> = config.make_store().map_err(not_verified)?;
@@ -157,7 +156,7 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn create(within: PathBuf) -> Result<Self, Failure> {
-        let path = within.join(format!("knowledge-verify-{}", system_env().uuid()));
+        let path = within.join(format!("knowledge-verify-{}", Env::system().uuid()));
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -186,13 +185,12 @@ fn text(found: &Verification) -> String {
         text.push_str(&format!("and {more} more\n"));
     }
     let secrets = match found.secrets {
-        Some(secrets) => format!("{} secrets opened", grouped(secrets)),
+        Some(secrets) => format!("{} opened", counted(secrets, "secret", "secrets")),
         None => "no secrets opened (no sealing key)".to_owned(),
     };
-    let (entries, differences) = (grouped(found.entries), grouped(found.differences_total));
-    text.push_str(&format!(
-        "{entries} entries, {secrets}, {differences} differences\n"
-    ));
+    let entries = counted(found.entries, "entry", "entries");
+    let differences = counted(found.differences_total, "difference", "differences");
+    text.push_str(&format!("{entries}, {secrets}, {differences}\n"));
     text
 }
 

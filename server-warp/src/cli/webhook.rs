@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Subcommand, value_parser};
 use console::Style;
 use http::Method;
-use knowledge_core::env::Clock;
+use knowledge_core::env::Env;
 use knowledge_core::model::{
     Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus, EndpointId, Timestamp, UnknownName,
     Workspace,
@@ -22,7 +22,6 @@ use super::operator::{OrgArgs, OrgOperator};
 use super::output::{draw, print, print_json};
 use super::table::{Cell, Fit, Table, plain};
 use super::{webhook_listen, webhook_post};
-use crate::system::SystemClock;
 
 /// Polling interval for a pending delivery.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -269,7 +268,7 @@ async fn deliveries(args: DeliveriesArgs) -> Result<(), Failure> {
         ("LAST OUTCOME", Fit::Cut),
         ("NEXT ATTEMPT", Fit::Optional),
     ]);
-    let now = SystemClock.now();
+    let now = Env::system().now();
     for delivery in &found {
         table.row([
             Cell::new(delivery.id.to_string()),

@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use knowledge_core::env::Env;
 use knowledge_core::model::Timestamp;
 use knowledge_core::service::{SignedMessage, SigningSecret};
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ use tokio::sync::mpsc;
 use super::args::OutputFormat;
 use super::failure::Failure;
 use super::output::{print, print_json};
-use crate::system::system_env;
+use crate::progress::counted;
 
 /// Maximum size of a request body in bytes; deliveries stay below 20 kB.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -96,7 +97,8 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     match unsigned {
         0 => Ok(()),
         _ => Err(Failure::new(format!(
-            "{unsigned} of {count} deliveries had no valid signature"
+            "{unsigned} of {} had no valid signature",
+            counted(count, "delivery", "deliveries")
         ))),
     }
 }
@@ -132,7 +134,7 @@ impl Receiver {
             return status(StatusCode::PAYLOAD_TOO_LARGE);
         };
         let body = body.to_bytes();
-        let now = system_env().now();
+        let now = Env::system().now();
         let is_signed = self.is_signed(&parts.headers, &body, now);
         let received = ReceivedDelivery {
             path: parts.uri.path().to_owned(),

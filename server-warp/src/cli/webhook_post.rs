@@ -7,12 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Request, Uri};
+use knowledge_core::env::Env;
 use knowledge_core::service::SigningSecret;
 
-use super::args::duration;
+use super::args::{duration, http_client};
 use super::failure::Failure;
-use crate::http_client::{CA_FILE_DEFAULT, exchange, tls_connector};
-use crate::system::system_env;
+use crate::http_client::CA_FILE_DEFAULT;
 
 /// Maximum size of a response in bytes.
 const RESPONSE_BYTES_MAX: usize = 64 * 1_024;
@@ -55,31 +55,23 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let body = read(&args.file)?;
-    let env = system_env();
+    let env = Env::system();
     let id = args
         .id
         .unwrap_or_else(|| format!("msg_{}", env.uuid().simple()));
     let now = env.now();
     let signature = args.secret.sign(&id, now, &body);
-    let tls =
-        match args.url.scheme_str() {
-            Some("https") => Some(tls_connector(&args.ca_file).map_err(|problem| {
-                Failure::new(format!("{}: {problem}", args.ca_file.display()))
-            })?),
-            _ => None,
-        };
-    let request = Request::post(&args.url)
+    let url = args.url.to_string();
+    let client = http_client(&url, Some(&args.ca_file), args.timeout, RESPONSE_BYTES_MAX)?;
+    let request = Request::post(&url)
         .header(CONTENT_TYPE, "application/json")
         .header("webhook-id", &id)
         .header("webhook-timestamp", now.as_seconds())
         .header("webhook-signature", signature)
         .body(body)
         .map_err(|error| Failure::usage(error.to_string()))?;
-    let failed = |problem: String| Failure::new(format!("{}: {problem}", args.url));
-    let response = tokio::time::timeout(args.timeout, exchange(request, tls, RESPONSE_BYTES_MAX))
-        .await
-        .map_err(|_| failed("the request timed out".to_owned()))?
-        .map_err(|error| failed(error.to_string()))?;
+    let failed = |problem: String| Failure::new(format!("{url}: {problem}"));
+    let response = client.send(request).await.map_err(failed)?;
     if response.status().is_success() {
         eprintln!("posted {id}");
         return Ok(());

@@ -10,6 +10,7 @@ use super::failure::Failure;
 use super::operator::OrgArgs;
 use super::output::{draw, print_json};
 use super::table::{Cell, Fit, Table};
+use knowledge_core::service::NewWorkspace;
 
 /// Create and list workspaces
 ///
@@ -77,13 +78,11 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
 
 async fn create(args: CreateArgs) -> Result<(), Failure> {
     let operator = args.org.open().await?;
-    let mut body = json!({
-        "slug": args.slug,
-        "name": args.name.as_ref().unwrap_or(&args.slug),
-    });
-    if let Some(audience) = args.audience {
-        body["audience"] = json!(audience);
-    }
+    let new = NewWorkspace::builder()
+        .name(args.name.unwrap_or_else(|| args.slug.clone()))
+        .slug(args.slug)
+        .maybe_audience(args.audience);
+    let body = json!(new.build());
     let created = operator.call(Method::POST, &["workspaces"], Some(&body), FLAGS);
     let created: Workspace = created.await?;
     eprintln!(

@@ -6,7 +6,9 @@ use console::Style;
 use serde_json::{Value as Json, json};
 
 use super::kind::Value;
-use super::load::{Loaded, Origin, settings};
+use super::load::Loaded;
+use super::problem::Origin;
+use super::sections::settings;
 use super::setting::Setting;
 use super::{Config, SECTIONS};
 
@@ -114,7 +116,12 @@ pub(crate) fn settings_for_help() -> String {
 
 /// Returns a setting's description, its variable, and its default with the unit.
 pub(crate) fn help_of(setting: &Setting) -> String {
-    let mut help = format!("{} [env: {}]", setting.about, setting.variable());
+    help_with(setting, setting.about)
+}
+
+/// Returns the help of a setting with another description.
+pub(crate) fn help_with(setting: &Setting, about: &str) -> String {
+    let mut help = format!("{about} [env: {}]", setting.variable());
     if !setting.kind.value(&Config::default()).is_empty() {
         let _ = write!(
             help,
@@ -148,11 +155,20 @@ pub(super) fn table(section: &super::setting::Section) -> String {
     table
 }
 
+/// Returns the singular of a unit.
+fn singular(unit: &str) -> String {
+    match unit.strip_suffix("ies") {
+        Some(stem) => format!("{stem}y"),
+        None => unit.trim_end_matches('s').to_owned(),
+    }
+}
+
 /// Formats a value for people, with its unit if it is a bare number.
 fn with_unit(setting: &Setting, config: &Config) -> String {
     let value = setting.kind.value(config);
     match (&value, setting.kind.unit()) {
         (value, _) if value.is_empty() => "none".to_owned(),
+        (Value::Number(1), Some(unit)) => format!("1 {}", singular(unit)),
         (Value::Number(_) | Value::Ratio(_), Some(unit)) => format!("{value} {unit}"),
         (Value::Size(_), Some(unit)) => {
             let text = value.to_string();

@@ -7,7 +7,7 @@ use toml::de::{DeInteger, DeTable, DeValue};
 
 use super::SECTIONS;
 use super::kind::Raw;
-use super::load::Position;
+use super::problem::Position;
 use super::setting::Setting;
 use super::suggest::{self, did_you_mean};
 
@@ -15,8 +15,8 @@ use super::suggest::{self, did_you_mean};
 type Found<'t> = Result<(&'static Setting, Raw<'t>), String>;
 
 /// Reads a file in the order of its lines and calls `each` with the byte offset of every entry. If
-/// the text is not TOML, only the syntax errors are reported.
-pub(super) fn read<'t>(text: &'t str, mut each: impl FnMut(usize, Found<'t>)) {
+/// the text is not TOML, only the syntax errors are reported, and the result is false.
+pub(super) fn read<'t>(text: &'t str, mut each: impl FnMut(usize, Found<'t>)) -> bool {
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut found: Vec<(usize, Found<'t>)> = errors
         .iter()
@@ -25,7 +25,8 @@ pub(super) fn read<'t>(text: &'t str, mut each: impl FnMut(usize, Found<'t>)) {
             (offset, Err(format!("not TOML: {}", error.message())))
         })
         .collect();
-    if found.is_empty() {
+    let is_toml = found.is_empty();
+    if is_toml {
         for (name, value) in document.get_ref() {
             table(name, value, &mut found);
         }
@@ -34,6 +35,7 @@ pub(super) fn read<'t>(text: &'t str, mut each: impl FnMut(usize, Found<'t>)) {
     for (offset, found) in found {
         each(offset, found);
     }
+    is_toml
 }
 
 /// Collects the settings of one table of the file.

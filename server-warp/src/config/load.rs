@@ -1,86 +1,17 @@
 //! Merging of the sources: each value with its origin, and all problems.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::file;
 use super::kind::Raw;
+use super::problem::{Check, Origin, Problem, Problems};
+use super::sections::settings;
 use super::sections::storage::{DATA_DIR, STORE};
-use super::setting::{Setting, VARIABLE_PREFIX};
+use super::setting::{Section, Setting, VARIABLE_PREFIX};
 use super::suggest::{self, did_you_mean};
 use super::{CONFIG_VARIABLE, Config, SECTIONS};
-
-/// Origin of a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Origin {
-    /// No source sets the value.
-    Default,
-    /// The configuration file.
-    File(Position),
-    /// An environment variable.
-    Variable(String),
-    /// A command-line flag, without its dashes.
-    Flag(&'static str),
-}
-
-impl Origin {
-    /// Returns the precedence: a source with a higher rank overrides those below.
-    fn rank(&self) -> u8 {
-        match self {
-            Self::Default => 0,
-            Self::File(_) => 1,
-            Self::Variable(_) => 2,
-            Self::Flag(_) => 3,
-        }
-    }
-}
-
-/// Position in a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Position {
-    /// Path of the file as given.
-    pub path: PathBuf,
-    /// Line, from 1.
-    pub line: usize,
-    /// Column in characters, from 1.
-    pub column: usize,
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, line, column } = self;
-        write!(f, "{}:{line}:{column}", path.display())
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::File(position) => position.fmt(f),
-            Self::Variable(name) => f.write_str(name),
-            Self::Flag(name) => write!(f, "--{name}"),
-        }
-    }
-}
-
-/// Problem in the configuration.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {message}")]
-pub struct Problem {
-    /// Location: `knowledge.toml:12:1`, the name of a variable, or a flag.
-    pub place: String,
-    /// Description of the error and of a valid value.
-    pub message: String,
-}
-
-/// All problems in the configuration, at least one. Displayed with one line for each.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the configuration cannot be used:\n{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n"))]
-pub struct Problems(pub Vec<Problem>);
 
 /// Sources of a configuration.
 #[derive(Clone, Debug, Default)]
@@ -107,22 +38,6 @@ impl Loaded {
     pub fn origin(&self, path: &str) -> &Origin {
         self.origins.get(path).unwrap_or(&Origin::Default)
     }
-
-    /// Checks the files that the configuration names, without effect.
-    ///
-    /// # Errors
-    /// All problems.
-    pub fn inspect(&self) -> Result<(), Problems> {
-        let mut loading = Loading {
-            config: self.config.clone(),
-            origins: self.origins.clone(),
-            problems: Vec::new(),
-        };
-        for section in SECTIONS {
-            loading.rules(section.inspect);
-        }
-        loading.finish().map(drop)
-    }
 }
 
 impl Sources {
@@ -142,10 +57,26 @@ impl Sources {
     /// # Errors
     /// All problems in any source, including those of overridden values.
     pub fn load(&self) -> Result<Loaded, Problems> {
+        self.read().finish()
+    }
+
+    /// Reads all sources and checks the files that the configuration names, without effect.
+    ///
+    /// # Errors
+    /// All problems in any source and file.
+    pub fn check(&self) -> Result<(), Problems> {
+        let mut loading = self.read();
+        loading.rules(|section| section.inspect);
+        loading.finish().map(drop)
+    }
+
+    fn read(&self) -> Loading {
         let mut loading = Loading {
             config: Config::default(),
             origins: BTreeMap::new(),
             problems: Vec::new(),
+            invalid: BTreeSet::new(),
+            is_partial: false,
         };
         if let Some(path) = &self.file {
             loading.file(path);
@@ -155,13 +86,8 @@ impl Sources {
             loading.flag(name, value);
         }
         loading.apply_store_precedence();
-        // Rules between settings apply only to valid values.
-        if loading.problems.is_empty() {
-            for section in SECTIONS {
-                loading.rules(section.check);
-            }
-        }
-        loading.finish()
+        loading.rules(|section| section.check);
+        loading
     }
 }
 
@@ -170,6 +96,10 @@ struct Loading {
     config: Config,
     origins: BTreeMap<&'static str, Origin>,
     problems: Vec<Problem>,
+    /// Paths of the settings with an invalid value, which have another one here.
+    invalid: BTreeSet<&'static str>,
+    /// True if the file could not be read, so that its values are missing here.
+    is_partial: bool,
 }
 
 impl Loading {
@@ -178,15 +108,17 @@ impl Loading {
         let text = match read {
             Ok(text) => text,
             Err(error) => {
+                self.is_partial = true;
                 let place = path.display().to_string();
                 return self.report(place, format!("cannot be read: {error}"));
             }
         };
         let position = |offset| file::position(path, &text, offset);
-        file::read(&text, |offset, found| match found {
+        let is_toml = file::read(&text, |offset, found| match found {
             Ok((setting, raw)) => self.set(setting, &raw, Origin::File(position(offset))),
             Err(message) => self.report(position(offset).to_string(), message),
         });
+        self.is_partial = !is_toml;
     }
 
     fn environment(&mut self, variables: &[(OsString, OsString)]) {
@@ -224,6 +156,7 @@ impl Loading {
                 if setting.kind.may_be_shown() {
                     message.push_str(&format!(", not {raw}"));
                 }
+                self.invalid.insert(setting.path);
                 self.report(origin.to_string(), message);
             }
         }
@@ -233,7 +166,7 @@ impl Loading {
     fn apply_store_precedence(&mut self) {
         let rank = |path: &str| self.origins.get(path).map_or(0, Origin::rank);
         if rank(DATA_DIR) > rank(STORE) {
-            self.config.data.store = None;
+            self.config.store = None;
         }
     }
 
@@ -241,12 +174,19 @@ impl Loading {
         self.problems.push(Problem { place, message });
     }
 
-    fn rules(&mut self, rules: fn(&Config, &mut Check<'_>)) {
+    /// Applies one kind of rule of every section, to valid values only.
+    fn rules(&mut self, of: fn(&Section) -> fn(&Config, &mut Check<'_>)) {
+        if self.is_partial {
+            return;
+        }
         let mut check = Check {
             origins: &self.origins,
+            invalid: &self.invalid,
             problems: &mut self.problems,
         };
-        rules(&self.config, &mut check);
+        for section in SECTIONS {
+            of(section)(&self.config, &mut check);
+        }
     }
 
     fn finish(self) -> Result<Loaded, Problems> {
@@ -258,40 +198,6 @@ impl Loading {
             origins: self.origins,
         })
     }
-}
-
-/// Collector of a section's problems.
-pub(crate) struct Check<'l> {
-    origins: &'l BTreeMap<&'static str, Origin>,
-    problems: &'l mut Vec<Problem>,
-}
-
-impl Check<'_> {
-    /// True if both settings come from sources of the same kind: file, variables, or flags.
-    pub(crate) fn has_one_source(&self, one: &str, other: &str) -> bool {
-        match (self.origins.get(one), self.origins.get(other)) {
-            (Some(one), Some(other)) => one.rank() == other.rank(),
-            _ => false,
-        }
-    }
-
-    /// Rejects the value of a setting, possibly in view of others: `must be at least …`. The
-    /// problem is located at the first of them that is not a default.
-    pub(crate) fn reject(&mut self, path: &str, others: &[&str], requirement: &str) {
-        let paths = std::iter::once(&path).chain(others);
-        let origin = paths
-            .filter_map(|path| self.origins.get::<str>(path))
-            .next();
-        self.problems.push(Problem {
-            place: origin.unwrap_or(&Origin::Default).to_string(),
-            message: format!("{path} {requirement}"),
-        });
-    }
-}
-
-/// Returns all settings in display order.
-pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {
-    SECTIONS.iter().flat_map(|section| section.settings)
 }
 
 /// Meaning of an environment variable.

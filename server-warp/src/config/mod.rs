@@ -38,37 +38,40 @@ mod file;
 mod kind;
 mod load;
 mod network;
+mod problem;
 mod sections;
 mod setting;
 mod suggest;
 mod textual;
 mod units;
-mod webhooks;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use knowledge_core::limits::Limits;
 pub use knowledge_core::model::BaseUrl;
 
 pub(crate) use self::describe::{
-    example, help_of, settings_for_help, show_json, show_text, show_toml,
+    example, help_of, help_with, settings_for_help, show_json, show_text, show_toml,
 };
-pub(crate) use self::load::{Check, settings};
-pub use self::load::{Loaded, Origin, Position, Problem, Problems, Sources};
+pub use self::load::{Loaded, Sources};
 pub use self::network::{
     AllowedOrigin, CompressionSettings, CorsSettings, RateLimitSettings, TlsSettings,
 };
-pub(crate) use self::sections::SECTIONS;
+pub(crate) use self::problem::Check;
+pub use self::problem::{Origin, Position, Problem, Problems};
+pub(crate) use self::sections::{SECTIONS, settings};
 pub(crate) use self::setting::Setting;
 pub use self::units::{format_size, format_time};
-pub use self::webhooks::WebhookSettings;
 use crate::admin::SocketPlace;
 use crate::app::MAINTENANCE_INTERVAL_DEFAULT;
-use crate::data::DataConfig;
-use crate::deliveries::{IN_FLIGHT_MAX_DEFAULT, open_files_max};
+use crate::data::{DATA_DIR_DEFAULT, DataConfig};
+pub use crate::deliveries::WebhookSettings;
+use crate::deliveries::open_files_max;
 use crate::logging::LogConfig;
 use crate::net::NetConfig;
+use crate::store_address::StoreAddress;
 use crate::telemetry::TelemetryConfig;
 
 /// Environment variable that names the configuration file if no flag does.
@@ -90,18 +93,18 @@ pub struct Config {
     pub rate_limit: RateLimitSettings,
     /// Base URL under which clients reach the server.
     pub public_url: Option<BaseUrl>,
-    /// Store and sealing key.
+    /// Address of the store; without one, the store in [`data_dir`](Self::data_dir) is used.
+    pub store: Option<StoreAddress>,
+    /// Directory of the store if [`store`](Self::store) is not set.
+    pub data_dir: PathBuf,
+    /// Options of the store, and its sealing key. Its `store` is derived, see [`Config::data`].
     pub data: DataConfig,
     /// Location of the admin socket.
     pub admin_socket: SocketPlace,
     /// Limits of the service.
     pub limits: Limits,
-    /// HTTP client of deliveries; the retention of events is one of the limits.
+    /// Deliveries; the retention of events is one of the limits.
     pub webhooks: WebhookSettings,
-    /// True if this server sends deliveries.
-    pub delivers: bool,
-    /// Maximum of concurrent deliveries.
-    pub deliveries_in_flight_max: usize,
     /// Logging.
     pub log: LogConfig,
     /// Time between two maintenance runs.
@@ -121,12 +124,12 @@ impl Default for Config {
             compression: CompressionSettings::default(),
             rate_limit: RateLimitSettings::default(),
             public_url: None,
+            store: None,
+            data_dir: DATA_DIR_DEFAULT.into(),
             data: DataConfig::default(),
             admin_socket: SocketPlace::default(),
             limits: Limits::default(),
             webhooks: WebhookSettings::default(),
-            delivers: true,
-            deliveries_in_flight_max: IN_FLIGHT_MAX_DEFAULT,
             log: LogConfig::default(),
             maintenance_interval: MAINTENANCE_INTERVAL_DEFAULT,
             metrics_listen: None,
@@ -150,9 +153,19 @@ impl Config {
         }
     }
 
+    /// Returns the configuration of the store and its key.
+    #[must_use]
+    pub fn data(&self) -> DataConfig {
+        let in_directory = || StoreAddress::in_directory(&self.data_dir);
+        DataConfig {
+            store: self.store.clone().unwrap_or_else(in_directory),
+            ..self.data.clone()
+        }
+    }
+
     fn open_files_reserved(&self) -> usize {
-        let for_deliveries = if self.delivers {
-            open_files_max(self.deliveries_in_flight_max)
+        let for_deliveries = if self.webhooks.deliver {
+            open_files_max(self.webhooks.in_flight_max)
         } else {
             0
         };

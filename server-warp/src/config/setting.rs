@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::kind::Kind;
-use super::load::Check;
+use super::problem::Check;
 
 /// Named group of settings: a table of the file.
 pub(crate) struct Section {

@@ -1,6 +1,6 @@
 //! Suggestions for unknown names.
 
-use super::load::settings;
+use super::sections::settings;
 use super::{SECTIONS, Setting};
 
 /// Minimum similarity of a suggestion, from 0 to 1.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::describe::{example, table};
 use super::kind::Raw;
-use super::load::settings;
-use super::{Config, Loaded, Problems, SECTIONS, Setting, Sources, file};
+use super::sections::settings;
+use super::{Config, Loaded, Problems, SECTIONS, Setting, Sources, WebhookSettings, file};
 
 fn in_workspace(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
@@ -131,13 +131,28 @@ fn config_check_reads_webhook_ca_file() {
             environment: vec![("KNOWLEDGE_WEBHOOKS__CA_FILE".into(), file.into())],
             ..Sources::default()
         };
-        sources.load().unwrap().inspect()
+        sources.check()
     };
-    let told = inspected(&file).unwrap_err().to_string();
-    assert!(told.contains("webhooks.ca_file cannot be used"), "{told}");
+    let message = inspected(&file).unwrap_err().to_string();
+    assert!(
+        message.contains("webhooks.ca_file cannot be used"),
+        "{message}"
+    );
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     std::fs::write(&file, made.cert.pem()).unwrap();
     inspected(&file).unwrap();
+}
+
+#[test]
+fn shown_unit_agrees_with_its_number() {
+    for (number, shown) in [("1", "= 1 delivery "), ("2", "= 2 deliveries ")] {
+        let sources = Sources {
+            environment: vec![("KNOWLEDGE_WEBHOOKS__IN_FLIGHT_MAX".into(), number.into())],
+            ..Sources::default()
+        };
+        let text = super::show_text(&sources.load().unwrap(), false);
+        assert!(text.contains(shown), "{text}");
+    }
 }
 
 #[test]
@@ -165,10 +180,10 @@ fn address_ranges_are_comma_separated_in_variable() {
         "10.0.0.0/8,",
         "fe80::1%eth0",
     ] {
-        let told = allowed(wrong).unwrap_err().to_string();
+        let message = allowed(wrong).unwrap_err().to_string();
         assert!(
-            told.contains("webhooks.allow must be a list, each item a range of addresses"),
-            "{told}"
+            message.contains("webhooks.allow must be a list, each item a range of addresses"),
+            "{message}"
         );
     }
 }
@@ -225,7 +240,6 @@ fn setting_changes_only_its_own_value() {
 /// Settings whose field has another name.
 const OTHER_NAMES: &[(&str, &str)] = &[
     ("server.listen", "address"),
-    ("storage.data_dir", "directory"),
     ("storage.verify_entries", "verifies_entries"),
 ];
 
@@ -299,10 +313,14 @@ fn example_file_uncommented_yields_defaults() {
 
 #[test]
 fn file_limit_reserves_descriptors_for_deliveries() {
-    let reserved = |delivers, deliveries_in_flight_max| {
+    let reserved = |deliver, in_flight_max| {
+        let webhooks = WebhookSettings {
+            deliver,
+            in_flight_max,
+            ..WebhookSettings::default()
+        };
         let config = Config {
-            delivers,
-            deliveries_in_flight_max,
+            webhooks,
             ..Config::default()
         };
         config.net().open_files_reserved

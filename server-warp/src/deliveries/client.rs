@@ -11,14 +11,14 @@ use knowledge_core::service::{
     Attempt, DELIVERY_TIMEOUT, DeliveryRequest, DeliveryResponse, DeliverySender,
     RESPONSE_BYTES_MAX,
 };
-use reqwest::{Client, redirect, retry};
+use reqwest::Client;
 
 use super::failure::{before_response, in_response, rejected_url, timed_out};
 use super::look_up::SystemResolver;
 use super::resolver::{PermittedResolver, Resolver};
 use super::retry_after::retry_after;
-use crate::config::WebhookSettings;
-use crate::http_client::{read_roots, system_roots, tls_config};
+use super::settings::WebhookSettings;
+use crate::http_client::{builder, read_roots, system_roots};
 
 const USER_AGENT: &str = concat!("knowledge/", env!("CARGO_PKG_VERSION"));
 
@@ -106,17 +106,11 @@ impl DeliveryClient {
             policy: Arc::clone(&policy),
             resolver,
         };
-        let client = Client::builder()
-            .tls_backend_preconfigured(tls_config(roots).map_err(DeliveryClientError::Tls)?)
+        let client = builder(roots)
+            .map_err(DeliveryClientError::Tls)?
             .dns_resolver(resolver)
             .user_agent(USER_AGENT)
-            .http1_only()
             .http1_max_headers(RESPONSE_HEADERS_MAX)
-            .no_proxy()
-            .redirect(redirect::Policy::none())
-            .referer(false)
-            // The service schedules the retries of a delivery.
-            .retry(retry::never())
             .connect_timeout(DELIVERY_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(IDLE_PER_HOST_MAX)

@@ -38,7 +38,8 @@ mod tests {
         let (timer, clock) = (Instant::now(), Timestamp::from_millis(1_000_000));
         let mut watch = ClockWatch::new(timer, clock);
         let hour = Duration::from_secs(3_600);
-        let mut after = |timed, told| watch.has_jumped_forward(timer + timed, clock.plus(told));
+        let mut after =
+            |elapsed, shown| watch.has_jumped_forward(timer + elapsed, clock.plus(shown));
         assert!(!after(hour, hour + AHEAD_MAX));
         assert!(after(hour, 2 * hour));
         assert!(!after(hour, 2 * hour));

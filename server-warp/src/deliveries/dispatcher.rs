@@ -157,7 +157,7 @@ impl Dispatcher {
             let dead_lettered = claimed.dead_lettered;
             tracing::info!(
                 dead_lettered,
-                "deliveries to inactive endpoints dead-lettered"
+                "deliveries dead-lettered without a further attempt"
             );
             self.attempts.metrics.record_dead_letters(dead_lettered);
         }

@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::io;
 
-use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode as Code, RefusedUrl};
-use tokio_rustls::rustls::{self, CertificateError};
+use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode as Code, RejectedUrl};
+use tokio_rustls::rustls;
 
 use super::resolver::{AddressRejected, ResolutionTimedOut};
+use crate::http_client::{cause, causes, tls_problem};
 
 pub(super) fn failure(code: Code, message: impl Into<String>) -> DeliveryFailure {
     DeliveryFailure {
@@ -15,8 +16,8 @@ pub(super) fn failure(code: Code, message: impl Into<String>) -> DeliveryFailure
     }
 }
 
-/// Converts a [`RefusedUrl`], whose message completes the name of a field.
-pub(super) fn rejected_url(refused: RefusedUrl) -> DeliveryFailure {
+/// Converts a [`RejectedUrl`], whose message completes the name of a field.
+pub(super) fn rejected_url(refused: RejectedUrl) -> DeliveryFailure {
     failure(Code::AddressRefused, format!("the URL {refused}"))
 }
 
@@ -70,50 +71,8 @@ pub(super) fn in_response(error: &reqwest::Error) -> DeliveryFailure {
     failure(Code::AnswerBroken, message)
 }
 
-fn tls_problem(error: &rustls::Error) -> &'static str {
-    let rustls::Error::InvalidCertificate(certificate) = error else {
-        return "the TLS handshake failed";
-    };
-    match certificate {
-        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-            "the certificate is not issued by a trusted authority"
-        }
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "the certificate is for another host"
-        }
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "the certificate has expired"
-        }
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "the certificate is not valid yet"
-        }
-        CertificateError::Revoked => "the certificate is revoked",
-        _ => "the certificate cannot be used",
-    }
-}
-
-/// Returns the first error of this type among the causes.
-fn cause<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
-    causes(error).find_map(<dyn Error>::downcast_ref)
-}
-
 /// Returns the innermost error of the operating system.
 fn system_error(error: &reqwest::Error) -> Option<io::ErrorKind> {
     let errors = causes(error).filter_map(<dyn Error>::downcast_ref::<io::Error>);
     errors.last().map(io::Error::kind)
-}
-
-fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
-    std::iter::successors(error.source(), |error| cause_of(*error))
-}
-
-fn cause_of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'static)> {
-    // `source()` skips the error that an `io::Error` wraps.
-    match error
-        .downcast_ref::<io::Error>()
-        .and_then(io::Error::get_ref)
-    {
-        Some(carried) => Some(carried),
-        None => error.source(),
-    }
 }

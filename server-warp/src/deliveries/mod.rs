@@ -18,6 +18,7 @@ mod in_flight;
 mod look_up;
 mod resolver;
 mod retry_after;
+mod settings;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub use self::client::{DeliveryClient, DeliveryClientError};
 pub(crate) use self::dispatcher::Dispatcher;
 pub use self::look_up::SystemResolver;
 pub use self::resolver::Resolver;
+pub use self::settings::WebhookSettings;
 use crate::telemetry::DeliveryTracer;
 
 /// Default maximum of concurrent exchanges with all endpoints together.
@@ -52,15 +54,15 @@ pub const POLL_INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 /// ```
 /// use std::sync::Arc;
 ///
+/// use knowledge_core::env::Env;
 /// use knowledge_core::service::{DeliverySender, KnowledgeService, Options, SealingKey};
 /// use knowledge_core::store::MemoryStore;
 /// use knowledge_server::app::App;
 /// use knowledge_server::deliveries::Deliveries;
 /// use knowledge_server::net::NetConfig;
-/// use knowledge_server::system::system_env;
 ///
 /// # async fn start(sender: Arc<dyn DeliverySender>) -> Result<(), Box<dyn std::error::Error>> {
-/// let env = system_env();
+/// let env = Env::system();
 /// let options = Options::new(SealingKey::generate(&env));
 /// let service = KnowledgeService::open(Arc::new(MemoryStore::new()), env, options).await?;
 /// let deliveries = Deliveries::through(sender);

@@ -4,9 +4,8 @@
 //! stale connector is stale because time has passed. Texts are derived from a seed; identifiers and
 //! secrets are always random.
 
-mod cast;
-mod chats;
 mod clock;
+mod data;
 mod history;
 mod screen;
 mod seed;
@@ -34,7 +33,7 @@ const TOKEN_LIFETIME: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// Those of the store.
 pub async fn holds_other_data(service: &KnowledgeService) -> Result<bool, Error> {
     let organizations = service.provisioning().organizations().await?;
-    Ok(organizations.iter().any(|org| org.slug != cast::ORG_SLUG))
+    Ok(organizations.iter().any(|org| org.slug != data::org_slug()))
 }
 
 /// True if the store contains no organisation.
@@ -91,13 +90,13 @@ impl DemoCredential {
                 Err(error) => return Err(error),
             }
         }
-        let token = NewToken {
-            member: self.member,
-            kind: self.kind,
-            name: self.name.to_owned(),
-            scope: TokenScope::default(),
-            lifetime: TOKEN_LIFETIME,
-        };
+        let token = NewToken::builder()
+            .member(self.member)
+            .kind(self.kind)
+            .name(self.name.to_owned())
+            .scope(TokenScope::default())
+            .lifetime(TOKEN_LIFETIME)
+            .build();
         let issued = service.provisioning().issue(org, &token).await?;
         issued.secret.expose().clone_into(secret);
         Ok(true)
@@ -115,13 +114,10 @@ pub async fn report_syncs(service: &KnowledgeService, demo: &Demo) -> Result<(),
         org: demo.org_id,
         member: demo.bearer_member,
     };
-    let report = |outcome| SyncReport {
-        outcome,
-        next_sync_at: None,
-    };
+    let report = SyncReport::new;
     let success = report(SyncOutcome::Success);
     let failure = report(SyncOutcome::Failure {
-        error: history::DEGRADED_ERROR.to_owned(),
+        error: data::HISTORY.degraded_error().to_owned(),
         is_authentication: false,
     });
     for (connector, reports) in [

@@ -7,7 +7,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::state::Demo;
-use crate::progress::grouped;
+use crate::progress::{counted, grouped};
 use crate::reference::PAGE_PATH;
 
 /// The operations as shell commands.
@@ -144,6 +144,28 @@ impl Screen<'_> {
         }
     }
 
+    /// Returns the shell command that sets the variables of the README.
+    fn variables(&self) -> String {
+        let demo = self.demo;
+        let mut variables = vec![
+            ("URL", self.base_url.clone()),
+            ("TOKEN", demo.bearer_token.clone()),
+            ("SESSION", demo.session_token.clone()),
+            ("ORG", demo.org_slug.clone()),
+            ("WORKSPACE", demo.workspace_id.to_string()),
+            ("RECALL", demo.recall_id.to_string()),
+        ];
+        let role = self.roles.first().map(|role| role.id.to_string());
+        variables.extend(role.map(|role| ("ROLE", role)));
+        let memory = demo.memory_ids.first().map(ToString::to_string);
+        variables.extend(memory.map(|memory| ("MEMORY", memory)));
+        let set = variables.iter();
+        let set: String = set
+            .map(|(name, value)| format!(" {name}='{value}'"))
+            .collect();
+        format!("export{set}")
+    }
+
     /// Returns the output for people.
     #[must_use]
     pub fn text(&self, has_colours: bool) -> String {
@@ -176,15 +198,15 @@ impl Screen<'_> {
             ),
             (
                 "also",
-                format!(
-                    "{} members, {} sources, {} connectors, {} MCP keys, {} chats, {} custom roles",
-                    counts.members,
-                    counts.sources,
-                    counts.connectors,
-                    counts.mcp_keys,
-                    counts.chats,
-                    self.roles.len()
-                ),
+                [
+                    counted(counts.members, "member", "members"),
+                    counted(counts.sources, "source", "sources"),
+                    counted(counts.connectors, "connector", "connectors"),
+                    counted(counts.mcp_keys, "MCP key", "MCP keys"),
+                    counted(counts.chats, "chat", "chats"),
+                    counted(self.roles.len() as u64, "custom role", "custom roles"),
+                ]
+                .join(", "),
             ),
             ("data", self.data_dir.clone()),
             ("bearer token", demo.bearer_token.clone()),
@@ -196,6 +218,12 @@ impl Screen<'_> {
             let name = format!("{name:>14}");
             line(format!("{}  {value}", faint.apply_to(name)));
         }
+        line(String::new());
+        line(format!(
+            "  {}",
+            strong.apply_to("Set the variables of the commands in README.md")
+        ));
+        line(self.variables());
         line(String::new());
         let walkthrough = Walkthrough::new(&self.base_url, demo, self.roles, self.key);
         for (number, (title, command)) in (1..).zip(&walkthrough.steps) {

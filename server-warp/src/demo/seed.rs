@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use knowledge_core::Error;
 use knowledge_core::access::RoleRef;
-use knowledge_core::env::Env;
+use knowledge_core::env::{Env, OsRandomness};
 use knowledge_core::limits::{BULK_MEMORIES_MAX, INGEST_MEMORIES_MAX};
 use knowledge_core::model::{
     BulkUpdate, CustomRoleUpdate, MemoryChange, MemoryId, NewCustomRole, ReviewStatus, RoleActions,
@@ -16,14 +16,13 @@ use knowledge_core::service::{
 };
 use knowledge_core::store::Store;
 
-use super::cast::{self};
 use super::clock::HistoryClock;
+use super::data::{ORGANIZATION, cast, org_slug};
 use super::history;
 use super::stage::{CITED, Stage};
 use super::state::{Counts, Demo, MEMORY_IDS_MAX};
 use super::text::{Draft, Writer};
 use crate::progress::Progress;
-use crate::system::OsRandomness;
 
 /// Age of the first record.
 const HISTORY: Duration = Duration::from_secs(14 * 24 * 60 * 60);
@@ -88,20 +87,21 @@ impl Seeding {
         let sources = create_sources(&self.stage).await?;
         let in_second = plan.memories / SECOND_WORKSPACE_SHARE;
         let in_first = plan.memories - in_second;
-        let (operations, customers) = (self.stage.operations.clone(), self.stage.customers.clone());
-        let first = self.ingest(&operations, &sources, in_first).await?;
-        self.ingest(&customers, &sources, in_second).await?;
+        let [main, other] = &ORGANIZATION.workspaces;
+        let [main, other] = [main, other].map(|place| self.stage.workspace(&place.slug).clone());
+        let first = self.ingest(&main, &sources, in_first).await?;
+        self.ingest(&other, &sources, in_second).await?;
         let created = history::create(&self.stage, &first).await?;
         let stage = &self.stage;
         Ok(Demo {
             org_id: stage.org,
-            org_name: cast::ORG_NAME.to_owned(),
-            org_slug: cast::ORG_SLUG.to_owned(),
-            workspace_id: operations.id,
-            workspace_slug: operations.slug,
-            bearer_member: stage.member(cast::ADMIN.handle),
+            org_name: ORGANIZATION.name.clone(),
+            org_slug: ORGANIZATION.slug.clone(),
+            workspace_id: main.id,
+            workspace_slug: main.slug,
+            bearer_member: stage.member(&cast().admin),
             bearer_token: String::new(),
-            session_member: stage.member(cast::OWNER.handle),
+            session_member: stage.member(&cast().owner),
             session_token: String::new(),
             recall_id: created.recall,
             memory_ids: first.into_iter().take(MEMORY_IDS_MAX).collect(),
@@ -126,12 +126,16 @@ impl Seeding {
         sources: &[SourceId],
         count: u64,
     ) -> Result<Vec<MemoryId>, Error> {
-        let bot = self.stage.act_as(cast::SYNC_BOT);
+        let bot = self.stage.act_as(&cast().bot);
         let mut ids = Vec::new();
         let mut decisions = Decisions::default();
-        let mut batches = (0_u32..).zip(sources.iter().cycle());
+        let kinds = ORGANIZATION
+            .sources
+            .iter()
+            .map(|source| source.kind.as_str());
+        let mut batches = kinds.zip(sources).cycle();
         while (ids.len() as u64) < count {
-            let Some((batch, source)) = batches.next() else {
+            let Some((kind, source)) = batches.next() else {
                 break;
             };
             let done = part(ids.len() as u64, count);
@@ -141,14 +145,13 @@ impl Seeding {
             let drafts: Vec<_> = (0..left.min(BATCH))
                 .map(|index| {
                     let is_first = ids.is_empty() && index < CITED;
-                    self.writer
-                        .draft(batch as usize % sources.len(), done, is_first)
+                    self.writer.draft(kind, done, is_first)
                 })
                 .collect();
             let memories: Vec<_> = drafts.iter().map(|draft| draft.memory.clone()).collect();
             let service = &self.stage.service;
             let ingested = service
-                .ingest(&bot, workspace.id, *source, &memories)
+                .ingest_memories(&bot, workspace.id, *source, &memories)
                 .await?;
             for (draft, memory) in drafts.iter().zip(&ingested) {
                 decisions.note(draft, memory.id);
@@ -198,26 +201,22 @@ impl Decisions {
 
     /// Writes the decisions of each kind if there are at least `least`.
     async fn apply(&mut self, stage: &Stage, least: usize) -> Result<(), Error> {
-        let review = |status| MemoryChange {
-            review_status: Some(status),
-            ..MemoryChange::default()
-        };
-        let restrict = MemoryChange {
-            sensitivity_label: Some(SensitivityLabel::Restricted),
-            ..MemoryChange::default()
-        };
+        let review = |status| MemoryChange::builder().review_status(status).build();
+        let restrict = MemoryChange::builder()
+            .sensitivity_label(SensitivityLabel::Restricted)
+            .build();
         for (ids, handle, change) in [
             (
                 &mut self.approved,
-                cast::CURATOR,
+                &cast().curator,
                 review(ReviewStatus::Approved),
             ),
             (
                 &mut self.rejected,
-                cast::CURATOR,
+                &cast().curator,
                 review(ReviewStatus::Rejected),
             ),
-            (&mut self.restricted, cast::ADMIN.handle, restrict),
+            (&mut self.restricted, &cast().admin, restrict),
         ] {
             while ids.len() >= least {
                 let memory_ids = ids.drain(..ids.len().min(BULK)).collect();
@@ -237,10 +236,13 @@ async fn bulk_update(
     let key: IdempotencyKey = format!("demo-{}", stage.service.env().uuid())
         .parse()
         .map_err(|error| Error::internal(format!("an idempotency key: {error}")))?;
-    let request = BulkUpdate { memory_ids, change };
+    let request = BulkUpdate::builder()
+        .memory_ids(memory_ids)
+        .change(change)
+        .build();
     let result = stage
         .service
-        .bulk_update(&stage.act_as(handle), &key, &request)
+        .bulk_update_memories(&stage.act_as(handle), &key, &request)
         .await?;
     match result.summary.failed {
         0 => Ok(()),
@@ -251,40 +253,35 @@ async fn bulk_update(
 }
 
 async fn create_roles(stage: &Stage) -> Result<(), Error> {
-    let owner = stage.act_as(cast::OWNER.handle);
+    let owner = stage.act_as(&cast().owner);
     let service = &stage.service;
-    for role in cast::ROLES {
-        let new = NewCustomRole {
-            name: role.name.to_owned(),
-            slug: role.slug.to_owned(),
-            base_role: role.base,
-            description: role.description.to_owned(),
-            workspace_id: role.is_of_workspace.then_some(stage.operations.id),
-            actions: RoleActions {
+    for role in &ORGANIZATION.roles {
+        let new = NewCustomRole::builder()
+            .name(role.name.clone())
+            .slug(role.slug.clone())
+            .base_role(role.base)
+            .description(role.description.clone())
+            .maybe_workspace_id(role.workspace.as_ref().map(|slug| stage.workspace(slug).id))
+            .actions(RoleActions {
                 allow: role.allow,
                 deny: role.deny,
-            },
-        };
-        let created = service
-            .create_custom_role(&owner, cast::ORG_SLUG, &new)
-            .await?;
+            })
+            .build();
+        let created = service.create_custom_role(&owner, org_slug(), &new).await?;
         let held = RoleRef::Custom(created.id);
         let assignment = match created.workspace_id {
             Some(workspace) => MemberAssignment::Workspace(workspace, Some(held)),
             None => MemberAssignment::Organization(held),
         };
-        for holder in role.holders {
+        for holder in &role.holders {
             service
-                .assign_role(&owner, cast::ORG_SLUG, stage.member(holder), assignment)
+                .assign_role(&owner, org_slug(), stage.member(holder), assignment)
                 .await?;
         }
         if !role.is_active {
-            let off = CustomRoleUpdate {
-                is_active: Some(false),
-                ..CustomRoleUpdate::default()
-            };
+            let off = CustomRoleUpdate::builder().is_active(false).build();
             service
-                .update_custom_role(&owner, cast::ORG_SLUG, created.id, &off, None)
+                .update_custom_role(&owner, org_slug(), created.id, &off, None)
                 .await?;
         }
     }
@@ -292,13 +289,13 @@ async fn create_roles(stage: &Stage) -> Result<(), Error> {
 }
 
 async fn create_sources(stage: &Stage) -> Result<Vec<SourceId>, Error> {
-    let mut sources = Vec::with_capacity(cast::SOURCES.len());
-    for (name, kind) in cast::SOURCES {
-        let new = NewSource {
-            name: (*name).to_owned(),
-            kind: (*kind).to_owned(),
-        };
-        let admin = stage.act_as(cast::ADMIN.handle);
+    let admin = stage.act_as(&cast().admin);
+    let mut sources = Vec::with_capacity(ORGANIZATION.sources.len());
+    for source in &ORGANIZATION.sources {
+        let new = NewSource::builder()
+            .name(source.name.clone())
+            .kind(source.kind.clone())
+            .build();
         sources.push(stage.service.create_source(&admin, &new).await?.id);
     }
     Ok(sources)

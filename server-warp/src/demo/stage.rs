@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use knowledge_core::Error;
-use knowledge_core::access::{Credential, RoleRef};
-use knowledge_core::model::{Member, MemberId, OrgId, Timestamp, Workspace};
-use knowledge_core::service::{KnowledgeService, NewMember, NewWorkspace};
+use knowledge_core::access::Credential;
+use knowledge_core::model::{MemberId, OrgId, Timestamp, Workspace};
+use knowledge_core::service::{
+    KnowledgeService, NewMember, NewOrganization, NewOwner, NewWorkspace,
+};
 
-use super::cast::{self, Person, WorkspaceSpec};
 use super::clock::HistoryClock;
+use super::data::{self, ORGANIZATION};
 
 /// Memories that the recall cites: the first ones, which every member of the workspace can read.
 pub(super) const CITED: usize = 5;
@@ -20,8 +22,7 @@ pub(super) struct Stage {
     clock: HistoryClock,
     now: Timestamp,
     pub(super) org: OrgId,
-    pub(super) operations: Workspace,
-    pub(super) customers: Workspace,
+    workspaces: Vec<Workspace>,
     pub(super) members: HashMap<&'static str, MemberId>,
 }
 
@@ -32,34 +33,41 @@ impl Stage {
         now: Timestamp,
     ) -> Result<Self, Error> {
         let provisioning = service.provisioning();
-        let (org, owner) = provisioning
-            .create_organization(cast::ORG_NAME, cast::ORG_SLUG, &new_member(&cast::OWNER))
-            .await?;
-        let workspace = |spec: &WorkspaceSpec| NewWorkspace {
-            name: spec.name.to_owned(),
-            slug: spec.slug.to_owned(),
-            audience: None,
-        };
-        let operations = provisioning
-            .create_workspace(org.id, &workspace(&cast::OPERATIONS))
-            .await?;
-        let customers = provisioning
-            .create_workspace(org.id, &workspace(&cast::CUSTOMERS))
-            .await?;
-        let mut members = HashMap::from([(cast::OWNER.handle, owner.id)]);
-        for person in std::iter::once(&cast::ADMIN).chain(cast::PEOPLE) {
-            let member: Member = provisioning
-                .create_member(org.id, &new_member(person))
+        let (founders, others): (Vec<_>, Vec<_>) = ORGANIZATION
+            .members
+            .iter()
+            .partition(|member| member.handle == data::cast().owner);
+        let founder = founders[0];
+        let owner = NewOwner::builder()
+            .handle(founder.handle.clone())
+            .name(founder.name.clone())
+            .teams(founder.teams.clone());
+        let new = NewOrganization::builder()
+            .slug(ORGANIZATION.slug.clone())
+            .name(ORGANIZATION.name.clone())
+            .owner(owner.build());
+        let (org, owner) = provisioning.create_organization(&new.build()).await?;
+        let mut workspaces = Vec::new();
+        for workspace in &ORGANIZATION.workspaces {
+            let new = NewWorkspace::builder()
+                .name(workspace.name.clone())
+                .slug(workspace.slug.clone())
+                .build();
+            workspaces.push(provisioning.create_workspace(org.id, &new).await?);
+        }
+        let mut members = HashMap::from([(founder.handle.as_str(), owner.id)]);
+        for member in others {
+            let created = provisioning
+                .create_member(org.id, &new_member(member))
                 .await?;
-            members.insert(person.handle, member.id);
+            members.insert(&member.handle, created.id);
         }
         Ok(Self {
             service,
             clock,
             now,
             org: org.id,
-            operations,
-            customers,
+            workspaces,
             members,
         })
     }
@@ -69,6 +77,17 @@ impl Stage {
         let time = self.now.minus(ago);
         self.clock.set(time);
         time
+    }
+
+    /// Returns the workspace with most of the memories.
+    pub(super) fn main(&self) -> &Workspace {
+        &self.workspaces[0]
+    }
+
+    pub(super) fn workspace(&self, slug: &str) -> &Workspace {
+        let mut workspaces = self.workspaces.iter();
+        let found = workspaces.find(|workspace| workspace.slug == slug);
+        found.expect("a test has looked up the workspaces of the data")
     }
 
     pub(super) fn member(&self, handle: &str) -> MemberId {
@@ -84,12 +103,12 @@ impl Stage {
     }
 }
 
-fn new_member(person: &Person) -> NewMember {
-    NewMember {
-        kind: person.kind,
-        handle: person.handle.to_owned(),
-        name: person.name.to_owned(),
-        role: RoleRef::BuiltIn(person.role),
-        teams: person.teams.iter().map(|team| (*team).to_owned()).collect(),
-    }
+fn new_member(member: &data::Member) -> NewMember {
+    NewMember::builder()
+        .kind(member.kind)
+        .handle(member.handle.clone())
+        .name(member.name.clone())
+        .role(member.role)
+        .teams(member.teams.clone())
+        .build()
 }

@@ -136,9 +136,9 @@ catalogue! {
     EVENTS_FANNED_OUT = Counter "knowledge_events_expanded_total" []
         "Events fanned out to their endpoints, including events without endpoints";
     DELIVERIES_QUEUED = Counter "knowledge_deliveries_queued_total" []
-        "Deliveries queued by fan-out";
+        "Deliveries created by fan-out, including those dead-lettered immediately";
     DELIVERIES_DEAD_LETTERED = Counter "knowledge_deliveries_given_up_total" []
-        "Deliveries dead-lettered without a further attempt because their endpoint is inactive";
+        "Deliveries dead-lettered without a further attempt: their endpoint is inactive or their event unreadable";
     DELIVERY_ATTEMPTS = Counter "knowledge_delivery_attempts_total" ["outcome"]
         "Completed delivery attempts";
     DELIVERY_FAILURES = Counter "knowledge_delivery_failures_total" ["reason"]

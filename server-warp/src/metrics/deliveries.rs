@@ -256,7 +256,7 @@ fn show(outbox: &Mutex<Option<Outbox>>, samples: &mut Samples) {
     let Some(Outbox { status, at }) = read else {
         return;
     };
-    samples.integer(&OUTBOX_EVENTS, status.unexpanded);
+    samples.integer(&OUTBOX_EVENTS, status.pending_events);
     samples.integer(&OUTBOX_DELIVERIES, status.undelivered);
     for (description, since) in [
         (&OUTBOX_AGE, status.oldest),

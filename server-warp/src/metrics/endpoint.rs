@@ -13,11 +13,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::Metrics;
+use super::http::METRICS_PATH;
 use crate::explain::explain;
 use crate::net::{BindError, NetConfig, Rejection, Responder, Server, ShutdownReport};
-
-/// Path of the metrics.
-pub const METRICS_PATH: &str = "/metrics";
 
 /// Maximum number of open connections: a scraper or two, and a person.
 const CONNECTIONS_MAX: usize = 16;

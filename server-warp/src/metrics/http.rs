@@ -8,6 +8,9 @@ use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
 use super::catalogue::{self, REQUEST_BUCKETS, register};
 use crate::net::Rejection;
 
+/// Path of the metrics.
+pub const METRICS_PATH: &str = "/metrics";
+
 /// Route label of a request without a matching route. Its path would let clients create any number
 /// of series.
 pub const ROUTE_UNMATCHED: &str = "unmatched";

@@ -12,18 +12,18 @@
 //! ```
 //! use std::sync::Arc;
 //!
+//! use knowledge_core::env::Env;
 //! use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 //! use knowledge_core::store::MemoryStore;
 //! use knowledge_server::app::App;
 //! use knowledge_server::metrics::{self, Metrics};
 //! use knowledge_server::net::NetConfig;
-//! use knowledge_server::system::system_env;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let metrics = Metrics::new();
 //! let store = metrics.meter_store(Arc::new(MemoryStore::new()));
-//! let env = system_env();
+//! let env = Env::system();
 //! let options = Options::new(SealingKey::generate(&env));
 //! let service = KnowledgeService::open(store, env, options).await?;
 //!
@@ -58,10 +58,10 @@ use prometheus::{IntCounterVec, Registry, TextEncoder};
 pub use self::catalogue::{CATALOGUE, Description, Kind};
 pub use self::deliveries::DeliveryMetrics;
 pub(crate) use self::deliveries::{DispatchStep, RecordResult};
-pub use self::endpoint::{Endpoint, METRICS_PATH, serve};
+pub use self::endpoint::{Endpoint, serve};
 pub(crate) use self::http::method_label;
 pub(crate) use self::http::{CloseReason, ResponseSummary};
-pub use self::http::{HttpMetrics, ROUTE_UNMATCHED};
+pub use self::http::{HttpMetrics, METRICS_PATH, ROUTE_UNMATCHED};
 pub use self::maintenance::MaintenanceMetrics;
 pub(crate) use self::store::label as store_error_label;
 use self::store::{MeteredClock, MeteredStore, StoreMetrics};

@@ -13,10 +13,10 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::config::NetConfig;
-use super::exchange::exchange;
+use super::respond::respond;
 use super::responder::Responder;
 use super::routes;
-use super::server::{Phase, Shared};
+use super::shared::{Phase, Shared};
 use super::stall::StallGuard;
 use crate::metrics::CloseReason;
 
@@ -72,7 +72,7 @@ where
     let io = TokioIo::new(StallGuard::new(io, shared.config.write_stall_timeout));
     let routes = routes::service(Arc::clone(&shared));
     let service =
-        service_fn(move |request| exchange(Arc::clone(&shared), routes.clone(), peer, request));
+        service_fn(move |request| respond(Arc::clone(&shared), routes.clone(), peer, request));
     let mut connection = std::pin::pin!(protocol.serve_connection(io, service));
 
     tokio::select! {

@@ -78,9 +78,11 @@ mod cors;
 mod exchange;
 mod open_files;
 mod rate_limit;
+mod respond;
 mod responder;
 mod routes;
 mod server;
+mod shared;
 mod stall;
 mod tls;
 

@@ -202,7 +202,7 @@ mod tests {
     }
 
     /// Returns the rate limit of a request: remaining requests, seconds until a change, and wait.
-    fn told<C: Clock>(limiter: &RateLimiter<C>, key: Key) -> (u32, u64, Option<u64>) {
+    fn quota<C: Clock>(limiter: &RateLimiter<C>, key: Key) -> (u32, u64, Option<u64>) {
         let standing = limiter.count(key);
         let retry_after = standing.retry_after.map(|wait| wait.as_secs());
         (standing.remaining, standing.reset_seconds, retry_after)
@@ -212,20 +212,20 @@ mod tests {
     fn rate_limit_is_spent_and_refills() {
         let (limiter, clock) = limiter(3, 30);
         let anna = Key::Principal(Uuid::from_u128(1));
-        assert_eq!(told(&limiter, anna), (2, 10, None));
-        assert_eq!(told(&limiter, anna), (1, 20, None));
-        assert_eq!(told(&limiter, anna), (0, 30, None));
-        assert_eq!(told(&limiter, anna), (0, 10, Some(10)));
+        assert_eq!(quota(&limiter, anna), (2, 10, None));
+        assert_eq!(quota(&limiter, anna), (1, 20, None));
+        assert_eq!(quota(&limiter, anna), (0, 30, None));
+        assert_eq!(quota(&limiter, anna), (0, 10, Some(10)));
         // Other principals are not affected.
         let bert = Key::Principal(Uuid::from_u128(2));
-        assert_eq!(told(&limiter, bert), (2, 10, None));
+        assert_eq!(quota(&limiter, bert), (2, 10, None));
         // A rejected request costs nothing.
         clock.advance(Duration::from_millis(9_500));
-        assert_eq!(told(&limiter, anna), (0, 1, Some(1)));
+        assert_eq!(quota(&limiter, anna), (0, 1, Some(1)));
         clock.advance(Duration::from_millis(500));
-        assert_eq!(told(&limiter, anna), (0, 30, None));
+        assert_eq!(quota(&limiter, anna), (0, 30, None));
         clock.advance(Duration::from_secs(30));
-        assert_eq!(told(&limiter, anna), (2, 10, None));
+        assert_eq!(quota(&limiter, anna), (2, 10, None));
     }
 
     #[test]
@@ -242,22 +242,22 @@ mod tests {
         let (limiter, clock) = limiter(10, 10);
         let address = |last: u8| Key::of_address(IpAddr::from([192, 0, 2, last]));
         for last in 0..3 {
-            assert_eq!(told(&limiter, address(last)), (9, 1, None));
+            assert_eq!(quota(&limiter, address(last)), (9, 1, None));
         }
         // From here on all other addresses share one bucket.
-        assert_eq!(told(&limiter, address(4)), (9, 1, None));
-        assert_eq!(told(&limiter, address(5)), (8, 2, None));
+        assert_eq!(quota(&limiter, address(4)), (9, 1, None));
+        assert_eq!(quota(&limiter, address(5)), (8, 2, None));
         assert_eq!(limiter.governor.len(), 4);
         // A principal never shares one.
         let anna = Key::Principal(Uuid::from_u128(1));
-        assert_eq!(told(&limiter, anna), (9, 1, None));
+        assert_eq!(quota(&limiter, anna), (9, 1, None));
         assert_eq!(limiter.governor.len(), 5);
         limiter.evict();
         assert_eq!(limiter.governor.len(), 5);
         clock.advance(Duration::from_secs(3));
         limiter.evict();
         assert_eq!(limiter.governor.len(), 0);
-        assert_eq!(told(&limiter, address(5)), (9, 1, None));
+        assert_eq!(quota(&limiter, address(5)), (9, 1, None));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::compression::{AcceptEncoding, compress};
 use super::exchange::Exchange;
 use super::rate_limit::Key;
 use super::responder::{Rejection, Responder};
-use super::server::Shared;
+use super::shared::Shared;
 
 /// Path that responds with 200 as long as the process responds at all.
 pub const HEALTH_PATH: &str = "/healthz";

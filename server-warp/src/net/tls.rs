@@ -67,6 +67,14 @@ impl TlsConfig {
     pub fn check_files(&self) -> Result<(), TlsError> {
         Files::read(self)?.server_config(self).map(drop)
     }
+
+    /// Reads and checks the private key only.
+    ///
+    /// # Errors
+    /// [`TlsError::KeyFile`]; [`TlsError::Key`].
+    pub(crate) fn check_private_key(&self) -> Result<(), TlsError> {
+        parse_private_key(&read_private_key(self)?, self).map(drop)
+    }
 }
 
 /// Error of loading a certificate and its key.
@@ -265,17 +273,7 @@ impl Files {
             source,
         };
         let certificate = read_certificate_file(&config.certificate_file).map_err(at)?;
-        let path = &config.private_key_file;
-        let key = match private_file::read(path) {
-            Ok(Some(key)) => key,
-            Ok(None) => {
-                return Err(TlsError::Key {
-                    path: path.clone(),
-                    problem: "no such file".to_owned(),
-                });
-            }
-            Err(error) => return Err(TlsError::KeyFile(error)),
-        };
+        let key = read_private_key(config)?;
         Ok(Self { certificate, key })
     }
 
@@ -304,14 +302,7 @@ impl Files {
         if chain.is_empty() {
             return Err(unusable("no BEGIN CERTIFICATE section".to_owned()));
         }
-        let key =
-            PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(|error| TlsError::Key {
-                path: config.private_key_file.clone(),
-                problem: match error {
-                    pem::Error::NoItemsFound => "no BEGIN PRIVATE KEY section".to_owned(),
-                    error => explain(&error),
-                },
-            })?;
+        let key = parse_private_key(&self.key, config)?;
         let mut server_config = build(chain, key).map_err(|error| TlsError::Pair {
             certificate_file: config.certificate_file.clone(),
             private_key_file: config.private_key_file.clone(),
@@ -323,6 +314,25 @@ impl Files {
         server_config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(server_config))
     }
+}
+
+fn read_private_key(config: &TlsConfig) -> Result<String, TlsError> {
+    let missing = || TlsError::Key {
+        path: config.private_key_file.clone(),
+        problem: "no such file".to_owned(),
+    };
+    let read = private_file::read(&config.private_key_file).map_err(TlsError::KeyFile)?;
+    read.ok_or_else(missing)
+}
+
+fn parse_private_key(text: &str, config: &TlsConfig) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| TlsError::Key {
+        path: config.private_key_file.clone(),
+        problem: match error {
+            pem::Error::NoItemsFound => "no BEGIN PRIVATE KEY section".to_owned(),
+            error => explain(&error),
+        },
+    })
 }
 
 fn build(

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use http::StatusCode;
-use knowledge_core::api::COMMON_REFUSALS;
+use knowledge_core::api::COMMON_ERROR_STATUSES;
 use serde_json::Value;
 
 use super::html::{Escaped, line, paragraphs};
@@ -231,7 +231,7 @@ impl OperationDoc<'_> {
 /// True if every operation can respond with this status.
 fn is_common(status: &str) -> bool {
     let status = status.parse();
-    status.is_ok_and(|status| COMMON_REFUSALS.contains(&status))
+    status.is_ok_and(|status| COMMON_ERROR_STATUSES.contains(&status))
 }
 
 fn reason(status: &str) -> &'static str {

@@ -1,6 +1,7 @@
 //! Connection to the collector: one HTTP exchange per batch.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -10,10 +11,10 @@ use http::{Request, Response};
 use opentelemetry_http::{HttpClient, HttpError};
 use prometheus::IntCounterVec;
 use tokio::runtime::Handle;
-use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::RootCertStore;
 
 use super::TelemetryError;
-use crate::http_client::{exchange, tls_connector};
+use crate::http_client::{self, read_roots};
 use crate::metrics::Metrics;
 
 /// Maximum size of a collector's response. Only the status matters.
@@ -26,8 +27,7 @@ const FAILED: &str = "failed";
 /// on the server's runtime.
 pub(super) struct Collector {
     runtime: Handle,
-    timeout: Duration,
-    tls: Option<TlsConnector>,
+    client: Arc<http_client::HttpClient>,
     exports: IntCounterVec,
     is_failing: AtomicBool,
 }
@@ -45,14 +45,28 @@ impl Collector {
         authorities: Option<&Path>,
         metrics: &Metrics,
     ) -> Result<Self, TelemetryError> {
+        let roots = match authorities {
+            Some(path) => read_roots(path).map_err(|problem| TelemetryError::Authorities {
+                path: path.to_owned(),
+                problem,
+            })?,
+            None => RootCertStore::empty(),
+        };
+        let setting = "telemetry.otlp_ca_file";
+        // Exports are rare, so that a kept connection would usually be closed by the collector.
+        let client = http_client::builder(roots)
+            .map(|builder| builder.pool_max_idle_per_host(0))
+            .and_then(|builder| {
+                http_client::HttpClient::new(builder, setting, timeout, RESPONSE_BYTES_MAX)
+            })
+            .map_err(TelemetryError::Tls)?;
         let exports = metrics.trace_exports().clone();
         for outcome in [OK, FAILED] {
             exports.with_label_values(&[outcome]);
         }
         Ok(Self {
             runtime: Handle::current(),
-            timeout,
-            tls: authorities.map(tls).transpose()?,
+            client: Arc::new(client),
             exports,
             is_failing: AtomicBool::new(false),
         })
@@ -84,24 +98,15 @@ impl Collector {
 #[async_trait]
 impl HttpClient for Collector {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let (timeout, tls) = (self.timeout, self.tls.clone());
-        let exchange = self.runtime.spawn(async move {
-            tokio::time::timeout(timeout, exchange(request, tls, RESPONSE_BYTES_MAX)).await
-        });
+        let client = Arc::clone(&self.client);
+        let exchange = self
+            .runtime
+            .spawn(async move { client.send(request).await });
         let outcome = match exchange.await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err("timed out".into()),
+            Ok(outcome) => outcome.map_err(HttpError::from),
             Err(error) => Err(error.into()),
         };
         self.record(&outcome);
         outcome
     }
-}
-
-/// Returns a TLS connector that trusts the authorities of this file.
-fn tls(authorities: &Path) -> Result<TlsConnector, TelemetryError> {
-    tls_connector(authorities).map_err(|problem| TelemetryError::Authorities {
-        path: authorities.to_owned(),
-        problem,
-    })
 }

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use knowledge_core::model::BaseUrl;
 use knowledge_core::store::Store;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::TracerProvider;
@@ -35,7 +36,6 @@ pub use self::delivery::DeliveryTracer;
 pub(crate) use self::request::RequestSpan;
 pub use self::request::RequestTracer;
 use self::store::TracedStore;
-use crate::config::BaseUrl;
 use crate::http_client::CA_FILE_DEFAULT;
 use crate::metrics::Metrics;
 use crate::private_file::{self, PrivateFileError};
@@ -128,6 +128,9 @@ pub enum TelemetryError {
         /// The error in the file.
         problem: String,
     },
+    /// TLS cannot be set up.
+    #[error("the client for the collector: {0}")]
+    Tls(String),
     /// An environment variable of OpenTelemetry contains no valid address of a collector.
     #[error(
         "{variable} must be an http or https URL without credentials or a query; put these into \
@@ -176,12 +179,13 @@ impl Telemetry {
             .starts_with("https:")
             .then_some(config.otlp_ca_file.as_path());
         let collector = Collector::new(config.export_timeout, authorities, metrics)?;
+        let headers = config.otlp_headers_file.as_deref().map(read_headers);
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(collector)
             .with_endpoint(&endpoint)
             .with_timeout(config.export_timeout)
-            .with_headers(headers(config.otlp_headers_file.as_deref())?)
+            .with_headers(headers.transpose()?.unwrap_or_default())
             .build()?;
         let batches = BatchConfigBuilder::default()
             .with_max_queue_size(config.queue_spans_max)
@@ -276,10 +280,7 @@ fn resource(config: &TelemetryConfig) -> Resource {
 }
 
 /// Parses one `name: value` per line. Errors name only the line, because values are secrets.
-fn headers(path: Option<&Path>) -> Result<HashMap<String, String>, TelemetryError> {
-    let Some(path) = path else {
-        return Ok(HashMap::new());
-    };
+pub(crate) fn read_headers(path: &Path) -> Result<HashMap<String, String>, TelemetryError> {
     let invalid = |problem: String| TelemetryError::Headers {
         path: path.to_owned(),
         problem,
@@ -312,7 +313,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("headers");
         private_file::create(&path, text).unwrap();
-        headers(Some(&path))
+        read_headers(&path)
     }
 
     #[test]
@@ -330,7 +331,7 @@ mod tests {
             assert!(error.contains("line 2 is not"), "{error}");
             assert!(!error.contains("secret"), "{error}");
         }
-        let missing = headers(Some(Path::new("/nowhere/headers"))).unwrap_err();
+        let missing = read_headers(Path::new("/nowhere/headers")).unwrap_err();
         assert!(missing.to_string().contains("no such file"));
     }
 }

@@ -153,10 +153,10 @@ async fn find_or_create_source(
             tenant.org.slug
         ))),
         (None, _) => {
-            let new = NewSource {
-                name: name.to_owned(),
-                kind: kind.to_owned(),
-            };
+            let new = NewSource::builder()
+                .name(name.to_owned())
+                .kind(kind.to_owned())
+                .build();
             let created = tenant.service.create_source(caller, &new).await;
             let created = created.map_err(|error| {
                 let reason = explain(&error);
@@ -265,7 +265,7 @@ impl Import<'_> {
         }
         let ingested = self
             .service
-            .ingest(&self.caller, self.workspace, self.source, &self.batch)
+            .ingest_memories(&self.caller, self.workspace, self.source, &self.batch)
             .await
             .map_err(|error| self.failed(&error))?;
         self.batch.clear();
@@ -281,8 +281,13 @@ impl Import<'_> {
 
     fn failed(&self, error: &Error) -> Failure {
         let (first, last) = self.batch_lines;
+        let lines = if first == last {
+            format!("line {first} was")
+        } else {
+            format!("lines {first} to {last} were")
+        };
         Failure::new(format!(
-            "lines {first} to {last} were not imported: {}; run the import again to resume",
+            "{lines} not imported: {}; run the import again to resume",
             explain(error)
         ))
     }

@@ -57,13 +57,13 @@ impl Record {
             Some(key) => SourceKey::Given(key),
             None => SourceKey::Derived(key_of(&fields.title, &fields.content)),
         };
-        let memory = NewMemory {
-            title: fields.title,
-            content: fields.content,
-            source_key: Some(source_key.as_str().to_owned()),
-            audience_tag: audience_tag.transpose()?,
-            sensitivity_label: sensitivity_label.transpose()?,
-        };
+        let memory = NewMemory::builder()
+            .title(fields.title)
+            .content(fields.content)
+            .source_key(source_key.as_str().to_owned())
+            .maybe_audience_tag(audience_tag.transpose()?)
+            .maybe_sensitivity_label(sensitivity_label.transpose()?)
+            .build();
         memory.validate(limits).map_err(|error| explain(&error))?;
         Ok(Self { memory, source_key })
     }

@@ -1,31 +1,23 @@
 //! Client of a server's public API.
 
-use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use knowledge_core::access::Secret;
+use knowledge_core::env::Env;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio_rustls::rustls::pki_types::CertificateDer;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use url::Url;
 
+use crate::cli::args::http_client;
 use crate::cli::error_response::ErrorResponse;
 use crate::cli::failure::Failure;
 use crate::cli::operator::with_query;
-use crate::http_client::{system_roots, tls_config};
-use crate::system::system_env;
+use crate::http_client::HttpClient;
 
 /// Timeout of one exchange.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -44,7 +36,7 @@ const PAGE_ITEMS: &str = "200";
 
 /// A server and the token for it.
 pub(super) struct Api {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: HttpClient,
     base: String,
     authorization: HeaderValue,
 }
@@ -89,20 +81,12 @@ impl Api {
         ca_file: Option<&Path>,
     ) -> Result<Self, Failure> {
         let base = base_of(server)?;
-        let tls = match ca_file {
-            Some(file) => tls_connector(file)?,
-            None => trusting_the_system()?,
-        };
-        let https = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_or_http()
-            .enable_http1()
-            .build();
+        let client = http_client(&base, ca_file, EXCHANGE_TIMEOUT, RESPONSE_BYTES_MAX)?;
         let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.expose()))
             .map_err(|_| Failure::new("the token contains characters that headers do not allow"))?;
         authorization.set_sensitive(true);
         Ok(Self {
-            client: Client::builder(TokioExecutor::new()).build(https),
+            client,
             base,
             authorization,
         })
@@ -177,7 +161,7 @@ impl Api {
             }
             let wait = wait.unwrap_or(delay).clamp(delay, RETRY_DELAY_MAX);
             // Jitter spreads the retries of clients that were rejected together.
-            tokio::time::sleep(wait + system_env().jitter(wait / 4)).await;
+            tokio::time::sleep(wait + Env::system().jitter(wait / 4)).await;
             delay = (delay * 2).min(RETRY_DELAY_MAX);
         }
         unreachable!("the last attempt returns")
@@ -199,18 +183,8 @@ impl Api {
                 .header("idempotency-key", key);
         }
         let body = body.map_or_else(Bytes::new, |(body, _)| Bytes::from(body.to_string()));
-        let request = request
-            .body(Full::new(body))
-            .map_err(|error| error.to_string())?;
-        let exchange = async {
-            let response = self.client.request(request).await;
-            let (head, body) = response.map_err(|error| with_causes(&error))?.into_parts();
-            let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await;
-            let body = body.map_err(|error| error.to_string())?.to_bytes();
-            Ok(Response::from_parts(head, body))
-        };
-        let timed = tokio::time::timeout(EXCHANGE_TIMEOUT, exchange).await;
-        timed.unwrap_or_else(|_| Err("the request timed out".to_owned()))
+        let request = request.body(body).map_err(|error| error.to_string())?;
+        self.client.send(request).await
     }
 }
 
@@ -243,17 +217,6 @@ fn retry_after(response: &Response<Bytes>) -> Option<Duration> {
     seconds.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// Formats an error with its causes, which hyper's own message omits.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}
-
 /// Returns the URL without a trailing slash.
 fn base_of(server: &str) -> Result<String, Failure> {
     let wrong = || {
@@ -272,31 +235,6 @@ fn base_of(server: &str) -> Result<String, Failure> {
         return Err(wrong());
     }
     Ok(url.as_str().trim_end_matches('/').to_owned())
-}
-
-/// Trusts the certificates of a file.
-fn tls_connector(file: &Path) -> Result<ClientConfig, Failure> {
-    let failed =
-        |error: &dyn Display| Failure::new(format!("--ca-file {}: {error}", file.display()));
-    let mut roots = RootCertStore::empty();
-    let certificates = CertificateDer::pem_file_iter(file).map_err(|error| failed(&error))?;
-    for certificate in certificates {
-        let certificate = certificate.map_err(|error| failed(&error))?;
-        roots.add(certificate).map_err(|error| failed(&error))?;
-    }
-    if roots.is_empty() {
-        return Err(failed(&"it contains no certificate"));
-    }
-    client_config(roots)
-}
-
-/// Trusts the system's certificates. If there are none, only https requests fail.
-fn trusting_the_system() -> Result<ClientConfig, Failure> {
-    client_config(system_roots())
-}
-
-fn client_config(roots: RootCertStore) -> Result<ClientConfig, Failure> {
-    tls_config(roots).map_err(|error| Failure::new(format!("TLS: {error}")))
 }
 
 #[cfg(test)]

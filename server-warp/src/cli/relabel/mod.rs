@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use http::Method;
 use knowledge_core::access::Secret;
-use knowledge_core::env::Clock;
+use knowledge_core::env::Env;
 use knowledge_core::model::{BulkResult, MemoryId, MemorySummary, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -24,8 +24,7 @@ use super::output::{print, print_json};
 use super::table::plain;
 use super::tenant::known;
 use crate::private_file;
-use crate::progress::{Progress, grouped};
-use crate::system::{SystemClock, system_env};
+use crate::progress::{Progress, counted, grouped};
 
 /// Number of matches shown.
 const SAMPLE_MAX: usize = 5;
@@ -147,7 +146,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         Some(plan) => {
             let (all, completed) = plan.memories();
             eprintln!(
-                "an earlier run was interrupted; {} of {} memories remain",
+                "an earlier run was interrupted; memories remaining: {} of {}",
                 grouped(all - completed),
                 grouped(all)
             );
@@ -163,7 +162,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
                 return summarise(&args, found.ids.len() as u64, (0, &[]));
             }
             confirm(&args)?;
-            let run = (system_env().uuid(), SystemClock.now());
+            let run = (Env::system().uuid(), Env::system().now());
             let batch = usize::try_from(args.batch).unwrap_or(usize::MAX);
             let plan = Plan::create(&path, task.clone(), run, &found.ids, batch)?;
             (plan, false)
@@ -188,7 +187,7 @@ fn unfinished(error: CallError, plan: Plan) -> Failure {
     let failure = Failure::from(error);
     if !is_rejected {
         return Failure::new(format!(
-            "{failure}; {} of {} memories are done; run the command again to resume (plan: {})",
+            "{failure}; memories done: {} of {}; run the command again to resume (plan: {})",
             grouped(completed),
             grouped(all),
             plan.path().display()
@@ -325,17 +324,21 @@ async fn list(
 /// Shows the changes to be made.
 fn show(found: &Matches, task: &Task, workspace: &str, is_dry: bool) {
     let count = found.ids.len() as u64;
-    let verb = if is_dry { "would get" } else { "get" };
+    let verb = match (is_dry, count) {
+        (true, _) => "would get",
+        (false, 1) => "gets",
+        (false, _) => "get",
+    };
     eprintln!(
-        "{} memories of {workspace} with {} {verb} {}",
-        grouped(count),
+        "{} of {workspace} with {} {verb} {}",
+        counted(count, "memory", "memories"),
         task.filter,
         task.change
     );
     if found.unchanged > 0 {
         eprintln!(
-            "{} more already have these labels",
-            grouped(found.unchanged)
+            "{} these labels",
+            counted(found.unchanged, "more already has", "more already have")
         );
     }
     for memory in &found.sample {
@@ -475,7 +478,7 @@ fn summarise(
         eprintln!("  and {further} more; use --output json to list all");
     }
     Err(Failure::new(format!(
-        "{} memories were not changed",
-        grouped(refused.len() as u64)
+        "{} not changed",
+        counted(refused.len() as u64, "memory was", "memories were")
     )))
 }

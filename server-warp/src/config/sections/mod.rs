@@ -16,7 +16,7 @@ mod webhooks;
 
 use std::time::Duration;
 
-use super::setting::Section;
+use super::setting::{Section, Setting};
 
 /// All sections in display order.
 pub(crate) static SECTIONS: &[&Section] = &[
@@ -34,6 +34,11 @@ pub(crate) static SECTIONS: &[&Section] = &[
     &metrics::SECTION,
     &telemetry::SECTION,
 ];
+
+/// Returns all settings in display order.
+pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {
+    SECTIONS.iter().flat_map(|section| section.settings)
+}
 
 /// Maximum of every count: 31 bits, as for the kernel's backlog and semaphores on every platform.
 const COUNT_MAX: u64 = 2_147_483_647;

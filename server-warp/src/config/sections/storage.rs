@@ -19,14 +19,14 @@ pub(super) static SECTION: Section = Section {
     settings: &[
         Setting::new(
             STORE,
-            &Text(field!(data.store)),
+            &Text(field!(store)),
             "The store: sled:DIR or fjall:DIR, in a directory of its own, or memory:, which is \
              lost when the process ends; if unset, the store in storage.data_dir",
         )
         .flag("store"),
         Setting::new(
             DATA_DIR,
-            &Text(field!(data.directory)),
+            &Text(field!(data_dir)),
             "The directory of the store, opened with the engine of the existing store; a new store \
              uses sled; only one process at a time can open it",
         )
@@ -86,7 +86,7 @@ pub(super) static SECTION: Section = Section {
 };
 
 fn check(config: &Config, check: &mut Check<'_>) {
-    if config.data.store.is_some() && check.has_one_source(STORE, DATA_DIR) {
+    if config.store.is_some() && check.has_one_source(STORE, DATA_DIR) {
         let reason = "conflicts with storage.store; set only one of them";
         check.reject(DATA_DIR, &[STORE], reason);
     }
@@ -102,7 +102,8 @@ fn inspect(config: &Config, check: &mut Check<'_>) {
             &format!("cannot be used: {error}"),
         );
     }
-    let Some(directory) = config.data.directory() else {
+    let data = config.data();
+    let Some(directory) = data.directory() else {
         return;
     };
     if directory.exists() && !directory.is_dir() {

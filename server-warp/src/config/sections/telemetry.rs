@@ -6,10 +6,14 @@ use super::{A_DAY, TIME_MIN};
 use crate::config::kind::{Count, Ratio, Text, Time, field};
 use crate::config::setting::{Section, Setting, nothing};
 use crate::config::{Check, Config};
-use crate::private_file;
+use crate::http_client::read_roots;
+use crate::telemetry::read_headers;
 
 /// Maximum of queued spans: each takes about a kilobyte.
 const QUEUE_SPANS_MAX: u64 = 1_000_000;
+
+const HEADERS_FILE: &str = "telemetry.otlp_headers_file";
+const CA_FILE: &str = "telemetry.otlp_ca_file";
 
 /// Maximum time for which a shutdown waits for the collector.
 const FLUSH_TIMEOUT_MAX: Duration = Duration::from_secs(60);
@@ -25,13 +29,13 @@ pub(super) static SECTION: Section = Section {
              unset, that of OTEL_EXPORTER_OTLP_ENDPOINT; without either there are no traces",
         ),
         Setting::new(
-            "telemetry.otlp_headers_file",
+            HEADERS_FILE,
             &Text(field!(telemetry.otlp_headers_file)),
             "The file with headers for the collector, such as its token: one `name: value` per \
              line, readable by its owner only",
         ),
         Setting::new(
-            "telemetry.otlp_ca_file",
+            CA_FILE,
             &Text(field!(telemetry.otlp_ca_file)),
             "The CA certificates (PEM) for a collector whose address is https",
         ),
@@ -88,13 +92,18 @@ pub(super) static SECTION: Section = Section {
 };
 
 fn inspect(config: &Config, check: &mut Check<'_>) {
-    if let Some(path) = &config.telemetry.otlp_headers_file {
-        let problem = match private_file::read(path) {
-            Ok(Some(_)) => return,
-            Ok(None) => format!("{}: no such file", path.display()),
-            Err(error) => error.to_string(),
-        };
-        let reason = format!("cannot be used: {problem}");
-        check.reject("telemetry.otlp_headers_file", &[], &reason);
+    let telemetry = &config.telemetry;
+    if let Some(path) = &telemetry.otlp_headers_file
+        && let Err(error) = read_headers(path)
+    {
+        check.reject(HEADERS_FILE, &[], &format!("cannot be used: {error}"));
+    }
+    let endpoint = telemetry.otlp_endpoint.as_ref().map(ToString::to_string);
+    if endpoint.is_some_and(|endpoint| endpoint.starts_with("https:"))
+        && let Err(problem) = read_roots(&telemetry.otlp_ca_file)
+    {
+        let path = telemetry.otlp_ca_file.display();
+        let reason = format!("cannot be used: {path}: {problem}");
+        check.reject(CA_FILE, &["telemetry.otlp_endpoint"], &reason);
     }
 }

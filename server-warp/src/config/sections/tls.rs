@@ -6,6 +6,7 @@ use super::{A_DAY, TIME_MIN};
 use crate::config::kind::{Text, Time, field};
 use crate::config::setting::{Section, Setting};
 use crate::config::{Check, Config};
+use crate::net::TlsError;
 
 const CERTIFICATE: &str = "tls.certificate_file";
 const KEY: &str = "tls.private_key_file";
@@ -65,9 +66,15 @@ fn check(config: &Config, check: &mut Check<'_>) {
 }
 
 fn inspect(config: &Config, check: &mut Check<'_>) {
-    if let Some(tls) = config.tls.part()
-        && let Err(error) = tls.check_files()
-    {
-        check.reject(CERTIFICATE, &[], &format!("cannot be used: {error}"));
+    let Some(tls) = config.tls.part() else {
+        return;
+    };
+    match tls.check_files() {
+        // Reported below, and possibly hidden here by a problem with the certificate.
+        Ok(()) | Err(TlsError::KeyFile(_) | TlsError::Key { .. }) => {}
+        Err(error) => check.reject(CERTIFICATE, &[], &format!("cannot be used: {error}")),
+    }
+    if let Err(error) = tls.check_private_key() {
+        check.reject(KEY, &[], &format!("cannot be used: {error}"));
     }
 }

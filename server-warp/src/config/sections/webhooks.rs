@@ -6,7 +6,7 @@ use super::RETENTION_MAX;
 use crate::config::kind::{Count, List, Switch, Text, Time, field};
 use crate::config::setting::{Section, Setting, nothing};
 use crate::config::{Check, Config};
-use crate::http_client::tls_connector;
+use crate::http_client::read_roots;
 
 /// Maximum of concurrent deliveries. Each has a connection, beside those of clients, and up to some
 /// 400 KiB of memory.
@@ -19,14 +19,14 @@ pub(super) static SECTION: Section = Section {
     settings: &[
         Setting::new(
             "webhooks.deliver",
-            &Switch(field!(delivers)),
+            &Switch(field!(webhooks.deliver)),
             "Send deliveries from this server; otherwise they wait in the store for another server \
              or the next start",
         ),
         Setting::new(
             "webhooks.in_flight_max",
             &Count {
-                at: field!(deliveries_in_flight_max),
+                at: field!(webhooks.in_flight_max),
                 unit: "deliveries",
                 min: 1,
                 max: IN_FLIGHT_MAX,
@@ -67,7 +67,7 @@ pub(super) static SECTION: Section = Section {
 
 fn inspect(config: &Config, check: &mut Check<'_>) {
     if let Some(path) = &config.webhooks.ca_file
-        && let Err(problem) = tls_connector(path)
+        && let Err(problem) = read_roots(path)
     {
         let reason = format!("cannot be used: {}: {problem}", path.display());
         check.reject(CA_FILE, &[], &reason);

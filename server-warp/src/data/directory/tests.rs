@@ -1,4 +1,4 @@
-//! Tests of the data directory.
+//! Tests of resolving directories.
 
 use super::*;
 

@@ -1,13 +1,10 @@
 //! Plausible texts, composed from templates. The same seed results in the same texts.
 
-mod topics;
-
 use fastrand::Rng;
 use knowledge_core::model::{AudienceLabel, AudienceScope, ReviewStatus, SensitivityLabel};
 use knowledge_core::service::NewMemory;
 
-use self::topics::{BY_SOURCE, FILLERS, Topic};
-use super::cast;
+use super::data::{self, TEXTS, Topic};
 
 /// Shares of old memories that are approved and rejected; the rest is pending.
 const OLD: (f64, f64) = (0.86, 0.07);
@@ -37,15 +34,15 @@ impl Writer {
         }
     }
 
-    /// Returns the next memory of a source, at a relative time between 0 and 1.
+    /// Returns the next memory of a kind of source, at a relative time between 0 and 1.
     ///
     /// With `for_everybody` every member of the workspace can read it.
-    pub(super) fn draft(&mut self, source: usize, at: f64, for_everybody: bool) -> Draft {
-        let topics = BY_SOURCE[source % BY_SOURCE.len()];
-        let topic = self.pick(topics);
+    pub(super) fn draft(&mut self, kind: &str, at: f64, for_everybody: bool) -> Draft {
+        let topic = *self.pick(&TEXTS.topics_of(kind));
         let scene = Scene::new(&mut self.rng);
         self.written += 1;
-        let title = scene.fill(self.pick(topic.titles));
+        let title: &String = self.pick(&topic.titles);
+        let title = scene.fill(title);
         let content = self.content(topic, &scene);
         let audience_tag = if for_everybody {
             None
@@ -53,13 +50,13 @@ impl Writer {
             self.audience(topic)
         };
         let sensitivity = self.sensitivity(topic);
-        let memory = NewMemory {
-            title,
-            content,
-            source_key: Some(format!("{}-{}", topic.key, self.written)),
-            audience_tag,
-            sensitivity_label: Some(sensitivity),
-        };
+        let memory = NewMemory::builder()
+            .title(title)
+            .content(content)
+            .source_key(format!("{}-{}", topic.key, self.written))
+            .maybe_audience_tag(audience_tag)
+            .sensitivity_label(sensitivity)
+            .build();
         Draft {
             memory,
             verdict: self.verdict(at),
@@ -67,13 +64,17 @@ impl Writer {
         }
     }
 
-    fn pick<'l, T: ?Sized>(&mut self, list: &[&'l T]) -> &'l T {
-        list[self.rng.usize(..list.len())]
+    fn pick<'l, T>(&mut self, list: &'l [T]) -> &'l T {
+        &list[self.rng.usize(..list.len())]
     }
 
     /// Returns three paragraphs: the subject, the details, the outcome.
     fn content(&mut self, topic: &Topic, scene: &Scene) -> String {
-        let parts = [(topic.openings, 2), (topic.details, 4), (topic.outcomes, 2)];
+        let parts = [
+            (&topic.openings, 2),
+            (&topic.details, 4),
+            (&topic.outcomes, 2),
+        ];
         let paragraphs = parts.map(|(sentences, most)| {
             let count = self.rng.usize(1..=most).min(sentences.len());
             let chosen = self.some(sentences, count);
@@ -84,21 +85,21 @@ impl Writer {
     }
 
     /// Selects some of the sentences, in their original order.
-    fn some<'l>(&mut self, sentences: &[&'l str], count: usize) -> Vec<&'l str> {
+    fn some<'l>(&mut self, sentences: &'l [String], count: usize) -> Vec<&'l String> {
         let mut indexes: Vec<_> = (0..sentences.len()).collect();
         self.rng.shuffle(&mut indexes);
         indexes.truncate(count);
         indexes.sort_unstable();
-        indexes.into_iter().map(|index| sentences[index]).collect()
+        indexes.into_iter().map(|index| &sentences[index]).collect()
     }
 
     /// Returns an audience; `None`, that of the workspace, is the most frequent.
     fn audience(&mut self, topic: &Topic) -> Option<AudienceLabel> {
         let label = |scope, name| AudienceLabel::new(scope, name).ok();
         match self.rng.u8(..100) {
-            0..20 => label(AudienceScope::Org, cast::ORG_SLUG),
-            20..38 => label(AudienceScope::Team, topic.team),
-            38..42 => label(AudienceScope::User, cast::ADMIN.handle),
+            0..20 => label(AudienceScope::Org, data::org_slug()),
+            20..38 => label(AudienceScope::Team, &topic.team),
+            38..42 => label(AudienceScope::User, &data::cast().admin),
             _ => None,
         }
     }
@@ -129,9 +130,13 @@ struct Scene {
 
 impl Scene {
     fn new(rng: &mut Rng) -> Self {
-        let mut values: Vec<_> = FILLERS
+        let mut values: Vec<_> = TEXTS
+            .slots
             .iter()
-            .map(|(name, list)| (*name, list[rng.usize(..list.len())].to_owned()))
+            .map(|slot| {
+                let value = &slot.values[rng.usize(..slot.values.len())];
+                (slot.name.as_str(), value.clone())
+            })
             .collect();
         values.extend([
             ("n", rng.u32(3..60).to_string()),
@@ -175,7 +180,10 @@ mod tests {
     fn drafts(seed: u64, count: usize) -> Vec<Draft> {
         let mut writer = Writer::new(seed);
         (0..count)
-            .map(|index| writer.draft(index % 3, index as f64 / count as f64, false))
+            .map(|index| {
+                let source = &data::ORGANIZATION.sources[index % 3];
+                writer.draft(&source.kind, index as f64 / count as f64, false)
+            })
             .collect()
     }
 
@@ -196,8 +204,13 @@ mod tests {
     fn demo_template_slots_have_fillers() {
         let scene = Scene::new(&mut Rng::with_seed(1));
         let known: HashSet<_> = scene.values.iter().map(|(name, _)| *name).collect();
-        for topic in BY_SOURCE.iter().copied().flatten() {
-            let texts = [topic.titles, topic.openings, topic.details, topic.outcomes];
+        for topic in &TEXTS.topics {
+            let texts = [
+                &topic.titles,
+                &topic.openings,
+                &topic.details,
+                &topic.outcomes,
+            ];
             for text in texts.into_iter().flatten() {
                 for slot in text.split('{').skip(1) {
                     let name = slot.split('}').next().unwrap();

@@ -1,0 +1,89 @@
+//! Errors of opening the data.
+
+use std::io;
+use std::path::PathBuf;
+
+use knowledge_core::service::OpenError;
+use knowledge_core::store::StoreError;
+
+use crate::backup::switch::SwitchError;
+use crate::sealing::KeyFileError;
+
+/// Error of opening the data.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// The directory contains no store, and none is to be created.
+    #[error(
+        "there is no store in {}; create one with `knowledge init` or `knowledge serve`",
+        path.display()
+    )]
+    Missing {
+        /// Path of the directory.
+        path: PathBuf,
+    },
+    /// The path has no name to append a suffix to, such as `/`.
+    #[error("{} cannot be a data directory", path.display())]
+    Unnamed {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The directory is inside that of another store.
+    #[error(
+        "{} is inside the store {}; choose a directory outside it",
+        path.display(), outer.display()
+    )]
+    Nested {
+        /// Path of the directory.
+        path: PathBuf,
+        /// Path of the other store's directory.
+        outer: PathBuf,
+    },
+    /// The directory belongs to another user, who could not read the files of this process.
+    #[error(
+        "{} is owned by UID {owner}, and this process runs as UID {user}; run the command as its owner, for example \
+         with sudo -u '#{owner}'", path.display()
+    )]
+    OtherOwner {
+        /// The directory, a file in it, or its parent if it is missing.
+        path: PathBuf,
+        /// UID of its owner.
+        owner: u32,
+        /// UID of this process.
+        user: u32,
+    },
+    /// The system reported an error before the directory was opened.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A command cannot open a store in the memory of another process.
+    #[error(
+        "a store in memory exists only in the process of `knowledge serve` or `knowledge demo`; \
+         only commands that use its admin socket can reach it"
+    )]
+    InMemory,
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Store(#[from] knowledge_storage_embedded::OpenError),
+    /// The store was opened but cannot be read.
+    #[error("the store cannot be read: {0}")]
+    Read(#[from] StoreError),
+    /// The store is being compacted, or an interrupted compaction cannot be recovered.
+    #[error(transparent)]
+    Switch(#[from] SwitchError),
+    /// The sealing key cannot be read.
+    #[error(transparent)]
+    Key(#[from] KeyFileError),
+    /// The service cannot use the store, for example because its sealing key is another one.
+    #[error("{store}: {source}")]
+    Service {
+        /// Name of the store.
+        store: String,
+        /// The error of the service.
+        source: OpenError,
+    },
+}
