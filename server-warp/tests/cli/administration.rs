@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Scratch, Server, get, knowledge, start};
+use crate::support::{Finished, Scratch, Server, get, knowledge, knowledge_in, start};
 
 /// A data directory, with or without a server.
 struct Stage {
@@ -56,7 +56,7 @@ impl Stage {
             .block_on(async {
                 let data = knowledge_server::data::DataConfig::at(data_dir);
                 let data = data.open().await.expect("the data");
-                let env = knowledge_server::system::system_env();
+                let env = knowledge_core::env::Env::system();
                 let options = data.options(Default::default());
                 let service = data.service(env, options).await.expect("the service");
                 service.verify().await.expect("verified").differences
@@ -309,4 +309,42 @@ fn assert_parses(script: &str) {
     input.write_all(script.as_bytes()).expect("tell bash");
     drop(input);
     assert!(bash.wait().expect("bash ends").success());
+}
+
+#[test]
+fn init_with_an_invalid_argument_creates_nothing() {
+    let scratch = Scratch::new();
+    let refused = |args: &[&str]| {
+        let fixed = ["init", &scratch.data_dir(), "--workspace=ok"];
+        let limits = [("KNOWLEDGE_LIMITS__NAME_CHARS_MAX", "7")];
+        knowledge_in(&limits, &[&fixed[..], args].concat()).refused()
+    };
+    let slug = "the slug must have 1 to 64 characters of a-z 0-9 - _ .";
+    let name = "must have 1 to 7 characters, not only white space, and no control characters";
+    for (args, message) in [
+        (
+            ["--org-slug=acme", "--workspace=Bad One"],
+            format!("--workspace \"Bad One\": {slug}"),
+        ),
+        (
+            ["--org-slug=acme", "--workspace=support= "],
+            format!("--workspace \"support\": the name {name}"),
+        ),
+        (
+            ["--org-slug=acme", "--workspace=support=Customer Support"],
+            format!("--workspace \"support\": the name {name}"),
+        ),
+        (
+            ["--org-slug=acme", "--org-name=Acme Corporation"],
+            format!("--org-name {name}"),
+        ),
+        (
+            ["--org-slug=acme", "--owner-name=Maya Lindqvist"],
+            format!("--owner-name {name}"),
+        ),
+    ] {
+        assert_eq!(refused(&args).trim(), format!("error: {message}"));
+    }
+    let entries = std::fs::read_dir(scratch.path("")).expect("the directory");
+    assert_eq!(entries.count(), 0);
 }

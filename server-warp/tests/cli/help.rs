@@ -93,3 +93,21 @@ fn help_of_serve_has_each_setting_with_its_default() {
         assert!(help.contains(default), "{default}: {help}");
     }
 }
+
+#[test]
+fn help_offers_store_in_memory_only_to_servers() {
+    for command in ["copy", "init", "verify", "compact", "restore", "dump"] {
+        let help = knowledge(&[command, "--help"]).ok().stdout;
+        assert!(!help.contains("memory:"), "{help}");
+    }
+    let help = knowledge(&["serve", "--help"]).ok().stdout;
+    assert!(help.contains("memory:"), "{help}");
+}
+
+#[test]
+fn help_of_dump_names_its_alias() {
+    let help = |command| knowledge(&[command, "--help"]).ok().stdout;
+    let alias = "`knowledge backup` is another name of this command";
+    assert!(help("dump").contains(alias));
+    assert_eq!(help("backup"), help("dump"));
+}

@@ -9,9 +9,12 @@ mod administration_docs;
 mod backup;
 mod config;
 mod dashboard;
+mod delegation;
 mod demo;
 mod help;
 mod import;
+#[cfg(unix)]
+mod owner;
 mod readme;
 mod relabel;
 mod serve;

@@ -62,29 +62,28 @@ fn operations_respond_as_the_readme_shows() {
         &data_dir,
         "--listen=127.0.0.1:0",
         "--memories=200",
-        // The commands register hosts that are not on this machine.
+        // Another process may listen on the port of the registered receivers.
         "--no-deliveries",
-        "--output=json",
     ];
     let mut server = start(&args);
-    let demo: Value = serde_json::from_str(&server.line()).expect("a line of JSON");
-    let variables = [
-        ("$URL", &demo["base_url"]),
-        ("$TOKEN", &demo["bearer_token"]),
-        ("$SESSION", &demo["session_token"]),
-        ("$ORG", &demo["org_slug"]),
-        ("$WORKSPACE", &demo["workspace_id"]),
-        ("$ROLE", &demo["custom_role_ids"][0]),
-        ("$RECALL", &demo["recall_id"]),
-        ("$MEMORY", &demo["memory_ids"][0]),
-    ];
+    let screen = server.output_until("Ctrl-C");
+    let variables = screen.lines().find_map(|line| line.strip_prefix("export "));
+    let variables = variables
+        .expect("a line that sets the variables")
+        .split(' ');
+    let variables: Vec<_> = variables
+        .map(|variable| variable.split_once('=').expect("a variable"))
+        .map(|(name, value)| (format!("${name}"), value.trim_matches('\'')))
+        .collect();
     let examples = examples();
     assert_eq!(examples.len(), 8);
     for (line, shown) in &examples {
-        let fill = |line: String, (name, value): &(&str, &Value)| {
-            line.replace(name, value.as_str().expect("a value of the demo"))
-        };
+        let fill = |line: String, (name, value): &(String, &str)| line.replace(name, value);
         let line = variables.iter().fold((*line).to_owned(), fill);
+        assert!(
+            !line.contains('$'),
+            "the demo sets no such variable: {line}"
+        );
         let answer = send(&request_of(&line));
         assert!((200..300).contains(&answer.status), "{line}: {answer:?}");
         match shown {
@@ -93,6 +92,18 @@ fn operations_respond_as_the_readme_shows() {
         }
     }
     assert_eq!(server.terminate(), 0);
+}
+
+/// A reader's server would otherwise send events to the machine of somebody else.
+#[test]
+fn readme_registers_only_receivers_on_this_machine() {
+    let registered = README.split("url\": \"").skip(1);
+    let mut hosts: Vec<_> = registered
+        .filter_map(|rest| rest.split('"').next()?.split_once("://"))
+        .filter_map(|(_, rest)| rest.split(['/', ':']).next())
+        .collect();
+    hosts.dedup();
+    assert_eq!(hosts, ["127.0.0.1"]);
 }
 
 #[test]
@@ -142,32 +153,42 @@ fn production_setup_works_as_the_readme_says() {
 
 #[test]
 fn events_come_in_and_go_out_as_the_readme_says() {
-    let scratch = Scratch::with_org();
-    let (_, chapter) = README
-        .split_once("## Events in and out")
-        .expect("the chapter");
+    let scratch = Scratch::new();
+    let data_dir = scratch.arg("data");
+    let environment = [("KNOWLEDGE_STORAGE__DATA_DIR", &*data_dir)];
+    let run = |block: &str| {
+        let block = block
+            .replace("$PWD/target/release:", "")
+            .replace("target/release/knowledge", "knowledge");
+        let ran = run_block(&block, &scratch, &environment);
+        assert!(ran.status.success(), "{ran:?}");
+        String::from_utf8(ran.stdout).expect("UTF-8")
+    };
+    let block_of = |title: &str| {
+        let (_, chapter) = README.split_once(title).expect("the chapter");
+        shell_blocks(chapter)[0]
+    };
+    let is_quick = |line: &&str| !line.starts_with("cargo ") && !line.contains(" serve ");
+    let first: Vec<_> = block_of("## Run it").lines().filter(is_quick).collect();
+    assert_eq!(first.len(), 5);
+    run(&first.join("\n"));
+
     let server = knowledge_that_delivers_here(&scratch);
     let url = server.base_url();
     let (_, port) = url.rsplit_once(':').expect("a port");
-
-    // Binary, data directory and ports are changed, all else is as documented.
-    let block = shell_blocks(chapter)[0]
-        .replace("$PWD/target/release:", "")
-        .replace("target/release/knowledge", "knowledge")
-        .replace("--member owner", "--member maya")
+    let block = block_of("## Events in and out")
         .replace("8080", port)
         .replace("9000", &free_port());
-    let data_dir = scratch.arg("data");
-    let ran = run_block(
-        &block,
-        &scratch,
-        &[("KNOWLEDGE_STORAGE__DATA_DIR", &data_dir)],
-    );
-    let said = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success(), "{ran:?}");
-    assert!(said.contains("\"review_backlog_count\":1"), "{said}");
-    for event in ["memory.updated", "citation.changed"] {
-        assert!(said.contains(&format!("verified {event} ")), "{said}");
+    // It also works again, and approves no memory of another section.
+    let pending = "api \"workspaces/$WORKSPACE/memories?reviewStatus=pending\"\n";
+    for _ in 0..2 {
+        let said = run(&format!("{block}{pending}"));
+        for event in ["memory.updated", "citation.changed"] {
+            assert!(said.contains(&format!("verified {event} ")), "{said}");
+        }
+        assert!(said.contains("\"review_backlog_count\":2"), "{said}");
+        let pending = said.lines().last().expect("a list");
+        assert!(pending.contains("\"sourceKey\":\"refunds\""), "{said}");
     }
     assert_eq!(server.terminate(), 0);
 }

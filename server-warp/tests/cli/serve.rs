@@ -53,7 +53,7 @@ fn serve_names_the_process_that_has_the_directory() {
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
     server.base_url();
     let expected = format!(
-        "error: {} is in use by process {}",
+        "error: {} is in use by process {}; stop that process, or choose another directory",
         scratch.arg("data"),
         server.pid()
     );

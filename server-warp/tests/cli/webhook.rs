@@ -275,12 +275,18 @@ fn webhook_list_shows_and_names_endpoints() {
     let nothing = uuid::Uuid::max().to_string();
     for command in ["deliveries", "ping"] {
         let unknown = stage.run(&["webhook", command, &nothing]).failed();
-        assert_eq!(unknown, "error: there is no such endpoint");
+        assert_eq!(
+            unknown,
+            "error: there is no such endpoint; list them with `knowledge webhook list`"
+        );
     }
     let unknown = stage
         .run(&["webhook", "redeliver", webhook, &nothing])
         .failed();
-    assert_eq!(unknown, "error: there is no such delivery");
+    assert_eq!(
+        unknown,
+        "error: there is no such delivery; list them with `knowledge webhook deliveries WEBHOOK`"
+    );
     for wrong in [
         &["redeliver", webhook][..],
         &["redeliver", webhook, &nothing, "--dead"],

@@ -23,10 +23,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use futures::future::join_all;
-use knowledge_core::access::Credential;
 use knowledge_core::model::{MemoryId, OrgId, WorkspaceId};
-use knowledge_core::service::NewMemory;
-use knowledge_testing::fixture::{self, OrgFixture};
+use knowledge_testing::fixture;
+use knowledge_testing::requests::new_memory;
 
 use self::knowledge::{Knowledge, open};
 use self::lane::{Lane, Request};
@@ -127,36 +126,20 @@ async fn seeded(data_dir: &Path) -> (World, Vec<MemoryId>) {
     let fixture = fixture::seed_orgs(&service, 1)
         .await
         .expect("seed the store");
-    let OrgFixture {
-        id: org,
-        empty,
-        members,
-        sources,
-        ..
-    } = &fixture.orgs[0];
-    let owner = Credential::Trusted {
-        org: *org,
-        member: members.owner.id,
-    };
-    let batch: Vec<_> = (0..BATCH)
-        .map(|number| NewMemory {
-            title: format!("Note {number}"),
-            content: "What is known.".to_owned(),
-            source_key: None,
-            audience_tag: None,
-            sensitivity_label: None,
-        })
-        .collect();
-    let ingests =
-        (0..MEMORIES / BATCH).map(|_| service.ingest(&owner, empty.id, sources[0], &batch));
+    let org = &fixture.orgs[0];
+    let (owner, workspace) = (org.trusted_owner(), org.empty.id);
+    let memory = |number| new_memory(&format!("Note {number}"));
+    let batch: Vec<_> = (0..BATCH).map(memory).collect();
+    let ingests = (0..MEMORIES / BATCH)
+        .map(|_| service.ingest_memories(&owner, workspace, org.sources[0], &batch));
     let mut memories = Vec::new();
     for ingested in join_all(ingests).await {
         memories.extend(ingested.expect("ingested").iter().map(|memory| memory.id));
     }
     let world = World {
-        org: *org,
-        workspace: empty.id,
-        token: members.member.token.clone(),
+        org: org.id,
+        workspace,
+        token: org.members.member.token.clone(),
     };
     (world, memories)
 }

@@ -279,7 +279,7 @@ async fn shutdown_lets_exchanges_complete_and_begins_none() {
     server.stopped().await;
     assert_eq!(slow.sent().len(), 1);
     assert_eq!(
-        world.outbox().await.unexpanded,
+        world.outbox().await.pending_events,
         u64::from(EVENTS_PER_INGEST)
     );
     let delivered = world.deliveries(webhook.id).await;
@@ -391,7 +391,7 @@ async fn dispatchers_share_the_work_without_duplicates() {
     }
     until("all to be delivered", async || {
         let status = world.outbox().await;
-        status.unexpanded + status.undelivered == 0
+        status.pending_events + status.undelivered == 0
     })
     .await;
     let mut sent: Vec<_> = senders.iter().flat_map(|sender| sender.sent()).collect();

@@ -4,20 +4,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use knowledge_core::env::Env;
 use knowledge_core::model::{
     BulkUpdate, DeliveryStatus, EventType, MemoryChange, MemoryId, SensitivityLabel,
 };
 use knowledge_core::service::{IdempotencyKey, NewRecall};
 use knowledge_core::store::MemoryStore;
 use knowledge_server::deliveries::Deliveries;
-use knowledge_server::system::system_env;
 
 use crate::support::{Receiver, Serving, World, delivery_client, open, until};
 
 /// Creates a world in memory, and returns its delivery options.
 async fn world() -> (World, impl Fn() -> Deliveries) {
     let store = Arc::new(MemoryStore::new());
-    let world = World::seeded(open(store, system_env()).await).await;
+    let world = World::seeded(open(store, Env::system()).await).await;
     let deliveries = || Deliveries::through(delivery_client());
     (world, deliveries)
 }
@@ -25,10 +25,10 @@ async fn world() -> (World, impl Fn() -> Deliveries) {
 /// Queues deliveries: this many recalls cite a memory, which changes this often.
 async fn pile_up(world: &World, memory: MemoryId, recalls: usize, changes: usize) {
     for number in 0..recalls {
-        let recall = NewRecall {
-            query: format!("Question {number}"),
-            memory_ids: vec![memory],
-        };
+        let recall = NewRecall::builder()
+            .query(format!("Question {number}"))
+            .memory_ids(vec![memory])
+            .build();
         let created = world
             .service
             .create_recall(&world.owner, world.workspace, &recall)
@@ -40,15 +40,15 @@ async fn pile_up(world: &World, memory: MemoryId, recalls: usize, changes: usize
             0 => SensitivityLabel::Public,
             _ => SensitivityLabel::Internal,
         };
-        let update = BulkUpdate {
-            memory_ids: vec![memory],
-            change: MemoryChange {
-                sensitivity_label: Some(label),
-                ..MemoryChange::default()
-            },
-        };
+        let update = BulkUpdate::builder()
+            .memory_ids(vec![memory])
+            .change(MemoryChange::builder().sensitivity_label(label).build())
+            .build();
         let key: IdempotencyKey = format!("change-{number}").parse().expect("a key");
-        let updated = world.service.bulk_update(&world.owner, &key, &update).await;
+        let updated = world
+            .service
+            .bulk_update_memories(&world.owner, &key, &update)
+            .await;
         assert_eq!(updated.expect("updated").summary.succeeded, 1);
     }
 }
@@ -69,7 +69,7 @@ async fn dead_endpoint_with_10_000_deliveries_delays_no_other() {
     let server = Serving::start(&world.service, deliveries()).await;
     alive.receives(1).await;
     until("everything to be expanded", async || {
-        world.outbox().await.unexpanded == 0
+        world.outbox().await.pending_events == 0
     })
     .await;
     dead.receives(1).await;

@@ -17,12 +17,12 @@ fn with_body(operation: &Operation, body: impl Into<bytes::Bytes>) -> Call {
 }
 
 /// Returns the message of a body that each such operation rejects with 400.
-async fn refused_by_all(body: &[u8]) -> String {
+async fn error_of_all(body: &[u8]) -> String {
     let mut messages = Vec::new();
     for operation in operations() {
         let answer = with_body(&operation, body.to_vec()).send().await;
         assert_eq!(answer.status, 400, "{}: {answer:?}", operation.name);
-        let (code, message) = operation.refusal(&answer);
+        let (code, message) = operation.error_of(&answer);
         assert_eq!(code, "invalid_request", "{}", operation.name);
         // Messages in headers lack the introduction.
         messages.push(
@@ -38,41 +38,41 @@ async fn refused_by_all(body: &[u8]) -> String {
 
 #[tokio::test]
 async fn body_that_is_not_json_is_rejected() {
-    insta::assert_snapshot!(refused_by_all(b"memoryIds=1").await, @"body must be a JSON object, but has a syntax error at line 1, column 1");
-    insta::assert_snapshot!(refused_by_all(b"{\"memoryIds\": [\n 1,\n").await, @"body must be a JSON object, but has a syntax error at line 3, column 0");
-    insta::assert_snapshot!(refused_by_all(b"{} {}").await, @"body must be a JSON object, but has a syntax error at line 1, column 4");
-    insta::assert_snapshot!(refused_by_all(b"{'name': 'x'}").await, @"body must be a JSON object, but has a syntax error at line 1, column 2");
-    insta::assert_snapshot!(refused_by_all(b"{\"name\": NaN}").await, @"body must be a JSON object, but has a syntax error at line 1, column 10");
-    insta::assert_snapshot!(refused_by_all(b"{\"name\": 1e999}").await, @"body must be a JSON object, but has a syntax error at line 1, column 14");
-    insta::assert_snapshot!(refused_by_all(b"\xef\xbb\xbf{}").await, @"body must be a JSON object, but has a syntax error at line 1, column 1");
-    insta::assert_snapshot!(refused_by_all(b"\0").await, @"body must be a JSON object, but has a syntax error at line 1, column 1");
+    insta::assert_snapshot!(error_of_all(b"memoryIds=1").await, @"body must be a JSON object, but has a syntax error at line 1, column 1");
+    insta::assert_snapshot!(error_of_all(b"{\"memoryIds\": [\n 1,\n").await, @"body must be a JSON object, but has a syntax error at line 3, column 0");
+    insta::assert_snapshot!(error_of_all(b"{} {}").await, @"body must be a JSON object, but has a syntax error at line 1, column 4");
+    insta::assert_snapshot!(error_of_all(b"{'name': 'x'}").await, @"body must be a JSON object, but has a syntax error at line 1, column 2");
+    insta::assert_snapshot!(error_of_all(b"{\"name\": NaN}").await, @"body must be a JSON object, but has a syntax error at line 1, column 10");
+    insta::assert_snapshot!(error_of_all(b"{\"name\": 1e999}").await, @"body must be a JSON object, but has a syntax error at line 1, column 14");
+    insta::assert_snapshot!(error_of_all(b"\xef\xbb\xbf{}").await, @"body must be a JSON object, but has a syntax error at line 1, column 1");
+    insta::assert_snapshot!(error_of_all(b"\0").await, @"body must be a JSON object, but has a syntax error at line 1, column 1");
 }
 
 #[tokio::test]
 async fn body_that_is_not_utf_8_is_rejected() {
-    insta::assert_snapshot!(refused_by_all(b"{\"name\": \"\xff\"}").await, @"body must be a JSON object, but has a syntax error at line 1, column 11");
-    insta::assert_snapshot!(refused_by_all(b"{\"name\": \"\\ud800\"}").await, @"body must be a JSON object, but has a syntax error at line 1, column 17");
+    insta::assert_snapshot!(error_of_all(b"{\"name\": \"\xff\"}").await, @"body must be a JSON object, but has a syntax error at line 1, column 11");
+    insta::assert_snapshot!(error_of_all(b"{\"name\": \"\\ud800\"}").await, @"body must be a JSON object, but has a syntax error at line 1, column 17");
     // UTF-16.
-    insta::assert_snapshot!(refused_by_all(b"{\0}\0").await, @"body must be a JSON object, but has a syntax error at line 1, column 2");
+    insta::assert_snapshot!(error_of_all(b"{\0}\0").await, @"body must be a JSON object, but has a syntax error at line 1, column 2");
 }
 
 #[tokio::test]
 async fn body_that_is_not_an_object_is_rejected() {
-    insta::assert_snapshot!(refused_by_all(b"null").await, @"body must be a JSON object, not null");
-    insta::assert_snapshot!(refused_by_all(b"[{}]").await, @"body must be a JSON object, not a list");
-    insta::assert_snapshot!(refused_by_all(b"\"name\"").await, @"body must be a JSON object, not a string");
-    insta::assert_snapshot!(refused_by_all(b"17").await, @"body must be a JSON object, not a number");
-    insta::assert_snapshot!(refused_by_all(b"true").await, @"body must be a JSON object, not a boolean");
+    insta::assert_snapshot!(error_of_all(b"null").await, @"body must be a JSON object, not null");
+    insta::assert_snapshot!(error_of_all(b"[{}]").await, @"body must be a JSON object, not a list");
+    insta::assert_snapshot!(error_of_all(b"\"name\"").await, @"body must be a JSON object, not a string");
+    insta::assert_snapshot!(error_of_all(b"17").await, @"body must be a JSON object, not a number");
+    insta::assert_snapshot!(error_of_all(b"true").await, @"body must be a JSON object, not a boolean");
 }
 
 #[tokio::test]
 async fn body_nested_too_deeply_is_rejected() {
     let lists = "[".repeat(500_000);
-    insta::assert_snapshot!(refused_by_all(lists.as_bytes()).await, @"body must be a JSON object, but has a syntax error at line 1, column 128");
+    insta::assert_snapshot!(error_of_all(lists.as_bytes()).await, @"body must be a JSON object, but has a syntax error at line 1, column 128");
     let objects = "{\"a\":".repeat(150_000);
-    insta::assert_snapshot!(refused_by_all(objects.as_bytes()).await, @"body must be a JSON object, but has a syntax error at line 1, column 636");
+    insta::assert_snapshot!(error_of_all(objects.as_bytes()).await, @"body must be a JSON object, but has a syntax error at line 1, column 636");
     let closed = format!("{{\"name\":{}{}}}", "[".repeat(10_000), "]".repeat(10_000));
-    insta::assert_snapshot!(refused_by_all(closed.as_bytes()).await, @"body must be a JSON object, but has a syntax error at line 1, column 135");
+    insta::assert_snapshot!(error_of_all(closed.as_bytes()).await, @"body must be a JSON object, but has a syntax error at line 1, column 135");
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn unknown_field_is_rejected_and_not_echoed_in_a_header() {
         let answer = with_body(&operation, body).send().await;
         assert_eq!(answer.status, 400, "{}", operation.name);
         assert!(!answer.headers.contains_key("set-cookie"));
-        if operation.refuses_in_headers {
+        if operation.has_errors_in_headers {
             assert!(
                 !answer.header("error-message").contains("evil"),
                 "{}",

@@ -18,7 +18,7 @@ fn one_of_each_style() -> [Operation; 2] {
     let of_style = |in_headers: bool| {
         let found = operations
             .iter()
-            .find(|operation| operation.refuses_in_headers == in_headers);
+            .find(|operation| operation.has_errors_in_headers == in_headers);
         found.expect("both styles").clone()
     };
     [of_style(false), of_style(true)]
@@ -97,12 +97,12 @@ async fn wrong_method_lists_allowed_methods() {
             }
             let answer = operation.call.clone().method(method).send().await;
             assert_eq!(answer.status, 405, "{}", operation.name);
-            let refuses_in_headers = operation.refuses_methods_in_headers;
+            let has_errors_in_headers = operation.has_method_errors_in_headers;
             let operation = Operation {
-                refuses_in_headers,
+                has_errors_in_headers,
                 ..operation.clone()
             };
-            assert_eq!(operation.refusal(&answer).0, "method_not_allowed");
+            assert_eq!(operation.error_of(&answer).0, "method_not_allowed");
             assert_eq!(
                 answer.header("allow"),
                 operation.allow,
@@ -199,7 +199,7 @@ async fn body_beyond_limit_is_rejected() {
             let call = operation.call.clone().body(too_large());
             let answer = if chunked { call.chunked() } else { call }.send().await;
             assert_eq!(answer.status, 413, "{}", operation.name);
-            assert_eq!(operation.refusal(&answer).0, "payload_too_large");
+            assert_eq!(operation.error_of(&answer).0, "payload_too_large");
         }
     }
 }
@@ -213,7 +213,7 @@ async fn get_with_chunks_beyond_limit_is_rejected() {
         let answer = operation.call.clone().body(too_large()).chunked().send();
         let answer = answer.await;
         assert_eq!(answer.status, 413, "{}", operation.name);
-        assert_eq!(operation.refusal(&answer).0, "payload_too_large");
+        assert_eq!(operation.error_of(&answer).0, "payload_too_large");
     }
 }
 
@@ -272,7 +272,7 @@ async fn body_of_other_content_type_is_rejected() {
     for operation in Operation::every(quiet_org()) {
         let answer = as_text(&operation).send().await;
         assert_eq!(answer.status, 415, "{}", operation.name);
-        assert_eq!(operation.refusal(&answer).0, "unsupported_media_type");
+        assert_eq!(operation.error_of(&answer).0, "unsupported_media_type");
     }
     let with = async |name: &str, value: &str| {
         let call = in_headers

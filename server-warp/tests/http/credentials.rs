@@ -29,7 +29,7 @@ async fn refused(operation: &Operation, call: Call, why: &str) {
         operation.name
     );
     assert_eq!(
-        operation.refusal(&answer).0,
+        operation.error_of(&answer).0,
         "unauthenticated",
         "{}",
         operation.name
@@ -277,6 +277,6 @@ async fn cross_site_writes_of_all_operations_are_rejected() {
         let call = operation.call.clone();
         let answer = call.header("sec-fetch-site", "cross-site").send().await;
         assert_eq!(answer.status, 403, "{}", operation.name);
-        assert_eq!(operation.refusal(&answer).0, "forbidden");
+        assert_eq!(operation.error_of(&answer).0, "forbidden");
     }
 }

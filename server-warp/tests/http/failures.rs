@@ -54,7 +54,7 @@ async fn contention_yields_documented_conflict() {
             }
             _ => (503, "unavailable"),
         };
-        let shown = (answer.status.as_u16(), &*operation.refusal(&answer).0);
+        let shown = (answer.status.as_u16(), &*operation.error_of(&answer).0);
         assert_eq!(shown, expected, "{}", operation.name);
     }
     let calls = operations(org);
@@ -113,7 +113,7 @@ async fn unavailable_store_yields_503() {
         assert_eq!(answer.status, 503, "{}", operation.name);
         assert_eq!(answer.header("retry-after"), "1", "{}", operation.name);
         assert_eq!(
-            operation.refusal(&answer).0,
+            operation.error_of(&answer).0,
             "unavailable",
             "{}",
             operation.name
@@ -204,7 +204,7 @@ async fn corrupt_record_yields_500() {
             .expect("committed");
         let answer = operation.call.clone().send_to(&server.base_url).await;
         assert_eq!(answer.status, 500, "{}", operation.name);
-        let (code, message) = operation.refusal(&answer);
+        let (code, message) = operation.error_of(&answer);
         assert_eq!((&*code, &*message), ("internal", "internal error"));
         match operation.name {
             "bulk update" => insta::assert_snapshot!(answer.show(), @r#"

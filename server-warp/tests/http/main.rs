@@ -16,6 +16,7 @@
 mod additions;
 mod bad_input;
 mod bulk;
+mod bulk_rejections;
 mod citations;
 mod common;
 mod compression;
@@ -23,6 +24,7 @@ mod contract;
 mod cors;
 mod credentials;
 mod dashboard;
+mod dashboard_etag;
 mod failures;
 mod full_disk;
 mod idempotency;

@@ -26,7 +26,7 @@ async fn server(requests: u32, window: Duration) -> InProcess {
 }
 
 /// Returns the status and the rate limit headers.
-fn told(answer: &Answer) -> (u16, &str, &str) {
+fn quota(answer: &Answer) -> (u16, &str, &str) {
     (
         answer.status.as_u16(),
         answer.header("ratelimit-policy"),
@@ -41,19 +41,19 @@ async fn response_states_remaining_requests() {
     let policy = "\"default\";q=3;w=3600";
     let call = dashboard(&org.members.viewer.token, org.main.id);
     let answer = call.clone().send_to(&server.base_url).await;
-    assert_eq!(told(&answer), (200, policy, "\"default\";r=2;t=1200"));
+    assert_eq!(quota(&answer), (200, policy, "\"default\";r=2;t=1200"));
     // Errors count too.
     let unknown = dashboard(&org.members.viewer.token, uuid::Uuid::nil().into());
     let answer = unknown.send_to(&server.base_url).await;
-    assert_eq!(told(&answer), (404, policy, "\"default\";r=1;t=2400"));
+    assert_eq!(quota(&answer), (404, policy, "\"default\";r=1;t=2400"));
     let answer = call.clone().send_to(&server.base_url).await;
-    assert_eq!(told(&answer), (200, policy, "\"default\";r=0;t=3600"));
+    assert_eq!(quota(&answer), (200, policy, "\"default\";r=0;t=3600"));
 
     let refused = call.send_to(&server.base_url).await;
     let wait: u64 = refused.header("retry-after").parse().expect("seconds");
     assert!((1..=1_200).contains(&wait), "{wait}");
     let left = format!("\"default\";r=0;t={wait}");
-    assert_eq!(told(&refused), (429, policy, left.as_str()));
+    assert_eq!(quota(&refused), (429, policy, left.as_str()));
 }
 
 #[tokio::test]
@@ -73,10 +73,10 @@ async fn rate_limit_error_has_the_shape_of_its_operation() {
         let wait = answer.header("retry-after");
         let expected = format!("too many requests; try again in {wait} s");
         assert_eq!(
-            operation.refusal(&answer),
+            operation.error_of(&answer),
             ("rate_limited".to_owned(), expected)
         );
-        if !operation.refuses_in_headers {
+        if !operation.has_errors_in_headers {
             let told = answer.json()["details"]["retry_after_seconds"].to_string();
             assert_eq!(told, wait, "{}", operation.name);
         }

@@ -75,7 +75,7 @@ impl Names {
 
     /// Returns identifiers of nothing, in the form of existing ones.
     fn of_nothing() -> Self {
-        let id = || knowledge_server::system::system_env().uuid();
+        let id = || knowledge_core::env::Env::system().uuid();
         Self {
             slug: UNKNOWN_SLUG.to_owned(),
             workspace: WorkspaceId(id()),

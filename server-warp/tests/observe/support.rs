@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use knowledge_core::env::Env;
+use knowledge_core::env::{Env, OsRandomness, SystemClock};
 use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 use knowledge_core::store::Store;
 use knowledge_server::app::App;
 use knowledge_server::metrics::{self, Endpoint, Metrics};
 use knowledge_server::net::NetConfig;
-use knowledge_server::system::{OsRandomness, SystemClock, system_env};
 use knowledge_server::telemetry::Telemetry;
 use knowledge_testing::fixture::{self, Fixture};
 use serde_json::json;
@@ -66,7 +65,7 @@ impl Observed {
         telemetry: Option<&Telemetry>,
     ) -> Self {
         let options = || Options::new(SealingKey::new([7; 32]));
-        let seeding = KnowledgeService::open(Arc::clone(&store), system_env(), options())
+        let seeding = KnowledgeService::open(Arc::clone(&store), Env::system(), options())
             .await
             .expect("open the service");
         let fixture = fixture::seed_orgs(&seeding, 1)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use knowledge_core::access::Credential;
+use knowledge_core::env::Env;
 use knowledge_core::model::{DeliveryStatus, EventType, NewWebhook};
 use knowledge_core::service::{
     Attempt, DeliveryRequest, DeliveryResponse, DeliverySender, Endpoint, KnowledgeService,
@@ -17,7 +17,6 @@ use knowledge_server::deliveries::Deliveries;
 use knowledge_server::metrics::Metrics;
 use knowledge_server::net::NetConfig;
 use knowledge_server::private_file;
-use knowledge_server::system::system_env;
 use knowledge_server::telemetry::{Telemetry, TelemetryConfig, TelemetryError};
 use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 use knowledge_testing::fixture;
@@ -220,20 +219,19 @@ impl DeliverySender for Answering {
 async fn deliver(telemetry: &Telemetry, status: u16) -> String {
     let store = telemetry.trace_store(Arc::new(MemoryStore::new()));
     let options = Options::new(SealingKey::new([7; 32]));
-    let service = KnowledgeService::open(store, system_env(), options).await;
+    let service = KnowledgeService::open(store, Env::system(), options).await;
     let service = service.expect("open the service");
     let fixture = fixture::seed_orgs(&service, 1).await.expect("seed");
     let org = &fixture.orgs[0];
-    let owner = Credential::Trusted {
-        org: org.id,
-        member: org.members.owner.id,
-    };
-    let new = NewWebhook {
-        event_type: EventType::ChunkCreated,
-        url: "https://hooks.test:8443/secret-path?secret=query"
-            .parse()
-            .expect("a URL"),
-    };
+    let owner = org.trusted_owner();
+    let new = NewWebhook::builder()
+        .event_type(EventType::ChunkCreated)
+        .url(
+            "https://hooks.test:8443/secret-path?secret=query"
+                .parse()
+                .expect("a URL"),
+        )
+        .build();
     let webhook = service.create_webhook(&owner, org.empty.id, &new).await;
     let endpoint = Endpoint::Webhook(org.empty.id, webhook.expect("a webhook").id);
     let ping = service.ping(&owner, endpoint).await.expect("a ping");
@@ -248,7 +246,7 @@ async fn deliver(telemetry: &Telemetry, status: u16) -> String {
         .expect("bind")
         .deliver_with(deliveries.with_tracer(telemetry.deliveries()));
     app.run(until("the ping to be made", async || {
-        let ping = service.delivery(&owner, endpoint, ping.id).await;
+        let ping = service.get_delivery(&owner, endpoint, ping.id).await;
         ping.expect("the ping").status != DeliveryStatus::Pending
     }))
     .await;

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 
+use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
 use knowledge_core::service::KnowledgeService;
 use knowledge_server::data::DataConfig;
-use knowledge_server::system::system_env;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::client::GUARD;
@@ -114,7 +114,7 @@ pub(crate) async fn open(data_dir: &Path) -> KnowledgeService {
     };
     let data = config.open().await.expect("open the data");
     let options = data.options(Limits::default());
-    data.service(system_env(), options)
+    data.service(Env::system(), options)
         .await
         .expect("open the service")
 }

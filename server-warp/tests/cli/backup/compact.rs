@@ -1,6 +1,8 @@
 //! Tests of `knowledge compact`: smaller, the same data, and recoverable after any interruption.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use knowledge_core::store::{Commit, Key};
 use knowledge_server::backup::compaction::{
@@ -53,6 +55,28 @@ async fn compaction_shrinks_store_and_keeps_its_contents() {
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
     server.base_url();
     assert_eq!(server.terminate(), 0);
+}
+
+/// Returns the space that the files of a directory take on the disk.
+fn allocated_bytes(directory: &Path) -> u64 {
+    let files = fs::read_dir(directory).unwrap();
+    let metadata = files.map(|file| file.unwrap().metadata().unwrap());
+    let files = metadata.filter(fs::Metadata::is_file);
+    files.map(|file| file.blocks() * 512).sum()
+}
+
+#[tokio::test]
+async fn compaction_measures_both_stores_on_the_disk() {
+    let scratch = complete().await;
+    bloat(&scratch).await;
+    for _ in 0..2 {
+        let before = allocated_bytes(&scratch.path("data"));
+        let compacted = on(&scratch, "data", &["compact", "--output=json"]).ok();
+        let report: Value = serde_json::from_str(&compacted.stdout).unwrap();
+        assert_eq!(report["bytes_before"], before, "{report}");
+        let after = allocated_bytes(&scratch.path("data"));
+        assert_eq!(report["bytes_after"], after, "{report}");
+    }
 }
 
 /// Dumps the old store.
@@ -112,6 +136,8 @@ async fn compaction_keeps_old_store_on_request() {
     assert!(dumped_kept(&scratch) == before);
     let again = on(&scratch, "data", &["compact", "--keep"]).failed();
     assert!(again.contains("data.old"), "{again}");
+    let hint = "an earlier `knowledge compact --keep` kept; rename or remove";
+    assert!(again.contains(hint), "{again}");
     assert_eq!(names(&scratch), ["data", "data.key", "data.old"]);
 }
 

@@ -11,10 +11,10 @@ mod verify;
 
 use std::path::Path;
 
+use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
 use knowledge_core::store::{Commit, CommitBuilder};
 use knowledge_server::data::DataConfig;
-use knowledge_server::system::system_env;
 use knowledge_testing::fixture;
 
 use crate::support::{Finished, Scratch, knowledge};
@@ -29,7 +29,7 @@ fn on(scratch: &Scratch, directory: &str, args: &[&str]) -> Finished {
 async fn complete() -> Scratch {
     let scratch = Scratch::new();
     let data = DataConfig::at(scratch.path("data")).open().await.unwrap();
-    let service = data.service(system_env(), data.options(Limits::default()));
+    let service = data.service(Env::system(), data.options(Limits::default()));
     fixture::complete(&service.await.unwrap()).await.unwrap();
     drop(data);
     scratch

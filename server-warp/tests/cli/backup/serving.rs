@@ -8,19 +8,19 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
-use knowledge_core::access::Credential;
 use knowledge_core::api::AdminApi;
 use knowledge_core::dump::Restore;
+use knowledge_core::env::Env;
 use knowledge_core::internals::keys;
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{BulkUpdate, MemoryChange, MemoryId, ReviewStatus, SensitivityLabel};
-use knowledge_core::service::{KnowledgeService, NewMemory, Verify};
+use knowledge_core::service::{KnowledgeService, Verify};
 use knowledge_core::store::{Commit, Key, MemoryStore, Store, StoreExt};
 use knowledge_server::admin::{AdminClient, AdminSocket, BodyStream, ClientError};
 use knowledge_server::backup::{BACKUP_PATH, Backup};
 use knowledge_server::data::{Data, DataConfig};
-use knowledge_server::system::system_env;
 use knowledge_testing::fixture::{OrgFixture, complete};
+use knowledge_testing::requests::{new_memory, with};
 use tokio::task::JoinHandle;
 
 use super::{dumped, on, strays};
@@ -40,7 +40,7 @@ impl Serving {
     async fn begin(changed_bytes_max: usize) -> Self {
         let scratch = Scratch::new();
         let data = DataConfig::at(scratch.path("data")).open().await.unwrap();
-        let service = data.service(system_env(), data.options(Limits::default()));
+        let service = data.service(Env::system(), data.options(Limits::default()));
         let service = service.await.unwrap();
         let org = complete(&service).await.unwrap();
         let path: PathBuf = scratch.path("data.sock");
@@ -100,39 +100,39 @@ struct Load {
 
 /// Ingests and relabels memories, so that each counter and each index changes.
 async fn write(service: KnowledgeService, org: OrgFixture, load: Arc<Load>, lane: u64) {
-    let owner = Credential::Trusted {
-        org: org.id,
-        member: org.members.owner.id,
-    };
+    let owner = org.trusted_owner();
     for round in 0.. {
         if load.is_over.load(Ordering::Relaxed) {
             return;
         }
         let new: Vec<_> = (0..10)
-            .map(|index| NewMemory {
-                title: format!("Memory {lane}-{round}-{index}"),
-                content: "Something that came in meanwhile.".to_owned(),
-                source_key: Some(format!("{lane}-{}-{index}", round % 7)),
-                audience_tag: None,
-                sensitivity_label: None,
+            .map(|index| {
+                with(
+                    new_memory(&format!("Memory {lane}-{round}-{index}")),
+                    |new| new.source_key = Some(format!("{lane}-{}-{index}", round % 7)),
+                )
             })
             .collect();
         let made = service
-            .ingest(&owner, org.side.id, org.sources[0], &new)
+            .ingest_memories(&owner, org.side.id, org.sources[0], &new)
             .await;
         let memory_ids: Vec<_> = made.unwrap().into_iter().map(|memory| memory.id).collect();
         load.acknowledged.lock().unwrap().extend(&memory_ids);
         let review = [ReviewStatus::Approved, ReviewStatus::Pending][round % 2];
-        let update = BulkUpdate {
-            memory_ids,
-            change: MemoryChange {
-                review_status: Some(review),
-                sensitivity_label: Some(SensitivityLabel::Restricted),
-                ..MemoryChange::default()
-            },
-        };
+        let update = BulkUpdate::builder()
+            .memory_ids(memory_ids)
+            .change(
+                MemoryChange::builder()
+                    .review_status(review)
+                    .sensitivity_label(SensitivityLabel::Restricted)
+                    .build(),
+            )
+            .build();
         let key = format!("{lane}-{round}").parse().unwrap();
-        service.bulk_update(&owner, &key, &update).await.unwrap();
+        service
+            .bulk_update_memories(&owner, &key, &update)
+            .await
+            .unwrap();
         load.done.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -96,6 +96,7 @@ fn config_check_locates_contradictory_settings() {
     insta::assert_snapshot!(check("[server]\nbody_bytes_held_max = 1000\n").join("\n"), @"knowledge.toml:2:23: server.body_bytes_held_max must be at least limits.body_bytes_max, 1MiB");
     insta::assert_snapshot!(check("[limits]\nbody_bytes_max = \"512MiB\"\n").join("\n"), @"knowledge.toml:2:18: server.body_bytes_held_max must be at least limits.body_bytes_max, 512MiB");
     insta::assert_snapshot!(check("[limits]\naudit_retention = \"1h\"\n").join("\n"), @"knowledge.toml:2:19: limits.audit_retention must be at least limits.idempotency_retention, 24h");
+    insta::assert_snapshot!(check("[log]\nlevel = \"info,blah\"\n").join("\n"), @r#"knowledge.toml:2:9: log.level must be a level or directives by target, not "info,blah": "blah" is not a level; levels are error, warn, info, debug, trace and off"#);
     insta::assert_snapshot!(check("[log]\nlevel = \"loud=x=y\"\n").join("\n"), @r#"knowledge.toml:2:9: log.level must be a level or directives by target, not "loud=x=y": error parsing level filter: expected one of "off", "error", "warn", "info", "debug", "trace", or a number 0-5"#);
 }
 
@@ -149,4 +150,36 @@ fn config_check_requires_usable_files() {
     scratch.write("sealing.key", "too short");
     let found = problems(&scratch, &check().refused()).join("\n");
     insta::assert_snapshot!(found, @"knowledge.toml:2:20: storage.sealing_key_file cannot be used: sealing.key contains no sealing key; it must have 32 bytes, as base64 or as 64 hexadecimal digits");
+}
+
+#[test]
+fn config_check_reports_values_rules_and_files_together() {
+    let text = "[storage]\nsealing_key_file = \"/nowhere/key\"\n\
+        [limits]\naudit_retention = \"1h\"\nbody_bytes_max = \"512MiB\"\n\
+        [server]\nbody_bytes_held_max = \"a lot\"\n";
+    insta::assert_snapshot!(check(text).join("\n"), @r#"
+    knowledge.toml:7:23: server.body_bytes_held_max must be a size from 1 to 1TiB, in bytes or with a unit (KiB, MiB, GiB), not the text "a lot"
+    knowledge.toml:4:19: limits.audit_retention must be at least limits.idempotency_retention, 24h
+    knowledge.toml:2:20: storage.sealing_key_file cannot be used: the sealing key file /nowhere/key is missing; restore it, or set --sealing-key-file to the right one
+    "#);
+}
+
+#[test]
+fn config_check_reports_each_unusable_file() {
+    let scratch = Scratch::new();
+    let headers = scratch.write("headers", "no header");
+    std::fs::set_permissions(&headers, Permissions::from_mode(0o600)).expect("permissions");
+    let text = format!(
+        "[tls]\ncertificate_file = \"/nowhere/cert\"\nprivate_key_file = \"/nowhere/key\"\n\
+        [telemetry]\notlp_endpoint = \"https://127.0.0.1:4318\"\notlp_ca_file = \"/nowhere/ca\"\n\
+        otlp_headers_file = {headers:?}\n"
+    );
+    let file = scratch.write("knowledge.toml", &text);
+    let stderr = knowledge(&["config", "check", &file]).refused();
+    insta::assert_snapshot!(problems(&scratch, &stderr).join("\n"), @r"
+    knowledge.toml:2:20: tls.certificate_file cannot be used: the certificate /nowhere/cert: No such file or directory (os error 2)
+    knowledge.toml:3:20: tls.private_key_file cannot be used: the private key /nowhere/key: no such file
+    knowledge.toml:7:21: telemetry.otlp_headers_file cannot be used: the headers for the collector: headers: line 1 is not `name: value`
+    knowledge.toml:6:16: telemetry.otlp_ca_file cannot be used: /nowhere/ca: I/O error: No such file or directory (os error 2)
+    ");
 }

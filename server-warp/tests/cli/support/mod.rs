@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use blocks::{run_block, shell_blocks};
 pub(crate) use curl::request_of;
-pub(crate) use http::{Request, get, send};
+pub(crate) use http::{Answer, Request, get, send};
 pub(crate) use process::{Finished, Server, knowledge, knowledge_in, start};
 pub(crate) use proxy::Proxy;
 

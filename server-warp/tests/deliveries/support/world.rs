@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use knowledge_core::access::Credential;
-use knowledge_core::env::{Clock, Env};
+use knowledge_core::env::{Clock, Env, OsRandomness};
 use knowledge_core::model::{
     AddressPolicy, Delivery, EventType, MemoryId, NewWebhook, SourceId, Timestamp, Webhook,
     WebhookId, WorkspaceId,
 };
 use knowledge_core::service::{
-    Endpoint, KnowledgeService, NewMemory, Options, OutboxStatus, PageRequest, SealingKey,
+    Endpoint, KnowledgeService, Options, OutboxStatus, PageRequest, SealingKey,
 };
 use knowledge_core::store::{MemoryStore, Store};
-use knowledge_server::system::{OsRandomness, SystemClock};
 use knowledge_testing::fixture;
+use knowledge_testing::requests::{new_memory, with};
 use tokio::time::Instant;
 
 use super::until;
@@ -35,7 +35,7 @@ impl VirtualClock {
     pub(crate) fn new() -> Self {
         Self {
             began: Instant::now(),
-            base: SystemClock.now(),
+            base: Env::system().now(),
             ahead: Arc::default(),
         }
     }
@@ -67,10 +67,9 @@ pub(crate) fn addresses() -> AddressPolicy {
 
 /// Opens the service over a store, with the sealing key of these tests.
 pub(crate) async fn open(store: Arc<dyn Store>, env: Env) -> KnowledgeService {
-    let options = Options {
-        webhook_addresses: addresses(),
-        ..Options::new(SealingKey::new([7; 32]))
-    };
+    let options = with(Options::new(SealingKey::new([7; 32])), |options| {
+        options.webhook_addresses = addresses();
+    });
     let opened = KnowledgeService::open(store, env, options).await;
     opened.expect("open the service")
 }
@@ -111,10 +110,7 @@ impl World {
         let seeded = fixture::seed_orgs(&service, 1).await;
         let org = seeded.expect("seed the store").orgs.remove(0);
         Self {
-            owner: Credential::Trusted {
-                org: org.id,
-                member: org.members.owner.id,
-            },
+            owner: org.trusted_owner(),
             workspace: org.empty.id,
             source: org.sources[0],
             service,
@@ -123,10 +119,10 @@ impl World {
 
     /// Creates a webhook of the workspace, and returns it with its secret.
     pub(crate) async fn webhook(&self, event_type: EventType, url: &str) -> Webhook {
-        let new = NewWebhook {
-            event_type,
-            url: url.parse().expect("a URL"),
-        };
+        let new = NewWebhook::builder()
+            .event_type(event_type)
+            .url(url.parse().expect("a URL"))
+            .build();
         let created = self
             .service
             .create_webhook(&self.owner, self.workspace, &new);
@@ -140,16 +136,10 @@ impl World {
 
     /// Adds a memory, which is announced as `chunk.created`.
     pub(crate) async fn ingest(&self) -> MemoryId {
-        let memory = NewMemory {
-            title: "Note".to_owned(),
-            content: "What is known.".to_owned(),
-            source_key: None,
-            audience_tag: None,
-            sensitivity_label: None,
-        };
+        let batch = [new_memory("Note")];
         let ingested = self
             .service
-            .ingest(&self.owner, self.workspace, self.source, &[memory])
+            .ingest_memories(&self.owner, self.workspace, self.source, &batch)
             .await;
         ingested.expect("ingested")[0].id
     }
@@ -181,7 +171,7 @@ impl World {
     pub(crate) async fn is_idle(&self) {
         until("everything to be delivered", async || {
             let status = self.outbox().await;
-            status.unexpanded == 0 && status.undelivered == 0
+            status.pending_events == 0 && status.undelivered == 0
         })
         .await;
     }

@@ -59,7 +59,7 @@ impl Sender {
 }
 
 fn now_seconds() -> i64 {
-    knowledge_server::system::system_env().now().as_millis() / 1_000
+    knowledge_core::env::Env::system().now().as_millis() / 1_000
 }
 
 fn batch(title: &str) -> Value {
@@ -203,14 +203,14 @@ async fn inbound_message_requires_authorized_owner() {
     insta::assert_snapshot!(answer.show(), @r#"
     403 Forbidden
     cache-control: no-store
-    content-length: 129
+    content-length: 172
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "forbidden",
-      "message": "the member this webhook acts as was removed; rotate the secret to act in its place",
+      "message": "the member this webhook acts as was removed, or the credential it depends on has ended; rotate the secret to act in its place",
       "details": {}
     }
     "#);
@@ -233,25 +233,25 @@ async fn inbound_message_rejects_invalid_request() {
     insta::assert_snapshot!(answer.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 1007
+    content-length: 965
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "invalid_request",
-      "message": "the request is not valid: memories[1].audience_tag must be <scope>:<name>, the scope one of org, workspace, team, user, the name 1 to 64 characters of a-z 0-9 - _ . (and 5 more)",
+      "message": "the request is not valid: memories[1].title must have 1 to 128 characters, not only white space, and no control characters (and 5 more)",
       "details": {
         "fields": [
-          {
-            "path": "memories[1].audience_tag",
-            "code": "invalid_value",
-            "message": "must be <scope>:<name>, the scope one of org, workspace, team, user, the name 1 to 64 characters of a-z 0-9 - _ ."
-          },
           {
             "path": "memories[1].title",
             "code": "too_small",
             "message": "must have 1 to 128 characters, not only white space, and no control characters"
+          },
+          {
+            "path": "memories[1].audience_tag",
+            "code": "invalid_value",
+            "message": "must be <scope>:<name>, the scope one of org, workspace, team, user, the name 1 to 64 characters of a-z 0-9 - _ ."
           },
           {
             "path": "memories[1].url",

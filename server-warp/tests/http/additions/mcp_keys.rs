@@ -78,14 +78,16 @@ async fn mcp_key_is_created_rotated_and_revoked() {
     let listed = get(&keys).bearer(admin).send().await.json();
     assert_eq!(listed, json!({ "data": on_dashboard, "next_cursor": null }));
 
-    let rotated = post(format!("{key}/rotate")).bearer(admin).send().await;
+    let rotate = post(format!("{key}/rotate")).bearer(admin);
+    let hour = json!({ "rotationSeconds": 3_600 });
+    let rotated = rotate.json(&hour).send().await;
     assert_eq!(
         (rotated.status.as_u16(), text(&rotated, "id")),
         (200, text(&made, "id"))
     );
     assert_eq!(used(&text(&made, "secret")).await, 401);
     assert_eq!(used(&text(&rotated, "secret")).await, 204);
-    let later = json!({ "rotationSeconds": 7_776_000 });
+    let later = json!({ "rotationSeconds": 7_200 });
     let again = post(format!("{key}/rotate"))
         .bearer(admin)
         .json(&later)

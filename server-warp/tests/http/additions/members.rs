@@ -296,7 +296,8 @@ async fn owner_is_changed_only_by_owners_and_the_last_one_remains() {
         delete(&path),
         put(&held).json(&json!({ "role": "viewer" })),
         post(members(org)).json(&new("usurper", "owner")),
-        patch(format!("{}/{}", members(org), admin.id)).json(&json!({ "role": "owner" })),
+        patch(format!("{}/{}", members(org), org.members.viewer.id))
+            .json(&json!({ "role": "owner" })),
     ] {
         let refused = by(&admin.session, call).await;
         assert_eq!(refused.status, 403, "{refused:?}");
@@ -369,4 +370,40 @@ async fn member_cannot_grant_role_beyond_their_own() {
     )
     .await;
     assert_eq!(refused.status, 403);
+}
+
+#[tokio::test]
+async fn restricted_admin_cannot_lift_restriction() {
+    let org = own_org();
+    let (owner, admin) = (&org.members.owner.session, &org.members.admin);
+    let held = |member| format!("{}/{member}/workspace-roles/{}", members(org), org.side.id);
+    let viewer = json!({ "role": "viewer" });
+    let restricted = by(owner, put(held(admin.id)).json(&viewer)).await;
+    assert_eq!(restricted.status, 204);
+    let lifted = by(&admin.session, delete(held(admin.id))).await;
+    assert_eq!(lifted.status, 403);
+    assert_eq!(
+        lifted.json()["message"],
+        "only owners can change their own role"
+    );
+    let helper = post(members(org)).json(&new("helper", "admin"));
+    let helper = by(&admin.session, helper).await;
+    assert_eq!(
+        (helper.status.as_u16(), &helper.json()["error"]),
+        (403, &json!("forbidden"))
+    );
+    let raised = put(held(org.members.viewer.id)).json(&json!({ "role": "member" }));
+    assert_eq!(by(&admin.session, raised).await.status, 403);
+    let added = post(members(org)).json(&new("reader", "viewer"));
+    assert_eq!(by(&admin.session, added).await.status, 201);
+}
+
+#[tokio::test]
+async fn member_manager_cannot_remove_member_beyond_their_own() {
+    let org = own_org();
+    let keeper = &org.members.keeper.session;
+    let path = format!("{}/{}", members(org), org.members.admin.id);
+    assert_eq!(by(keeper, delete(&path)).await.status, 403);
+    let renamed = patch(&path).json(&json!({ "name": "Nobody" }));
+    assert_eq!(by(keeper, renamed).await.status, 403);
 }

@@ -6,11 +6,11 @@ use uuid::Uuid;
 
 use crate::support::{Answer, Show, bulk, delete, get, own_org, patch, post, quiet_org};
 
-fn memories(org: &OrgFixture) -> String {
+pub(super) fn memories(org: &OrgFixture) -> String {
     format!("/v1/workspaces/{}/memories", org.main.id)
 }
 
-fn new(org: &OrgFixture) -> Value {
+pub(super) fn new(org: &OrgFixture) -> Value {
     json!({
         "sourceId": org.sources[1],
         "title": "Rotating keys",
@@ -20,7 +20,7 @@ fn new(org: &OrgFixture) -> Value {
     })
 }
 
-async fn list(token: &str, path: String) -> Answer {
+pub(super) async fn list(token: &str, path: String) -> Answer {
     get(path).bearer(token).send().await
 }
 
@@ -307,176 +307,6 @@ async fn ingest_of_same_batch_changes_nothing() {
     "#);
 }
 
-#[tokio::test]
-async fn memory_rejects_invalid_request() {
-    let org = quiet_org();
-    let token = &org.members.owner.token;
-    let send = async |body: Value| post(memories(org)).bearer(token).json(&body).send().await;
-    let bad = json!({ "title": "", "sourceKey": "", "audienceTag": "nobody", "labels": [] });
-    insta::assert_snapshot!(send(bad).await.show(), @r#"
-    400 Bad Request
-    cache-control: no-store
-    content-length: 776
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "invalid_request",
-      "message": "the request is not valid: sourceId is required (and 5 more)",
-      "details": {
-        "fields": [
-          {
-            "path": "sourceId",
-            "code": "required",
-            "message": "is required"
-          },
-          {
-            "path": "content",
-            "code": "required",
-            "message": "is required"
-          },
-          {
-            "path": "audienceTag",
-            "code": "invalid_value",
-            "message": "must be <scope>:<name>, the scope one of org, workspace, team, user, the name 1 to 64 characters of a-z 0-9 - _ ."
-          },
-          {
-            "path": "title",
-            "code": "too_small",
-            "message": "must have 1 to 128 characters, not only white space, and no control characters"
-          },
-          {
-            "path": "sourceKey",
-            "code": "invalid_value",
-            "message": "must have 1 to 512 characters"
-          },
-          {
-            "path": "labels",
-            "code": "unknown_field",
-            "message": "is unknown; known fields: sourceId, title, content, sourceKey, audienceTag, sensitivityLabel"
-          }
-        ]
-      }
-    }
-    "#);
-    let mut unknown = new(org);
-    unknown["sourceId"] = json!(Uuid::nil());
-    let messages = |answer: Answer| {
-        assert_eq!(answer.status, 400, "{answer:?}");
-        let fields = answer.json()["details"]["fields"].clone();
-        let fields = fields.as_array().unwrap().iter();
-        let fields = fields.map(|field| format!("{} {}", field["path"], field["message"]));
-        fields.collect::<Vec<_>>().join("\n").replace('"', "")
-    };
-    insta::assert_snapshot!(messages(send(unknown).await), @"sourceId must be a source of the organisation");
-    let update = json!({ "title": 7, "content": "", "reviewStatus": "done", "sourceId": "x" });
-    let memory = format!("/v1/memories/{}", org.main.memories.internal[0]);
-    let updated = patch(&memory).bearer(token).json(&update).send().await;
-    insta::assert_snapshot!(messages(updated), @"
-    title must be a string, not a number
-    sourceId must be a UUID
-    reviewStatus must be one of pending, approved, rejected
-    content must have 1 to 32768 bytes, and at most 61440 once JSON escapes it
-    ");
-    let path = format!("{}?limit=0&reviewStatus=done&color=red", memories(org));
-    insta::assert_snapshot!(messages(list(token, path).await), @"
-    reviewStatus must be one of pending, approved, rejected
-    limit must be a number from 1 to 200
-    color is unknown; known parameters: audienceTag, sensitivityLabel, reviewStatus, sourceId, limit, cursor
-    ");
-    let ingest = format!("/v1/workspaces/{}/ingest", org.main.id);
-    let batch = json!({ "memories": [
-        { "title": "One", "source_key": 1 },
-        7,
-        { "title": "", "content": "x", "sensitivity": "public" },
-    ]});
-    let refused = post(&ingest).bearer(token).json(&batch).send().await;
-    insta::assert_snapshot!(messages(refused), @"
-    source_id is required
-    memories[0].content is required
-    memories[0].source_key must be a string, not a number
-    memories[1] must be an object, not a number
-    memories[2].title must have 1 to 128 characters, not only white space, and no control characters
-    memories[2].sensitivity is unknown; known fields: title, content, source_key, audience_tag, sensitivity_label
-    ");
-    let item = json!({ "title": "One", "content": "x", "source_key": "page/1" });
-    let source = org.sources[0];
-    for (memories, message) in [
-        (
-            vec![item.clone(); 101],
-            "memories must have 1 to 100 items, not 101",
-        ),
-        (vec![], "memories must have 1 to 100 items, not 0"),
-        (
-            vec![item; 2],
-            "memories[1].source_key must not repeat the key of memories[0]",
-        ),
-    ] {
-        let batch = json!({ "source_id": source, "memories": memories });
-        let refused = post(&ingest).bearer(token).json(&batch).send().await;
-        assert_eq!(messages(refused), message);
-    }
-}
-
-#[tokio::test]
-async fn memory_rejects_unauthorized_and_unknown_access() {
-    let org = quiet_org();
-    let viewer = &org.members.viewer.token;
-    let memory = format!("/v1/memories/{}", org.main.memories.internal[0]);
-    let created = post(memories(org))
-        .bearer(viewer)
-        .json(&new(org))
-        .send()
-        .await;
-    insta::assert_snapshot!(created.show(), @r#"
-    403 Forbidden
-    cache-control: no-store
-    content-length: 79
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "forbidden",
-      "message": "missing permission memory:create",
-      "details": {}
-    }
-    "#);
-    let reason = async |call: crate::support::Call, token: &str| {
-        let answer = call.bearer(token).send().await;
-        assert_eq!(answer.status, 403, "{answer:?}");
-        answer.json()["message"].as_str().unwrap().to_owned()
-    };
-    let retitle = patch(&memory).json(&json!({ "title": "Mine" }));
-    insta::assert_snapshot!(reason(retitle.clone(), viewer).await, @"missing permission memory:update");
-    insta::assert_snapshot!(reason(delete(&memory), viewer).await, @"missing permission memory:delete");
-    let side = &org.tokens.side_only;
-    insta::assert_snapshot!(reason(get(&memory), side).await, @"outside the scope of this credential");
-    let secret = format!("/v1/memories/{}", org.main.memories.restricted[0]);
-    let rewrite = patch(secret).json(&json!({ "content": "Mine" }));
-    insta::assert_snapshot!(reason(rewrite, &org.members.member.token).await, @"missing permission memory:read_restricted");
-
-    let owner = &org.members.owner.token;
-    let nowhere = format!("/v1/workspaces/{}/memories", Uuid::nil());
-    for call in [
-        get(&nowhere),
-        post(&nowhere).json(&new(org)),
-        get("/v1/memories/none"),
-        patch(format!("/v1/memories/{}", Uuid::nil())).json(&json!({ "title": "Mine" })),
-    ] {
-        assert_eq!(call.bearer(owner).send().await.status, 404);
-    }
-    let private = format!("/v1/memories/{}", org.main.memories.private[0]);
-    for call in [
-        get(&private),
-        delete(&private),
-        patch(&private).json(&json!({ "title": "Mine" })),
-    ] {
-        assert_eq!(call.bearer(viewer).send().await.status, 404);
-    }
-}
-
 /// A deleted memory is not found by a bulk update; a replay still returns the stored result.
 #[tokio::test]
 async fn replay_outlives_deleted_memory() {
@@ -499,4 +329,54 @@ async fn replay_outlives_deleted_memory() {
     );
     let anew = anew.send().await.json();
     assert_eq!(anew["results"][0]["error"]["code"], "not_found");
+}
+
+#[tokio::test]
+async fn access_check_tells_what_may_be_shown() {
+    let org = quiet_org();
+    let path = "/v1/memories/access-check".to_owned();
+    let token = &org.members.viewer.token;
+    let unknown = Uuid::nil();
+    let body = json!({ "memoryIds": [unknown], "includeContent": true });
+    let checked = post(path.clone()).bearer(token).json(&body).send().await;
+    assert_eq!(checked.status, 200, "{checked:?}");
+    let nothing = json!({
+        "memoryId": unknown, "readable": false, "labels": null,
+        "title": null, "content": null, "contentOmitted": false,
+    });
+    assert_eq!(checked.json()["results"], json!([nothing]));
+    let listed = list(token, format!("{}?limit=200", memories(org)))
+        .await
+        .json();
+    let shown: Vec<&Value> = listed["data"].as_array().unwrap().iter().collect();
+    let ids: Vec<&Value> = shown.iter().map(|memory| &memory["id"]).collect();
+    let body = json!({ "memoryIds": ids });
+    let checked = post(path.clone()).bearer(token).json(&body).send().await;
+    for (item, memory) in checked.json()["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(shown)
+    {
+        assert_eq!(
+            item["readable"],
+            json!(!memory["title"].is_null()),
+            "{item}"
+        );
+        for label in [
+            "workspaceId",
+            "sourceId",
+            "audienceTag",
+            "sensitivityLabel",
+            "reviewStatus",
+        ] {
+            assert_eq!(item["labels"][label], memory[label], "{item}");
+        }
+    }
+    let refused = post(path)
+        .bearer(token)
+        .json(&json!({ "ids": [] }))
+        .send()
+        .await;
+    assert_eq!(refused.status, 400, "{refused:?}");
 }

@@ -10,6 +10,7 @@ mod inbound_posts;
 mod mcp_keys;
 mod members;
 mod memories;
+mod memory_rejections;
 mod recalls;
 mod roles;
 mod webhooks;

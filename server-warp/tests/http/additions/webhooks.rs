@@ -202,14 +202,14 @@ async fn webhook_errors_are_documented() {
             "message": "must be one of chunk.created, chunk.deleted, memory.updated, citation.changed, ingest.completed, ingest.failed, connector.status_changed, webhook.ping"
           },
           {
-            "path": "is_active",
-            "code": "invalid_type",
-            "message": "must be true or false, not a number"
-          },
-          {
             "path": "url",
             "code": "invalid_value",
             "message": "must begin with https:// (the operator can allow http)"
+          },
+          {
+            "path": "is_active",
+            "code": "invalid_type",
+            "message": "must be true or false, not a number"
           },
           {
             "path": "secret",

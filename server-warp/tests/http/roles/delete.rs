@@ -284,7 +284,7 @@ async fn role_deletion_requires_permission() {
     // The target exceeds the permissions of the caller.
     let by_keeper = delete_role(&org.members.keeper.session, &org.slug, org.roles.reviewer)
         .json(&json!({ "reassign_to": org.roles.unheld }));
-    insta::assert_snapshot!(by_keeper.send().await.json().to_string(), @r#"{"details":{},"error":"forbidden","message":"cannot grant an action that the caller does not hold: audit:read"}"#);
+    insta::assert_snapshot!(by_keeper.send().await.json().to_string(), @r#"{"details":{},"error":"forbidden","message":"cannot grant, change or take away an action that the caller does not hold wherever it would count: audit:read"}"#);
 }
 
 #[tokio::test]

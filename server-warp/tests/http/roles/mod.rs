@@ -3,3 +3,4 @@
 mod delete;
 mod list;
 mod update;
+mod update_rejections;

@@ -145,7 +145,7 @@ fn of_webhooks(org: &OrgFixture) -> Vec<Operation> {
     let many = "GET, HEAD, POST";
     let operations = [
         Operation::new("list webhooks", get(&webhooks))
-            .refusing_methods_in_headers()
+            .with_method_errors_in_headers()
             .allowing(many),
         Operation::new("webhook", get(&webhook)).allowing(one),
         Operation::new("update webhook", patch(&webhook).json(&json!({})))
@@ -157,7 +157,7 @@ fn of_webhooks(org: &OrgFixture) -> Vec<Operation> {
             post(format!("{webhook}/rotate-secret")),
         ),
         Operation::new("list inbound webhooks", get(&inbound))
-            .refusing_methods_in_headers()
+            .with_method_errors_in_headers()
             .allowing(many),
         Operation::new("inbound webhook", get(&one_inbound)).allowing(one),
         Operation::new(
@@ -238,7 +238,7 @@ fn of_recalls(org: &OrgFixture) -> Vec<Operation> {
         Operation::new("list recalls", get(&recalls)).allowing("GET, HEAD, POST"),
         Operation::new("recall", get(format!("/v1/recalls/{}", org.recall))).allowing("GET, HEAD"),
         Operation::new("list subscriptions", get(of_recall))
-            .refusing_methods_in_headers()
+            .with_method_errors_in_headers()
             .allowing("GET, HEAD, POST"),
         Operation::new("subscription", get(&subscription)).allowing("DELETE, GET, HEAD"),
         Operation::new("end subscription", delete(&subscription)).allowing("DELETE, GET, HEAD"),

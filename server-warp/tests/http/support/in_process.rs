@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use knowledge_core::env::Env;
 use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 use knowledge_core::store::{MemoryStore, Store};
 use knowledge_server::app::App;
 use knowledge_server::net::NetConfig;
-use knowledge_server::system::system_env;
 use knowledge_testing::fixture::{self, Fixture, OrgFixture};
 use tokio::task::JoinHandle;
 
@@ -42,7 +42,7 @@ impl InProcess {
     }
 
     async fn start_with(store: Arc<dyn Store>, orgs: usize, net: NetConfig) -> Self {
-        let env = system_env();
+        let env = Env::system();
         let options = Options::new(SealingKey::generate(&env));
         let service = KnowledgeService::open(store, env, options)
             .await

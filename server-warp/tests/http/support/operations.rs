@@ -24,7 +24,7 @@ impl Call {
 
 /// Returns an unused idempotency key.
 pub(crate) fn new_key() -> String {
-    knowledge_server::system::system_env().uuid().to_string()
+    knowledge_core::env::Env::system().uuid().to_string()
 }
 
 pub(crate) fn bulk_with_key(token: &str, key: &str, body: &Value) -> Call {
@@ -114,9 +114,9 @@ pub(crate) struct Operation {
     pub(crate) takes_session: bool,
     pub(crate) has_body: bool,
     /// True if errors are in headers instead of the body.
-    pub(crate) refuses_in_headers: bool,
+    pub(crate) has_errors_in_headers: bool,
     /// True if errors for other methods of its path are in headers.
-    pub(crate) refuses_methods_in_headers: bool,
+    pub(crate) has_method_errors_in_headers: bool,
     /// Methods that its path allows.
     pub(crate) allow: &'static str,
 }
@@ -134,7 +134,7 @@ impl Operation {
                 .with_body()
                 .allowing("PATCH"),
             Self::new("dashboard", dashboard(token, main))
-                .refusing_in_headers()
+                .with_errors_in_headers()
                 .allowing("GET, HEAD"),
             Self::new("delete role", delete_role(session, slug, org.roles.unheld))
                 .with_session()
@@ -157,7 +157,7 @@ impl Operation {
                 ),
             )
             .with_body()
-            .refusing_in_headers()
+            .with_errors_in_headers()
             .allowing("GET, HEAD, POST"),
             Self::new(
                 "create webhook",
@@ -168,14 +168,14 @@ impl Operation {
                 ),
             )
             .with_body()
-            .refusing_in_headers()
+            .with_errors_in_headers()
             .allowing("GET, HEAD, POST"),
             Self::new(
                 "create inbound webhook",
                 create_inbound_webhook(token, main, &json!({ "name": "Tickets" })),
             )
             .with_body()
-            .refusing_in_headers()
+            .with_errors_in_headers()
             .allowing("GET, HEAD, POST"),
         ]
     }
@@ -186,8 +186,8 @@ impl Operation {
             call,
             takes_session: false,
             has_body: false,
-            refuses_in_headers: false,
-            refuses_methods_in_headers: false,
+            has_errors_in_headers: false,
+            has_method_errors_in_headers: false,
             allow: "POST",
         }
     }
@@ -202,13 +202,13 @@ impl Operation {
         self
     }
 
-    fn refusing_in_headers(mut self) -> Self {
-        self.refuses_in_headers = true;
-        self.refusing_methods_in_headers()
+    fn with_errors_in_headers(mut self) -> Self {
+        self.has_errors_in_headers = true;
+        self.with_method_errors_in_headers()
     }
 
-    pub(super) fn refusing_methods_in_headers(mut self) -> Self {
-        self.refuses_methods_in_headers = true;
+    pub(super) fn with_method_errors_in_headers(mut self) -> Self {
+        self.has_method_errors_in_headers = true;
         self
     }
 
@@ -235,8 +235,8 @@ impl Operation {
     /// Returns code and message of an error response.
     ///
     /// Panics if they are in the wrong place.
-    pub(crate) fn refusal(&self, answer: &Answer) -> (String, String) {
-        if self.refuses_in_headers {
+    pub(crate) fn error_of(&self, answer: &Answer) -> (String, String) {
+        if self.has_errors_in_headers {
             assert!(answer.body.is_empty(), "{}: {answer:?}", self.name);
             let text = |name: &str| answer.header(name).to_owned();
             return (text("error-code"), text("error-message"));

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use knowledge_core::env::Env;
 use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode};
 use knowledge_core::service::{Attempt, AttemptOutcome, DeliveryResponse, InFlight};
 use knowledge_core::store::MemoryStore;
-use knowledge_server::system::system_env;
 use knowledge_testing::fixture::OrgFixture;
 use serde_json::json;
 use tokio::sync::{Mutex, MutexGuard};
@@ -87,7 +87,7 @@ impl Stage {
             // It fans out before each attempt.
             return;
         };
-        let expand = || server.service.fan_out(system_env().now());
+        let expand = || server.service.fan_out(Env::system().now());
         while expand().await.expect("expanded").has_more {}
     }
 
@@ -109,7 +109,7 @@ impl Stage {
 }
 
 async fn attempt_here(server: &InProcess, url: &str, status: Option<u16>) -> AttemptOutcome {
-    let now = system_env().now();
+    let now = Env::system().now();
     let claimed = server
         .service
         .claim_deliveries(now, 10, &InFlight::default())

@@ -1,195 +1,19 @@
 //! Tests of `knowledge relabel` with the real server: each memory is changed once.
 
+mod stage;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use knowledge_core::access::{BuiltInRole, Credential, RoleRef};
-use knowledge_core::internals::keys;
-use knowledge_core::model::AuditLogId;
-use knowledge_core::service::AuditAction;
-use knowledge_core::store::StoreExt;
-use knowledge_server::data::DataConfig;
-use knowledge_server::system::system_env;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::support::{Finished, Proxy, Scratch, Server, get, knowledge, start};
+use self::stage::{RELABEL, Stage};
+use crate::support::{Proxy, knowledge, start};
 
-const RELABEL: [&str; 3] = [
-    "relabel",
-    "--workspace=support",
-    "--where=sensitivity=internal",
-];
 const CONFIDENTIAL: &str = "--set=sensitivity=confidential";
-
-/// A server with memories, and the arguments to relabel them.
-struct Stage {
-    scratch: Scratch,
-    server: Option<Server>,
-    url: String,
-    token: String,
-}
-
-impl Stage {
-    fn with_memories(count: usize) -> Self {
-        Self::served(count, "")
-    }
-
-    /// Starts a server with this configuration.
-    fn served(count: usize, config: &str) -> Self {
-        let scratch = Scratch::with_org();
-        let lines: String = (0..count)
-            .map(|number| {
-                format!("{{\"title\": \"Note {number}\", \"content\": \"It says {number}.\"}}\n")
-            })
-            .collect();
-        let file = scratch.write("memories.jsonl", &lines);
-        let data_dir = scratch.data_dir();
-        let import = [
-            "import",
-            &file,
-            "--workspace=support",
-            "--source=Wiki",
-            &data_dir,
-        ];
-        knowledge(&import).ok();
-        let config = format!("--config={}", scratch.write("knowledge.toml", config));
-        let server = start(&["serve", &data_dir, "--listen=127.0.0.1:0", &config]);
-        let url = server.base_url();
-        let token = knowledge(&["token", "create", "--member=maya", &data_dir])
-            .ok()
-            .stdout;
-        let mut stage = Self {
-            scratch,
-            server: Some(server),
-            url,
-            token: String::new(),
-        };
-        stage.use_token(&token);
-        stage
-    }
-
-    fn use_token(&mut self, token: &str) {
-        self.token = token.trim().to_owned();
-        let file = self.scratch.write("token", token);
-        fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("permissions");
-    }
-
-    fn options(&self, server: &str) -> Vec<String> {
-        vec![
-            format!("--server={server}"),
-            format!("--token-file={}", self.scratch.arg("token")),
-            format!("--plan={}", self.scratch.arg("plan.jsonl")),
-        ]
-    }
-
-    fn relabel(&self, server: &str, more: &[&str]) -> Finished {
-        let options = self.options(server);
-        let options: Vec<&str> = options.iter().map(String::as_str).collect();
-        knowledge(&[&RELABEL, &options[..], more].concat())
-    }
-
-    fn start_relabelling(&self, server: &str, more: &[&str]) -> Server {
-        let options = self.options(server);
-        let options: Vec<&str> = options.iter().map(String::as_str).collect();
-        start(&[&RELABEL, &options[..], more].concat())
-    }
-
-    fn get(&self, path: &str) -> Value {
-        let header = format!("Authorization: Bearer {}", self.token);
-        let answer = get(format!("{}{path}", self.url), header);
-        assert_eq!(answer.status, 200, "{path}: {answer:?}");
-        answer.json()
-    }
-
-    /// Returns the number of memories with this sensitivity.
-    fn count(&self, sensitivity: &str) -> usize {
-        let workspaces = self.get("/v1/workspaces");
-        let mut all = workspaces["data"].as_array().expect("a list").iter();
-        let support = all
-            .find(|found| found["slug"] == "support")
-            .expect("support");
-        let id = support["id"].as_str().expect("an id");
-        let mut count = 0;
-        let mut cursor = String::new();
-        loop {
-            let list =
-                format!("/v1/workspaces/{id}/memories?limit=200&sensitivityLabel={sensitivity}");
-            let page = self.get(&format!("{list}{cursor}"));
-            count += page["data"].as_array().expect("a list").len();
-            match page["next_cursor"].as_str() {
-                Some(next) => cursor = format!("&cursor={next}"),
-                None => return count,
-            }
-        }
-    }
-
-    fn stop(&mut self) {
-        let server = self.server.take().expect("a server");
-        assert_eq!(server.terminate(), 0);
-    }
-
-    fn has_plan(&self) -> bool {
-        self.scratch.path("plan.jsonl").exists()
-    }
-
-    /// Ends the server; returns the number of audit entries about relabelling, by memory.
-    fn audited(mut self) -> BTreeMap<Uuid, usize> {
-        self.stop();
-        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        runtime.block_on(async {
-            let data = DataConfig::at(self.scratch.path("data")).open().await;
-            let data = data.expect("the data");
-            let options = data.options(Default::default());
-            let service = data
-                .service(system_env(), options)
-                .await
-                .expect("the service");
-            let provisioning = service.provisioning();
-            let orgs = provisioning
-                .organizations()
-                .await
-                .expect("the organisation");
-            let org = orgs[0].id;
-            let members = provisioning.members(org).await.expect("the members");
-            let owner = RoleRef::BuiltIn(BuiltInRole::Owner);
-            let owner = members.iter().find(|member| member.role == owner);
-            let caller = Credential::Trusted {
-                org,
-                member: owner.expect("an owner").id,
-            };
-            let mut audited = BTreeMap::new();
-            for page in service
-                .store()
-                .scan_all(&keys::audits(org))
-                .await
-                .expect("the log")
-            {
-                let first = keys::last_id(&page.key).expect("an id").as_u128();
-                let body: Value = serde_json::from_slice(&page.entry.value).expect("a page");
-                for offset in 0..entry_count(&body) as u128 {
-                    let id = AuditLogId(Uuid::from_u128(first + offset));
-                    let entry = service.audit_entry(&caller, id).await.expect("an entry");
-                    if entry.action == AuditAction::MemoryBulkUpdate {
-                        *audited.entry(entry.resource.id).or_default() += 1;
-                    }
-                }
-            }
-            audited
-        })
-    }
-}
-
-/// Returns the number of entries on a page of the audit log: the memories of all its runs.
-fn entry_count(page: &Value) -> usize {
-    let Some(runs) = page["body"]["memories"]["runs"].as_array() else {
-        return 1;
-    };
-    let memories = |run: &Value| run["memory_ids"].as_array().map_or(0, Vec::len);
-    runs.iter().map(memories).sum()
-}
 
 #[test]
 fn relabel_dry_run_counts_and_changes_nothing() {
@@ -257,7 +81,7 @@ fn relabel_completes_a_killed_run_without_repeating_changes() {
     let dry = stage
         .relabel(&proxy.url(), &[CONFIDENTIAL, "--dry-run"])
         .ok();
-    let left = "an earlier run was interrupted; 220 of 320 memories remain";
+    let left = "an earlier run was interrupted; memories remaining: 220 of 320";
     assert!(dry.stderr.contains(left), "{}", dry.stderr);
     let other = stage
         .relabel(&proxy.url(), &["--set=review=approved", "--yes"])
@@ -412,6 +236,12 @@ fn relabel_connects_over_trusted_tls() {
     assert_eq!(run.stdout, "changed 3, not changed 0\n");
     let message = stage.relabel(&url, &[CONFIDENTIAL]).failed();
     assert!(message.contains("certificate"), "{message}");
+    let hint = "name the certificate of its authority with --ca-file";
+    assert!(message.ends_with(hint), "{message}");
+    let health = ["healthcheck", "--url", &url];
+    let message = knowledge(&health).failed();
+    assert!(message.ends_with(hint), "{message}");
+    knowledge(&[&health[..], &[&trusting]].concat()).ok();
     assert_eq!(server.terminate(), 0);
     let message = stage.relabel(&url, &[CONFIDENTIAL, &trusting]).failed();
     assert!(message.contains("Connection refused"), "{message}");
