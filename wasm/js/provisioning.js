@@ -1,8 +1,6 @@
 // The operator API of a service: organisations, workspaces, members, tokens and sessions.
 
-function path(strings, ...names) {
-  return String.raw({ raw: strings }, ...names.map((name) => encodeURIComponent(name)));
-}
+import { PROVISIONING } from "./operations.js";
 
 function withQuery(path, query = {}) {
   const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
@@ -10,7 +8,7 @@ function withQuery(path, query = {}) {
   return text === "" ? path : `${path}?${text}`;
 }
 
-/** Client of the operator API; organisations are given by slug. */
+/** Client of the operator API; its methods are the rows of the generated table. */
 export class Provisioning {
   #ask;
   #answer;
@@ -25,64 +23,16 @@ export class Provisioning {
     return this.#answer(request);
   }
 
-  organizations(page) {
-    return this.#ask("GET", withQuery("/admin/v1/orgs", page));
-  }
-
-  createOrganization(organization) {
-    return this.#ask("POST", "/admin/v1/orgs", organization);
-  }
-
-  organization(org) {
-    return this.#ask("GET", path`/admin/v1/orgs/${org}`);
-  }
-
-  workspaces(org, page) {
-    return this.#ask("GET", withQuery(path`/admin/v1/orgs/${org}/workspaces`, page));
-  }
-
-  createWorkspace(org, workspace) {
-    return this.#ask("POST", path`/admin/v1/orgs/${org}/workspaces`, workspace);
-  }
-
-  workspace(org, workspace) {
-    return this.#ask("GET", path`/admin/v1/orgs/${org}/workspaces/${workspace}`);
-  }
-
-  members(org, page) {
-    return this.#ask("GET", withQuery(path`/admin/v1/orgs/${org}/members`, page));
-  }
-
-  createMember(org, member) {
-    return this.#ask("POST", path`/admin/v1/orgs/${org}/members`, member);
-  }
-
-  member(org, member) {
-    return this.#ask("GET", path`/admin/v1/orgs/${org}/members/${member}`);
-  }
-
-  async removeMember(org, member) {
-    await this.#ask("DELETE", path`/admin/v1/orgs/${org}/members/${member}`);
-  }
-
-  assignRole(org, member, role) {
-    return this.#ask("PUT", path`/admin/v1/orgs/${org}/members/${member}/role`, role);
-  }
-
-  endWorkspaceRole(org, member, workspace) {
-    const role = path`/admin/v1/orgs/${org}/members/${member}/role`;
-    return this.#ask("DELETE", withQuery(role, { workspace }));
-  }
-
-  credentials(org, page) {
-    return this.#ask("GET", withQuery(path`/admin/v1/orgs/${org}/credentials`, page));
-  }
-
-  issueCredential(org, credential) {
-    return this.#ask("POST", path`/admin/v1/orgs/${org}/credentials`, credential);
-  }
-
-  revokeCredential(org, credential) {
-    return this.#ask("DELETE", path`/admin/v1/orgs/${org}/credentials/${credential}`);
+  static {
+    for (const [name, row] of Object.entries(PROVISIONING)) {
+      const value = function (...args) {
+        const path = row.path.replaceAll(/\{\w+\}/g, () => encodeURIComponent(args.shift()));
+        const query = Object.fromEntries((row.query ?? []).map((name) => [name, args.shift()]));
+        const [last] = args;
+        const target = withQuery(path, row.last === "query" ? last : query);
+        return this.#ask(row.method, target, row.last === "body" ? last : undefined);
+      };
+      Object.defineProperty(Provisioning.prototype, name, { value, configurable: true, writable: true });
+    }
   }
 }

@@ -275,7 +275,7 @@ export class KnowledgeService {
     } catch (error) {
       const status = rejectionStatus(error);
       if (status === undefined) throw error;
-      return toResponse(await this.#call((service) => service.refuse(isOperator, method, path, status)), method);
+      return toResponse(await this.#call((service) => service.reject(isOperator, method, path, status)), method);
     }
   }
 

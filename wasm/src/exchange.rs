@@ -35,7 +35,7 @@ pub(crate) fn request(
 /// Parses the method and path of a rejected request, which decide the form of the response.
 ///
 /// A part that cannot be parsed is replaced by its default.
-pub(crate) fn refused_at(method: &str, target: &str) -> (Method, Uri) {
+pub(crate) fn parse_rejected(method: &str, target: &str) -> (Method, Uri) {
     let path = target.split('?').next().unwrap_or_default();
     (
         parse_method(method).unwrap_or_default(),

@@ -45,46 +45,47 @@ impl GivenWebhooks {
     }
 }
 
-/// Defines the configurable limits: numbers, then durations in seconds.
-macro_rules! limits {
-    ($($number:ident),* ; $($seconds:ident => $duration:ident),* $(,)?) => {
+/// Defines the given limits from those that core declares.
+macro_rules! define_given {
+    ($(
+        $(#[doc = $about:literal])+
+        $name:ident: $type:ty = $default:expr, $unit:tt, $of:literal
+        $(,
+            $(#[doc = $more:literal])*
+            field $field:ident $property:tt in $range:expr $(, setting $setting:literal)?
+        )?;
+    )+) => {
         #[derive(Default, Deserialize)]
-        #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+        #[serde(deny_unknown_fields, default)]
         struct GivenLimits {
-            $($number: Option<u32>,)*
-            $($seconds: Option<u32>,)*
+            $($(
+                #[serde(rename = $property)]
+                $field: Option<u32>,
+            )?)+
         }
 
         impl GivenLimits {
             fn over(&self, mut limits: Limits) -> Limits {
-                $(if let Some(number) = self.$number {
-                    limits.$number = number as _;
-                })*
-                $(if let Some(seconds) = self.$seconds {
-                    limits.$duration = Duration::from_secs(seconds.into());
-                })*
+                $($(if let Some(given) = self.$field {
+                    limits.$field = value!($unit, given);
+                })?)+
                 limits
             }
         }
     };
 }
 
-limits! {
-    bulk_memories_max,
-    content_bytes_max,
-    body_bytes_max,
-    name_chars_max,
-    url_chars_max,
-    webhooks_per_workspace_max,
-    inbound_webhooks_per_workspace_max,
-    connectors_per_workspace_max,
-    mcp_keys_per_workspace_max,
-    custom_roles_per_org_max,
-    subscriptions_per_recall_max;
-    idempotency_retention_seconds => idempotency_retention,
-    audit_retention_seconds => audit_retention,
-    delivery_retention_seconds => delivery_retention,
+/// Returns the value of a limit: a time from its seconds, or a number.
+macro_rules! value {
+    (time, $seconds:expr) => {
+        Duration::from_secs($seconds.into())
+    };
+    ($unit:tt, $number:expr) => {
+        $number as _
+    };
 }
+
+knowledge_core::limits!(define_given);
 
 impl GivenOptions {
     pub(crate) fn parse(json: &str) -> Result<Self, String> {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
+use knowledge_core::Error;
 use knowledge_core::api::{AdminApi, Api};
 use knowledge_core::model::Timestamp;
 use knowledge_core::service::{DispatchLimits, KnowledgeService};
-use knowledge_core::{Error, ProblemCode};
 use serde_json::json;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -92,16 +92,12 @@ impl Service {
     ///
     /// The status is 413 or 400 if its body was not read to the end, and 500 after a panic.
     #[must_use]
-    pub fn refuse(&self, is_operator: bool, method: &str, target: &str, status: u16) -> JsValue {
+    pub fn reject(&self, is_operator: bool, method: &str, target: &str, status: u16) -> JsValue {
         let error = match status {
             413 => Error::PayloadTooLarge {
                 bytes_max: self.body_bytes_max(),
             },
-            400 => {
-                let message =
-                    "must be sent as its header announces it; it ends early or has a broken chunk";
-                Error::invalid("body", ProblemCode::InvalidValue, message)
-            }
+            400 => Error::unreadable_body(),
             _ => Error::internal("the module crashed"),
         };
         exchange::to_parts(self.error_response(is_operator, method, target, error))
@@ -117,7 +113,7 @@ impl Service {
         if is_operator {
             return self.admin.reject(error);
         }
-        let (method, uri) = exchange::refused_at(method, target);
+        let (method, uri) = exchange::parse_rejected(method, target);
         self.api.reject(&method, &uri, &error)
     }
 

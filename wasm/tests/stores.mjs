@@ -159,7 +159,10 @@ for (const [what, type, lie, expected] of [
     const { service, token } = await acme(store);
     for (const name of ["Wiki", "Handbook"]) await service.createSource(token, { body: { name, kind: "wiki" } });
     const answer = store.read.bind(store);
-    store.read = (reads) => answer(reads).map((found, at) => (reads[at].type === type ? lie(found, reads[at]) : found));
+    // The range of the caller's roles in workspaces is empty.
+    const isMeant = (read, found) => read.type === type && found.length > 0;
+    store.read = (reads) =>
+      answer(reads).map((found, at) => (isMeant(reads[at], found) ? lie(found, reads[at]) : found));
     const logged = t.mock.method(console, "error", () => {});
     await assert.rejects(service.listSources(token), { name: "KnowledgeError", code: "internal" });
     assert.match(logged.mock.calls[0].arguments[0], expected);

@@ -180,6 +180,6 @@ test("1,000 concurrent bulk updates with 100 keys apply 100", async (t) => {
 test("1,000 bulk updates with 100 keys apply 100 across crashes", async (t) => {
   const { crashes, unacknowledged } = await updateAll(await started(new WorkerExample(t)), CRASHES_AT);
   assert.equal(crashes, CRASHES_AT.length);
-  assert.ok(unacknowledged > 0, "crashes came between commits and their responses");
+  // How many depends on the machine: a crash may come between no commit and its response.
   t.diagnostic(`${unacknowledged} updates survived a crash without having been acknowledged`);
 });

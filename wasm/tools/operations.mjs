@@ -1,18 +1,19 @@
-// Generates the modules of operations of the package from the OpenAPI document on standard input: a
-// table for direct calls (operations.js), and types of requests and responses (operations.d.ts).
+// Generates the modules of operations of the package from the OpenAPI documents on standard input,
+// one a line: tables for direct calls and for provisioning (operations.js), types of requests,
+// responses and events (operations.d.ts), and types of provisioning (provisioning.d.ts).
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 const directory = process.argv[2];
 const STDIN = 0;
-const document = JSON.parse(readFileSync(STDIN, "utf8"));
-const { schemas } = document.components;
+const documents = readFileSync(STDIN, "utf8").trim().split("\n");
+const [publicDocument, operatorDocument] = documents.map((text) => JSON.parse(text));
 
-const HEAD = "// Generated from the OpenAPI document by wasm/tools/operations.mjs.\n\n";
+const HEAD = "// Generated from the OpenAPI documents by wasm/tools/operations.mjs.\n\n";
 
 /** Resolves a local reference. */
-function resolve(value) {
+function resolve(document, value) {
   if (!value?.$ref) return value;
   return value.$ref
     .slice("#/".length)
@@ -95,42 +96,98 @@ function bodyType(content) {
   return schema ? type(schema, "    ") : undefined;
 }
 
-function describe(method, path, operation) {
-  const parameters = (operation.parameters ?? []).map(resolve);
+function describe(document, method, path, operation) {
+  const parameters = (operation.parameters ?? []).map((one) => resolve(document, one));
   const named = (place) => parameters.filter((one) => one.in === place).map(({ name }) => name);
   const headers = Object.fromEntries(named("header").map((name) => [parameterName(name), name]));
   const fields = parameters.map(({ name, in: place, required, schema, description }) => {
     const key = place === "header" ? parameterName(name) : name;
-    return { key, isRequired: required === true, type: type(schema), description };
+    return { key, place, isRequired: required === true, type: type(schema), description };
   });
-  const sent = resolve(operation.requestBody);
+  const sent = resolve(document, operation.requestBody);
   const body = bodyType(sent?.content);
-  if (body) fields.push({ key: "body", isRequired: sent.required === true, type: body });
+  if (body) fields.push({ key: "body", place: "body", isRequired: sent.required === true, type: body });
   const success = Object.entries(operation.responses).find(([status]) => status.startsWith("2"))[1];
   return {
     id: operation.operationId,
     summary: operation.summary,
     description: operation.description,
+    capability: operation.tags[0],
     row: { method, path, query: named("query"), headers },
     isConditional: CONDITION in headers,
     fields,
-    answer: bodyType(resolve(success).content) ?? "undefined",
+    answer: bodyType(resolve(document, success).content) ?? "undefined",
   };
 }
 
-const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-  Object.entries(methods)
-    // A signature covers bytes: such a message is sent as a request, not by a direct call.
-    .filter(([, operation]) => !operation.security.some((one) => "signature" in one))
-    .map(([method, operation]) => describe(method.toUpperCase(), path, operation)),
-);
+function describeAll(document) {
+  return Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods)
+      // A signature covers bytes: such a message is sent as a request, not by a direct call.
+      .filter(([, operation]) => !operation.security?.some((one) => "signature" in one))
+      .map(([method, operation]) => describe(document, method.toUpperCase(), path, operation)),
+  );
+}
 
-function table() {
-  const rows = operations.map(({ id, row }) => {
-    const parts = Object.entries(row).filter(([, value]) => Object.keys(value).length > 0);
+const operations = describeAll(publicDocument);
+
+/** Name of the capability whose requests are sent by `fetch` only. */
+const WITHOUT_METHODS = "Deliveries";
+
+const provisioning = describeAll(operatorDocument)
+  .filter(({ capability }) => capability !== WITHOUT_METHODS)
+  .map(provisioningMethod);
+
+/**
+ * Converts an operation into a method. Its arguments are the parameters of the path, required
+ * parameters of the query, and last the body, or the query of a list.
+ */
+function provisioningMethod({ id, summary, description, row: { method, path }, fields, answer }) {
+  const name = id.replace(/^(list|get)(.)/, (_, verb, letter) => letter.toLowerCase());
+  const inPath = fields.filter(({ place }) => place === "path");
+  const inQuery = fields.filter(({ place, isRequired }) => place === "query" && isRequired);
+  const listed = fields.filter(({ place, isRequired }) => method === "GET" && place === "query" && !isRequired);
+  const body = fields.filter(({ place }) => place === "body");
+  const [last] = [...body.map(() => "body"), ...listed.slice(0, 1).map(() => "query")];
+  const parameters = [...inPath, ...inQuery, ...body].map(({ key, type }) => `${key}: ${type}`);
+  if (last === "query") parameters.push(`query?: ${queryType(listed)}`);
+  return {
+    name,
+    row: { method, path, query: inQuery.map(({ key }) => key), last },
+    about: comment([`${summary}.`, description].filter(Boolean).join("\n\n"), "  "),
+    parameters: parameters.join(", "),
+    answer: answer === "undefined" ? "void" : answer.replace(/^(\w+)Page$/, "Page<$1>"),
+  };
+}
+
+/** Returns the type of the query of a list, which is paginated. */
+function queryType(fields) {
+  const own = fields.filter(({ key }) => !["limit", "cursor"].includes(key));
+  const types = own.map(({ key, type }) => `${key}?: ${type}`);
+  return own.length > 0 ? `PageQuery & { ${types.join("; ")} }` : "PageQuery";
+}
+
+function table(name, rows) {
+  const lines = rows.map(([id, row]) => {
+    const parts = Object.entries(row).filter(([, value]) => value && Object.keys(value).length > 0);
     return `  ${id}: ${JSON.stringify(Object.fromEntries(parts))},\n`;
   });
-  return `${HEAD}export const OPERATIONS = {\n${rows.join("")}};\n`;
+  return `export const ${name} = {\n${lines.join("")}};\n`;
+}
+
+function tables() {
+  const direct = table("OPERATIONS", operations.map(({ id, row }) => [id, row]));
+  const methods = table("PROVISIONING", provisioning.map(({ name, row }) => [name, row]));
+  return `${HEAD}${direct}\n${methods}`;
+}
+
+/** Declares the type of a schema. */
+function declare([name, schema]) {
+  const text = type(schema);
+  const about = comment(schema.description);
+  return text.startsWith("{") && !text.includes("\n} |")
+    ? `${about}export interface ${name} ${text}\n\n`
+    : `${about}export type ${name} = ${text};\n\n`;
 }
 
 function parametersType(fields) {
@@ -142,13 +199,7 @@ function parametersType(fields) {
 }
 
 function types() {
-  const declared = Object.entries(schemas).map(([name, schema]) => {
-    const text = type(schema);
-    const about = comment(schema.description);
-    return text.startsWith("{") && !text.includes("\n} |")
-      ? `${about}export interface ${name} ${text}\n\n`
-      : `${about}export type ${name} = ${text};\n\n`;
-  });
+  const declared = Object.entries(publicDocument.components.schemas).map(declare);
   const entries = operations.map(
     ({ id, summary, fields, answer, isConditional }) =>
       `${comment(`${summary}.`, "  ")}  ${id}: {\n    parameters: ${parametersType(fields)};\n    answer: ${answer}${isConditional ? " | undefined" : ""};\n  };\n`,
@@ -162,7 +213,18 @@ function types() {
     const about = comment(`${summary}.\n\n${description}`, "  ");
     return `${about}  ${id}(credential: string, parameters${mark}: ${parameters}): Promise<${answer}>;\n`;
   });
-  return `${HEAD}${declared.join("")}/** Parameters and response body of each operation; \`undefined\` stands for a 304. */
+  const events = Object.entries(publicDocument.webhooks).map(([name, { post }]) => {
+    const about = comment(`${post.summary}.`, "  ");
+    return `${about}  ${JSON.stringify(name)}: ${bodyType(post.requestBody.content)};\n`;
+  });
+  return `${HEAD}${declared.join("")}/** Body of a delivery of each type of event. */
+export interface WebhookEvents {
+${events.join("")}}
+
+/** Body of a delivery; its field \`type\` distinguishes the types. */
+export type WebhookEvent = WebhookEvents[keyof WebhookEvents];
+
+/** Parameters and response body of each operation; \`undefined\` stands for a 304. */
 export interface Operations {
 ${entries.join("")}}
 
@@ -175,5 +237,67 @@ ${methods.join("")}}
 `;
 }
 
-writeFileSync(join(directory, "operations.js"), table());
+/** Returns the names of the schemas that a text of types names, directly or through others. */
+function namesIn(text, schemas, found = new Set()) {
+  for (const [name] of text.matchAll(/\b[A-Z]\w*/g)) {
+    if (!(name in schemas) || found.has(name)) continue;
+    found.add(name);
+    namesIn(type(schemas[name]), schemas, found);
+  }
+  return found;
+}
+
+function provisioningTypes() {
+  const { schemas } = operatorDocument.components;
+  const methods = provisioning.map(
+    ({ name, about, parameters, answer }) => `${about}  ${name}(${parameters}): Promise<${answer}>;\n`,
+  );
+  const own = [];
+  const imported = [];
+  for (const name of [...namesIn(methods.join(""), schemas)].sort()) {
+    const shared = publicDocument.components.schemas[name];
+    if (shared && JSON.stringify(shared) !== JSON.stringify(schemas[name])) {
+      throw new Error(`the documents have different schemas of the name ${name}`);
+    }
+    (shared ? imported : own).push(name);
+  }
+  const declared = own.map((name) => declare([name, schemas[name]])).join("");
+  // A type is imported only if a declaration names it.
+  const used = imported.filter((name) => new RegExp(`\\b${name}\\b`).test(declared + methods.join("")));
+  return `${HEAD}import type { RequestLike } from "./index.js";
+import type { ${used.join(", ")} } from "./operations.js";
+
+/** Parameters of a page of a list. */
+export interface PageQuery {
+  /** Number of items, at most ${operatorDocument.components.parameters.limit.schema.maximum}. */
+  limit?: number;
+  /** \`next_cursor\` of the previous page. */
+  cursor?: string;
+}
+
+/** A page of a list. */
+export interface Page<T> {
+  data: T[];
+  /** The \`cursor\` of the next page; \`null\` at the end. */
+  next_cursor: string | null;
+}
+
+${declared}/**
+ * The operator API of a service, without authentication: a caller can do everything. Organisations
+ * are given by slug, workspaces by slug or identifier, members by handle or identifier.
+ */
+export class Provisioning {
+  private constructor();
+  /**
+   * Handles a request to the operator API, as the server's admin socket does. The methods below are
+   * its requests, under \`/admin/v1/orgs\`; it also has requests for deliveries. Pass on requests of
+   * the operator only.
+   */
+  fetch(request: RequestLike): Promise<Response>;
+${methods.join("")}}
+`;
+}
+
+writeFileSync(join(directory, "operations.js"), tables());
+writeFileSync(join(directory, "provisioning.d.ts"), provisioningTypes());
 writeFileSync(join(directory, "operations.d.ts"), types());

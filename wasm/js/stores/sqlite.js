@@ -33,6 +33,23 @@ function storeError(error) {
   return new StoreError(kind, `SQLite: ${error.message}`, { cause: error });
 }
 
+/**
+ * Runs a function, again as long as the database is locked. It blocks the thread meanwhile, as
+ * SQLite does. SQLite does not wait for a change of the journal mode, whatever its busy timeout.
+ */
+function whenUnlocked(run) {
+  const until = performance.now() + BUSY_TIMEOUT_MS;
+  const never = new Int32Array(new SharedArrayBuffer(4));
+  for (let pause = 1; ; pause = Math.min(2 * pause, BUSY_PAUSE_MS_MAX)) {
+    try {
+      return run();
+    } catch (error) {
+      if (codeOf(error) !== SQLITE_BUSY || performance.now() > until) throw error;
+      Atomics.wait(never, 0, 0, pause);
+    }
+  }
+}
+
 /** A store in one SQLite database. A commit is on the disk once it succeeds. */
 export class SqliteStore {
   #database;
@@ -51,7 +68,7 @@ export class SqliteStore {
   }
 
   #prepare() {
-    const run = (sql) => this.#database.prepare(sql).all();
+    const run = (sql) => whenUnlocked(() => this.#database.prepare(sql).all());
     run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
     const [{ journal_mode: mode }] = run("PRAGMA journal_mode = WAL");
     if (!JOURNAL_MODES.includes(mode)) {

@@ -13,6 +13,7 @@ const VALUE = new TextEncoder().encode("value");
 const PUT = [{ type: "put", key: KEY, value: VALUE }];
 const READ = { type: "keys", keys: [KEY] };
 const WRITER = join(import.meta.dirname, "sqlite-writer.mjs");
+const OPENER = new URL("sqlite-opener.mjs", import.meta.url);
 
 const is = (kind) => (error) => {
   assert.ok(error instanceof StoreError, error);
@@ -98,6 +99,24 @@ withFile("SqliteStore does not apply a commit that timed out", async (path) => {
   assert.deepEqual(await store.read([READ]), [[null]]);
   const version = await store.commit([], PUT);
   assert.deepEqual(await store.read([READ]), [[{ value: VALUE, version }]]);
+});
+
+withFile("SqliteStore opens a new database several times at once", async (path) => {
+  const workers = 3;
+  const paths = Array.from({ length: 100 }, (_, round) => `${path}-${round}`);
+  const arrived = new Int32Array(new SharedArrayBuffer(4 * paths.length));
+  const open = () =>
+    new Promise((resolve, reject) => {
+      const worker = new Worker(OPENER, { type: "module" });
+      worker.onerror = reject;
+      worker.onmessage = ({ data: errors }) => {
+        worker.terminate();
+        resolve(errors);
+      };
+      worker.postMessage({ arrived, workers, paths });
+    });
+  const errors = await Promise.all(Array.from({ length: workers }, open));
+  assert.deepEqual(errors.flat(), []);
 });
 
 withFile("SqliteStore loses no update of two processes", async (path) => {
