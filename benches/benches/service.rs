@@ -43,8 +43,9 @@ fn bench_service(criterion: &mut Criterion, name: &str, store: Arc<dyn Store>) {
             || tenant.next_update(BULK_MEMORIES),
             |(key, update)| async move {
                 let result = tenant
+                    .seed
                     .service
-                    .bulk_update(&tenant.owner, &key, &update)
+                    .bulk_update_memories(&tenant.seed.owner, &key, &update)
                     .await;
                 let result = result.expect("the update is processed");
                 assert!(!result.replayed);
@@ -54,12 +55,20 @@ fn bench_service(criterion: &mut Criterion, name: &str, store: Arc<dyn Store>) {
         );
     });
     let (key, update) = tenant.next_update(BULK_MEMORIES);
-    let first = runtime.block_on(tenant.service.bulk_update(&tenant.owner, &key, &update));
+    let first = runtime.block_on(tenant.seed.service.bulk_update_memories(
+        &tenant.seed.owner,
+        &key,
+        &update,
+    ));
     let first = first.expect("the update is processed");
     let (key, update, first) = (&key, &update, &first);
     group.bench_function(format!("replay {BULK_MEMORIES}"), |bencher| {
         bencher.to_async(&runtime).iter(|| async move {
-            let again = tenant.service.bulk_update(&tenant.owner, key, update).await;
+            let again = tenant
+                .seed
+                .service
+                .bulk_update_memories(&tenant.seed.owner, key, update)
+                .await;
             let again = again.expect("the update is replayed");
             assert!(again.replayed);
             assert_eq!(again.results, first.results);
@@ -69,8 +78,9 @@ fn bench_service(criterion: &mut Criterion, name: &str, store: Arc<dyn Store>) {
     group.bench_function("dashboard", |bencher| {
         bencher.to_async(&runtime).iter(|| async move {
             let summary = tenant
+                .seed
                 .service
-                .dashboard_summary(&tenant.owner, tenant.workspace)
+                .get_dashboard_summary(&tenant.seed.owner, tenant.workspace)
                 .await;
             let summary = summary.expect("the workspace is summarised");
             assert_eq!(summary.value.review_backlog_count as usize, MEMORIES);

@@ -31,7 +31,7 @@ async fn main() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let tenant = Tenant::fill(Arc::clone(&store), 0).await;
     add_handbook(&tenant, memories).await;
-    let found = tenant.service.verify().await.expect("the store works");
+    let found = tenant.seed.service.verify().await.expect("the store works");
     assert_eq!(found.differences, Vec::new());
     print(&by_family(&*store).await, memories);
 }

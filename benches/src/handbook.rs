@@ -1,8 +1,9 @@
 //! Memories like those of a real workspace: long texts, source keys, some of them restricted.
 
-use knowledge_core::limits::{BULK_MEMORIES_MAX, INGEST_MEMORIES_MAX};
-use knowledge_core::model::{BulkUpdate, MemoryChange, MemoryId, ReviewStatus, SensitivityLabel};
-use knowledge_core::service::{NewMemory, NewSource};
+use knowledge_core::limits::BULK_MEMORIES_MAX;
+use knowledge_core::model::{ReviewStatus, SensitivityLabel};
+use knowledge_core::service::NewMemory;
+use knowledge_testing::requests::{new_memory, review, with};
 
 use crate::Tenant;
 
@@ -21,32 +22,15 @@ const WORDS: &str = "account answer budget change client contract customer decis
 /// # Panics
 /// If the store fails.
 pub async fn add_handbook(tenant: &Tenant, count: usize) {
-    let ids = ingest(tenant, count).await;
-    approve(tenant, &ids).await;
-}
-
-async fn ingest(tenant: &Tenant, count: usize) -> Vec<MemoryId> {
-    let source = NewSource {
-        name: "Wiki".to_owned(),
-        kind: "wiki".to_owned(),
-    };
-    let source = tenant.service.create_source(&tenant.owner, &source).await;
-    let source = source.expect("a source is created").id;
     let mut random = fastrand::Rng::with_seed(1);
-    let mut ids = Vec::with_capacity(count);
-    while ids.len() < count {
-        let end = count.min(ids.len() + INGEST_MEMORIES_MAX);
-        let batch: Vec<_> = (ids.len()..end)
-            .map(|number| memory(number, &mut random))
-            .collect();
-        let ingested = tenant
-            .service
-            .ingest(&tenant.owner, tenant.workspace, source, &batch)
-            .await
-            .expect("a batch is ingested");
-        ids.extend(ingested.iter().map(|memory| memory.id));
+    let memories = (0..count).map(|number| memory(number, &mut random));
+    let ids = tenant.ingest(memories.collect()).await;
+    for (number, part) in ids.chunks(BULK_MEMORIES_MAX).enumerate() {
+        let (key, approved) = (format!("approve-{number}"), review(ReviewStatus::Approved));
+        let result = tenant.seed.bulk_update(&key, part, approved).await;
+        let result = result.expect("the update is processed");
+        assert_eq!(result.summary.succeeded as usize, part.len());
     }
-    ids
 }
 
 fn memory(number: usize, random: &mut fastrand::Rng) -> NewMemory {
@@ -57,30 +41,10 @@ fn memory(number: usize, random: &mut fastrand::Rng) -> NewMemory {
         content.push(' ');
     }
     content.truncate(CONTENT_BYTES);
-    NewMemory {
-        title: format!("Handbook page {number:06}"),
-        content,
-        source_key: Some(format!("handbook/page-{number:06}.md")),
-        audience_tag: (random.u8(..5) == 0).then(|| "team:support".parse().expect("a label")),
-        sensitivity_label: (random.u8(..10) == 0).then_some(SensitivityLabel::Confidential),
-    }
-}
-
-async fn approve(tenant: &Tenant, ids: &[MemoryId]) {
-    for (number, part) in ids.chunks(BULK_MEMORIES_MAX).enumerate() {
-        let key = format!("approve-{number}").parse().expect("a key");
-        let update = BulkUpdate {
-            memory_ids: part.to_vec(),
-            change: MemoryChange {
-                review_status: Some(ReviewStatus::Approved),
-                ..MemoryChange::default()
-            },
-        };
-        let result = tenant
-            .service
-            .bulk_update(&tenant.owner, &key, &update)
-            .await;
-        let result = result.expect("the update is processed");
-        assert_eq!(result.summary.succeeded as usize, part.len());
-    }
+    with(new_memory(&format!("Handbook page {number:06}")), |new| {
+        new.content = content;
+        new.source_key = Some(format!("handbook/page-{number:06}.md"));
+        new.audience_tag = (random.u8(..5) == 0).then(|| "team:support".parse().expect("a label"));
+        new.sensitivity_label = (random.u8(..10) == 0).then_some(SensitivityLabel::Confidential);
+    })
 }

@@ -1,26 +1,21 @@
 //! An organisation with many memories, created by the operations of the service.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use knowledge_core::access::{BuiltInRole, Credential, RoleRef};
 use knowledge_core::env::Env;
-use knowledge_core::limits::INGEST_MEMORIES_MAX;
 use knowledge_core::model::{
-    BulkUpdate, MemberKind, MemoryChange, MemoryId, SensitivityLabel, Timestamp, WorkspaceId,
+    BulkUpdate, MemoryChange, MemoryId, SensitivityLabel, Timestamp, WorkspaceId,
 };
-use knowledge_core::service::{
-    IdempotencyKey, KnowledgeService, NewMember, NewMemory, NewSource, NewWorkspace, Options,
-    SealingKey,
-};
+use knowledge_core::service::{IdempotencyKey, KnowledgeService, NewMemory, Options, SealingKey};
 use knowledge_core::store::Store;
+use knowledge_testing::requests::{new_memory, new_organization, new_workspace, with};
+use knowledge_testing::seed::Seed;
 
 /// A service with one organisation, used by its owner.
 pub struct Tenant {
-    /// The service.
-    pub service: KnowledgeService,
-    /// Trusted credential of the owner.
-    pub owner: Credential,
+    /// The organisation.
+    pub seed: Seed,
     /// The only workspace.
     pub workspace: WorkspaceId,
     memories: Vec<MemoryId>,
@@ -33,7 +28,7 @@ impl Tenant {
     /// # Panics
     /// If the store fails.
     pub async fn fill(store: Arc<dyn Store>, memories: usize) -> Self {
-        let random = std::sync::Mutex::new(fastrand::Rng::with_seed(7));
+        let random = Mutex::new(fastrand::Rng::with_seed(7));
         let fill = move |buffer: &mut [u8]| {
             let mut random = random.lock().expect("the lock is not poisoned");
             random.fill(buffer);
@@ -47,75 +42,30 @@ impl Tenant {
         let service = KnowledgeService::open(store, Env::new(clock, fill), options)
             .await
             .expect("the service opens");
-        let owner = NewMember {
-            kind: MemberKind::User,
-            handle: "owner".to_owned(),
-            name: "Owner".to_owned(),
-            role: RoleRef::BuiltIn(BuiltInRole::Owner),
-            teams: Vec::new(),
-        };
-        let provisioning = service.provisioning();
-        let created = provisioning
-            .create_organization("Acme", "acme", &owner)
-            .await;
-        let (org, owner) = created.expect("the organisation is created");
-        let new = NewWorkspace {
-            name: "W".to_owned(),
-            slug: "w".to_owned(),
-            audience: None,
-        };
-        let workspace = provisioning
-            .create_workspace(org.id, &new)
-            .await
-            .expect("the workspace is created")
-            .id;
-        let owner = Credential::Trusted {
-            org: org.id,
-            member: owner.id,
-        };
+        let seed = Seed::new(&service, &new_organization("acme", "owner")).await;
+        let seed = seed.expect("the organisation is created");
+        let workspace = seed.workspace(&new_workspace("w")).await;
         let mut tenant = Self {
-            service,
-            owner,
-            workspace,
+            workspace: workspace.expect("the workspace is created").id,
+            seed,
             memories: Vec::new(),
             updates: AtomicU64::new(0),
         };
-        tenant.ingest(memories).await;
+        let memory = |number| {
+            with(new_memory(&format!("Memory {number}")), |new| {
+                new.content = "What was decided, by whom, and why. ".repeat(8);
+            })
+        };
+        tenant.memories = tenant.ingest((0..memories).map(memory).collect()).await;
         tenant
     }
 
-    async fn ingest(&mut self, count: usize) {
-        let source = NewSource {
-            name: "Wiki".to_owned(),
-            kind: "wiki".to_owned(),
-        };
-        let source = self
-            .service
-            .create_source(&self.owner, &source)
-            .await
-            .expect("the source is created");
-        for first in (0..count).step_by(INGEST_MEMORIES_MAX) {
-            let memory = |number: usize| NewMemory {
-                title: format!("Memory {number}"),
-                content: "What was decided, by whom, and why. ".repeat(8),
-                source_key: None,
-                audience_tag: None,
-                sensitivity_label: None,
-            };
-            let batch: Vec<_> = (first..count.min(first + INGEST_MEMORIES_MAX))
-                .map(memory)
-                .collect();
-            let ingested = self
-                .service
-                .ingest(&self.owner, self.workspace, source.id, &batch)
-                .await;
-            self.memories.extend(
-                ingested
-                    .expect("the batch is ingested")
-                    .iter()
-                    .map(|memory| memory.id),
-            );
-        }
+    /// Ingests memories from a new source.
+    pub(crate) async fn ingest(&self, memories: Vec<NewMemory>) -> Vec<MemoryId> {
+        let source = self.seed.source("Wiki", "wiki").await;
+        let source = source.expect("the source is created");
+        let ingested = self.seed.ingest(self.workspace, source, &memories).await;
+        ingested.expect("the memories are ingested")
     }
 
     /// Returns an unused key, and an update that changes `count` random memories.
@@ -123,18 +73,17 @@ impl Tenant {
         let number = self.updates.fetch_add(1, Ordering::Relaxed);
         let mut random = fastrand::Rng::with_seed(number);
         let chosen = random.choose_multiple(self.memories.iter().copied(), count);
-        let change = MemoryChange {
-            audience_tag: Some(format!("team:t{number}").parse().expect("a label")),
-            sensitivity_label: Some(SensitivityLabel::Restricted),
-            ..MemoryChange::default()
-        };
+        let change = MemoryChange::builder()
+            .audience_tag(format!("team:t{number}").parse().expect("a label"))
+            .sensitivity_label(SensitivityLabel::Restricted)
+            .build();
         let key = format!("update-{number}").parse().expect("a key");
         (
             key,
-            BulkUpdate {
-                memory_ids: chosen,
-                change,
-            },
+            BulkUpdate::builder()
+                .memory_ids(chosen)
+                .change(change)
+                .build(),
         )
     }
 }

@@ -2,19 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use knowledge_core::access::{
-    BaseRole, BuiltInRole, Credential, CredentialKind, RoleRef, TokenScope,
-};
+use knowledge_core::access::CredentialKind;
 use knowledge_core::api::Api;
 use knowledge_core::env::Env;
-use knowledge_core::model::{MemberKind, NewCustomRole, RoleActions, Timestamp};
-use knowledge_core::service::{
-    KnowledgeService, NewMember, NewMemory, NewRecall, NewSource, NewToken, NewWorkspace, Options,
-    SealingKey,
-};
+use knowledge_core::model::Timestamp;
+use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 use knowledge_core::store::MemoryStore;
+use knowledge_testing::requests::{
+    new_memory, new_organization, new_recall, new_role, new_token, new_workspace,
+};
+use knowledge_testing::seed::Seed;
 use uuid::Uuid;
 
 /// A service, with the credentials and ids of its organisation.
@@ -40,81 +38,21 @@ impl World {
         let env = Env::new(|| Timestamp::from_millis(1_700_000_000_000), fill);
         let options = Options::new(SealingKey::new([7; 32]));
         let service = KnowledgeService::open(Arc::new(MemoryStore::new()), env, options).await?;
-        let owner = NewMember {
-            kind: MemberKind::User,
-            handle: "owner".to_owned(),
-            name: "Owner".to_owned(),
-            role: RoleRef::BuiltIn(BuiltInRole::Owner),
-            teams: Vec::new(),
+        let seed = Seed::new(&service, &new_organization("acme", "owner")).await?;
+        let workspace = seed.workspace(&new_workspace("w")).await?.id;
+        let secret = async |kind| -> Result<String, knowledge_core::Error> {
+            let issued = seed.issue(&new_token(seed.founder.id, kind)).await?;
+            Ok(issued.secret.expose().to_owned())
         };
-        let provisioning = service.provisioning();
-        let (org, owner) = provisioning
-            .create_organization("Acme", "acme", &owner)
-            .await?;
-        let workspace = NewWorkspace {
-            name: "W".to_owned(),
-            slug: "w".to_owned(),
-            audience: None,
-        };
-        let workspace = provisioning.create_workspace(org.id, &workspace).await?.id;
-        let mut secrets = Vec::new();
-        for kind in [CredentialKind::Bearer, CredentialKind::Session] {
-            let lifetime = Duration::from_secs(3_600);
-            let (name, scope) = ("fuzz".to_owned(), TokenScope::default());
-            let token = NewToken {
-                member: owner.id,
-                kind,
-                name,
-                scope,
-                lifetime,
-            };
-            secrets.push(
-                provisioning
-                    .issue(org.id, &token)
-                    .await?
-                    .secret
-                    .expose()
-                    .to_owned(),
-            );
-        }
-        let owner = Credential::Trusted {
-            org: org.id,
-            member: owner.id,
-        };
-        let source = NewSource {
-            name: "Wiki".to_owned(),
-            kind: "wiki".to_owned(),
-        };
-        let source = service.create_source(&owner, &source).await?.id;
-        let memory = NewMemory {
-            title: "Title".to_owned(),
-            content: "Content".to_owned(),
-            source_key: None,
-            audience_tag: None,
-            sensitivity_label: None,
-        };
-        let memories = service
-            .ingest(&owner, workspace, source, &[memory.clone(), memory])
-            .await?;
-        let memory_ids: Vec<_> = memories.iter().map(|memory| memory.id).collect();
-        let recall = NewRecall {
-            query: "why".to_owned(),
-            memory_ids: memory_ids.clone(),
-        };
-        let recall = service.create_recall(&owner, workspace, &recall).await?.id;
-        let role = NewCustomRole {
-            name: "Role".to_owned(),
-            slug: "role".to_owned(),
-            base_role: BaseRole::Viewer,
-            description: String::new(),
-            workspace_id: None,
-            actions: RoleActions::default(),
-        };
-        let role = service.create_custom_role(&owner, "acme", &role).await?.id;
+        let token = secret(CredentialKind::Bearer).await?;
+        let session = secret(CredentialKind::Session).await?;
+        let source = seed.source("Wiki", "wiki").await?;
+        let memories = [new_memory("Title"), new_memory("Title")];
+        let memories = seed.ingest(workspace, source, &memories).await?;
+        let recall = seed.recall(workspace, &new_recall(&memories)).await?;
+        let role = seed.role(&new_role("role")).await?.id;
         let mut ids = vec![workspace.0, role.0, source.0, recall.0];
-        ids.extend(memory_ids.iter().map(|id| id.0));
-        let [token, session] =
-            <[String; 2]>::try_from(secrets).map_err(|_| "two secrets were issued")?;
+        ids.extend(memories.iter().map(|id| id.0));
         Ok(Self {
             api: Api::new(service),
             token,
