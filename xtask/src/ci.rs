@@ -3,11 +3,11 @@
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use crate::process::{Result, cargo, read, run};
+use crate::process::{Result, cargo, ci_cargo, read, run};
 use crate::tools::{self, CARGO_DENY, CARGO_FUZZ};
 use crate::wasm;
 use crate::wasm_target::WasmTarget;
-use crate::{libraries, openapi};
+use crate::{libraries, openapi, package};
 
 /// Time to run each fuzz target, in seconds.
 ///
@@ -38,6 +38,11 @@ const STEPS: &[Step] = &[
         run: deny,
     },
     Step {
+        name: "package",
+        about: "manifests and contents of the crates that can be published",
+        run: package::check,
+    },
+    Step {
         name: "doc",
         about: "documentation",
         run: doc,
@@ -49,7 +54,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "openapi",
-        about: "the OpenAPI document, and the demo's responses against it, by schemathesis",
+        about: "the OpenAPI documents, and the demo's responses against the public one, by schemathesis",
         run: openapi::check,
     },
     Step {
@@ -145,14 +150,6 @@ fn report(outcomes: &[Outcome]) {
         .filter(|outcome| outcome.error.is_some())
         .count();
     println!("{} passed, {failed} failed", outcomes.len() - failed);
-}
-
-/// Returns a cargo command for a single build with the committed lock file.
-fn ci_cargo(subcommand: &str) -> Command {
-    let mut cargo = cargo();
-    cargo.env("CARGO_INCREMENTAL", "0");
-    cargo.args([subcommand, "--locked"]);
-    cargo
 }
 
 /// Returns a cargo command for all packages with all features.

@@ -3,8 +3,11 @@
 //! This program depends only on the standard library, so that a cold start takes seconds.
 
 mod ci;
+#[cfg(test)]
+mod circles;
 mod libraries;
 mod openapi;
+mod package;
 mod process;
 mod python;
 mod tools;

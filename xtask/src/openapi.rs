@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use crate::process::{Result, cargo, run};
 use crate::python::Python;
+use crate::wasm;
 
 /// Directory of the configuration and the requirements of schemathesis.
 const FILES: &str = "server-warp/tests/schemathesis";
@@ -27,7 +28,7 @@ const MEMORIES: &str = "200";
 /// Starts the demo, runs schemathesis against it, and stops it.
 ///
 /// # Errors
-/// If a tool cannot be installed or started, the document is not OpenAPI 3.1, or a response does
+/// If a tool cannot be installed or started, a document is not OpenAPI 3.1, or a response does
 /// not match it.
 pub(crate) fn check() -> Result {
     let python = Python::install(Path::new(PYTHON), &format!("{FILES}/requirements.txt"))?;
@@ -42,9 +43,15 @@ pub(crate) fn check() -> Result {
     let mut download = Command::new(python.program());
     download.args(["-c", DOWNLOAD, &address]).arg(&document);
     run(&mut download)?;
+    let operator_document = directory.join("operator.json");
+    let documents = wasm::openapi_documents()?;
+    std::fs::write(
+        &operator_document,
+        documents.lines().nth(1).unwrap_or_default(),
+    )?;
     let mut validator = python.command("openapi_spec_validator");
-    validator.args(["--schema", "3.1"]).arg(&document);
-    run(&mut validator)?;
+    validator.args(["--schema", "3.1"]);
+    run(validator.args([&document, &operator_document]))?;
     for (phases, seconds_max) in PHASES {
         let mut command = python.command("schemathesis.cli");
         command

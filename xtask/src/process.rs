@@ -14,6 +14,14 @@ pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
+/// Returns a cargo command for a single build with the committed lock file.
+pub(crate) fn ci_cargo(subcommand: &str) -> Command {
+    let mut cargo = cargo();
+    cargo.env("CARGO_INCREMENTAL", "0");
+    cargo.args([subcommand, "--locked"]);
+    cargo
+}
+
 /// Prints a command and runs it, with its output passed through.
 ///
 /// # Errors
@@ -64,7 +72,7 @@ pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
 }
 
 /// Formats a command as a user would type it.
-fn format_command(command: &Command) -> String {
+pub(crate) fn format_command(command: &Command) -> String {
     let mut text = String::new();
     for (name, value) in command.get_envs() {
         if let Some(value) = value {

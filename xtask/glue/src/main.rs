@@ -1,7 +1,8 @@
 //! The part of `cargo xtask wasm` that needs other crates.
 //!
-//! It writes the JavaScript and TypeScript files around a compiled WebAssembly module, and the
-//! OpenAPI document from which the package's types are generated.
+//! It writes the JavaScript and TypeScript files around a compiled WebAssembly module, and prints
+//! the OpenAPI documents from which the package's types are generated: that of the public interface
+//! and that of the operator's, one a line.
 //!
 //! It is a separate program because its dependencies take longer to compile than the rest of
 //! `xtask`.
@@ -18,7 +19,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {
         [command] if command == "openapi" => {
-            println!("{:#}", openapi::document(&Limits::default()));
+            let limits = Limits::default();
+            println!("{}", openapi::document(&limits));
+            println!("{}", openapi::operator_document(&limits));
             Ok(())
         }
         [module, directory, name] => glue(module, directory, name),
