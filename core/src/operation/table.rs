@@ -35,6 +35,7 @@ macro_rules! operations {
             Bearer, Body, Specified, 200, [400, 409, 422],
             requires [
                 EachMemory MemoryUpdate "to set the audience, the sensitivity or the source",
+                EachMemory MemoryShare "to set these of a memory whose audience does not cover the caller, or to make another member its audience",
                 EachMemory MemoryReview "to set the review status",
                 EachMemory MemoryDeclassify "to lower the sensitivity",
             ], audits [MemoryBulkUpdate], reads 3,
@@ -45,14 +46,13 @@ macro_rules! operations {
             };
         /// Lists the memories of a workspace.
         ///
-        /// Memories that match every filter, in order of creation. A caller that may relabel sees
-        /// the labels of all of them; the title is `null` for a caller that may not read the
-        /// memory. A page examines a bounded number of memories, so that it may be short or empty
+        /// Memories that match every filter and exist for the caller, in order of creation. The
+        /// title is `null` for a caller that may not read the memory. A page examines a bounded number of memories, so that it may be short or empty
         /// although more follow.
         ListMemories: GET "/v1/workspaces/{id}/memories", Bearer, Body, Addition, 200, [400, 404],
             requires [
                 Workspace MemoryRead "for memories whose audience covers the caller",
-                Workspace MemoryUpdate "for the labels of every memory",
+                Workspace MemoryShare "for the labels of every memory",
             ], audits [], reads 3,
             list_memories(
                 id: WorkspaceId, filter: MemoryFilter, page: PageRequest
@@ -68,7 +68,8 @@ macro_rules! operations {
             links [GetMemory, UpdateMemory, DeleteMemory];
         /// Ingests a batch of memories from a source.
         ///
-        /// A batch is ingested completely or not at all. A known `source_key` updates that memory.
+        /// A batch is ingested completely or not at all. A known `source_key` updates that memory,
+        /// which the caller must be able to read, or have added.
         IngestMemories: POST "/v1/workspaces/{id}/ingest", Bearer, Body, Addition, 200, [400, 404],
             requires [
                 Workspace MemoryCreate,
@@ -81,6 +82,7 @@ macro_rules! operations {
         UpdateMemory: PATCH "/v1/memories/{id}", Bearer, Body, Addition, 200, [400, 404, 412],
             requires [
                 Workspace MemoryUpdate "to set anything except the review status",
+                Workspace MemoryShare "to set labels of a memory whose audience does not cover the caller, or to make another member its audience",
                 Workspace MemoryReview "to set the review status",
                 Workspace MemoryDeclassify "to lower the sensitivity",
                 Workspace MemoryRead "to set the title or content, with what reading the memory requires",
@@ -98,13 +100,12 @@ macro_rules! operations {
         ///
         /// For callers that search an index of their own: show only what is `readable` here. Items
         /// are in the order of the request. A memory that the caller may not know of looks like one
-        /// that does not exist. A caller that may relabel sees the labels of every memory. With
-        /// `includeContent`, items carry the title and the text of readable memories, up to 4 MiB
+        /// that does not exist. With `includeContent`, items carry the title and the text of readable memories, up to 4 MiB
         /// of text; the others of them have `contentOmitted`: ask for these again.
         CheckMemoryAccess: POST "/v1/memories/access-check", Bearer, Body, Addition, 200, [400],
             requires [
                 EachMemory MemoryRead "for memories whose audience covers the caller",
-                EachMemory MemoryUpdate "for the labels of every memory",
+                EachMemory MemoryShare "for the labels of every memory",
             ], audits [], reads 3,
             check_memory_access(body: AccessCheck) -> AccessCheckResult,
             example {
@@ -117,7 +118,7 @@ macro_rules! operations {
         GetMemory: GET "/v1/memories/{id}", Bearer, Body, Addition, 200, [404],
             requires [
                 Workspace MemoryRead "for a memory whose audience covers the caller",
-                Workspace MemoryUpdate "for the labels of any memory",
+                Workspace MemoryShare "for the labels of any memory",
             ], audits [], reads 3,
             get_memory(id: MemoryId) -> Revalidated<MemoryDetails>;
     }

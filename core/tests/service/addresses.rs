@@ -190,7 +190,7 @@ async fn endpoint_url_must_be_permitted_on_create_and_update() {
         fields[0].message,
         "must not name a non-public address (the operator can allow it): link-local (RFC 3927)"
     );
-    let new = new_recall(&world.memories(1).await);
+    let new = new_recall(&world.approved_memories(1).await);
     let recall = world
         .service
         .create_recall(&world.owner, world.workspace.id, &new)

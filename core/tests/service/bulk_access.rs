@@ -11,6 +11,9 @@ use crate::make::{ADMIN, MEMBER, VIEWER, actions, code, custom, review, sensitiv
 use crate::world::World;
 use knowledge_testing::requests::with;
 
+/// Reason of an item whose memory does not exist for the caller.
+const UNKNOWN: &str = "there is no such memory";
+
 /// Returns the reason of each rejected item, and an empty string for the others.
 fn reasons(result: &BulkResult) -> Vec<&str> {
     result
@@ -18,7 +21,8 @@ fn reasons(result: &BulkResult) -> Vec<&str> {
         .iter()
         .map(|item| match &item.error {
             Some(error) => {
-                assert_eq!(error.code, BulkItemErrorCode::Forbidden);
+                let is_unknown = error.code == BulkItemErrorCode::NotFound;
+                assert_eq!(is_unknown, error.message == UNKNOWN);
                 error.message.as_str()
             }
             None => "",
@@ -112,15 +116,19 @@ async fn bulk_update_requires_declassify_only_to_lower_sensitivity() {
 
 /// Relabelling is governance, so it requires no right to read.
 #[tokio::test]
-async fn bulk_update_does_not_require_right_to_read() {
+async fn bulk_update_beyond_audience_requires_right_to_share() {
     let world = World::new().await;
-    let ids = world.memories(1).await;
+    let ids = world.approved_memories(1).await;
     let hidden = with(sensitivity(SensitivityLabel::Restricted), |new| {
         new.audience_tag = Some("user:nobody".parse().unwrap());
     });
     world.bulk(&world.owner, &ids, hidden).await.unwrap();
     let member = world.caller(MEMBER).await;
     let result = world.bulk(&member, &ids, relabel()).await.unwrap();
+    assert_eq!(reasons(&result), [UNKNOWN]);
+    let sharing = actions(&[Action::MemoryUpdate, Action::MemoryShare]);
+    let sharing = world.caller_who_may(sharing).await;
+    let result = world.bulk(&sharing, &ids, relabel()).await.unwrap();
     assert_eq!(reasons(&result), [""]);
 }
 
@@ -130,6 +138,7 @@ async fn bulk_update_applies_workspace_role_instead_of_org_role() {
     let sales = world.workspace("sales").await;
     let mut ids = world.memories(1).await;
     ids.extend(world.memories_in(sales, 1).await);
+    world.approve(&ids).await;
     let lacks = "missing permission memory:update";
 
     let demoted = world.member(MEMBER).await;
@@ -168,6 +177,7 @@ async fn bulk_update_is_limited_to_token_scope() {
     let sales = world.workspace("sales").await;
     let mut ids = world.memories(1).await;
     ids.extend(world.memories_in(sales, 1).await);
+    world.approve(&ids).await;
     let admin = world.member(ADMIN).await;
     let scoped = async |scope| {
         let issued = world.token(admin, scope).await;
@@ -179,8 +189,7 @@ async fn bulk_update_is_limited_to_token_scope() {
     };
     let caller = scoped(in_sales).await;
     let result = world.bulk(&caller, &ids, relabel()).await.unwrap();
-    let elsewhere = "outside the scope of this credential";
-    assert_eq!(reasons(&result), [elsewhere, ""]);
+    assert_eq!(reasons(&result), [UNKNOWN, ""]);
 
     let updating = TokenScope {
         actions: Some(actions(&[Action::MemoryUpdate])),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use knowledge_core::access::{Credential, TokenScope};
 use knowledge_core::internals::keys;
 use knowledge_core::limits::IDEMPOTENCY_RETENTION;
-use knowledge_core::model::{BulkResult, EventType, ReviewStatus, SensitivityLabel};
+use knowledge_core::model::{
+    BulkItemErrorCode, BulkResult, EventType, ReviewStatus, SensitivityLabel,
+};
 use knowledge_store::faults::{CommitFault, FaultPlan, FaultRates};
 
 use crate::make::{MEMBER, MILLISECOND, VIEWER, code, review, sensitivity};
@@ -97,7 +99,7 @@ async fn idempotency_retention_is_configurable() {
 }
 
 #[tokio::test]
-async fn replay_is_denied_to_token_of_another_workspace() {
+async fn replay_hides_memories_outside_the_scope_of_the_token() {
     let world = World::new().await;
     let sales = world.workspace("sales").await;
     let admin = world.member(crate::make::ADMIN).await;
@@ -115,13 +117,22 @@ async fn replay_is_denied_to_token_of_another_workspace() {
     let change = sensitivity(SensitivityLabel::Confidential);
     let again = async |caller| world.bulk_with_key(caller, "k", &ids, change.clone()).await;
     let first = again(&here).await.unwrap();
-    assert_eq!((first.summary.succeeded, first.summary.failed), (1, 1));
-    assert!(
-        again(&here).await.unwrap().replayed,
-        "with what it was refused"
-    );
-    assert!(again(&everywhere).await.unwrap().replayed);
-    assert_eq!(code(again(&there).await), "forbidden");
+    let codes = |result: &BulkResult| -> Vec<Option<BulkItemErrorCode>> {
+        let items = result.results.iter();
+        items
+            .map(|item| item.error.as_ref().map(|error| error.code))
+            .collect()
+    };
+    let hidden = Some(BulkItemErrorCode::NotFound);
+    assert_eq!(codes(&first), [None, hidden]);
+    for caller in [&here, &everywhere] {
+        let replay = again(caller).await.unwrap();
+        assert_eq!((replay.replayed, &replay.results), (true, &first.results));
+    }
+    let replay = again(&there).await.unwrap();
+    assert_eq!(codes(&replay), [hidden, hidden]);
+    assert_eq!((replay.summary.succeeded, replay.summary.failed), (0, 2));
+    assert!(replay.results.iter().all(|item| item.memory.is_none()));
 }
 
 #[tokio::test]

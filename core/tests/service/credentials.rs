@@ -222,12 +222,12 @@ async fn token_scoped_to_workspaces_is_rejected_elsewhere() {
         .create_chat(&caller, sales, "Hi")
         .await
         .unwrap();
-    assert_eq!(code(chat(&world, &caller).await), "forbidden");
+    assert_eq!(code(chat(&world, &caller).await), "not_found");
     let dashboard = world
         .service
         .get_dashboard_summary(&caller, world.workspace.id)
         .await;
-    assert_eq!(code(dashboard), "forbidden");
+    assert_eq!(code(dashboard), "not_found");
     // Nor is it accepted for the whole organisation, and the error says why.
     let unknown = knowledge_core::model::AuditLogId(Uuid::nil());
     let refused = world
@@ -270,7 +270,7 @@ async fn token_scoped_to_actions_has_only_actions_of_its_member() {
 #[tokio::test]
 async fn token_scoped_to_audience_sees_nothing_else() {
     let world = World::new().await;
-    let ids = world.memories(1).await;
+    let ids = world.approved_memories(1).await;
     let recall = async |audience: &str| {
         let audience: AudienceLabel = audience.parse().unwrap();
         let scope = TokenScope {

@@ -70,7 +70,7 @@ async fn inbound_webhook_ends_when_its_credential_expires() {
 #[tokio::test]
 async fn mcp_key_ends_with_its_credential_unless_rotated() {
     let world = World::new().await;
-    let (workspace, memory) = (world.workspace.id, world.memories(1).await[0]);
+    let (workspace, memory) = (world.workspace.id, world.approved_memories(1).await[0]);
     let issued = world.token(world.owner_id, TokenScope::default()).await;
     let (by, new) = (secret(&issued), new_mcp_key("workspace:research"));
     let created = world.service.create_mcp_key(&by, workspace, &new);
@@ -110,6 +110,7 @@ async fn mcp_key_loses_team_that_its_member_left() {
     new.audience_tag = Some("team:legal".parse().unwrap());
     let workspace = world.workspace.id;
     let memory = world.ingest(workspace, world.source, &[new]).await.unwrap()[0];
+    world.approve(&[memory]).await;
     let (caller, new) = (world.trusted(admin), new_mcp_key("team:legal"));
     let key = world.service.create_mcp_key(&caller, workspace, &new);
     let key = Credential::from(key.await.unwrap().secret);

@@ -76,9 +76,11 @@ async fn deletion_is_announced_to_subscribers_of_citing_recalls() {
 async fn new_memory_sends_no_citation_event() {
     let world = World::new().await;
     let webhook = world.webhook(EventType::CitationChanged).await;
-    let ids = world.memories(1).await;
+    let ids = world.approved_memories(1).await;
+    assert_eq!(world.fan_out().await.deliveries, 0);
     let recall = world.recall_of(&ids).await;
     world.subscribe(&world.owner, recall).await;
+    world.memories(1).await;
     assert_eq!(world.fan_out().await.deliveries, 0);
     assert_eq!(world.queued_events(webhook.id).await, []);
 }

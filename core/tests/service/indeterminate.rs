@@ -38,7 +38,7 @@ struct Stage {
 impl Stage {
     async fn set() -> Self {
         let world = World::with_endpoint().await;
-        let memories = world.memories(2).await;
+        let memories = world.approved_memories(2).await;
         let role = world
             .role(BaseRole::Viewer, actions(&[]), actions(&[]))
             .await

@@ -265,7 +265,8 @@ async fn ingest_requires_existing_source_and_workspace() {
 async fn ingest_requires_separate_actions_to_add_and_update() {
     let world = World::new().await;
     let workspace = world.workspace.id;
-    let adder = world.caller_who_may(actions(&[Action::MemoryCreate])).await;
+    let adder = actions(&[Action::MemoryCreate, Action::MemoryRead]);
+    let adder = world.caller_who_may(adder).await;
     let by = async |caller, content: &str| {
         let batch = [named("page/1", content)];
         world

@@ -71,7 +71,7 @@ async fn mcp_key_use_is_recorded_only_in_its_workspace() {
 async fn mcp_key_only_reads_its_workspace() {
     let world = World::new().await;
     let sales = world.workspace("sales").await;
-    let ids = world.memories(1).await;
+    let ids = world.approved_memories(1).await;
     let key = Credential::from(
         create(&world, &new_mcp_key("org:acme"))
             .await
@@ -86,7 +86,7 @@ async fn mcp_key_only_reads_its_workspace() {
         .unwrap();
     assert_eq!(
         code(world.service.create_chat(&key, sales, "Hi").await),
-        "forbidden"
+        "not_found"
     );
     let summary = world.service.get_dashboard_summary(&key, workspace).await;
     assert_eq!(code(summary), "forbidden");
@@ -104,7 +104,7 @@ async fn mcp_key_only_reads_its_workspace() {
 #[tokio::test]
 async fn mcp_key_sees_only_its_audience() {
     let world = World::new().await;
-    let ids = world.memories(1).await;
+    let ids = world.approved_memories(1).await;
     for (audience, expected) in [("workspace:research", true), ("org:acme", false)] {
         let key = create(&world, &new_mcp_key(audience)).await.unwrap();
         let recall = NewRecall::builder()

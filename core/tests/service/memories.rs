@@ -1,4 +1,4 @@
-//! Tests of reading and listing memories: labels restrict reading, but not governance.
+//! Tests of reading and listing memories.
 
 use std::collections::BTreeSet;
 
@@ -145,9 +145,9 @@ async fn memory_shows_its_content_and_labels() {
 
 /// One memory of each kind, and the parts of it that each caller sees.
 #[tokio::test]
-async fn labels_restrict_reading_but_not_governance() {
+async fn labels_decide_which_memories_exist_and_are_readable() {
     let world = World::new().await;
-    let memories = world.memories(5).await;
+    let memories = world.approved_memories(5).await;
     let [plain, confidential, restricted, team, elsewhere] = memories[..] else {
         panic!("five");
     };
@@ -168,28 +168,26 @@ async fn labels_restrict_reading_but_not_governance() {
     // A label for another workspace, in which each unscoped member works.
     relabel(&world, &[elsewhere], audience("workspace:sales")).await;
 
-    let (read, update) = (Action::MemoryRead, Action::MemoryUpdate);
+    let (read, update, share) = (
+        Action::MemoryRead,
+        Action::MemoryUpdate,
+        Action::MemoryShare,
+    );
     let confidentially = Action::MemoryReadConfidential;
     let restrictedly = Action::MemoryReadRestricted;
     let all = [plain, confidential, restricted, team, elsewhere];
-    let cases: [(&[Action], &[MemoryId], &[MemoryId]); 5] = [
-        (
-            &[read],
-            &[plain, confidential, restricted, elsewhere],
-            &[plain, elsewhere],
-        ),
+    let covered = [plain, confidential, restricted, elsewhere];
+    let cases: [(&[Action], &[MemoryId], &[MemoryId]); 6] = [
+        (&[read], &covered, &[plain, elsewhere]),
         (
             &[read, confidentially],
-            &[plain, confidential, restricted, elsewhere],
+            &covered,
             &[plain, confidential, elsewhere],
         ),
-        (
-            &[read, confidentially, restrictedly],
-            &[plain, confidential, restricted, elsewhere],
-            &[plain, confidential, restricted, elsewhere],
-        ),
-        (&[update], &all, &[]),
-        (&[read, update], &all, &[plain, elsewhere]),
+        (&[read, confidentially, restrictedly], &covered, &covered),
+        (&[read, update], &covered, &[plain, elsewhere]),
+        (&[share], &all, &[]),
+        (&[read, share], &all, &[plain, elsewhere]),
     ];
     for (held, seen, whole) in cases {
         let caller = world.caller_who_may(actions(held)).await;
@@ -219,9 +217,10 @@ async fn labels_restrict_reading_but_not_governance() {
     let scoped = Credential::from(token.secret.clone());
     let found = list(&world, &scoped, &MemoryFilter::default()).await;
     assert!(!ids(&found).contains(&elsewhere));
-    let elsewhere = world.memories_in(sales, 1).await[0];
-    let found = world.service.get_memory(&scoped, elsewhere).await;
-    assert_eq!(code(found), "forbidden");
+    let elsewhere = world.memories_in(sales, 1).await;
+    world.approve(&elsewhere).await;
+    let found = world.service.get_memory(&scoped, elsewhere[0]).await;
+    assert_eq!(code(found), "not_found");
 }
 
 /// The current labels decide what is shown, not those of a moment before.
@@ -229,7 +228,7 @@ async fn labels_restrict_reading_but_not_governance() {
 async fn memory_list_hides_memory_relabelled_between_two_reads() {
     let world = World::new().await;
     let id = world.memories(1).await[0];
-    let reader = world.caller(VIEWER).await;
+    let reader = world.caller(MEMBER).await;
     let meanwhile = async |change: MemoryChange, filter: &MemoryFilter| {
         let (service, owner) = (world.service.clone(), world.owner.clone());
         let update = MemoryUpdate::builder()
@@ -261,7 +260,7 @@ async fn memory_list_hides_memory_relabelled_between_two_reads() {
 #[tokio::test]
 async fn mcp_key_reads_memories_of_its_audience() {
     let world = World::new().await;
-    let memories = world.memories(2).await;
+    let memories = world.approved_memories(2).await;
     relabel(&world, &memories[..1], audience("org:acme")).await;
     let key = world.mcp_key_for("org:acme").await;
     let key = Credential::from(key.secret.clone());
@@ -273,12 +272,10 @@ async fn mcp_key_reads_memories_of_its_audience() {
 }
 
 #[tokio::test]
-async fn memory_read_requires_right_to_read_or_relabel() {
+async fn memory_read_requires_right_to_read_or_share() {
     let world = World::new().await;
-    let memory = world.memories(1).await[0];
-    let caller = world
-        .caller_who_may(actions(&[Action::DashboardRead]))
-        .await;
+    let memory = world.approved_memories(1).await[0];
+    let caller = world.caller_who_may(actions(&[Action::MemoryUpdate])).await;
     let page = PageRequest::default();
     let filter = MemoryFilter::default();
     let listed = world

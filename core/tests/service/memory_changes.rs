@@ -205,7 +205,7 @@ async fn memory_update_can_require_a_version() {
 #[tokio::test]
 async fn relabelling_does_not_require_reading_but_rewriting_does() {
     let world = World::new().await;
-    let ids = world.memories(2).await;
+    let ids = world.approved_memories(2).await;
     let [secret, theirs] = ids[..] else {
         panic!("two");
     };
@@ -221,11 +221,18 @@ async fn relabelling_does_not_require_reading_but_rewriting_does() {
         .bulk(&world.owner, &[theirs], for_others.clone())
         .await
         .unwrap();
-    let governor = world
-        .caller_who_may(actions(&[Action::MemoryRead, Action::MemoryUpdate]))
-        .await;
+    let outsider = [Action::MemoryRead, Action::MemoryUpdate];
+    let outsider = world.caller_who_may(actions(&outsider)).await;
+    let raised = relabel(sensitivity(SensitivityLabel::Restricted));
+    let hidden = update(&world, &outsider, theirs, &raised).await;
+    assert_eq!(code(hidden), "not_found");
+    let governor = [
+        Action::MemoryRead,
+        Action::MemoryUpdate,
+        Action::MemoryShare,
+    ];
+    let governor = world.caller_who_may(actions(&governor)).await;
     for id in ids {
-        let raised = relabel(sensitivity(SensitivityLabel::Restricted));
         let shown = update(&world, &governor, id, &raised).await.unwrap().value;
         assert_eq!(
             shown.summary.sensitivity_label,
@@ -242,7 +249,7 @@ async fn relabelling_does_not_require_reading_but_rewriting_does() {
         assert_eq!(code(refused), "forbidden");
     }
     // Its sensitivity would not prevent reading; only the audience does.
-    let plain = world.memories(1).await[0];
+    let plain = world.approved_memories(1).await[0];
     world
         .bulk(&world.owner, &[plain], for_others)
         .await

@@ -4,9 +4,9 @@ use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, Credential};
 use knowledge_core::api::{OPERATIONS, Operation};
 use knowledge_core::model::{
-    AccessCheck, AuditLogId, ChatId, ConnectorId, CustomRoleUpdate, EventType, MemoryFilter,
-    MemoryUpdate, NewCitationSubscription, NewInboundWebhook, NewWebhook, ReviewStatus, RoleId,
-    SensitivityLabel, SourceId,
+    AccessCheck, AuditLogId, ChatId, ConnectorId, CustomRoleUpdate, EventType, MemoryChange,
+    MemoryFilter, MemoryId, MemoryUpdate, NewCitationSubscription, NewInboundWebhook, NewWebhook,
+    ReviewStatus, RoleId, SensitivityLabel, SourceId,
 };
 use knowledge_core::service::{
     AuditFilter, DeleteRole, MemberAssignment, NewSource, PageRequest, SyncOutcome, SyncReport,
@@ -74,7 +74,7 @@ async fn may(world: &World, caller: &Credential, case: &Case) -> bool {
             service.assign_role(caller, ACME, nobody, role).await
         }
         Operation::CreateCitationSubscription => {
-            let ids = world.memories(1).await;
+            let ids = world.approved_memories(1).await;
             let recall = service
                 .create_recall(&world.owner, workspace, &new_recall(&ids))
                 .await;
@@ -95,7 +95,7 @@ async fn may(world: &World, caller: &Credential, case: &Case) -> bool {
                 .map(drop)
         }
         Operation::UpdateMemory => {
-            let memory = world.memories(1).await[0];
+            let memory = world.approved_memories(1).await[0];
             let mut update = MemoryUpdate::default();
             match case.when {
                 "to set the review status" => {
@@ -107,13 +107,17 @@ async fn may(world: &World, caller: &Credential, case: &Case) -> bool {
                 "to set anything except the review status" => {
                     update.change = sensitivity(SensitivityLabel::Confidential);
                 }
+                _ if case.action == Action::MemoryShare => {
+                    give_away(world, memory).await;
+                    update.change = sensitivity(SensitivityLabel::Confidential);
+                }
                 _ => update.title = Some("Renamed".to_owned()),
             }
             let updated = service.update_memory(caller, memory, &update, None);
             updated.await.map(drop)
         }
         Operation::DeleteMemory => {
-            let memory = world.memories(1).await[0];
+            let memory = world.approved_memories(1).await[0];
             service.delete_memory(caller, memory).await
         }
         Operation::ListMemories | Operation::GetMemory | Operation::CheckMemoryAccess => {
@@ -246,7 +250,7 @@ async fn may(world: &World, caller: &Credential, case: &Case) -> bool {
                 .map(drop)
         }
         Operation::CreateRecall => {
-            let ids = world.memories(1).await;
+            let ids = world.approved_memories(1).await;
             service
                 .create_recall(caller, workspace, &new_recall(&ids))
                 .await
@@ -294,12 +298,11 @@ async fn may(world: &World, caller: &Credential, case: &Case) -> bool {
 
 /// Returns true if the caller sees content, or the labels of a memory for others.
 async fn sees(world: &World, caller: &Credential, case: &Case) -> bool {
-    let memory = world.memories(1).await[0];
-    if case.action == Action::MemoryUpdate {
-        let change = knowledge_core::model::MemoryChange::builder()
-            .audience_tag("user:nobody".parse().unwrap())
-            .build();
-        world.bulk(&world.owner, &[memory], change).await.unwrap();
+    let memory = world.approved_memories(1).await[0];
+    let approved = review(ReviewStatus::Approved);
+    world.bulk(&world.owner, &[memory], approved).await.unwrap();
+    if case.action == Action::MemoryShare {
+        give_away(world, memory).await;
     }
     if case.operation == Operation::CheckMemoryAccess {
         let check = AccessCheck::builder()
@@ -331,13 +334,25 @@ async fn sees(world: &World, caller: &Credential, case: &Case) -> bool {
     }
 }
 
+/// Makes nobody the audience of a memory.
+async fn give_away(world: &World, memory: MemoryId) {
+    let nobody = MemoryChange::builder().audience_tag("user:nobody".parse().unwrap());
+    world
+        .bulk(&world.owner, &[memory], nobody.build())
+        .await
+        .unwrap();
+}
+
 async fn bulk_may(world: &World, caller: &Credential, case: &Case) -> bool {
-    let ids = world.memories(1).await;
+    let ids = world.approved_memories(1).await;
     let change = match case.when {
         "to set the review status" => review(ReviewStatus::Approved),
         "to lower the sensitivity" => sensitivity(SensitivityLabel::Public),
         _ => sensitivity(SensitivityLabel::Confidential),
     };
+    if case.action == Action::MemoryShare {
+        give_away(world, ids[0]).await;
+    }
     match world.bulk(caller, &ids, change).await {
         Ok(result) => result.results[0].ok,
         Err(Error::Forbidden { .. }) => false,

@@ -20,7 +20,7 @@ async fn create(world: &World, ids: &[MemoryId]) -> Result<Recall, knowledge_cor
 #[tokio::test]
 async fn recall_is_found_by_each_cited_memory() {
     let world = World::new().await;
-    let ids = world.memories(RECALL_MEMORIES_MAX).await;
+    let ids = world.approved_memories(RECALL_MEMORIES_MAX).await;
     let recall = create(&world, &ids).await.unwrap();
     assert_eq!(
         (recall.workspace_id, recall.created_by),
@@ -40,7 +40,7 @@ async fn recall_is_found_by_each_cited_memory() {
 #[tokio::test]
 async fn query_text_is_stored_only_in_its_recall() {
     let world = World::new().await;
-    let ids = world.memories(1).await;
+    let ids = world.approved_memories(1).await;
     let asked = with(new_recall(&ids), |new| {
         new.query = "a question that is nobody else's".to_owned();
     });
@@ -88,7 +88,7 @@ async fn recall_cites_only_memories_visible_to_its_creator() {
     let world = World::new().await;
     let sales = world.workspace("sales").await;
     let elsewhere = world.memories_in(sales, 1).await[0];
-    let ids = world.memories(3).await;
+    let ids = world.approved_memories(3).await;
     for (id, audience) in [
         (ids[1], "user:nobody"),
         (ids[2], "team:core"),
@@ -120,7 +120,7 @@ async fn recall_cites_only_memories_visible_to_its_creator() {
 #[tokio::test]
 async fn recall_requires_its_action() {
     let world = World::new().await;
-    let ids = world.memories(1).await;
+    let ids = world.approved_memories(1).await;
     let viewer = world.caller(VIEWER).await;
     let made = world
         .service
@@ -167,7 +167,7 @@ async fn recalls_are_listed_newest_first() {
 #[tokio::test]
 async fn recall_shows_only_memories_visible_to_its_reader() {
     let world = World::new().await;
-    let ids = world.memories(3).await;
+    let ids = world.approved_memories(3).await;
     let recall = create(&world, &ids).await.unwrap();
     let hide = MemoryChange::builder()
         .audience_tag("team:core".parse().unwrap())

@@ -33,7 +33,7 @@ async fn credential_lists_workspaces_in_its_scope() {
     let scoped = Credential::from(scoped.secret.clone());
     assert_eq!(listed(&world, &scoped).await, [sales]);
     let elsewhere = world.service.get_workspace(&scoped, main).await;
-    assert_eq!(code(elsewhere), "forbidden");
+    assert_eq!(code(elsewhere), "not_found");
     assert!(world.service.get_workspace(&scoped, sales).await.is_ok());
     let unknown = WorkspaceId(Uuid::nil());
     let found = world.service.get_workspace(&scoped, unknown).await;

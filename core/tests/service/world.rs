@@ -11,11 +11,12 @@ use knowledge_core::access::{
 };
 use knowledge_core::env::Env;
 use knowledge_core::internals::keys;
+use knowledge_core::limits::BULK_MEMORIES_CEILING;
 use knowledge_core::model::{
     BulkResult, BulkUpdate, ChatId, CitationSubscription, ConnectorId, CustomRole,
     DashboardSummary, EventType, Member, MemberId, MemoryChange, MemoryId, MemoryLabels,
-    NewCitationSubscription, RecallId, RoleActions, SourceId, SubscriptionId, Timestamp, Webhook,
-    Workspace, WorkspaceId,
+    NewCitationSubscription, RecallId, ReviewStatus, RoleActions, SourceId, SubscriptionId,
+    Timestamp, Webhook, Workspace, WorkspaceId,
 };
 use knowledge_core::service::{
     Event, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment, NewMember, Options,
@@ -27,7 +28,7 @@ use knowledge_testing::seed::Seed;
 
 use crate::make::{
     ACME, HOUR, SEALING_KEY, new_connector, new_mcp_key, new_member, new_memory, new_recall,
-    new_role, new_token, new_workspace,
+    new_role, new_token, new_workspace, review,
 };
 use crate::probe::Probe;
 use knowledge_testing::requests::{new_organization, with};
@@ -309,6 +310,20 @@ impl World {
         ids.unwrap()
     }
 
+    /// Adds approved memories, which viewers may read and recalls may cite.
+    pub(crate) async fn approved_memories(&self, count: usize) -> Vec<MemoryId> {
+        let memories = self.memories(count).await;
+        self.approve(&memories).await;
+        memories
+    }
+
+    pub(crate) async fn approve(&self, memories: &[MemoryId]) {
+        for batch in memories.chunks(BULK_MEMORIES_CEILING.min(1_000)) {
+            let approved = review(ReviewStatus::Approved);
+            self.bulk(&self.owner, batch, approved).await.unwrap();
+        }
+    }
+
     pub(crate) async fn labels(&self, memory: MemoryId) -> MemoryLabels {
         self.read(&keys::memory(self.org.id, memory)).await.unwrap()
     }
@@ -369,8 +384,9 @@ impl World {
         self.subscribe(&self.owner, recall).await.id
     }
 
-    /// Creates a recall that cites these memories.
+    /// Approves memories and creates a recall that cites them.
     pub(crate) async fn recall_of(&self, memories: &[MemoryId]) -> RecallId {
+        self.approve(memories).await;
         let new = new_recall(memories);
         self.seed.recall(self.workspace.id, &new).await.unwrap()
     }

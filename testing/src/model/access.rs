@@ -275,7 +275,9 @@ impl Model {
         if !org.workspaces.contains_key(&workspace) {
             return Err(ErrorResponse::NotFound);
         }
-        if org.actions_in(&who, workspace).contains(&action) {
+        if !Org::works_in(&who, workspace) {
+            Err(ErrorResponse::NotFound)
+        } else if org.actions_in(&who, workspace).contains(&action) {
             Ok(who)
         } else {
             Err(ErrorResponse::Forbidden)
@@ -295,8 +297,7 @@ impl Model {
             return Err(ErrorResponse::NotFound);
         }
         if !Org::works_in(&who, workspace) {
-            // By the rules, a workspace outside the scope does not exist for the credential.
-            return Err(ErrorResponse::Forbidden);
+            return Err(ErrorResponse::NotFound);
         }
         let held = org.actions_in(&who, workspace);
         Ok((who, held))

@@ -51,18 +51,65 @@ impl Org {
         id: MemoryId,
         change: &MemoryChange,
     ) -> Option<BulkItemErrorCode> {
-        // By the rules, so is a memory that does not exist for the caller.
-        let Some(memory) = self.memories.get(&id) else {
+        let memory = self.memories.get(&id);
+        let Some(memory) = memory.filter(|memory| self.exists(who, id, &memory.labels)) else {
             return Some(BulkItemErrorCode::NotFound);
         };
-        let mut required_actions = required_actions(change);
-        if change.sensitivity_label < Some(memory.labels.sensitivity)
-            && change.sensitivity_label.is_some()
-        {
-            required_actions.insert(Action::MemoryDeclassify);
-        }
+        let required_actions = self.required_actions(who, change, &memory.labels);
         let held = self.actions_in(who, memory.labels.workspace_id);
         (!required_actions.is_subset(&held)).then_some(BulkItemErrorCode::Forbidden)
+    }
+
+    /// Returns the actions that a change requires for a memory with these labels.
+    pub(crate) fn required_actions(
+        &self,
+        who: &Who,
+        change: &MemoryChange,
+        labels: &MemoryLabels,
+    ) -> BTreeSet<Action> {
+        let mut required = required_actions(change);
+        if change
+            .sensitivity_label
+            .is_some_and(|wanted| wanted < labels.sensitivity)
+        {
+            required.insert(Action::MemoryDeclassify);
+        }
+        let relabels = required.contains(&Action::MemoryUpdate);
+        let own = format!("user:{}", self.members[&who.member].handle);
+        let gives_away = change.audience_tag.as_ref().is_some_and(|wanted| {
+            let text = wanted.to_string();
+            *wanted != labels.audience && text.starts_with("user:") && text != own
+        });
+        if gives_away || (relabels && !self.is_covered(who, &labels.audience, None)) {
+            required.insert(Action::MemoryShare);
+        }
+        required
+    }
+
+    /// Returns true if a memory exists for a caller: if it may know that there is such a memory.
+    pub(crate) fn exists(&self, who: &Who, id: MemoryId, labels: &MemoryLabels) -> bool {
+        let held = self.actions_in(who, labels.workspace_id);
+        let is_narrowed = who.scope.audience.is_some();
+        let is_own = self
+            .memories
+            .get(&id)
+            .is_some_and(|memory| memory.content.created_by == who.member && !is_narrowed);
+        let is_reviewed = labels.review == ReviewStatus::Approved;
+        let shares = held.contains(&Action::MemoryShare) && !is_narrowed;
+        Self::works_in(who, labels.workspace_id)
+            && (shares || self.is_covered(who, &labels.audience, None))
+            && (is_reviewed || is_own || held.contains(&Action::MemoryReview))
+    }
+
+    /// Returns true if a recall shows a caller that it cites a memory.
+    pub(crate) fn shows_citation(&self, who: &Who, id: MemoryId, labels: &MemoryLabels) -> bool {
+        labels.review == ReviewStatus::Approved && self.exists(who, id, labels)
+    }
+
+    /// Returns true for the source of an inbound webhook.
+    pub(crate) fn is_inbound(&self, source: SourceId) -> bool {
+        let mut webhooks = self.inbound_webhooks.values();
+        webhooks.any(|webhook| webhook.record.source_id == source)
     }
 
     /// Changes a memory and returns true if anything is different.
@@ -113,49 +160,30 @@ impl Org {
         held.contains(&Action::MemoryRead) && extra.is_none_or(|extra| held.contains(&extra))
     }
 
-    /// Returns the part of a memory that a caller with these actions sees.
-    pub(crate) fn sight(&self, who: &Who, held: &BTreeSet<Action>, labels: &MemoryLabels) -> Sight {
-        let knows =
-            held.contains(&Action::MemoryRead) && self.is_covered(who, &labels.audience, None);
-        if knows && Self::may_read(held, labels) {
-            Sight::Everything
-        } else if knows || held.contains(&Action::MemoryUpdate) {
-            // By the rules, the second condition is `memory:share` without a list of labels, and
-            // a memory that awaits review exists only for its creator and for reviewers.
-            Sight::Labels
-        } else {
+    /// Returns the part of a memory with these labels that a caller sees.
+    pub(crate) fn sight(&self, who: &Who, id: MemoryId, labels: &MemoryLabels) -> Sight {
+        let held = self.actions_in(who, labels.workspace_id);
+        let covered = self.is_covered(who, &labels.audience, None);
+        let shows = [
+            Action::MemoryRead,
+            Action::MemoryUpdate,
+            Action::MemoryShare,
+        ];
+        if !self.exists(who, id, labels) || !shows.iter().any(|action| held.contains(action)) {
             Sight::Nothing
-        }
-    }
-
-    /// Returns the error for a caller that may not act on a memory.
-    pub(crate) fn denial(
-        &self,
-        who: &Who,
-        held: &BTreeSet<Action>,
-        labels: &MemoryLabels,
-    ) -> ErrorResponse {
-        let is_covered = self.is_covered(who, &labels.audience, None);
-        if self.sight(who, held, labels) == Sight::Nothing && !is_covered {
-            ErrorResponse::NotFound
+        } else if covered && Self::may_read(&held, labels) {
+            Sight::Everything
         } else {
-            ErrorResponse::Forbidden
+            Sight::Labels
         }
     }
 
-    /// Returns a memory with the caller's actions in its workspace.
-    pub(crate) fn memory(
-        &self,
-        who: &Who,
-        id: MemoryId,
-    ) -> Result<(&Memory, BTreeSet<Action>), ErrorResponse> {
-        let found = self.memories.get(&id).ok_or(ErrorResponse::NotFound)?;
-        let workspace = found.labels.workspace_id;
-        if !Self::works_in(who, workspace) {
-            // By the rules, the memory does not exist for the credential.
-            return Err(ErrorResponse::Forbidden);
-        }
-        Ok((found, self.actions_in(who, workspace)))
+    /// Returns a memory that exists for a caller.
+    pub(crate) fn memory(&self, who: &Who, id: MemoryId) -> Result<&Memory, ErrorResponse> {
+        let found = self.memories.get(&id);
+        found
+            .filter(|found| self.exists(who, id, &found.labels))
+            .ok_or(ErrorResponse::NotFound)
     }
 
     /// Records a change to one memory with its event.
@@ -243,7 +271,7 @@ impl Model {
     pub(crate) fn ingest(
         &mut self,
         who: &Who,
-        (workspace, source): (WorkspaceId, SourceId),
+        (workspace, source, is_signed): (WorkspaceId, SourceId, bool),
         memories: &[NewMemory],
         now: Timestamp,
         id: impl Fn(usize) -> Option<Uuid>,
@@ -261,8 +289,18 @@ impl Model {
             })
         };
         let changed: Vec<bool> = memories.iter().zip(&known).map(changes).collect();
+        let is_hidden = |id: &Option<MemoryId>| {
+            id.is_some_and(|id| org.sight(who, id, &org.memories[&id].labels) != Sight::Everything)
+        };
+        let hidden: Vec<bool> = known.iter().map(is_hidden).collect();
+        let is_own = |id: MemoryId| is_signed || org.memories[&id].content.created_by == who.member;
         let held = org.actions_in(who, workspace);
-        if changed.contains(&true) && !held.contains(&Action::MemoryUpdate) {
+        let reported: Vec<bool> = changed.iter().zip(&hidden).map(|(a, b)| *a || *b).collect();
+        let is_taken =
+            |(id, hidden): (&Option<MemoryId>, &bool)| *hidden && id.is_some_and(|id| !is_own(id));
+        if known.iter().zip(&hidden).any(is_taken)
+            || (reported.contains(&true) && !held.contains(&Action::MemoryUpdate))
+        {
             return Err(ErrorResponse::Forbidden.into());
         }
         let mut ingested = Vec::new();
@@ -279,14 +317,16 @@ impl Model {
                     note(id, Value::Null, Some(&added.labels));
                     (id, IngestOutcome::Created)
                 }
-                Some(id) if changed[index] => {
+                Some(id) if reported[index] => {
                     let stored = self.org_mut(who.org).memories.get_mut(id);
                     let stored = stored.expect("a name belongs to a memory");
                     let before = labels_state(Some(&stored.labels));
-                    stored.content.title = memory.title.clone();
-                    stored.content.content = memory.content.clone();
-                    stored.content.updated_at = now;
-                    stored.labels.review = ReviewStatus::Pending;
+                    if changed[index] {
+                        stored.content.title = memory.title.clone();
+                        stored.content.content = memory.content.clone();
+                        stored.content.updated_at = now;
+                        stored.labels.review = ReviewStatus::Pending;
+                    }
                     note(*id, before, Some(&stored.labels));
                     (*id, IngestOutcome::Updated)
                 }

@@ -124,8 +124,8 @@ pub(crate) struct Memory {
 pub(crate) struct Replay {
     pub(crate) request: BulkUpdate,
     pub(crate) result: BulkResult,
-    /// Workspaces of the changed memories.
-    pub(crate) workspaces: BTreeSet<WorkspaceId>,
+    /// Labels of each memory before and after.
+    pub(crate) labels: Vec<(Option<MemoryLabels>, Option<MemoryLabels>)>,
     pub(crate) expires_at: Timestamp,
 }
 

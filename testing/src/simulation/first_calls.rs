@@ -4,17 +4,17 @@ use super::call::Call;
 use super::operations::{
     AssignRole, CreateChat, CreateCitationSubscription, CreateConnector, CreateCustomRole,
     CreateInboundWebhook, CreateMcpKey, CreateRecall, CreateSource, CreateWebhook, IngestMemories,
-    ListAuditEntries, Ping,
+    ListAuditEntries, Ping, UpdateMemory,
 };
 use super::world::{FIRST_SLUG, OrgState, World, YEAR};
 use crate::model::Response;
-use crate::requests::{HOUR, new_connector, new_mcp_key, new_memory, new_role, with};
+use crate::requests::{HOUR, new_connector, new_mcp_key, new_memory, new_role, review, with};
 use crate::strategies::{CastMember, CredentialUse};
 use knowledge_core::access::{Action, ActionSet, BuiltInRole, CredentialKind, RoleRef};
 use knowledge_core::limits::PAGE_ITEMS_MAX;
 use knowledge_core::model::{
-    ConnectorScope, EventType, McpClient, NewCitationSubscription, NewInboundWebhook, NewWebhook,
-    RoleActions, WebhookUrl,
+    ConnectorScope, EventType, McpClient, MemoryUpdate, NewCitationSubscription, NewInboundWebhook,
+    NewWebhook, ReviewStatus, RoleActions, WebhookUrl,
 };
 use knowledge_core::service::{AuditFilter, Endpoint, NewRecall, NewSource, PageRequest};
 
@@ -118,7 +118,20 @@ impl OrgState {
                 deny: ActionSet::of(&[Action::RoleRead]),
             };
         });
-        vec![
+        let approved = MemoryUpdate::builder()
+            .change(review(ReviewStatus::Approved))
+            .build();
+        let approvals = self.memories.iter().step_by(2).map(|(memory, _)| {
+            let request = UpdateMemory {
+                by: by(),
+                memory: *memory,
+                update: approved.clone(),
+                if_match: None,
+            };
+            request.into()
+        });
+        let mut calls: Vec<Call> = approvals.collect();
+        calls.extend([
             CreateConnector {
                 by: by(),
                 workspace,
@@ -157,7 +170,8 @@ impl OrgState {
                 workspace: Some(self.workspaces[1]),
             }
             .into(),
-        ]
+        ]);
+        calls
     }
 
     /// Returns endpoints; one workspace of the second organisation has none.

@@ -21,6 +21,8 @@ crate::model::names::string_enum! {
         MemoryCreate = "memory:create",
         /// Relabel memories and change their content.
         MemoryUpdate = "memory:update",
+        /// Know of every memory whatever its audience, and relabel beyond the own audience.
+        MemoryShare = "memory:share",
         /// Lower the sensitivity of a memory.
         MemoryDeclassify = "memory:declassify",
         /// Set the review status of a memory.

@@ -108,7 +108,7 @@ impl Endpoint {
                 let recall: RecallId = act.find(&keys::subscription_id(org, id), what).await?;
                 let key = keys::subscription(org, recall, id);
                 let found = EndpointRecord::Subscription(act.find(&key, what).await?);
-                act.authorize_in(found.workspace()).await?;
+                act.authorize_in(found.workspace(), what).await?;
                 if found.subscriber() != Some(act.caller.member_id()) {
                     act.require(Action::WebhookManage, found.workspace())?;
                 }

@@ -232,7 +232,7 @@ async fn authorize_for_recall(
 ) -> Result<(Act<'_>, Recall), Error> {
     let mut act = caller.unauthorized().await?;
     let recall: Recall = act.find(&keys::recall(act.org(), id), "recall").await?;
-    act.authorize_in(recall.workspace_id).await?;
+    act.authorize_in(recall.workspace_id, "recall").await?;
     Ok((act, recall))
 }
 
@@ -264,6 +264,6 @@ async fn find(caller: Caller<'_>, id: SubscriptionId) -> Result<(Act<'_>, Stored
     let what = "citation subscription";
     let recall: RecallId = act.find(&id_key(org), what).await?;
     let found: Stored = act.find(&keys::subscription(org, recall, id), what).await?;
-    act.authorize_in(found.record.workspace_id).await?;
+    act.authorize_in(found.record.workspace_id, what).await?;
     Ok((act, found))
 }

@@ -19,6 +19,7 @@ use crate::service::KnowledgeService;
 use crate::service::inbound::manage::{Stored, delegator};
 use crate::service::kit::act::Wants;
 use crate::service::kit::audit::{Actor, AuditedOperation};
+use crate::service::kit::monitor::slugs_read;
 use crate::service::kit::outbox::Outbox;
 use crate::service::kit::principal::{Delegator, Principal, Resource};
 use crate::service::kit::sealing::Sealed;
@@ -280,8 +281,9 @@ impl KnowledgeService {
             let context = IngestContext {
                 caller: &caller,
                 workspace: &found,
+                held,
                 source: webhook.source_id,
-                may_update: caller.authorize(Action::MemoryUpdate, place).is_ok(),
+                is_signed: true,
             };
             let operation = AuditedOperation::begin(&transaction, self.env(), now);
             let audit = (operation, Actor::from(&caller));
@@ -313,6 +315,7 @@ impl VerifiedMessage {
             keys::inbound_message(org, self.webhook, &self.id),
             keys::endpoint_sequence(org, workspace),
         ]);
+        let wants = wants.and_range(slugs_read(org));
         let known = |org, transaction: &Transaction| known_memories(transaction, org, by_name());
         let login = (org, self.delegator, now);
         Principal::read_ahead_for(transaction, login, workspace, wants, &known).await

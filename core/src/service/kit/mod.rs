@@ -9,6 +9,7 @@ pub(crate) mod audit_pages;
 pub(crate) mod audit_runs;
 pub(crate) mod etag;
 pub(crate) mod idempotency;
+pub(crate) mod monitor;
 pub(crate) mod outbox;
 pub(crate) mod page;
 pub(crate) mod principal;

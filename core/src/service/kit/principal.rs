@@ -87,11 +87,18 @@ pub enum Denial {
     /// The scope of the credential excludes the workspace or the organisation.
     #[serde(rename = "narrowed")]
     OutOfScope,
+    /// The memory does not exist for the caller.
+    Invisible,
+    /// The audience of the memory does not cover the caller.
+    OutsideAudience,
 }
 
 impl From<Denial> for Error {
     fn from(denial: Denial) -> Self {
-        Self::forbidden(denial.to_string())
+        match denial {
+            Denial::Invisible => Self::NotFound { what: "memory" },
+            denial => Self::forbidden(denial.to_string()),
+        }
     }
 }
 
@@ -100,6 +107,10 @@ impl std::fmt::Display for Denial {
         match self {
             Self::MissingPermission(action) => write!(f, "missing permission {action}"),
             Self::OutOfScope => f.write_str("outside the scope of this credential"),
+            Self::Invisible => f.write_str("the memory does not exist for the caller"),
+            Self::OutsideAudience => {
+                f.write_str("only the audience of a memory may change its content")
+            }
         }
     }
 }
@@ -213,7 +224,12 @@ impl Principal {
         }
     }
 
-    /// Returns true if the principal may know of a memory with this audience label.
+    /// Returns true if the scope of the credential is a list of audience labels.
+    pub(crate) fn has_audience_list(&self) -> bool {
+        self.scope.audience.is_some()
+    }
+
+    /// Returns true if a memory with this audience label covers the principal.
     ///
     /// The label has to name the organisation, a workspace in the scope of the credential, a team
     /// of the member or the member itself. If the scope has a list of labels, the label has to be

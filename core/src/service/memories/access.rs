@@ -8,12 +8,12 @@ use crate::keys;
 use crate::limits::ACCESS_CHECK_CONTENT_BYTES_MAX;
 use crate::model::{
     AccessCheck, AccessCheckResult, AccessLabels, MemoryAccess, MemoryContent, MemoryId,
-    MemoryLabels, OrgId, WorkspaceId,
+    MemoryLabels, OrgId,
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::kit::act::{Act, Wants};
-use crate::service::memories::view::{Visibility, slugs_read};
+use crate::service::kit::monitor::{Subject, Visibility, slugs_read};
 use crate::store::{Key, decode};
 
 /// Number of memories whose contents are read at once.
@@ -68,14 +68,13 @@ impl KnowledgeService {
                 }
                 let mut act = caller.unauthorized().await?;
                 let keys: Vec<Key> = labels_of(act.org()).collect();
-                let entries = act.transaction.entries_unchecked(&keys).await?;
-                let mut found: BTreeMap<WorkspaceId, HashMap<MemoryId, MemoryLabels>> =
-                    BTreeMap::new();
+                // Checked, because contents may be read later than these labels.
+                let entries = act.transaction.entries(&keys).await?;
+                let mut found = BTreeMap::new();
                 for ((id, key), entry) in check.memory_ids.iter().zip(&keys).zip(&entries) {
                     if let Some(entry) = entry {
                         let labels = decode::<MemoryLabels>(key, entry)?.value;
-                        let there = found.entry(labels.workspace_id).or_default();
-                        there.insert(*id, labels);
+                        found.insert(*id, labels);
                     }
                 }
                 let mut items = visible(&mut act, found).await?;
@@ -101,29 +100,21 @@ fn contents_of(org: OrgId, memories: &[MemoryId]) -> Vec<Key> {
 /// Returns the items of the memories that the caller may know of, without their contents.
 async fn visible(
     act: &mut Act<'_>,
-    found: BTreeMap<WorkspaceId, HashMap<MemoryId, MemoryLabels>>,
+    found: BTreeMap<MemoryId, MemoryLabels>,
 ) -> Result<HashMap<MemoryId, MemoryAccess>, Error> {
-    let workspaces: Vec<WorkspaceId> = found.keys().copied().collect();
-    let held = act.caller.actions_in(&mut act.transaction, &workspaces);
-    let held = held.await?;
-    let mut items = HashMap::new();
-    for (workspace, memories) in found {
-        // Outside the scope of the credential, nothing is held.
-        act.held = held[&workspace];
-        let reader = act.reader(memories.values()).await?;
-        for (id, labels) in memories {
-            let visibility = reader.visibility(&labels);
-            if visibility != Visibility::Nothing {
-                let item = MemoryAccess {
-                    readable: visibility == Visibility::Everything,
-                    labels: Some(AccessLabels::from(&labels)),
-                    ..MemoryAccess::none(id)
-                };
-                items.insert(id, item);
-            }
-        }
-    }
-    Ok(items)
+    let subjects = found.iter().map(|(id, labels)| Subject::new(*id, labels));
+    let subjects: Vec<Subject<'_>> = subjects.collect();
+    let monitor = act.monitor(&subjects).await?;
+    let item = |(id, labels): (&MemoryId, &MemoryLabels)| {
+        let visibility = monitor.visibility(*id, labels)?;
+        let item = MemoryAccess {
+            readable: visibility == Visibility::Everything,
+            labels: Some(AccessLabels::from(labels)),
+            ..MemoryAccess::none(*id)
+        };
+        Some((*id, item))
+    };
+    Ok(found.iter().filter_map(item).collect())
 }
 
 /// Adds the contents of the readable memories, in the order of the request, until they are too

@@ -6,7 +6,6 @@
 //! result. There is no intermediate state.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use crate::access::{Action, ActionSet, Credential};
 use crate::error::{Error, ProblemCode};
@@ -23,8 +22,9 @@ use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_pages::read_memory_entries;
 use crate::service::kit::audit_runs::MemoryAudit;
 use crate::service::kit::idempotency::{IdempotencyKey, IdempotencyRecord, fingerprint};
+use crate::service::kit::monitor::{Monitor, Subject, Use, slugs_read};
 use crate::service::kit::outbox::{Outbox, sequences_read};
-use crate::service::kit::principal::{Denial, Principal};
+use crate::service::kit::principal::Denial;
 use crate::service::maintain::ScheduledTask;
 use crate::store::{Key, Prepared, Transaction};
 
@@ -94,23 +94,14 @@ impl KnowledgeService {
                 let wanted = |org| {
                     let source = request.change.source_id;
                     Wants::keys(source.map(|source| keys::source(org, source)))
+                        .and_keys(memory_keys(org, request))
                         .and_idempotency(OPERATION, key)
                         .and_range(sequences_read(org))
+                        .and_range(slugs_read(org))
                 };
-                let mut caller = caller.identify(&wanted).await?;
+                let caller = caller.identify(&wanted).await?;
                 let (org, member) = (caller.org(), caller.member());
                 let record_key = keys::idempotency(org, member, OPERATION, key.as_str());
-                // A replay does not need them.
-                let memory_keys = LazyLock::new(|| {
-                    let memories = request.memory_ids.iter();
-                    let keys = memories.map(|id| keys::memory(org, *id));
-                    keys.collect::<Vec<Key>>()
-                });
-                let known = caller.peek::<IdempotencyRecord>(&record_key)?;
-                if known.is_none_or(|record| self.env().now() >= record.expires_at) {
-                    let wanted = Wants::keys(memory_keys.iter().cloned());
-                    caller.read_ahead(wanted).await?;
-                }
                 let mut act = caller.unauthorized().await?;
                 act.require_somewhere(request.required_actions()).await?;
                 let record = act.transaction.read::<IdempotencyRecord>(&record_key);
@@ -119,7 +110,7 @@ impl KnowledgeService {
                     if record.fingerprint != *fingerprint {
                         return Err(Error::IdempotencyKeyReused);
                     }
-                    let result = replay(&mut act, &record).await?;
+                    let result = replay(&mut act, &record, request).await?;
                     return act.done(result);
                 }
                 let (operation, actor) = act.audit(AuditAction::MemoryBulkUpdate);
@@ -134,8 +125,7 @@ impl KnowledgeService {
                 act.transaction.put(record_key.clone(), &record);
                 let expiry = ScheduledTask::record(record_key);
                 expiry.schedule(&mut act.transaction, expires_at, self.env());
-                self.change_memories(act, (operation, actor), request, &memory_keys)
-                    .await
+                self.change_memories(act, (operation, actor), request).await
             },
         )
         .await
@@ -146,7 +136,6 @@ impl KnowledgeService {
         mut act: Act<'_>,
         (operation, actor): (AuditedOperation, Actor),
         request: &BulkUpdate,
-        memory_keys: &[Key],
     ) -> Result<Prepared<BulkResult>, Error> {
         let org = act.org();
         if let Some(source) = request.change.source_id
@@ -159,24 +148,17 @@ impl KnowledgeService {
             let message = "must be a source of the organisation";
             return Err(Error::invalid("sourceId", ProblemCode::NotFound, message));
         }
-        let found: Vec<Option<MemoryLabels>> = act.transaction.read_many(memory_keys).await?;
-        let mut workspaces: Vec<WorkspaceId> = Vec::new();
-        for labels in found.iter().flatten() {
-            if !workspaces.contains(&labels.workspace_id) {
-                workspaces.push(labels.workspace_id);
-            }
-        }
-        let actions = act.caller.actions_in(&mut act.transaction, &workspaces);
-        let actions = actions.await?;
-
+        let memory_keys: Vec<Key> = memory_keys(org, request).collect();
+        let found: Vec<Option<MemoryLabels>> = act.transaction.read_many(&memory_keys).await?;
+        let monitor = act.monitor(&subjects(request, &found)).await?;
         let mut entries = Vec::with_capacity(found.len());
         let mut effects = Effects::default();
-        for ((id, key), before) in request.memory_ids.iter().zip(memory_keys).zip(found) {
+        for ((id, key), before) in request.memory_ids.iter().zip(&memory_keys).zip(found) {
             let outcome = match &before {
                 None => AuditOutcome::NotFound,
-                Some(labels) => match denial(&act.caller, request, labels, &actions) {
-                    Some(denial) => AuditOutcome::Denied(denial),
-                    None => AuditOutcome::Ok,
+                Some(labels) => match monitor.decide(*id, labels, Use::Relabel(&request.change)) {
+                    Err(denial) => AuditOutcome::Denied(denial),
+                    Ok(_) => AuditOutcome::Ok,
                 },
             };
             if let (AuditOutcome::Ok, Some(before)) = (outcome, &before) {
@@ -211,30 +193,17 @@ impl KnowledgeService {
     }
 }
 
-/// Returns the reason for which the caller may not change a memory with these labels.
-fn denial(
-    caller: &Principal,
-    request: &BulkUpdate,
-    labels: &MemoryLabels,
-    actions: &BTreeMap<WorkspaceId, ActionSet>,
-) -> Option<Denial> {
-    if !caller.works_in(labels.workspace_id) {
-        return Some(Denial::OutOfScope);
-    }
-    let lowers = request
-        .change
-        .sensitivity_label
-        .is_some_and(|wanted| wanted < labels.sensitivity);
-    let declassify = if lowers {
-        ActionSet::of(&[Action::MemoryDeclassify])
-    } else {
-        ActionSet::EMPTY
-    };
-    let held = actions[&labels.workspace_id];
-    ((request.required_actions() | declassify) - held)
-        .iter()
-        .next()
-        .map(Denial::MissingPermission)
+/// Returns the keys of the labels of the memories, in the order of the request.
+fn memory_keys(org: OrgId, request: &BulkUpdate) -> impl Iterator<Item = Key> {
+    let memories = request.memory_ids.iter();
+    memories.map(move |id| keys::memory(org, *id))
+}
+
+/// Returns the stored memories of a request, whose labels stand in the order of the request.
+fn subjects<'l>(request: &BulkUpdate, labels: &'l [Option<MemoryLabels>]) -> Vec<Subject<'l>> {
+    let memories = request.memory_ids.iter().zip(labels);
+    let stored = memories.filter_map(|(id, labels)| Some(Subject::new(*id, labels.as_ref()?)));
+    stored.collect()
 }
 
 /// Effects of the changes by workspace: the review backlog and the events.
@@ -273,26 +242,47 @@ impl Effects {
     }
 }
 
-async fn replay(act: &mut Act<'_>, record: &IdempotencyRecord) -> Result<BulkResult, Error> {
+/// Returns the stored result of an operation, as far as the caller may see it now.
+///
+/// A memory that no longer exists for the caller has an item as if it did not exist, unless it was
+/// the operation itself that took it away.
+async fn replay(
+    act: &mut Act<'_>,
+    record: &IdempotencyRecord,
+    request: &BulkUpdate,
+) -> Result<BulkResult, Error> {
     let (org, count) = (act.org(), record.items as usize);
     let first = record.first_audit_id;
-    let entries = read_memory_entries(&mut act.transaction, org, first, count).await?;
-    // A credential whose scope excludes a changed memory must not see the result. Items that were
-    // forbidden are replayed as such.
-    let is_elsewhere = |entry: &MemoryAudit| {
-        let workspace = entry.before.as_ref().map(|labels| labels.workspace_id);
-        entry.outcome == AuditOutcome::Ok && workspace.is_some_and(|id| !act.caller.works_in(id))
-    };
-    if entries.iter().any(|(entry, _)| is_elsewhere(entry)) {
-        return Err(Denial::OutOfScope.into());
+    let mut entries = read_memory_entries(&mut act.transaction, org, first, count).await?;
+    let memory_keys: Vec<Key> = memory_keys(org, request).collect();
+    let now: Vec<Option<MemoryLabels>> = act.transaction.read_many(&memory_keys).await?;
+    let mut known = subjects(request, &now);
+    let before = entries.iter().map(|(entry, _)| entry);
+    known.extend(before.filter_map(|entry| {
+        let labels = entry.before.as_ref()?;
+        Some(Subject::new(entry.memory_id, labels))
+    }));
+    let monitor = act.monitor(&known).await?;
+    for ((entry, after), now) in entries.iter_mut().zip(&now) {
+        if !is_shown(&monitor, entry, after.as_ref(), now.as_ref()) {
+            entry.outcome = AuditOutcome::NotFound;
+            *after = None;
+        }
     }
     let entries = entries.iter().map(|(entry, after)| (entry, after.clone()));
-    Ok(result(
-        record.operation_id,
-        record.first_audit_id,
-        true,
-        entries,
-    ))
+    Ok(result(record.operation_id, first, true, entries))
+}
+
+/// Returns true if the caller may see the item of a memory in a replay.
+fn is_shown(
+    monitor: &Monitor,
+    entry: &MemoryAudit,
+    after: Option<&MemoryLabels>,
+    now: Option<&MemoryLabels>,
+) -> bool {
+    let existed = |labels: &MemoryLabels| monitor.exists(entry.memory_id, labels);
+    let is_unchanged = |now: &MemoryLabels| after == Some(now) || existed(now);
+    entry.before.as_ref().is_some_and(existed) && now.is_none_or(is_unchanged)
 }
 
 /// Builds the result of an operation from its audit entries, for the first response and replays.
@@ -307,7 +297,7 @@ fn result<'e>(
     for (index, (entry, after)) in entries.enumerate() {
         let error = match entry.outcome {
             AuditOutcome::Ok => None,
-            AuditOutcome::NotFound => Some((
+            AuditOutcome::NotFound | AuditOutcome::Denied(Denial::Invisible) => Some((
                 BulkItemErrorCode::NotFound,
                 "there is no such memory".to_owned(),
             )),

@@ -1,12 +1,12 @@
 //! Creation, change and deletion of single memories.
 
-use crate::access::{Action, ActionSet, Credential};
+use crate::access::Credential;
 use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::model::{
-    AudienceLabel, AuditAction, ChangedMemories, EventData, MemoryContent, MemoryDetails, MemoryId,
-    MemoryLabels, MemoryUpdate, OrgId, ReviewStatus, SensitivityLabel, Source, SourceId,
-    WorkspaceId,
+    AudienceLabel, AuditAction, ChangedMemories, EventData, InboundWebhookId, MemoryContent,
+    MemoryDetails, MemoryId, MemoryLabels, MemoryUpdate, OrgId, ReviewStatus, SensitivityLabel,
+    Source, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::request;
@@ -14,11 +14,10 @@ use crate::request::rules::{Content, Id, Name, Parsed, SourceKey};
 use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_runs::MemoryAudit;
+use crate::service::kit::monitor::{Subject, Use, Visibility, slugs_read};
 use crate::service::kit::outbox::{Outbox, sequences_read};
-use crate::service::kit::principal::Principal;
-use crate::service::memories::ingest::{IngestContext, NewMemory};
+use crate::service::memories::ingest::{IngestContext, NewMemory, require_open_source};
 use crate::service::memories::read::FoundMemory;
-use crate::service::memories::view::{MemoryReader, Visibility, slugs_read};
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
 use crate::store::Transaction;
 
@@ -60,19 +59,15 @@ impl MemoryUpdate {
         self.title.is_some() || self.content.is_some()
     }
 
-    /// Returns the actions required to change a memory with these labels.
-    fn required_actions(&self, labels: &MemoryLabels) -> ActionSet {
-        let change = &self.change;
-        let lowers = change
-            .sensitivity_label
-            .is_some_and(|wanted| wanted < labels.sensitivity);
-        let parts = [
-            (self.rewrites() || change.relabels(), Action::MemoryUpdate),
-            (change.review_status.is_some(), Action::MemoryReview),
-            (lowers, Action::MemoryDeclassify),
-        ];
-        let needed = parts.into_iter().filter(|(is_needed, _)| *is_needed);
-        needed.map(|(_, action)| action).collect()
+    /// Returns the use of the memory that the update asks for.
+    fn wanted(&self) -> Use<'_> {
+        if self.rewrites() {
+            Use::Rewrite(&self.change)
+        } else if self.change.is_empty() {
+            Use::Read
+        } else {
+            Use::Relabel(&self.change)
+        }
     }
 
     /// Returns the labels and the content after the change.
@@ -105,7 +100,8 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::InvalidRequest`] for invalid values, an unknown source, or a key that another
     /// memory from the source has; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown
-    /// workspace; [`Error::Forbidden`] without `memory:create` there.
+    /// workspace; [`Error::Forbidden`] without `memory:create` there, or for the source of an
+    /// inbound webhook.
     ///
     /// # Examples
     ///
@@ -143,6 +139,7 @@ impl KnowledgeService {
                 Wants::keys(key(org))
                     .and_keys([
                         keys::source(org, source),
+                        keys::inbound_webhook_id(org, InboundWebhookId(source.0)),
                         keys::endpoint_sequence(org, workspace),
                     ])
                     .and_range(slugs_read(org))
@@ -150,6 +147,7 @@ impl KnowledgeService {
             let mut act = caller.in_workspace(workspace, &wanted).await?;
             let (org, now) = (act.org(), act.now);
             check_source(&mut act.transaction, org, Some(source)).await?;
+            require_open_source(&mut act.transaction, org, source).await?;
             if let Some(key) = key(org)
                 && act.transaction.read::<MemoryId>(&key).await?.is_some()
             {
@@ -160,8 +158,9 @@ impl KnowledgeService {
             let context = IngestContext {
                 caller: &act.caller,
                 workspace: &place,
+                held: act.held_in(workspace),
                 source,
-                may_update: false,
+                is_signed: false,
             };
             let added = context.add(&mut act.transaction, self.env(), now, memory);
             let last_ingest = keys::last_ingest(org, workspace);
@@ -178,9 +177,10 @@ impl KnowledgeService {
                 after: Some(found.labels.clone()),
             };
             act.leave(found.id, trace).await?;
-            let reader = act.reader([&found.labels]).await?;
-            let shown = found.shown(reader.visibility(&found.labels).max(Visibility::Labels));
-            act.done(shown)
+            // Whoever adds a memory sees its labels, even if it is for others.
+            let monitor = act.monitor(&[found.subject()]).await?;
+            let visibility = monitor.visibility(found.id, &found.labels);
+            act.done(found.shown(visibility.unwrap_or(Visibility::Labels)))
         })
         .await
     }
@@ -193,8 +193,8 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for invalid values or an unknown source;
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a memory that the caller may
-    /// neither know of nor govern; [`Error::Forbidden`] without those of `memory:update`,
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a memory that does not exist for
+    /// the caller; [`Error::Forbidden`] without those of `memory:update`, `memory:share`,
     /// `memory:review` and `memory:declassify` that the update requires in the workspace of the
     /// memory, or if it sets the title or the text of a memory that the caller may not read;
     /// [`Error::PreconditionFailed`] if the memory is at none of the versions of `if_match`.
@@ -215,8 +215,12 @@ impl KnowledgeService {
             };
             let (mut act, found) = FoundMemory::read(caller, memory, &wanted).await?;
             let (labels, mut content) = update.applied_to(&found.labels, &found.content);
-            let reader = act.reader([&found.labels, &labels]).await?;
-            let visibility = authorise(&reader, &act, &found, update)?;
+            let after = Subject {
+                labels: &labels,
+                ..found.subject()
+            };
+            let monitor = act.monitor(&[found.subject(), after]).await?;
+            let visibility = monitor.decide(memory, &found.labels, update.wanted())?;
             let org = act.org();
             check_source(&mut act.transaction, org, source).await?;
             if let Some(IfMatch::Tags(tags)) = if_match
@@ -249,8 +253,9 @@ impl KnowledgeService {
                 content,
                 ..found
             };
-            let visibility = reader.visibility(&changed.labels).max(Visibility::Labels);
-            act.done(changed.shown(visibility))
+            // Whoever changes a memory sees its new labels, even if it is for others now.
+            let visibility = monitor.visibility(memory, &changed.labels);
+            act.done(changed.shown(visibility.unwrap_or(Visibility::Labels)))
         })
         .await
     }
@@ -261,22 +266,22 @@ impl KnowledgeService {
     /// the memory keep its identifier, so that their subscribers can be notified.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a memory that the caller may
-    /// neither know of nor govern; [`Error::Forbidden`] without `memory:delete` in its workspace.
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a memory that does not exist for
+    /// the caller; [`Error::Forbidden`] without `memory:delete` in its workspace.
     pub async fn delete_memory(
         &self,
         credential: &Credential,
         memory: MemoryId,
     ) -> Result<(), Error> {
         self.act(Operation::DeleteMemory, credential, |caller| async move {
-            let wanted = |org| Wants::nothing().and_range(sequences_read(org));
+            let wanted = |org| {
+                let ranges = Wants::nothing().and_range(sequences_read(org));
+                ranges.and_range(slugs_read(org))
+            };
             let (mut act, found) = FoundMemory::read(caller, memory, &wanted).await?;
             let (org, workspace) = (act.org(), found.labels.workspace_id);
-            let needed = Action::MemoryDelete;
-            if act.require(needed, workspace).is_err() {
-                let reader = act.reader([&found.labels]).await?;
-                return Err(reader.denial(&found.labels, needed));
-            }
+            let monitor = act.monitor(&[found.subject()]).await?;
+            monitor.decide(memory, &found.labels, Use::Delete)?;
             let transaction = &mut act.transaction;
             transaction.delete(keys::memory(org, memory));
             transaction.delete(keys::content(org, memory));
@@ -330,33 +335,6 @@ struct Trace {
     event: fn(ChangedMemories) -> EventData,
     before: Option<MemoryLabels>,
     after: Option<MemoryLabels>,
-}
-
-/// Rejects a caller that may not make this change.
-///
-/// Returns the part of the memory that the response may show: at least its labels.
-fn authorise(
-    reader: &MemoryReader,
-    act: &Act<'_>,
-    found: &FoundMemory,
-    update: &MemoryUpdate,
-) -> Result<Visibility, Error> {
-    let labels = &found.labels;
-    let visibility = reader.visibility(labels);
-    let needed = update.required_actions(labels);
-    if let Some(missing) = (needed - act.held).iter().next() {
-        return Err(reader.denial(labels, missing));
-    }
-    if needed == ActionSet::EMPTY && visibility == Visibility::Nothing {
-        return Err(reader.denial(labels, Action::MemoryRead));
-    }
-    if update.rewrites() && visibility != Visibility::Everything {
-        return Err(match Principal::missing_for_reading(labels, act.held) {
-            Some(missing) => reader.denial(labels, missing),
-            None => Error::forbidden("only the audience of a memory may change its content"),
-        });
-    }
-    Ok(visibility.max(Visibility::Labels))
 }
 
 async fn check_source(

@@ -7,4 +7,3 @@ pub(crate) mod ingest;
 pub(crate) mod read;
 pub(crate) mod recalls;
 pub(crate) mod sources;
-pub(crate) mod view;

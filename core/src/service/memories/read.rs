@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::access::{Action, Credential};
+use crate::access::Credential;
 use crate::digest::etag;
 use crate::error::Error;
 use crate::keys;
@@ -12,9 +12,8 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::service::kit::act::{Act, Caller, Wants, WantsOf};
 use crate::service::kit::idempotency::fingerprint;
+use crate::service::kit::monitor::{Subject, Use, Visibility, named_workspaces, slugs_read};
 use crate::service::kit::page::{Listing, Page, PageRequest, PageScan};
-use crate::service::kit::principal::Denial;
-use crate::service::memories::view::{Visibility, named_workspaces, slugs_read};
 use crate::service::{KnowledgeService, WithEtag};
 use crate::store::{Direction, Key, Transaction, decode};
 
@@ -31,8 +30,7 @@ impl FoundMemory {
     /// The permissions depend on the memory, so that the operation decides them.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`]; [`Error::Forbidden`] for a credential whose
-    /// scope excludes the workspace of the memory.
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`].
     pub(crate) async fn read<'c>(
         caller: Caller<'c>,
         id: MemoryId,
@@ -42,16 +40,10 @@ impl FoundMemory {
         let mut caller = caller.identify(&records).await?;
         let org = caller.org();
         let labels = caller.peek::<MemoryLabels>(&keys::memory(org, id))?;
-        let named = named_workspaces(org, &labels)
-            .into_iter()
-            .map(|(_, key)| key);
-        caller.read_ahead(Wants::keys(named)).await?;
+        let named = Wants::keys(named_workspaces(org, &labels));
+        caller.read_ahead(named).await?;
         let mut act = caller.unauthorized().await?;
         let labels: MemoryLabels = act.find(&keys::memory(org, id), "memory").await?;
-        if !act.caller.works_in(labels.workspace_id) {
-            return Err(Denial::OutOfScope.into());
-        }
-        act.held = act.actions_in(labels.workspace_id).await?;
         let content = act.find(&keys::content(org, id), "memory").await?;
         let found = Self {
             id,
@@ -59,6 +51,15 @@ impl FoundMemory {
             content,
         };
         Ok((act, found))
+    }
+
+    /// Returns the memory for a decision about it.
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        Subject {
+            id: self.id,
+            labels: &self.labels,
+            created_by: Some(self.content.created_by),
+        }
     }
 
     /// Returns the visible part of the memory, with an entity tag derived from it.
@@ -76,10 +77,11 @@ impl FoundMemory {
 impl KnowledgeService {
     /// Lists the memories of a workspace that match `filter`, in order of creation.
     ///
-    /// A memory whose audience does not cover the caller is omitted, and its content is returned
-    /// only to callers that may read memories of its sensitivity. Relabelling is governance, not
-    /// reading: a caller with `memory:update` in the workspace sees the labels of every memory
-    /// there.
+    /// A memory that does not exist for the caller is omitted: one whose audience does not cover
+    /// the caller, unless it holds `memory:share` without a list of audience labels, and one that
+    /// awaits review or was rejected, unless the caller added it or holds `memory:review`. The
+    /// content is returned only to those whom the audience covers, and who may read memories of
+    /// its sensitivity.
     ///
     /// A page scans a bounded number of memories. It may hold fewer than requested, or none, even
     /// if more follow.
@@ -87,7 +89,7 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] with neither
-    /// `memory:read` nor `memory:update` there.
+    /// `memory:read` nor `memory:share` there.
     ///
     /// # Examples
     ///
@@ -156,8 +158,8 @@ impl KnowledgeService {
     /// of [`KnowledgeService::list_memories`].
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a memory whose audience does not
-    /// cover the caller; [`Error::Forbidden`] with neither `memory:read` nor `memory:update` in its
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a memory that does not exist for
+    /// the caller; [`Error::Forbidden`] with neither `memory:read` nor `memory:share` in its
     /// workspace.
     pub async fn get_memory(
         &self,
@@ -167,11 +169,9 @@ impl KnowledgeService {
         self.act(Operation::GetMemory, credential, |caller| async move {
             let nothing = |_| Wants::nothing();
             let (mut act, found) = FoundMemory::read(caller, memory, &nothing).await?;
-            let reader = act.reader([&found.labels]).await?;
-            match reader.visibility(&found.labels) {
-                Visibility::Nothing => Err(reader.denial(&found.labels, Action::MemoryRead)),
-                visibility => act.done(found.shown(visibility)),
-            }
+            let monitor = act.monitor(&[found.subject()]).await?;
+            let visibility = monitor.decide(memory, &found.labels, Use::Read)?;
+            act.done(found.shown(visibility))
         })
         .await
     }
@@ -205,13 +205,15 @@ async fn summaries(
             .into_iter()
             .map(|found| Some(found?.value).filter(|labels| filter.admits(labels)));
         let admitted: Vec<Option<MemoryLabels>> = admitted.collect();
-        let reader = act.reader(admitted.iter().flatten()).await?;
-        let mut seen = admitted.iter().map(|labels| {
-            labels
-                .as_ref()
-                .is_some_and(|labels| reader.visibility(labels) != Visibility::Nothing)
-        });
-        wanted.retain(|_| seen.next().unwrap_or_default());
+        let admitted = ids.iter().zip(&admitted);
+        let admitted =
+            admitted.filter_map(|(id, labels)| Some(Subject::new(*id, labels.as_ref()?)));
+        let admitted: Vec<Subject<'_>> = admitted.collect();
+        let monitor = act.monitor(&admitted).await?;
+        let seen = admitted
+            .iter()
+            .filter(|subject| monitor.visibility(subject.id, subject.labels).is_some());
+        wanted = seen.map(|subject| subject.id).collect();
     }
     let mut shown: HashMap<MemoryId, MemorySummary> = HashMap::new();
     if !wanted.is_empty() {
@@ -229,12 +231,15 @@ async fn summaries(
             }
         }
         memories.retain(|(_, labels, _)| filter.admits(labels));
-        let reader = act
-            .reader(memories.iter().map(|(_, labels, _)| labels))
-            .await?;
+        let subjects = memories.iter().map(|(id, labels, content)| Subject {
+            id: *id,
+            labels,
+            created_by: Some(content.created_by),
+        });
+        let subjects: Vec<Subject<'_>> = subjects.collect();
+        let monitor = act.monitor(&subjects).await?;
         for (id, labels, content) in &memories {
-            let visibility = reader.visibility(labels);
-            if visibility != Visibility::Nothing {
+            if let Some(visibility) = monitor.visibility(*id, labels) {
                 let is_readable = visibility == Visibility::Everything;
                 shown.insert(*id, MemorySummary::new(*id, labels, content, is_readable));
             }

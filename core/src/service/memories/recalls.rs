@@ -13,8 +13,8 @@ use crate::request::request;
 use crate::request::rules::{Description, Id, Items, List, Unique};
 use crate::service::KnowledgeService;
 use crate::service::kit::act::Wants;
+use crate::service::kit::monitor::{Subject, Use, slugs_read};
 use crate::service::kit::page::{Listing, Page, PageRequest, PageScan};
-use crate::service::memories::view::{Visibility, slugs_read};
 use crate::store::{Direction, Key, Transaction, decode};
 
 request! {
@@ -32,8 +32,8 @@ impl KnowledgeService {
     /// Registers a recall.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for invalid values, or a memory that is not in the workspace or
-    /// that the caller may not know of; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
+    /// [`Error::InvalidRequest`] for invalid values, or a memory that is not in the workspace, not
+    /// approved, or does not exist for the caller; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
     /// unknown workspace; [`Error::Forbidden`] without `recall:create` there.
     ///
     /// # Examples
@@ -63,21 +63,23 @@ impl KnowledgeService {
         self.checks().check(new)?;
         self.act(Operation::CreateRecall, credential, |caller| async move {
             let memories = |org| new.memory_ids.iter().map(move |id| keys::memory(org, *id));
-            let wanted = |org| Wants::keys(memories(org));
+            let wanted = |org| Wants::keys(memories(org)).and_range(slugs_read(org));
             let mut act = caller.in_workspace(workspace, &wanted).await?;
             let (org, now) = (act.org(), act.now);
-            let slug = act.workspace().slug.clone();
-            let named = |name: &str| (name == slug).then_some(workspace);
             let memories: Vec<_> = memories(org).collect();
             let memories = act.transaction.read_many::<MemoryLabels>(&memories).await?;
+            let named = new.memory_ids.iter().zip(&memories);
+            let cited = named.filter_map(|(id, labels)| Some(Subject::new(*id, labels.as_ref()?)));
+            let cited: Vec<Subject<'_>> = cited.collect();
+            let monitor = act.monitor(&cited).await?;
             let mut problems = Problems::default();
-            for (index, labels) in memories.iter().enumerate() {
-                let is_visible = labels.as_ref().is_some_and(|labels| {
+            for (index, (id, labels)) in new.memory_ids.iter().zip(&memories).enumerate() {
+                let may_cite = labels.as_ref().is_some_and(|labels| {
                     labels.workspace_id == workspace
-                        && act.caller.is_covered_by(&labels.audience, named)
+                        && monitor.decide(*id, labels, Use::Cite).is_ok()
                 });
-                if !is_visible {
-                    let message = "must be a memory of the workspace";
+                if !may_cite {
+                    let message = "must be an approved memory of the workspace";
                     problems.push(
                         format!("memory_ids[{index}]"),
                         ProblemCode::NotFound,
@@ -162,8 +164,7 @@ impl KnowledgeService {
 
     /// Reads one recall.
     ///
-    /// Of the memories that it cites, it returns those that still exist and that the caller may
-    /// know of.
+    /// Of the memories that it cites, it returns those that exist for the caller and are approved.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`]; [`Error::Forbidden`] without `memory:read`
@@ -184,7 +185,7 @@ impl KnowledgeService {
             caller.read_ahead(Wants::keys(cited.clone())).await?;
             let mut act = caller.unauthorized().await?;
             let mut found: Recall = act.find(&key(org), "recall").await?;
-            act.authorize_in(found.workspace_id).await?;
+            act.authorize_in(found.workspace_id, "recall").await?;
             let entries = act.transaction.entries_unchecked(&cited).await?;
             let mut labels = Vec::with_capacity(cited.len());
             for (key, entry) in cited.iter().zip(&entries) {
@@ -192,14 +193,14 @@ impl KnowledgeService {
                 let decoded = entry.map(|entry| decode::<MemoryLabels>(key, entry));
                 labels.push(decoded.transpose()?.map(|found| found.value));
             }
-            let reader = act.reader(labels.iter().flatten()).await?;
-            let mut sights = labels.iter().map(|labels| {
-                let labels = labels.as_ref();
-                labels.is_some_and(|labels| reader.visibility(labels) != Visibility::Nothing)
-            });
-            found
-                .memory_ids
-                .retain(|_| sights.next().unwrap_or_default());
+            let named = found.memory_ids.iter().zip(&labels);
+            let known = named.filter_map(|(id, labels)| Some(Subject::new(*id, labels.as_ref()?)));
+            let known: Vec<Subject<'_>> = known.collect();
+            let monitor = act.monitor(&known).await?;
+            let cited = known
+                .iter()
+                .filter(|memory| monitor.shows_citation(memory.id, memory.labels));
+            found.memory_ids = cited.map(|memory| memory.id).collect();
             act.done(found)
         })
         .await

@@ -9,6 +9,7 @@ use knowledge_core::service::Endpoint;
 
 use super::callers::Caller;
 use crate::dispatching::answer;
+use crate::inbound_sender::Sender;
 use crate::make::{HOUR, MEMBER, VIEWER, failure, new_mcp_key, new_memory};
 use crate::world::World;
 use knowledge_testing::requests::with;
@@ -35,7 +36,7 @@ pub(super) struct Records {
 impl Records {
     pub(super) async fn new(world: &World, caller: &Caller) -> Self {
         let (service, workspace) = (&world.service, world.workspace.id);
-        let memories = world.memories(2).await;
+        let memories = world.approved_memories(2).await;
         let recall = world.recall_of(&memories).await;
         world.recall_of(&memories).await;
         let subscription = world.subscribe(&caller.trusted, recall).await.id;
@@ -51,19 +52,15 @@ impl Records {
         posted.await.unwrap();
         let webhook = world.webhook(EventType::WebhookPing).await.id;
         world.webhook(EventType::WebhookPing).await;
-        let new = knowledge_core::model::NewInboundWebhook::builder()
-            .name("Forms")
-            .build();
-        let inbound = service.create_inbound_webhook(&caller.trusted, workspace, &new);
-        let inbound = inbound.await.unwrap();
+        let inbound = Sender::registered_by(world, &caller.trusted).await;
         world.inbound_webhook(workspace, "Mail").await.unwrap();
         let known = with(new_memory("Known"), |new| {
             new.source_key = Some("page/1".to_owned());
         });
-        for source in [world.source, inbound.source_id] {
-            let known = std::slice::from_ref(&known);
-            world.ingest(workspace, source, known).await.unwrap();
-        }
+        let known = std::slice::from_ref(&known);
+        let ingested = world.ingest(workspace, world.source, known).await;
+        ingested.unwrap();
+        inbound.post(world, "known", known).await.unwrap();
         let key = new_mcp_key("org:acme");
         let key = service.create_mcp_key(&caller.trusted, workspace, &key);
         let key = key.await.unwrap();
@@ -83,8 +80,8 @@ impl Records {
             recall,
             subscription,
             webhook,
-            inbound: inbound.id,
-            inbound_secret: inbound.signing_secret.unwrap(),
+            inbound: inbound.webhook,
+            inbound_secret: inbound.secret,
         }
     }
 

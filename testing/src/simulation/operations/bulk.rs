@@ -27,7 +27,7 @@ use knowledge_core::access::CredentialKind;
 use knowledge_core::api::Operation;
 use knowledge_core::model::{
     AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate,
-    EventType, MemoryChange, MemoryId, OperationId, WorkspaceId,
+    EventType, MemoryChange, MemoryId, MemoryLabels, OperationId, WorkspaceId,
 };
 use knowledge_core::service::{AuditAction, IdempotencyKey, KnowledgeService, ResourceKind};
 
@@ -160,36 +160,23 @@ impl Request for BulkUpdateMemories {
             if stored.request != self.request {
                 return Err(ErrorResponse::IdempotencyKeyReused.into());
             }
-            // By the rules, each item is checked again.
-            if !stored
-                .workspaces
-                .iter()
-                .all(|place| Org::works_in(&who, *place))
-            {
-                return Err(ErrorResponse::Forbidden.into());
-            }
-            return Ok(Response::of(&BulkResult {
-                replayed: true,
-                ..stored.result.clone()
-            }));
+            return Ok(Response::of(&replayed(model.org(who.org), &who, stored)));
         }
         if let Some(source) = self.request.change.source_id
             && !model.org(who.org).sources.contains_key(&source)
         {
             return Err(ErrorResponse::invalid("sourceId", ProblemCode::NotFound).into());
         }
+        let before: Vec<_> = self.labels(model.org(who.org)).collect();
         let result = self.change_memories(model, &who, at);
-        let changed = result.results.iter().filter(|item| item.ok);
-        let changed: Vec<MemoryId> = changed.map(|item| item.memory_id).collect();
+        let after = self.labels(model.org(who.org));
+        let labels = before.into_iter().zip(after).collect();
         let expires_at = at.now.plus(model.limits.idempotency_retention);
         let org = model.org_mut(who.org);
-        let workspaces = changed
-            .iter()
-            .map(|id| org.memories[id].labels.workspace_id);
         let replay = Replay {
             request: self.request.clone(),
             result: result.clone(),
-            workspaces: workspaces.collect(),
+            labels,
             expires_at,
         };
         org.replays.insert(name, replay);
@@ -221,7 +208,48 @@ impl Request for BulkUpdateMemories {
     }
 }
 
+/// Returns the stored result as far as a caller may see it now.
+fn replayed(org: &Org, who: &Who, stored: &Replay) -> BulkResult {
+    let mut result = stored.result.clone();
+    for (item, (before, after)) in result.results.iter_mut().zip(&stored.labels) {
+        let id = item.memory_id;
+        let now = org.memories.get(&id).map(|memory| &memory.labels);
+        let is_shown = before
+            .as_ref()
+            .is_some_and(|before| org.exists(who, id, before))
+            && now.is_none_or(|now| {
+                (item.ok && after.as_ref() == Some(now)) || org.exists(who, id, now)
+            });
+        if !is_shown {
+            item.ok = false;
+            item.memory = None;
+            item.error = Some(BulkItemError {
+                code: BulkItemErrorCode::NotFound,
+                message: String::new(),
+            });
+        }
+    }
+    result.replayed = true;
+    result.summary = summary(&result.results);
+    result
+}
+
+fn summary(items: &[BulkItem]) -> BulkSummary {
+    let count = |ok| items.iter().filter(|item| item.ok == ok).count() as u32;
+    BulkSummary {
+        requested: items.len() as u32,
+        succeeded: count(true),
+        failed: count(false),
+    }
+}
+
 impl BulkUpdateMemories {
+    /// Returns the labels of the memories, in the order of the request.
+    fn labels<'m>(&'m self, org: &'m Org) -> impl Iterator<Item = Option<MemoryLabels>> + 'm {
+        let memories = self.request.memory_ids.iter();
+        memories.map(|id| org.memories.get(id).map(|memory| memory.labels.clone()))
+    }
+
     fn change_memories(&self, model: &mut Model, who: &Who, at: &Moment<'_>) -> BulkResult {
         let learned = |field| at.learned.and_then(|learned| learned.get(field));
         let operation_id = OperationId(model.made(learned("/operationId")));
@@ -252,8 +280,9 @@ impl BulkUpdateMemories {
             audit.push(AuditFacts {
                 outcome: match code {
                     None => "ok",
-                    Some(BulkItemErrorCode::NotFound) => "not_found",
-                    Some(BulkItemErrorCode::Forbidden) => "forbidden",
+                    // The audit log tells that the memory was hidden.
+                    Some(BulkItemErrorCode::NotFound) if before.is_none() => "not_found",
+                    Some(_) => "forbidden",
                 },
                 ..AuditFacts::ok(
                     ResourceKind::Memory,
@@ -269,15 +298,10 @@ impl BulkUpdateMemories {
         }
         let ids = Some((operation_id.0, first));
         org.audit_all(Some(who), AuditAction::MemoryBulkUpdate, ids, audit, at.now);
-        let count = |ok| results.iter().filter(|item| item.ok == ok).count() as u32;
         BulkResult {
             operation_id,
             replayed: false,
-            summary: BulkSummary {
-                requested: results.len() as u32,
-                succeeded: count(true),
-                failed: count(false),
-            },
+            summary: summary(&results),
             results,
         }
     }

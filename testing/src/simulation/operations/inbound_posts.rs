@@ -156,7 +156,7 @@ impl Request for PostToInboundWebhook {
         let ids = ids.unwrap_or_default().into_iter();
         let ids = std::cell::RefCell::new(ids);
         let next = |_| ids.borrow_mut().next().map(|id| id.0);
-        let place = (workspace, webhook.source_id);
+        let place = (workspace, webhook.source_id, true);
         model.ingest(&who, place, &self.memories, at.now, next)?;
         let org = model.org_mut(self.org);
         org.messages.insert(message, (false, expires_at));

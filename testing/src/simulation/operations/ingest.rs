@@ -50,7 +50,10 @@ impl Request for IngestMemories {
         if !model.org(who.org).sources.contains_key(&self.source) {
             return Err(ErrorResponse::invalid("source_id", ProblemCode::NotFound).into());
         }
-        let place = (self.workspace, self.source);
+        if model.org(who.org).is_inbound(self.source) {
+            return Err(ErrorResponse::Forbidden.into());
+        }
+        let place = (self.workspace, self.source, false);
         model.ingest(&who, place, &self.memories, at.now, |index| {
             at.learned?.get(&format!("/{index}/id"))
         })

@@ -8,9 +8,7 @@ use serde_json::json;
 use super::bulk::change;
 use super::{Op, Weighted, alone, list_of, of, requests};
 use crate::model::{ErrorResponse, Moment};
-use crate::model::{
-    Expected, Memory, Model, Org, Record, RequestErrors, Response, Sight, required_actions,
-};
+use crate::model::{Expected, Memory, Model, Org, Record, RequestErrors, Response, Sight};
 use crate::requests::with;
 use crate::simulation::call::{Request, Run};
 use crate::simulation::world::OrgState;
@@ -182,6 +180,9 @@ impl Request for CreateMemory {
         if !org.sources.contains_key(&new.source_id) {
             return Err(ErrorResponse::invalid("sourceId", ProblemCode::NotFound).into());
         }
+        if org.is_inbound(new.source_id) {
+            return Err(ErrorResponse::Forbidden.into());
+        }
         if let Some(key) = &new.source_key
             && org.names.contains_key(&(place, new.source_id, key.clone()))
         {
@@ -193,8 +194,7 @@ impl Request for CreateMemory {
         org.last_ingest.insert(place, at.now);
         let change = (AuditAction::MemoryCreate, EventType::ChunkCreated);
         org.leave(&who, change, id, (None, Some(&added.labels)), at.now);
-        let held = org.actions_in(&who, place);
-        let sight = org.sight(&who, &held, &added.labels).max(Sight::Labels);
+        let sight = org.sight(&who, id, &added.labels).max(Sight::Labels);
         Ok(model.tagged(&added.details(id, sight), at))
     }
 
@@ -215,7 +215,12 @@ impl Request for ListMemories {
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, held) = model.enter(&self.by, self.workspace, at.now)?;
-        if !held.contains(&Action::MemoryRead) && !held.contains(&Action::MemoryUpdate) {
+        let shows = [
+            Action::MemoryRead,
+            Action::MemoryUpdate,
+            Action::MemoryShare,
+        ];
+        if !shows.iter().any(|action| held.contains(action)) {
             return Err(ErrorResponse::Forbidden.into());
         }
         let org = model.org(who.org);
@@ -231,8 +236,7 @@ impl Request for ListMemories {
         let memories = org.memories.iter();
         let here = memories.filter(|(_, memory)| memory.labels.workspace_id == self.workspace);
         let records = here.map(|(id, memory)| {
-            let sight = org.sight(&who, &held, &memory.labels);
-            // By the rules, a memory that does not exist for the caller changes no page.
+            let sight = org.sight(&who, *id, &memory.labels);
             let record = match sight != Sight::Nothing && is_wanted(memory) {
                 true => Record::Shown(json!(memory.summary(*id, sight))),
                 false => Record::Hidden,
@@ -260,10 +264,10 @@ impl Request for GetMemory {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
         let org = model.org(who.org);
-        let (memory, held) = org.memory(&who, self.memory)?;
-        let sight = org.sight(&who, &held, &memory.labels);
+        let memory = org.memory(&who, self.memory)?;
+        let sight = org.sight(&who, self.memory, &memory.labels);
         if sight == Sight::Nothing {
-            return Err(org.denial(&who, &held, &memory.labels).into());
+            return Err(ErrorResponse::Forbidden.into());
         }
         let details = memory.details(self.memory, sight);
         Ok(model.tagged(&details, at))
@@ -283,10 +287,10 @@ impl Request for CheckMemoryAccess {
         let org = model.org(who.org);
         let item = |id: &MemoryId| {
             let mut item = MemoryAccess::none(*id);
-            let Ok((memory, held)) = org.memory(&who, *id) else {
+            let Ok(memory) = org.memory(&who, *id) else {
                 return item;
             };
-            let sight = org.sight(&who, &held, &memory.labels);
+            let sight = org.sight(&who, *id, &memory.labels);
             item.readable = sight == Sight::Everything;
             item.labels = (sight != Sight::Nothing).then(|| AccessLabels::from(&memory.labels));
             if item.readable && self.check.include_content {
@@ -323,27 +327,20 @@ impl UpdateMemory {
 
     /// Returns the part of the memory that the response shows, if the caller may make the update.
     fn authorise(&self, org: &Org, who: &crate::model::Who) -> Result<Sight, ErrorResponse> {
-        let (memory, held) = org.memory(who, self.memory)?;
+        let memory = org.memory(who, self.memory)?;
         let (update, labels) = (&self.update, &memory.labels);
+        let held = org.actions_in(who, labels.workspace_id);
         let rewrites = update.title.is_some() || update.content.is_some();
-        let mut needed = required_actions(&update.change);
+        let mut needed = org.required_actions(who, &update.change, labels);
         if rewrites {
             needed.insert(Action::MemoryUpdate);
         }
-        let sensitivity = update.change.sensitivity_label;
-        if sensitivity.is_some_and(|wanted| wanted < labels.sensitivity) {
-            needed.insert(Action::MemoryDeclassify);
-        }
-        let sight = org.sight(who, &held, labels);
-        let denied = Err(org.denial(who, &held, labels));
-        if !needed.is_subset(&held) || (needed.is_empty() && sight == Sight::Nothing) {
-            return denied;
-        }
-        if rewrites && sight != Sight::Everything {
-            return match Org::may_read(&held, labels) {
-                true => Err(ErrorResponse::Forbidden),
-                false => denied,
-            };
+        let sight = org.sight(who, self.memory, labels);
+        if !needed.is_subset(&held)
+            || (needed.is_empty() && sight == Sight::Nothing)
+            || (rewrites && sight != Sight::Everything)
+        {
+            return Err(ErrorResponse::Forbidden);
         }
         Ok(sight.max(Sight::Labels))
     }
@@ -392,8 +389,9 @@ impl Request for UpdateMemory {
         let change = (AuditAction::MemoryUpdate, EventType::MemoryUpdated);
         let labels = (Some(&before.labels), Some(&after.labels));
         org.leave(&who, change, self.memory, labels, at.now);
-        let held = org.actions_in(&who, after.labels.workspace_id);
-        let sight = org.sight(&who, &held, &after.labels).max(Sight::Labels);
+        let sight = org
+            .sight(&who, self.memory, &after.labels)
+            .max(Sight::Labels);
         Ok(model.tagged(&after.details(self.memory, sight), at))
     }
 }
@@ -410,9 +408,10 @@ impl Request for DeleteMemory {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
         let org = model.org(who.org);
-        let (memory, held) = org.memory(&who, self.memory)?;
+        let memory = org.memory(&who, self.memory)?;
+        let held = org.actions_in(&who, memory.labels.workspace_id);
         if !held.contains(&Action::MemoryDelete) {
-            return Err(org.denial(&who, &held, &memory.labels).into());
+            return Err(ErrorResponse::Forbidden.into());
         }
         let before = memory.labels.clone();
         let org = model.org_mut(who.org);

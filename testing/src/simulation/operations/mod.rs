@@ -39,6 +39,7 @@ pub(super) use self::deliveries::Ping;
 pub(super) use self::inbound::CreateInboundWebhook;
 pub(super) use self::ingest::IngestMemories;
 pub(super) use self::mcp_keys::CreateMcpKey;
+pub(super) use self::memories::UpdateMemory;
 pub(super) use self::operator::Maintain;
 pub use self::operator::maintain;
 pub(super) use self::recalls::CreateRecall;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Op, Weighted, list_of, of, requests};
 use crate::model::{ErrorResponse, Moment};
-use crate::model::{Expected, Model, Record, RequestErrors, Response, Sight};
+use crate::model::{Expected, Model, Record, RequestErrors, Response};
 use crate::simulation::call::{Request, Run};
 use crate::simulation::world::OrgState;
 use crate::strategies::{actor, entity, memory_entity, page};
@@ -91,10 +91,11 @@ impl Request for CreateRecall {
         let org = model.org(who.org);
         let mut unknown = RequestErrors::default();
         for (index, id) in ids.iter().enumerate() {
-            // By the rules, a memory that awaits review or was rejected is never cited.
             let is_known = org.memories.get(id).is_some_and(|memory| {
-                memory.labels.workspace_id == place
-                    && org.is_covered(&who, &memory.labels.audience, Some(place))
+                let labels = &memory.labels;
+                labels.workspace_id == place
+                    && org.shows_citation(&who, *id, labels)
+                    && org.is_covered(&who, &labels.audience, None)
             });
             let path = format!("memory_ids[{index}]");
             unknown.when(!is_known, &path, ProblemCode::NotFound);
@@ -171,10 +172,9 @@ impl Request for GetRecall {
         let place = recall.workspace_id;
         model.authorize_in(&self.by, place, Action::MemoryRead, at.now)?;
         let org = model.org(who.org);
-        let held = org.actions_in(&who, place);
         recall.memory_ids.retain(|id| {
             let cited = org.memories.get(id);
-            cited.is_some_and(|cited| org.sight(&who, &held, &cited.labels) != Sight::Nothing)
+            cited.is_some_and(|cited| org.shows_citation(&who, *id, &cited.labels))
         });
         Ok(Response::of(&recall))
     }

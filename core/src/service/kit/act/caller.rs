@@ -3,10 +3,12 @@
 //! A caller whose workspace is known becomes an act in one step. Otherwise it is [`Identified`]
 //! first, and authorised when the operation has read its resource. `login` authenticates it.
 
+use std::collections::BTreeMap;
+
 use super::Act;
 use super::login::Login;
 use super::wants::{Following, Wants, WantsOf};
-use crate::access::{ActionSet, Credential, PermissionScope};
+use crate::access::{Credential, PermissionScope};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{CredentialId, Member, MemberId, OrgId, Timestamp, WorkspaceId};
@@ -150,7 +152,7 @@ impl<'c> Caller<'c> {
             caller,
             now: self.now,
             workspace: None,
-            held: ActionSet::EMPTY,
+            held: BTreeMap::new(),
             is_audited: false,
         }
     }

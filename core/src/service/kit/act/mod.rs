@@ -12,6 +12,8 @@ mod caller;
 mod login;
 mod wants;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -25,6 +27,7 @@ use crate::model::{AuditAction, OrgId, ResourceKind, Timestamp, Workspace, Works
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
+use crate::service::kit::monitor::{Monitor, Subject};
 use crate::service::kit::principal::{Denial, Principal, Resource};
 use crate::service::kit::sealing::RotatedSecret;
 use crate::store::{Key, MaybeSend, Prepared, Transaction};
@@ -37,8 +40,8 @@ pub(crate) struct Act<'c> {
     pub(crate) caller: Principal,
     pub(crate) now: Timestamp,
     workspace: Option<Workspace>,
-    /// Actions that the caller holds in the workspace of the operation.
-    pub(crate) held: ActionSet,
+    /// Actions that the caller holds in the workspaces that it was authorised in.
+    held: BTreeMap<WorkspaceId, ActionSet>,
     is_audited: bool,
 }
 
@@ -56,45 +59,57 @@ impl Act<'_> {
         self.workspace.as_ref().expect("authorised in a workspace")
     }
 
-    /// Returns the actions that the caller holds in a workspace.
+    /// Returns the actions that the caller holds in a workspace that it was authorised in.
+    pub(crate) fn held_in(&self, workspace: WorkspaceId) -> ActionSet {
+        let held = self.held.get(&workspace);
+        held.copied().unwrap_or(ActionSet::EMPTY)
+    }
+
+    /// Returns the reference monitor of the caller for these memories.
     ///
     /// # Errors
     /// Those of the store.
-    pub(crate) async fn actions_in(&mut self, workspace: WorkspaceId) -> Result<ActionSet, Error> {
-        let places = [workspace];
-        let held = self.caller.actions_in(&mut self.transaction, &places);
-        Ok(held.await?[&workspace])
+    pub(crate) async fn monitor(&mut self, subjects: &[Subject<'_>]) -> Result<Monitor, Error> {
+        let held = self.held.clone();
+        Monitor::new(&mut self.transaction, &self.caller, held, subjects).await
     }
 
     /// Authorises the caller in a workspace that it named, as [`Caller::in_workspace`] does.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Forbidden`] without the permissions of the operation there.
+    /// [`Error::NotFound`], also for a workspace outside the scope of the credential;
+    /// [`Error::Forbidden`] without the permissions of the operation there.
     pub(crate) async fn authorize_in_named(&mut self, workspace: WorkspaceId) -> Result<(), Error> {
         let row = keys::workspace(self.org(), workspace);
         self.workspace = Some(self.find(&row, "workspace").await?);
-        self.authorize_in(workspace).await
+        self.authorize_in(workspace, "workspace").await
     }
 
-    /// Authorises the caller in the workspace of the resource, which exists as the resource does.
+    /// Authorises the caller in the workspace of a resource, which exists as the resource does.
     ///
     /// # Errors
+    /// [`Error::NotFound`] naming `what` for a workspace outside the scope of the credential;
     /// [`Error::Forbidden`] without the permissions of the operation there.
-    pub(crate) async fn authorize_in(&mut self, workspace: WorkspaceId) -> Result<(), Error> {
-        let held = self.actions_in(workspace).await?;
+    pub(crate) async fn authorize_in(
+        &mut self,
+        workspace: WorkspaceId,
+        what: &'static str,
+    ) -> Result<(), Error> {
+        let places = [workspace];
+        let held = self.caller.actions_in(&mut self.transaction, &places);
+        let held = held.await?[&workspace];
+        if !self.caller.works_in(workspace) {
+            return Err(Error::NotFound { what });
+        }
         Ok(self.check_permissions(workspace, held)?)
     }
 
     /// Checks the permissions of the operation's row in a workspace.
     ///
     /// The permissions without a condition are all required. If each has one, one suffices here, and
-    /// the operation checks the conditions. If there are none, the workspace has to be in the scope
-    /// of the credential.
+    /// the operation checks the conditions.
     fn check_permissions(&mut self, id: WorkspaceId, held: ActionSet) -> Result<(), Denial> {
-        self.held = held;
-        if !self.caller.works_in(id) {
-            return Err(Denial::OutOfScope);
-        }
+        self.held.insert(id, held);
         let permissions = self.operation.spec().permissions;
         let decide = |action: Action| {
             let place = Resource::Workspace { id, held };
@@ -128,7 +143,7 @@ impl Act<'_> {
             "{:?} does not declare {action}",
             self.operation
         );
-        let (id, held) = (workspace, self.held);
+        let (id, held) = (workspace, self.held_in(workspace));
         let place = Resource::Workspace { id, held };
         Ok(self.caller.authorize(action, place)?)
     }

@@ -15,6 +15,7 @@ use crate::service::KnowledgeService;
 use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_runs::MemoryAudit;
+use crate::service::kit::monitor::{Monitor, Subject, Visibility};
 use crate::service::kit::outbox::Outbox;
 use crate::service::kit::principal::Denial;
 use crate::store::{Entry, Key, Transaction, decode};
@@ -23,8 +24,8 @@ impl KnowledgeService {
     /// Writes a validated batch with its audit entries and events.
     ///
     /// # Errors
-    /// [`Error::Forbidden`] if a memory changes and the caller does not have `memory:update`; those
-    /// of the store.
+    /// [`Error::Forbidden`] if a memory changes and the caller does not have `memory:update`, or if
+    /// it may neither read a stored memory nor has added it; those of the store.
     pub(crate) async fn ingest_batch(
         &self,
         transaction: &mut Transaction,
@@ -69,12 +70,13 @@ impl Batch<'_> {
         memories: &[NewMemory],
     ) -> Result<Vec<IngestedMemory>, Error> {
         let mut known = self.known(transaction, memories).await?;
+        let monitor = self.monitor(transaction, &known).await?;
         let mut ingested = Vec::with_capacity(memories.len());
         let mut audit = Vec::new();
         for memory in memories {
             let name = memory.source_key.as_deref();
             let (id, entry, outcome) = match name.and_then(|name| known.remove(name)) {
-                Some(known) => self.update(transaction, known, memory)?,
+                Some(known) => self.update(transaction, &monitor, known, memory)?,
                 None => self.create(transaction, memory),
             };
             audit.extend(entry);
@@ -139,6 +141,21 @@ impl Batch<'_> {
         Ok(known)
     }
 
+    async fn monitor(
+        &self,
+        transaction: &mut Transaction,
+        known: &HashMap<&str, Known>,
+    ) -> Result<Monitor, Error> {
+        let subjects = known.values().map(|known| Subject {
+            id: known.id,
+            labels: &known.labels,
+            created_by: Some(known.content.created_by),
+        });
+        let subjects: Vec<Subject<'_>> = subjects.collect();
+        let held = [(self.context.workspace.id, self.context.held)].into();
+        Monitor::new(transaction, self.context.caller, held, &subjects).await
+    }
+
     fn create(
         &self,
         transaction: &mut Transaction,
@@ -156,9 +173,13 @@ impl Batch<'_> {
         (added.id, Some(entry), IngestOutcome::Created)
     }
 
+    /// Updates a stored memory that the caller may read or has added.
+    ///
+    /// Of one that it has added and may no longer read, the outcome does not tell the content.
     fn update(
         &self,
         transaction: &mut Transaction,
+        monitor: &Monitor,
         Known {
             id,
             labels,
@@ -167,27 +188,36 @@ impl Batch<'_> {
         memory: &NewMemory,
     ) -> Result<(MemoryId, Option<MemoryAudit>, IngestOutcome), Error> {
         let org = self.context.caller.org_id();
-        if content.title == memory.title && content.content == memory.content {
+        let is_same = content.title == memory.title && content.content == memory.content;
+        let is_readable = monitor.visibility(id, &labels) == Some(Visibility::Everything);
+        if is_readable && is_same {
             return Ok((id, None, IngestOutcome::Unchanged));
         }
-        if !self.context.may_update {
+        let is_own =
+            self.context.is_signed || content.created_by == self.context.caller.member_id();
+        if !is_readable && !is_own {
+            return Err(Error::forbidden(
+                "a source key belongs to a memory that the caller may not read",
+            ));
+        }
+        if !self.context.held.contains(Action::MemoryUpdate) {
             return Err(Denial::MissingPermission(Action::MemoryUpdate).into());
         }
-        let after = MemoryLabels {
-            review: ReviewStatus::Pending,
-            ..labels.clone()
-        };
+        let mut after = labels.clone();
+        if !is_same {
+            after.review = ReviewStatus::Pending;
+            let content = MemoryContent {
+                title: memory.title.clone(),
+                content: memory.content.clone(),
+                updated_at: self.operation.at,
+                ..content
+            };
+            transaction.put(keys::content(org, id), &content);
+        }
         if after != labels {
             transaction.put(keys::memory(org, id), &after);
             transaction.add(keys::pending_count(org, labels.workspace_id), 1);
         }
-        let content = MemoryContent {
-            title: memory.title.clone(),
-            content: memory.content.clone(),
-            updated_at: self.operation.at,
-            ..content
-        };
-        transaction.put(keys::content(org, id), &content);
         let entry = MemoryAudit {
             memory_id: id,
             outcome: AuditOutcome::Ok,

@@ -9,14 +9,14 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::access::{Action, Credential};
+use crate::access::{ActionSet, Credential};
 use crate::env::Env;
 use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::INGEST_MEMORIES_MAX;
 use crate::model::{
-    AudienceLabel, AuditAction, MemoryContent, MemoryId, MemoryLabels, OrgId, ReviewStatus,
-    SensitivityLabel, Source, SourceId, Timestamp, Workspace, WorkspaceId,
+    AudienceLabel, AuditAction, InboundWebhookId, MemoryContent, MemoryId, MemoryLabels, OrgId,
+    ReviewStatus, SensitivityLabel, Source, SourceId, Timestamp, Workspace, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::request;
@@ -24,6 +24,7 @@ use crate::request::rules::{Check, Content, Id, Items, List, Name, Object, Parse
 use crate::request::{Checks, Path, Problems};
 use crate::service::KnowledgeService;
 use crate::service::kit::act::Wants;
+use crate::service::kit::monitor::slugs_read;
 use crate::service::kit::principal::Principal;
 use crate::store::{Key, Transaction};
 
@@ -130,11 +131,15 @@ impl KnowledgeService {
     /// which then has to be reviewed again; its other labels are unchanged. A memory that already
     /// has this title and text is not touched, so repeating a batch changes nothing.
     ///
+    /// The caller has to be able to read the memory, or to have added it. A memory that it added
+    /// and can no longer read is always reported as updated, even if it had this title and text.
+    ///
     /// # Errors
     /// [`Error::InvalidRequest`] for invalid values or an unknown source;
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace;
-    /// [`Error::Forbidden`] without `memory:create` there, or without `memory:update` if a memory
-    /// changes.
+    /// [`Error::Forbidden`] without `memory:create` there, without `memory:update` if a memory
+    /// changes, for the key of a memory that the caller may neither read nor has added, or for the
+    /// source of an inbound webhook.
     ///
     /// # Examples
     ///
@@ -165,10 +170,13 @@ impl KnowledgeService {
         self.act(Operation::IngestMemories, credential, |caller| async move {
             let wanted = |org| {
                 let keys = by_source_key(org, workspace, source, memories);
-                Wants::keys(keys).and_keys([
-                    keys::source(org, source),
-                    keys::endpoint_sequence(org, workspace),
-                ])
+                Wants::keys(keys)
+                    .and_keys([
+                        keys::source(org, source),
+                        keys::inbound_webhook_id(org, InboundWebhookId(source.0)),
+                        keys::endpoint_sequence(org, workspace),
+                    ])
+                    .and_range(slugs_read(org))
             };
             let known = |org, transaction: &Transaction| {
                 known_memories(
@@ -184,13 +192,16 @@ impl KnowledgeService {
                 let message = "must be a source of the organisation";
                 return Err(Error::invalid("source_id", ProblemCode::NotFound, message));
             }
+            require_open_source(&mut act.transaction, act.caller.org_id(), source).await?;
             let audit = act.audit(AuditAction::MemoryIngest);
             let place = act.workspace().clone();
+            let held = act.held_in(workspace);
             let context = IngestContext {
                 caller: &act.caller,
                 workspace: &place,
+                held,
                 source,
-                may_update: act.held.contains(Action::MemoryUpdate),
+                is_signed: false,
             };
             let ingested = self
                 .ingest_batch(&mut act.transaction, context, audit, memories)
@@ -198,6 +209,25 @@ impl KnowledgeService {
             act.done(ingested)
         })
         .await
+    }
+}
+
+/// Rejects the source of an inbound webhook, whose memories arrive through it alone.
+///
+/// # Errors
+/// [`Error::Forbidden`]; those of the store.
+pub(crate) async fn require_open_source(
+    transaction: &mut Transaction,
+    org: OrgId,
+    source: SourceId,
+) -> Result<(), Error> {
+    // An inbound webhook and its source have the same identifier.
+    let webhook = keys::inbound_webhook_id(org, InboundWebhookId(source.0));
+    match transaction.read::<WorkspaceId>(&webhook).await? {
+        None => Ok(()),
+        Some(_) => Err(Error::forbidden(
+            "memories of this source arrive through its inbound webhook",
+        )),
     }
 }
 
@@ -230,9 +260,12 @@ pub(crate) fn known_memories(
 pub(crate) struct IngestContext<'m> {
     pub(crate) caller: &'m Principal,
     pub(crate) workspace: &'m Workspace,
+    /// Actions of the caller in the workspace.
+    pub(crate) held: ActionSet,
     pub(crate) source: SourceId,
-    /// True if a known memory may be changed.
-    pub(crate) may_update: bool,
+    /// True for a signed message to the inbound webhook of the source, which added all of its
+    /// memories.
+    pub(crate) is_signed: bool,
 }
 
 /// A memory that was added.

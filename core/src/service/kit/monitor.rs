@@ -1,0 +1,317 @@
+//! Reference monitor of memories: the one place that decides who sees and changes which memory.
+//!
+//! Every read, citation, change and deletion of a memory asks [`Monitor::decide`]. A memory exists
+//! for a caller if its credential works in the workspace, the audience label covers the caller or
+//! the caller holds `memory:share`, and the review is over or does not concern the caller. Whatever
+//! does not exist for a caller answers as if it did not exist at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use crate::access::{Action, ActionSet};
+use crate::error::Error;
+use crate::keys;
+use crate::model::{
+    AudienceScope, MemberId, MemoryChange, MemoryId, MemoryLabels, OrgId, ReviewStatus, WorkspaceId,
+};
+use crate::service::kit::principal::{Denial, Principal};
+use crate::store::{Key, RangeRead, Transaction, decode};
+
+/// Part of a memory that a caller may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Visibility {
+    /// Labels without the content.
+    Labels,
+    /// Labels and content.
+    Everything,
+}
+
+/// A memory that a decision is about.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'l> {
+    pub(crate) id: MemoryId,
+    /// Present labels.
+    pub(crate) labels: &'l MemoryLabels,
+    /// Member that added it; `None` if the content, which names the member, has not been read.
+    pub(crate) created_by: Option<MemberId>,
+}
+
+impl<'l> Subject<'l> {
+    /// Creates the subject of a memory whose content has not been read.
+    pub(crate) fn new(id: MemoryId, labels: &'l MemoryLabels) -> Self {
+        Self {
+            id,
+            labels,
+            created_by: None,
+        }
+    }
+}
+
+/// Use of a memory that a caller asks for.
+#[derive(Clone, Copy)]
+pub(crate) enum Use<'c> {
+    /// To see its labels, and its content if that is permitted.
+    Read,
+    /// To cite it in a recall.
+    Cite,
+    /// To change its labels.
+    Relabel(&'c MemoryChange),
+    /// To change its title or its text, and labels.
+    Rewrite(&'c MemoryChange),
+    /// To delete it.
+    Delete,
+}
+
+/// A caller with all that decisions on some memories depend on.
+pub(crate) struct Monitor {
+    caller: Principal,
+    /// Actions of the caller in the workspaces of the memories; none outside its scope.
+    held: BTreeMap<WorkspaceId, ActionSet>,
+    /// Workspaces that the audience labels of the memories name, in the order of their slugs.
+    named: Vec<(String, WorkspaceId)>,
+    /// Memories that the caller added, of those for which that matters.
+    own: BTreeSet<MemoryId>,
+}
+
+/// Number of workspaces of an organisation whose slugs an operation reads ahead.
+const SLUGS_AHEAD: usize = 64;
+
+/// Returns the read of the slugs of an organisation's workspaces.
+pub(crate) fn slugs_read(org: OrgId) -> RangeRead {
+    RangeRead::first(keys::workspace_slugs(org), SLUGS_AHEAD)
+}
+
+/// Returns the slugs of the workspaces that the audience labels of these memories name, in order.
+fn named_slugs<'l>(labels: impl IntoIterator<Item = &'l MemoryLabels>) -> Vec<&'l str> {
+    let audiences = labels.into_iter().map(|labels| &labels.audience);
+    let named = audiences.filter(|audience| audience.scope() == AudienceScope::Workspace);
+    let mut slugs: Vec<&str> = named.map(|audience| audience.name()).collect();
+    slugs.sort_unstable();
+    slugs.dedup();
+    slugs
+}
+
+/// Returns the keys of the workspaces that the audience labels of these memories name.
+pub(crate) fn named_workspaces<'l>(
+    org: OrgId,
+    labels: impl IntoIterator<Item = &'l MemoryLabels>,
+) -> impl Iterator<Item = Key> {
+    let slugs = named_slugs(labels).into_iter();
+    slugs.map(move |slug| keys::workspace_slug(org, slug))
+}
+
+/// Part of the content of a memory that decisions depend on.
+#[derive(Deserialize)]
+struct Authorship {
+    created_by: MemberId,
+}
+
+impl Monitor {
+    /// Reads what decisions on these memories depend on.
+    ///
+    /// `held` are the actions of the caller in the workspaces that are known already. The
+    /// workspaces that the audience labels name are looked up, and the authors of memories that
+    /// await review or were rejected, for a caller that may not review them. Neither ever changes,
+    /// so the commit does not check these reads.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn new(
+        transaction: &mut Transaction,
+        caller: &Principal,
+        mut held: BTreeMap<WorkspaceId, ActionSet>,
+        subjects: &[Subject<'_>],
+    ) -> Result<Self, Error> {
+        let mut workspaces: Vec<WorkspaceId> = Vec::new();
+        for Subject { labels, .. } in subjects {
+            let id = labels.workspace_id;
+            if !held.contains_key(&id) && !workspaces.contains(&id) {
+                workspaces.push(id);
+            }
+        }
+        held.extend(caller.actions_in(transaction, &workspaces).await?);
+        let slugs = named_slugs(subjects.iter().map(|subject| subject.labels));
+        let mut named = Vec::with_capacity(slugs.len());
+        if !slugs.is_empty() {
+            let org = caller.org_id();
+            let places = slugs.iter().map(|slug| keys::workspace_slug(org, slug));
+            let places: Vec<Key> = places.collect();
+            let found = transaction.entries_unchecked(&places).await?;
+            for ((slug, key), entry) in slugs.into_iter().zip(&places).zip(&found) {
+                if let Some(entry) = entry {
+                    named.push((slug.to_owned(), decode::<WorkspaceId>(key, entry)?.value));
+                }
+            }
+        }
+        let mut monitor = Self {
+            caller: caller.clone(),
+            held,
+            named,
+            own: BTreeSet::new(),
+        };
+        monitor.find_own(transaction, subjects).await?;
+        Ok(monitor)
+    }
+
+    /// Finds the memories under review that the caller added, if it may not review them.
+    async fn find_own(
+        &mut self,
+        transaction: &mut Transaction,
+        subjects: &[Subject<'_>],
+    ) -> Result<(), Error> {
+        // An assistant with an MCP key knows nothing that awaits review.
+        if self.caller.has_audience_list() {
+            return Ok(());
+        }
+        let (org, member) = (self.caller.org_id(), self.caller.member_id());
+        let mut unknown = Vec::new();
+        for subject in subjects {
+            if self.is_past_review(subject.labels) || !self.is_in_reach(subject.labels) {
+                continue;
+            }
+            match subject.created_by {
+                Some(author) if author == member => drop(self.own.insert(subject.id)),
+                Some(_) => {}
+                None => unknown.push((subject.id, keys::content(org, subject.id))),
+            }
+        }
+        let mut unread = Vec::new();
+        for (_, content) in &unknown {
+            if transaction.peek::<Authorship>(content)?.is_none() {
+                unread.push(content.clone());
+            }
+        }
+        if !unread.is_empty() {
+            transaction.read_ahead(unread, Vec::new()).await?;
+        }
+        for (id, content) in unknown {
+            let found = transaction.peek::<Authorship>(&content)?;
+            if found.is_some_and(|found| found.created_by == member) {
+                self.own.insert(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the actions that the caller holds in the workspace of a memory.
+    fn held(&self, labels: &MemoryLabels) -> ActionSet {
+        let held = self.held.get(&labels.workspace_id);
+        held.copied().unwrap_or(ActionSet::EMPTY)
+    }
+
+    /// Returns true if the audience of a memory covers the caller.
+    fn is_covered(&self, labels: &MemoryLabels) -> bool {
+        let named = |slug: &str| {
+            let place = |(known, _): &(String, WorkspaceId)| known.as_str().cmp(slug);
+            let found = self.named.binary_search_by(place);
+            found.ok().map(|index| self.named[index].1)
+        };
+        self.caller.is_covered_by(&labels.audience, named)
+    }
+
+    /// Returns true if the workspace and the audience of a memory let it exist for the caller.
+    fn is_in_reach(&self, labels: &MemoryLabels) -> bool {
+        let shares =
+            || self.held(labels).contains(Action::MemoryShare) && !self.caller.has_audience_list();
+        self.caller.works_in(labels.workspace_id) && (self.is_covered(labels) || shares())
+    }
+
+    /// Returns true if the review of a memory is over, or the caller may take part in it.
+    fn is_past_review(&self, labels: &MemoryLabels) -> bool {
+        labels.review == ReviewStatus::Approved || self.held(labels).contains(Action::MemoryReview)
+    }
+
+    /// Returns true if a memory exists for the caller.
+    pub(crate) fn exists(&self, id: MemoryId, labels: &MemoryLabels) -> bool {
+        (self.is_past_review(labels) || self.own.contains(&id)) && self.is_in_reach(labels)
+    }
+
+    /// Returns true if a recall shows the caller that it cites the memory.
+    pub(crate) fn shows_citation(&self, id: MemoryId, labels: &MemoryLabels) -> bool {
+        labels.review == ReviewStatus::Approved && self.exists(id, labels)
+    }
+
+    /// Returns the part of a memory that the caller sees, if any.
+    pub(crate) fn visibility(&self, id: MemoryId, labels: &MemoryLabels) -> Option<Visibility> {
+        self.decide(id, labels, Use::Read).ok()
+    }
+
+    /// Decides on a use of a memory, and returns the part of it that the caller sees.
+    ///
+    /// # Errors
+    /// [`Denial::Invisible`] if the memory does not exist for the caller; otherwise what the caller
+    /// lacks.
+    pub(crate) fn decide(
+        &self,
+        id: MemoryId,
+        labels: &MemoryLabels,
+        wanted: Use<'_>,
+    ) -> Result<Visibility, Denial> {
+        if !self.exists(id, labels) {
+            return Err(Denial::Invisible);
+        }
+        let held = self.held(labels);
+        let missing_for_content = Principal::missing_for_reading(labels, held);
+        let is_covered = self.is_covered(labels);
+        let missing = match wanted {
+            Use::Read => {
+                let shows = [
+                    Action::MemoryRead,
+                    Action::MemoryUpdate,
+                    Action::MemoryShare,
+                ];
+                let sees_labels = shows.iter().any(|action| held.contains(*action));
+                (!sees_labels).then_some(Action::MemoryRead)
+            }
+            // Others will see the citation.
+            Use::Cite if !is_covered || labels.review != ReviewStatus::Approved => {
+                return Err(Denial::Invisible);
+            }
+            Use::Cite => None,
+            Use::Delete => (!held.contains(Action::MemoryDelete)).then_some(Action::MemoryDelete),
+            Use::Relabel(change) => self.missing_for_change(labels, change, false),
+            Use::Rewrite(change) => {
+                let missing = self.missing_for_change(labels, change, true);
+                let missing = missing.or(missing_for_content);
+                if missing.is_none() && !is_covered {
+                    return Err(Denial::OutsideAudience);
+                }
+                missing
+            }
+        };
+        match (missing, missing_for_content) {
+            (Some(action), _) => Err(Denial::MissingPermission(action)),
+            (None, None) if is_covered => Ok(Visibility::Everything),
+            (None, _) => Ok(Visibility::Labels),
+        }
+    }
+
+    /// Returns the first action that is missing for a change of a memory that exists for the caller.
+    fn missing_for_change(
+        &self,
+        labels: &MemoryLabels,
+        change: &MemoryChange,
+        rewrites: bool,
+    ) -> Option<Action> {
+        let updates = rewrites || change.relabels();
+        let lowers = change
+            .sensitivity_label
+            .is_some_and(|wanted| wanted < labels.sensitivity);
+        let given_to_another = change.audience_tag.as_ref().is_some_and(|wanted| {
+            let is_new = *wanted != labels.audience;
+            let is_other = wanted.name() != self.caller.member.handle;
+            wanted.scope() == AudienceScope::User && is_new && is_other
+        });
+        let shares = given_to_another || (updates && !self.is_covered(labels));
+        let parts = [
+            (updates, Action::MemoryUpdate),
+            (shares, Action::MemoryShare),
+            (lowers, Action::MemoryDeclassify),
+            (change.review_status.is_some(), Action::MemoryReview),
+        ];
+        let needed = parts.into_iter().filter(|(is_needed, _)| *is_needed);
+        let needed: ActionSet = needed.map(|(_, action)| action).collect();
+        (needed - self.held(labels)).iter().next()
+    }
+}
