@@ -9,7 +9,7 @@ use super::bulk::change;
 use super::{Op, Weighted, alone, list_of, of, requests};
 use crate::model::{ErrorResponse, Moment};
 use crate::model::{
-    Expected, Memory, Model, Org, Record, RequestErrors, Response, Sight, required_actions,
+    Expected, Memory, Model, Org, RequestErrors, Response, Sight, required_actions,
 };
 use crate::requests::with;
 use crate::simulation::call::{Request, Run};
@@ -230,14 +230,10 @@ impl Request for ListMemories {
         };
         let memories = org.memories.iter();
         let here = memories.filter(|(_, memory)| memory.labels.workspace_id == self.workspace);
-        let records = here.map(|(id, memory)| {
+        let records = here.filter_map(|(id, memory)| {
             let sight = org.sight(&who, &held, &memory.labels);
-            // By the rules, a memory that does not exist for the caller changes no page.
-            let record = match sight != Sight::Nothing && is_wanted(memory) {
-                true => Record::Shown(json!(memory.summary(*id, sight))),
-                false => Record::Hidden,
-            };
-            (id.0, record)
+            let is_shown = sight != Sight::Nothing && is_wanted(memory);
+            is_shown.then(|| (id.0, json!(memory.summary(*id, sight))))
         });
         let records = records.collect();
         let list = (self.list().unwrap_or_default(), Direction::Forward);
