@@ -372,7 +372,7 @@ async fn hidden_memories_change_no_page_and_no_cursor() {
     let mut memories = world.memories(40).await;
     memories.sort();
     // They are at the beginning, at the end, and alone and in runs in between.
-    let is_hidden = |place: usize| place < 3 || place >= 30 || place.is_multiple_of(4);
+    let is_hidden = |place: usize| !(3..30).contains(&place) || place.is_multiple_of(4);
     let places = || memories.iter().copied().enumerate();
     let hidden = places().filter(|(place, _)| is_hidden(*place));
     let hidden: Vec<_> = hidden.map(|(_, id)| id).collect();
