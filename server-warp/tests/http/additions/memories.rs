@@ -267,7 +267,7 @@ async fn hidden_memories_lead_to_no_page() {
                 break;
             };
             let bytes = URL_SAFE_NO_PAD.decode(next).unwrap();
-            let names = |id: &MemoryId| bytes.ends_with(id.0.as_bytes());
+            let names = |id: &MemoryId| bytes.ends_with(id.0.simple().to_string().as_bytes());
             assert!(
                 !private.iter().any(names),
                 "the cursor names a hidden memory"
