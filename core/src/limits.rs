@@ -316,9 +316,10 @@ pub const SCOPE_ITEMS_MAX: usize = 100;
 pub const PAGE_ITEMS_DEFAULT: usize = 50;
 /// Maximum number of items on a page of a list.
 pub const PAGE_ITEMS_MAX: usize = 200;
-/// Maximum number of records that one page of a filtered list reads.
+/// Maximum number of records that one page of a filtered list examines.
 ///
-/// It bounds the cost of a filter that nothing matches.
+/// It bounds the cost of a filter that nothing matches. Records that do not exist for the caller
+/// are not counted.
 pub const PAGE_RECORDS_MAX: usize = 2_000;
 /// Time for which a replaced signing secret remains valid.
 pub const SIGNING_SECRET_OVERLAP: Duration = Duration::from_secs(24 * 60 * 60);

@@ -10,6 +10,8 @@ use knowledge_core::model::{
     SensitivityLabel, WorkspaceId,
 };
 use knowledge_core::service::{Cursor, PageRequest};
+use knowledge_store::faults::FaultPlan;
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::make::{MEMBER, VIEWER, actions, code, new_memory, review, sensitivity};
@@ -358,4 +360,89 @@ async fn memory_cursor_is_rejected_with_another_filter() {
     let first = page(&pending, None).await.unwrap();
     let other = page(&MemoryFilter::default(), first.next_cursor).await;
     assert_eq!(crate::make::problem(other), "cursor invalid_value");
+}
+
+/// Memories that the caller may not know of change neither a page nor a cursor.
+#[tokio::test]
+async fn hidden_memories_change_no_page_and_no_cursor() {
+    let world = World::new().await;
+    let mut memories = world.memories(40).await;
+    memories.sort();
+    // They are at the beginning, at the end, and alone and in runs in between.
+    let is_hidden = |place: usize| !(3..30).contains(&place) || place.is_multiple_of(4);
+    let places = || memories.iter().copied().enumerate();
+    let hidden = places().filter(|(place, _)| is_hidden(*place));
+    let hidden: Vec<_> = hidden.map(|(_, id)| id).collect();
+    let approved = places().filter(|(place, _)| place % 5 != 0);
+    let approved: Vec<_> = approved.map(|(_, id)| id).collect();
+    relabel(&world, &approved, review(ReviewStatus::Approved)).await;
+    relabel(&world, &hidden, audience("team:core")).await;
+    let viewer = world.caller(VIEWER).await;
+    let without = world.copy(FaultPlan::none()).await;
+    for id in &hidden {
+        let deleted = without.service.delete_memory(&without.owner, *id).await;
+        deleted.unwrap();
+    }
+    let approved = MemoryFilter::builder()
+        .review_status(ReviewStatus::Approved)
+        .build();
+    for filter in [MemoryFilter::default(), approved] {
+        let all = list(&world, &viewer, &filter).await.len();
+        for limit in 1..=all + 1 {
+            let (mut cursor, mut pages) = (None, 0);
+            loop {
+                let request = PageRequest::builder()
+                    .limit(limit)
+                    .maybe_cursor(cursor)
+                    .build();
+                let page = async |of: &World| {
+                    let workspace = of.workspace.id;
+                    let page = of
+                        .service
+                        .list_memories(&viewer, workspace, &filter, &request);
+                    page.await.unwrap()
+                };
+                let found = page(&world).await;
+                let other = page(&without).await;
+                assert_eq!(json!(found).to_string(), json!(other).to_string());
+                pages += 1;
+                cursor = found.next_cursor;
+                if cursor.is_none() {
+                    break;
+                }
+                assert_eq!(found.data.len(), limit, "the page is full");
+            }
+            assert_eq!(pages, all.div_ceil(limit), "{limit} a page");
+        }
+    }
+}
+
+/// Hidden memories are skipped in growing batches, without reading their contents.
+#[tokio::test]
+async fn memory_page_skips_hidden_memories_in_batches() {
+    let world = World::new().await;
+    let mut memories = world.memories(900).await;
+    memories.sort();
+    let (hidden, shown) = memories.split_at(895);
+    relabel(&world, hidden, audience("team:core")).await;
+    let viewer = world.caller(VIEWER).await;
+    let calls = world.faults.counts().reads;
+    world.probe.take_reads();
+    let request = PageRequest::builder().limit(7).build();
+    let workspace = world.workspace.id;
+    let filter = MemoryFilter::default();
+    let page = world
+        .service
+        .list_memories(&viewer, workspace, &filter, &request);
+    let page = page.await.unwrap();
+    let found: Vec<_> = page.data.iter().map(|memory| memory.id).collect();
+    assert_eq!((found.as_slice(), page.next_cursor), (shown, None));
+    // Eight records at first, then twice as many each time, each in two reads.
+    assert!(world.faults.counts().reads - calls < 20);
+    let reads = world.probe.take_reads();
+    let contents = reads
+        .keys
+        .iter()
+        .filter(|key| key.as_bytes().starts_with(b"content/"));
+    assert_eq!(contents.count(), 8 + shown.len());
 }

@@ -1,7 +1,7 @@
 //! Tests of paginated lists.
 
 use knowledge_core::Error;
-use knowledge_core::access::Credential;
+use knowledge_core::access::{Credential, TokenScope};
 use knowledge_core::limits::PAGE_ITEMS_MAX;
 use knowledge_core::model::{Source, SourceId};
 use knowledge_core::service::{Cursor, Page, PageRequest};
@@ -52,6 +52,32 @@ async fn pages_of_any_size_show_each_item_once() {
         assert_eq!(found, made, "{limit} a page");
         assert_eq!(pages, made.len().div_ceil(limit), "{limit} a page");
     }
+}
+
+/// Workspaces outside the scope of a token leave no trace in its pages.
+#[tokio::test]
+async fn workspaces_out_of_scope_lead_to_no_page() {
+    let world = World::new().await;
+    let mut made = vec![world.workspace.id];
+    for slug in ["legal", "sales", "support"] {
+        world.time.pass(MILLISECOND);
+        made.push(world.workspace(slug).await);
+    }
+    let scope = TokenScope {
+        workspaces: Some(vec![made[0], made[2]]),
+        ..TokenScope::default()
+    };
+    let token = world.token(world.owner_id, scope).await;
+    let caller = Credential::from(token.secret.clone());
+    let page = async |cursor| {
+        let request = PageRequest::builder().limit(1).maybe_cursor(cursor).build();
+        let found = world.service.list_workspaces(&caller, &request).await;
+        found.unwrap()
+    };
+    let first = page(None).await;
+    let second = page(first.next_cursor).await;
+    let found = [first.data[0].id, second.data[0].id];
+    assert_eq!((found, second.next_cursor), ([made[0], made[2]], None));
 }
 
 #[tokio::test]

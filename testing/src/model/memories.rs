@@ -164,11 +164,7 @@ impl Org {
     pub(crate) fn sight(&self, who: &Who, id: MemoryId, labels: &MemoryLabels) -> Sight {
         let held = self.actions_in(who, labels.workspace_id);
         let covered = self.is_covered(who, &labels.audience, None);
-        let shows = [
-            Action::MemoryRead,
-            Action::MemoryUpdate,
-            Action::MemoryShare,
-        ];
+        let shows = [Action::MemoryRead, Action::MemoryShare];
         if !self.exists(who, id, labels) || !shows.iter().any(|action| held.contains(action)) {
             Sight::Nothing
         } else if covered && Self::may_read(&held, labels) {

@@ -35,7 +35,6 @@ pub(crate) use self::dashboard::ConnectorFacts;
 pub(crate) use self::deliveries::{PendingPing, id_of, resource_of};
 pub(crate) use self::endpoints::{InboundFacts, SECRET_OVERLAP, limit_reached};
 pub(crate) use self::memories::{Sight, labels_state, required_actions, wire_memory};
-pub(crate) use self::pages::Record;
 pub(crate) use self::request_errors::{RequestErrors, none_of};
 pub(crate) use self::response::Moment;
 pub use self::response::{Caller, ErrorResponse, Expected, Outcome, Response, agrees};

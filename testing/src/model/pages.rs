@@ -11,16 +11,6 @@ use knowledge_core::store::Direction;
 /// Default and maximum number of items on a page.
 const ITEMS: (usize, usize) = (50, 200);
 
-/// Record of a list.
-#[derive(Clone, Debug)]
-pub(crate) enum Record {
-    Shown(Value),
-    /// It is not shown, but takes a place in the list.
-    Hidden,
-    /// It is not shown, and may no longer be stored.
-    Expired,
-}
-
 impl Model {
     /// Returns the number of items and the position that a page follows.
     pub(crate) fn page_request(
@@ -69,17 +59,17 @@ impl Model {
         }
     }
 
-    /// Returns a page of a list of these records, which are in order of their identifiers.
+    /// Returns a page of a list of these items, which are in order of their identifiers.
     pub(crate) fn page(
         &mut self,
         (list, direction): (String, Direction),
-        mut records: Vec<(Uuid, Record)>,
+        mut items: Vec<(Uuid, Value)>,
         page: &PageRequest,
         at: &Moment<'_>,
     ) -> Expected {
         let (limit, after) = self.page_request(&list, page)?;
         if direction == Direction::Reverse {
-            records.reverse();
+            items.reverse();
         }
         let is_left = |id: &Uuid| {
             after.is_none_or(|after| match direction {
@@ -87,20 +77,12 @@ impl Model {
                 Direction::Reverse => *id < after,
             })
         };
-        let (mut data, mut last, mut has_more) = (Vec::new(), None, Some(false));
-        for (id, record) in records.into_iter().filter(|(id, _)| is_left(id)) {
-            match record {
-                Record::Shown(item) if data.len() < limit => {
-                    data.push(item);
-                    last = Some(id);
-                }
-                _ if data.len() < limit => {}
-                Record::Shown(_) | Record::Hidden => has_more = Some(true),
-                Record::Expired => has_more = has_more.filter(|has_more| *has_more),
-            }
-        }
-        let last = last.filter(|_| data.len() == limit);
-        let next = self.next_cursor(list, last, has_more, at);
+        items.retain(|(id, _)| is_left(id));
+        let has_more = items.len() > limit;
+        items.truncate(limit);
+        let last = items.last().map(|(id, _)| *id);
+        let data: Vec<_> = items.into_iter().map(|(_, item)| item).collect();
+        let next = self.next_cursor(list, last, Some(has_more), at);
         Ok(Response::of(&json!({ "data": data, "next_cursor": next })))
     }
 }

@@ -11,7 +11,7 @@ use crate::service::connectors::types::{
     Connector, ConnectorDetails, ConnectorRef, ConnectorUpdate, NewConnector,
 };
 use crate::service::kit::act::{Act, Wants};
-use crate::service::kit::page::{Listing, Page, PageRequest};
+use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::quota::reserve_quota;
 use crate::store::{Direction, Key, RangeRead, Transaction};
 
@@ -125,7 +125,7 @@ impl KnowledgeService {
                 Wants::page(&listing(org), page).and_range(RangeRead::first(states, STATES_AHEAD))
             };
             let mut act = caller.in_workspace(workspace, &first).await?;
-            let show = |_: &Key, connector: Connector| Ok(Some(connector));
+            let show = |_: &Key, connector: Connector| Ok(PageRecord::Shown(connector));
             let listing = listing(act.org());
             let found = listing.page(&mut act.transaction, page, show).await?;
             let data = with_states(&mut act, found.data).await?;

@@ -16,7 +16,7 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::kit::act::{Act, Caller, Identified, Wants};
-use crate::service::kit::page::{Listing, Page, PageRequest, PageScan};
+use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::store::{
     Direction, Key, KeyRange, MaybeSendSync, RangeRead, StoreExt, Transaction, decode, decode_value,
 };
@@ -395,9 +395,12 @@ pub(in crate::service) async fn page_of_deliveries(
     page: &PageRequest,
 ) -> Result<Page<Delivery>, Error> {
     let listing = listing(org, endpoint, status);
-    let is_wanted = |delivery: &Delivery| status.is_none_or(|status| delivery.status == status);
+    let matching = |stored: StoredDelivery| {
+        let is_wanted = status.is_none_or(|status| stored.delivery.status == status);
+        PageRecord::matching(stored.delivery, is_wanted)
+    };
     if status != Some(DeliveryStatus::Dead) {
-        let show = |_: &Key, stored: StoredDelivery| Ok(Some(stored.delivery).filter(is_wanted));
+        let show = |_: &Key, stored| Ok(matching(stored));
         return listing.page(transaction, page, show).await;
     }
     let mut scan = PageScan::begin(&listing, page)?;
@@ -405,15 +408,12 @@ pub(in crate::service) async fn page_of_deliveries(
     while let Some(entries) = scan.next(transaction).await? {
         let records = delivery_keys(org, endpoint, &entries);
         let found = transaction.entries_unchecked(&records).await?;
-        for ((entry, key), record) in entries.iter().zip(&records).zip(&found) {
-            if let Some(record) = record {
-                let stored: StoredDelivery = decode(key, record)?.value;
-                data.extend(Some(stored.delivery).filter(is_wanted));
-            }
-            if scan.is_full(&entry.key, data.len())? {
-                break;
-            }
-        }
+        let shown = records.iter().zip(&found).map(|(key, record)| {
+            let record = record.as_ref().map(|record| decode(key, record));
+            let record = record.transpose()?;
+            Ok(record.map_or(PageRecord::Hidden, |record| matching(record.value)))
+        });
+        scan.add(&mut data, &entries, shown)?;
     }
     Ok(scan.end(data))
 }

@@ -15,7 +15,7 @@ use crate::service::KnowledgeService;
 use crate::service::deliveries::{EndpointParent, EndpointQueue};
 use crate::service::kit::act::{Act, Caller, Identified, Wants};
 use crate::service::kit::outbox::sequences_read;
-use crate::service::kit::page::{Listing, Page, PageRequest};
+use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::quota::reserve_quota;
 use crate::service::kit::sealing::{RotatedSecret, SealedRecord};
 use crate::store::{Direction, Key};
@@ -130,7 +130,7 @@ impl KnowledgeService {
                     |org| Wants::page(&listing(org), page).and_keys([keys::recall(org, recall)]);
                 let caller = caller.identify(&wanted).await?;
                 let (mut act, _) = authorize_for_recall(caller, recall).await?;
-                let show = |_: &Key, stored: Stored| Ok(Some(stored.record));
+                let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
                 let listing = listing(act.org());
                 let found = listing.page(&mut act.transaction, page, show).await?;
                 act.done(found)

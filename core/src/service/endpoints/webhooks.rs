@@ -9,7 +9,7 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::service::deliveries::{EndpointParent, EndpointQueue};
 use crate::service::kit::act::Wants;
-use crate::service::kit::page::{Listing, Page, PageRequest};
+use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::quota::reserve_quota;
 use crate::service::kit::sealing::{RotatedSecret, SealedRecord};
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
@@ -117,7 +117,7 @@ impl KnowledgeService {
             };
             let first = |org| Wants::page(&listing(org), page);
             let mut act = caller.in_workspace(workspace, &first).await?;
-            let show = |_: &Key, stored: Stored| Ok(Some(stored.record));
+            let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
             let listing = listing(act.org());
             let found = listing.page(&mut act.transaction, page, show).await?;
             act.done(found)

@@ -256,11 +256,7 @@ impl Monitor {
         let is_covered = self.is_covered(labels);
         let missing = match wanted {
             Use::Read => {
-                let shows = [
-                    Action::MemoryRead,
-                    Action::MemoryUpdate,
-                    Action::MemoryShare,
-                ];
+                let shows = [Action::MemoryRead, Action::MemoryShare];
                 let sees_labels = shows.iter().any(|action| held.contains(*action));
                 (!sees_labels).then_some(Action::MemoryRead)
             }

@@ -1,7 +1,12 @@
 //! Paginated lists.
 //!
-//! A cursor names the last key that a page scanned. Pages therefore neither repeat nor skip records
-//! that exist throughout, even if others are added or deleted between them.
+//! A cursor names the last item of its page, or the last record that the page examined. Pages
+//! therefore neither repeat nor skip records that exist throughout, even if others are added or
+//! deleted between them.
+//!
+//! A page and its cursor depend only on the records that exist for the caller. Hidden ones take no
+//! place on a page and are not counted; no cursor names one, and none shows that only hidden ones
+//! follow.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +27,7 @@ use crate::store::{Direction, Key, KeyEntry, KeyRange, RangeRead, Transaction, d
 
 /// Length of the list's fingerprint in a cursor, in bytes.
 const LIST_BYTES: usize = 8;
-/// Maximum number of records of a filtered list that are read at once.
+/// Maximum number of records that a page reads at once.
 const BATCH_MAX: usize = 500;
 /// Maximum length of a cursor before it is encoded as text, in bytes.
 const CURSOR_BYTES_MAX: usize = 256;
@@ -34,7 +39,7 @@ const CURSOR_BYTES_MAX: usize = 256;
 pub struct Cursor {
     /// Fingerprint of the list, so that other lists reject the cursor.
     list: [u8; LIST_BYTES],
-    /// Last key that was scanned, without the prefix that all keys of the list share.
+    /// Key that the next page follows, without the prefix that all keys of the list share.
     last: Vec<u8>,
 }
 
@@ -143,11 +148,46 @@ impl PageRequest {
 pub struct Page<T> {
     /// Items of the page.
     ///
-    /// A page of a filtered list may have fewer items than requested, or none, without being the
-    /// last.
+    /// A page has fewer than requested only at the end of the list, or if the filter excludes so
+    /// many records that the page ends before it is full. Such a page may be empty.
     pub data: Vec<T>,
     /// Cursor of the next page; `null` at the end of the list.
     pub next_cursor: Option<Cursor>,
+}
+
+/// A record of a list, for a caller and a filter.
+#[derive(Debug)]
+pub(crate) enum PageRecord<T> {
+    /// Record that does not exist for the caller.
+    Hidden,
+    /// Record that exists for the caller, but does not match the filter.
+    Excluded,
+    /// Item of the list.
+    Shown(T),
+}
+
+impl<T> PageRecord<T> {
+    /// Returns the item, or a hidden record for `None`.
+    pub(crate) fn visible(item: Option<T>) -> Self {
+        item.map_or(Self::Hidden, Self::Shown)
+    }
+
+    /// Returns the item, or an excluded record if the filter does not match.
+    pub(crate) fn matching(item: T, matches: bool) -> Self {
+        match matches {
+            true => Self::Shown(item),
+            false => Self::Excluded,
+        }
+    }
+
+    /// Converts the item.
+    pub(crate) fn map<U>(self, convert: impl FnOnce(T) -> U) -> PageRecord<U> {
+        match self {
+            Self::Hidden => PageRecord::Hidden,
+            Self::Excluded => PageRecord::Excluded,
+            Self::Shown(item) => PageRecord::Shown(convert(item)),
+        }
+    }
 }
 
 /// A list: its keys in order, and a fingerprint that distinguishes it from other lists.
@@ -195,13 +235,19 @@ impl Listing {
         }
         let last = [self.range.start.as_bytes(), &cursor.last].concat();
         let last = Key::new(last).map_err(|_| wrong())?;
-        Ok(match self.direction {
-            Direction::Forward => self.range.after(&last),
-            Direction::Reverse => self.range.before(&last),
-        })
+        Ok(self.following(&last))
+    }
+
+    fn following(&self, last: &Key) -> KeyRange {
+        match self.direction {
+            Direction::Forward => self.range.after(last),
+            Direction::Reverse => self.range.before(last),
+        }
     }
 
     /// Returns the first read of a page, to be made ahead; `None` if the request is invalid.
+    ///
+    /// It is for one record more than the page has items, to find out if another item follows.
     pub(crate) fn first_read(&self, request: &PageRequest) -> Option<RangeRead> {
         let limit = request.items_max().ok()? + 1;
         Some(RangeRead {
@@ -216,10 +262,10 @@ impl Listing {
         let Some(read) = self.first_read(request) else {
             return Vec::new();
         };
-        // The last record only shows that others follow.
         let found = transaction.peek_range(&read).unwrap_or_default().iter();
-        let ids = found.take(read.limit - 1);
-        ids.filter_map(|found| keys::last_id(&found.key)).collect()
+        found
+            .filter_map(|found| keys::last_id(&found.key))
+            .collect()
     }
 
     pub(crate) fn cursor(&self, last: &Key) -> Result<Cursor, Error> {
@@ -231,7 +277,7 @@ impl Listing {
         })
     }
 
-    /// Returns a page of the list. `show` converts a record into its item, or `None` to omit it.
+    /// Returns a page of the list. `show` decides about a record.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid limit or a cursor of another list; those of the
@@ -240,24 +286,19 @@ impl Listing {
         &self,
         transaction: &mut Transaction,
         request: &PageRequest,
-        mut show: impl FnMut(&Key, V) -> Result<Option<T>, Error>,
+        mut show: impl FnMut(&Key, V) -> Result<PageRecord<T>, Error>,
     ) -> Result<Page<T>, Error> {
         let mut scan = PageScan::begin(self, request)?;
         let mut data = Vec::new();
         while let Some(found) = scan.next(transaction).await? {
-            for found in found.iter() {
-                data.extend(show(&found.key, decode_value(found)?)?);
-                if scan.is_full(&found.key, data.len())? {
-                    break;
-                }
-            }
+            let records = found.iter();
+            let records = records.map(|found| show(&found.key, decode_value(found)?));
+            scan.add(&mut data, &found, records)?;
         }
         Ok(scan.end(data))
     }
 
-    /// Returns a page of the list. `show` converts many records at once.
-    ///
-    /// It returns one place for each record: its item, or `None` to omit it.
+    /// Returns a page of the list. `show` decides about many records at once, in their order.
     // The records are passed by value. If futures borrowed from their arguments, the compiler could
     // not prove through the layers above that they are `Send`.
     pub(crate) async fn page_of<T, F>(
@@ -267,18 +308,13 @@ impl Listing {
         mut show: impl FnMut(Arc<[KeyEntry]>) -> F,
     ) -> Result<Page<T>, Error>
     where
-        F: Future<Output = Result<Vec<Option<T>>, Error>>,
+        F: Future<Output = Result<Vec<PageRecord<T>>, Error>>,
     {
         let mut scan = PageScan::begin(self, request)?;
         let mut data = Vec::new();
         while let Some(found) = scan.next(transaction).await? {
-            let shown = show(Arc::clone(&found)).await?;
-            for (found, item) in found.iter().zip(shown) {
-                data.extend(item);
-                if scan.is_full(&found.key, data.len())? {
-                    break;
-                }
-            }
+            let records = show(Arc::clone(&found)).await?;
+            scan.add(&mut data, &found, records.into_iter().map(Ok))?;
         }
         Ok(scan.end(data))
     }
@@ -286,16 +322,19 @@ impl Listing {
 
 /// The scan of one page through the records of its list.
 ///
-/// It does not depend on the type of the items, so that it is compiled once.
+/// What it decides does not depend on the type of the items, so that it is compiled once.
 pub(crate) struct PageScan<'l> {
     listing: &'l Listing,
     items_max: usize,
-    /// Range of the records that have not been scanned; `None` once the page is complete.
+    /// Range of the records that have not been read; `None` at the end of the list or the page.
     rest: Option<KeyRange>,
-    /// Number of records to scan next.
+    /// Number of records to read next.
     batch: usize,
-    looked_at: usize,
-    /// Last scanned key, if no record follows it.
+    /// Number of records examined that exist for the caller.
+    examined: usize,
+    /// Number of items.
+    items: usize,
+    /// Last item of a full page; before, the last record examined that exists for the caller.
     last: Option<Key>,
     next_cursor: Option<Cursor>,
 }
@@ -307,8 +346,9 @@ impl<'l> PageScan<'l> {
             listing,
             items_max,
             rest: Some(listing.rest(request.cursor.as_ref())?),
-            batch: items_max,
-            looked_at: 0,
+            batch: items_max + 1,
+            examined: 0,
+            items: 0,
             last: None,
             next_cursor: None,
         })
@@ -319,43 +359,56 @@ impl<'l> PageScan<'l> {
         &mut self,
         transaction: &mut Transaction,
     ) -> Result<Option<Arc<[KeyEntry]>>, Error> {
-        let Some(rest) = self.rest.take() else {
+        let Some(range) = self.rest.take() else {
             return Ok(None);
         };
-        // One record more than is scanned shows if others follow.
-        let limit = self.batch + 1;
         let read = RangeRead {
-            range: rest,
-            limit,
+            range,
+            limit: self.batch,
             direction: self.listing.direction,
         };
-        let mut found = transaction.scan(&read).await?;
-        let has_more = found.len() == limit;
-        found.truncate(self.batch);
-        self.looked_at += found.len();
+        let found = transaction.scan(&read).await?;
+        let last = found.last().filter(|_| found.len() == self.batch);
+        self.rest = last.map(|last| self.listing.following(&last.key));
         self.batch = (self.batch * 2).min(BATCH_MAX);
-        self.last = None;
-        self.next_cursor = None;
-        match found.last() {
-            Some(last) if has_more => {
-                let cursor = self.listing.cursor(&last.key)?;
-                if self.looked_at < PAGE_RECORDS_MAX {
-                    self.rest = Some(self.listing.rest(Some(&cursor))?);
-                }
-                self.next_cursor = Some(cursor);
-            }
-            last => self.last = last.map(|last| last.key.clone()),
-        }
         Ok(Some(found.into()))
     }
 
-    /// Ends the page at `key` and returns true, if it has enough items.
-    pub(crate) fn is_full(&mut self, key: &Key, items: usize) -> Result<bool, Error> {
-        if items < self.items_max || self.last.as_ref() == Some(key) {
+    /// Adds the items of the records that were read to the page, until it ends.
+    pub(crate) fn add<T>(
+        &mut self,
+        data: &mut Vec<T>,
+        found: &[KeyEntry],
+        records: impl IntoIterator<Item = Result<PageRecord<T>, Error>>,
+    ) -> Result<(), Error> {
+        for (found, record) in found.iter().zip(records) {
+            let item = match record? {
+                PageRecord::Hidden => continue,
+                PageRecord::Excluded => None,
+                PageRecord::Shown(item) => Some(item),
+            };
+            if !self.examine(&found.key, item.is_some())? {
+                break;
+            }
+            data.extend(item);
+        }
+        Ok(())
+    }
+
+    /// Counts a record that exists for the caller. Returns false if the page ends before it.
+    fn examine(&mut self, key: &Key, is_item: bool) -> Result<bool, Error> {
+        let is_full = self.items == self.items_max;
+        if is_full && is_item || self.examined == PAGE_RECORDS_MAX {
+            let last = self.last.as_ref();
+            self.next_cursor = last.map(|last| self.listing.cursor(last)).transpose()?;
+            self.rest = None;
             return Ok(false);
         }
-        self.rest = None;
-        self.next_cursor = Some(self.listing.cursor(key)?);
+        self.examined += 1;
+        self.items += usize::from(is_item);
+        if !is_full {
+            self.last = Some(key.clone());
+        }
         Ok(true)
     }
 
@@ -366,3 +419,6 @@ impl<'l> PageScan<'l> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::{Items, List, Name, Parsed, Slug};
 use crate::service::kit::act::Wants;
-use crate::service::kit::page::{Listing, Page, PageRequest};
+use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::principal::{Principal, workspace_roles_read};
 use crate::service::members::assign::{
     Authority, OWNER, assign, assignment_wants, change_role, check_owners, check_role, current_role,
@@ -77,7 +77,7 @@ impl KnowledgeService {
             let first = |org| with_roles(Wants::page(&listing(org), page), org);
             let mut act = caller.in_organization(Some(org_slug), &first).await?;
             let org = act.org();
-            let show = |_: &Key, member: Member| Ok(Some(member));
+            let show = |_: &Key, member: Member| Ok(PageRecord::Shown(member));
             let listing = listing(org);
             let mut found = listing.page(&mut act.transaction, page, show).await?;
             let mut known: HashMap<RoleRef, RoleRef> = HashMap::new();

@@ -1,7 +1,5 @@
 //! Reading and listing of memories.
 
-use std::collections::HashMap;
-
 use crate::access::Credential;
 use crate::digest::etag;
 use crate::error::Error;
@@ -12,8 +10,10 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::service::kit::act::{Act, Caller, Wants, WantsOf};
 use crate::service::kit::idempotency::fingerprint;
-use crate::service::kit::monitor::{Subject, Use, Visibility, named_workspaces, slugs_read};
-use crate::service::kit::page::{Listing, Page, PageRequest, PageScan};
+use crate::service::kit::monitor::{
+    Monitor, Subject, Use, Visibility, named_workspaces, slugs_read,
+};
+use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::{KnowledgeService, WithEtag};
 use crate::store::{Direction, Key, Transaction, decode};
 
@@ -83,8 +83,8 @@ impl KnowledgeService {
     /// content is returned only to those whom the audience covers, and who may read memories of
     /// its sensitivity.
     ///
-    /// A page scans a bounded number of memories. It may hold fewer than requested, or none, even
-    /// if more follow.
+    /// A page examines a bounded number of those memories that the caller may know of. If few of
+    /// them match the filter, it may hold fewer than requested, or none, even if more follow.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
@@ -135,17 +135,14 @@ impl KnowledgeService {
             let mut act = act.await?;
             let listing = listing(act.org());
             let mut scan = PageScan::begin(&listing, page)?;
-            let mut data = Vec::new();
+            let (mut data, mut labels_first) = (Vec::new(), is_filtered);
             while let Some(marks) = scan.next(&mut act.transaction).await? {
                 let ids = marks.iter().map(|mark| keys::last_id(&mark.key));
                 let ids: Vec<MemoryId> = ids.map(|id| MemoryId(id.unwrap_or_default())).collect();
-                let shown = summaries(&mut act, filter, &ids).await?;
-                for (mark, item) in marks.iter().zip(shown) {
-                    data.extend(item);
-                    if scan.is_full(&mark.key, data.len())? {
-                        break;
-                    }
-                }
+                let shown = summaries(&mut act, filter, &ids, labels_first).await?;
+                scan.add(&mut data, &marks, shown.into_iter().map(Ok))?;
+                // Most of what follows a page with hidden memories may be hidden too.
+                labels_first = true;
             }
             act.done(scan.end(data))
         })
@@ -177,73 +174,83 @@ impl KnowledgeService {
     }
 }
 
-/// Returns the visible parts of these memories, one place for each.
+/// Returns the part of a memory with these labels that a list with this filter shows.
+fn listed(
+    monitor: &Monitor,
+    filter: &MemoryFilter,
+    id: MemoryId,
+    labels: &MemoryLabels,
+) -> PageRecord<Visibility> {
+    match monitor.visibility(id, labels) {
+        None => PageRecord::Hidden,
+        Some(visibility) => PageRecord::matching(visibility, filter.admits(labels)),
+    }
+}
+
+/// Returns the visible parts of these memories, in their order.
 ///
-/// Without a filter, labels and contents are read together. With one, most contents would be read
-/// in vain: those of the matching memories are read afterwards, with their labels, which decide
-/// again, because a memory may have been relabelled or deleted in between.
+/// Labels and contents are read together, or, with `labels_first`, the contents of those memories
+/// that are shown afterwards, because the others would be read in vain. Their labels are then read
+/// again and decide, because a memory may have been relabelled or deleted in between.
 async fn summaries(
     act: &mut Act<'_>,
     filter: &MemoryFilter,
     ids: &[MemoryId],
-) -> Result<Vec<Option<MemorySummary>>, Error> {
+    labels_first: bool,
+) -> Result<Vec<PageRecord<MemorySummary>>, Error> {
     let org = act.org();
-    let mut wanted: Vec<MemoryId> = ids.to_vec();
-    if *filter != MemoryFilter::default() {
+    let mut shown: Vec<_> = ids.iter().map(|_| PageRecord::Hidden).collect();
+    let mut wanted: Vec<usize> = (0..ids.len()).collect();
+    if labels_first {
         let records: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
         let found = act.transaction.entries_unchecked(&records).await?;
-        let mut labels = Vec::with_capacity(ids.len());
-        for (record, entry) in records.iter().zip(&found) {
-            let entry = entry.as_ref();
-            labels.push(
-                entry
-                    .map(|entry| decode::<MemoryLabels>(record, entry))
-                    .transpose()?,
-            );
+        let mut known = Vec::with_capacity(ids.len());
+        for (index, (record, entry)) in records.iter().zip(&found).enumerate() {
+            if let Some(entry) = entry {
+                known.push((index, decode::<MemoryLabels>(record, entry)?.value));
+            }
         }
-        let admitted = labels
-            .into_iter()
-            .map(|found| Some(found?.value).filter(|labels| filter.admits(labels)));
-        let admitted: Vec<Option<MemoryLabels>> = admitted.collect();
-        let admitted = ids.iter().zip(&admitted);
-        let admitted =
-            admitted.filter_map(|(id, labels)| Some(Subject::new(*id, labels.as_ref()?)));
-        let admitted: Vec<Subject<'_>> = admitted.collect();
-        let monitor = act.monitor(&admitted).await?;
-        let seen = admitted
-            .iter()
-            .filter(|subject| monitor.visibility(subject.id, subject.labels).is_some());
-        wanted = seen.map(|subject| subject.id).collect();
+        let subjects = known.iter();
+        let subjects = subjects.map(|(index, labels)| Subject::new(ids[*index], labels));
+        let subjects: Vec<Subject<'_>> = subjects.collect();
+        let monitor = act.monitor(&subjects).await?;
+        wanted.clear();
+        for (index, labels) in &known {
+            match listed(&monitor, filter, ids[*index], labels) {
+                PageRecord::Hidden => {}
+                PageRecord::Excluded => shown[*index] = PageRecord::Excluded,
+                PageRecord::Shown(_) => wanted.push(*index),
+            }
+        }
     }
-    let mut shown: HashMap<MemoryId, MemorySummary> = HashMap::new();
     if !wanted.is_empty() {
-        let labels = wanted.iter().map(|id| keys::memory(org, *id));
-        let contents = wanted.iter().map(|id| keys::content(org, *id));
+        let labels = wanted.iter().map(|index| keys::memory(org, ids[*index]));
+        let contents = wanted.iter().map(|index| keys::content(org, ids[*index]));
         let records: Vec<Key> = labels.chain(contents).collect();
         let found = act.transaction.entries_unchecked(&records).await?;
         let mut memories = Vec::with_capacity(wanted.len());
-        for (index, id) in wanted.iter().enumerate() {
-            let (label, content) = (index, wanted.len() + index);
+        for (label, index) in wanted.iter().enumerate() {
+            let content = wanted.len() + label;
             if let (Some(labels), Some(entry)) = (&found[label], &found[content]) {
                 let labels = decode::<MemoryLabels>(&records[label], labels)?.value;
                 let content = decode::<MemoryContent>(&records[content], entry)?.value;
-                memories.push((*id, labels, content));
+                memories.push((*index, labels, content));
             }
         }
-        memories.retain(|(_, labels, _)| filter.admits(labels));
-        let subjects = memories.iter().map(|(id, labels, content)| Subject {
-            id: *id,
+        let subjects = memories.iter().map(|(index, labels, content)| Subject {
+            id: ids[*index],
             labels,
             created_by: Some(content.created_by),
         });
         let subjects: Vec<Subject<'_>> = subjects.collect();
         let monitor = act.monitor(&subjects).await?;
-        for (id, labels, content) in &memories {
-            if let Some(visibility) = monitor.visibility(*id, labels) {
+        for (index, labels, content) in &memories {
+            let listed = listed(&monitor, filter, ids[*index], labels);
+            shown[*index] = listed.map(|visibility| {
                 let is_readable = visibility == Visibility::Everything;
-                shown.insert(*id, MemorySummary::new(*id, labels, content, is_readable));
-            }
+                MemorySummary::new(ids[*index], labels, content, is_readable)
+            });
         }
     }
-    Ok(ids.iter().map(|id| shown.remove(id)).collect())
+    Ok(shown)
 }

@@ -14,7 +14,7 @@ use crate::request::rules::{Description, Id, Items, List, Unique};
 use crate::service::KnowledgeService;
 use crate::service::kit::act::Wants;
 use crate::service::kit::monitor::{Subject, Use, slugs_read};
-use crate::service::kit::page::{Listing, Page, PageRequest, PageScan};
+use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::store::{Direction, Key, Transaction, decode};
 
 request! {
@@ -147,15 +147,15 @@ impl KnowledgeService {
                 let ids = ids.map(|id| RecallId(id.unwrap_or_default()));
                 let records: Vec<Key> = ids.map(|id| keys::recall(org, id)).collect();
                 let recalls = act.transaction.entries_unchecked(&records).await?;
-                for ((mark, key), entry) in marks.iter().zip(&records).zip(&recalls) {
-                    if let Some(entry) = entry {
-                        let recall = decode::<Recall>(key, entry)?.value;
-                        data.push(RecallSummary::from(recall));
-                    }
-                    if scan.is_full(&mark.key, data.len())? {
-                        break;
-                    }
-                }
+                let shown = records.iter().zip(&recalls).map(|(key, entry)| {
+                    let entry = entry.as_ref();
+                    let recall = entry
+                        .map(|entry| decode::<Recall>(key, entry))
+                        .transpose()?;
+                    let summary = recall.map(|recall| RecallSummary::from(recall.value));
+                    Ok(PageRecord::visible(summary))
+                });
+                scan.add(&mut data, &marks, shown)?;
             }
             act.done(scan.end(data))
         })

@@ -9,7 +9,7 @@ use crate::request::request;
 use crate::request::rules::Name;
 use crate::service::KnowledgeService;
 use crate::service::kit::act::Wants;
-use crate::service::kit::page::{Listing, Page, PageRequest};
+use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::store::Direction;
 
 request! {
@@ -86,7 +86,9 @@ impl KnowledgeService {
             let mut act = caller.identify(&first).await?.anywhere().await?;
             let listing = listing(act.org());
             let found = listing
-                .page(&mut act.transaction, page, |_, source| Ok(Some(source)))
+                .page(&mut act.transaction, page, |_, source| {
+                    Ok(PageRecord::Shown(source))
+                })
                 .await?;
             act.done(found)
         })

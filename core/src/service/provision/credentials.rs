@@ -14,7 +14,7 @@ use crate::request::rules::{Field, Id, Items, List, Name, Parsed};
 use crate::request::{Path, Problems};
 use crate::service::KnowledgeService;
 use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::kit::page::{Listing, Page, PageRequest};
+use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::maintain::ScheduledTask;
 use crate::service::workspace::mcp_keys::{forget_keys, key_workspace};
 use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};
@@ -116,11 +116,14 @@ impl Provisioning<'_> {
                 .map(|hash| place(hash).unwrap_or_else(nowhere));
             let places: Vec<_> = places.collect();
             let records = store.get_many_as::<CredentialRecord>(&places).await?;
-            let records = records
-                .into_iter()
-                .map(|found| found.map(|found| found.value));
-            let is_wanted = |record: &CredentialRecord| kind.is_none_or(|kind| record.kind == kind);
-            Ok(records.map(|found| found.filter(is_wanted)).collect())
+            let show = |record: CredentialRecord| {
+                let is_wanted = kind.is_none_or(|kind| record.kind == kind);
+                PageRecord::matching(record, is_wanted)
+            };
+            let records = records.into_iter();
+            let shown =
+                records.map(|found| found.map_or(PageRecord::Hidden, |found| show(found.value)));
+            Ok(shown.collect())
         };
         Listing::new("credentials", &kind, range, Direction::Forward)
             .page_of(&mut self.service.reading(), page, show)

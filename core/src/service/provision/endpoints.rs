@@ -11,7 +11,7 @@ use crate::model::{
     DisabledReason, EndpointId, EventType, OrgId, Timestamp, Webhook, WebhookUrl, WorkspaceId,
 };
 use crate::service::deliveries::{EndpointParent, EndpointRecord, EndpointState};
-use crate::service::kit::page::{Listing, Page, PageRequest};
+use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::store::{Direction, KeyEntry, KeyRange, StoreExt, decode_value};
 
 /// Maximum to which the deliveries of an endpoint are counted.
@@ -75,12 +75,13 @@ impl Provisioning<'_> {
                 })?;
                 let state: EndpointState = decode_value(found)?;
                 let record = self.record_at(org, id, state.parent).await?;
-                let is_meant = |record: &EndpointRecord| {
-                    workspace.is_none_or(|workspace| record.workspace() == workspace)
+                let is_elsewhere = |record: &EndpointRecord| {
+                    workspace.is_some_and(|workspace| record.workspace() != workspace)
                 };
-                shown.push(match record.filter(is_meant) {
-                    Some(record) => Some(self.summary(record).await?),
-                    None => None,
+                shown.push(match record {
+                    None => PageRecord::Hidden,
+                    Some(record) if is_elsewhere(&record) => PageRecord::Excluded,
+                    Some(record) => PageRecord::Shown(self.summary(record).await?),
                 });
             }
             Ok(shown)

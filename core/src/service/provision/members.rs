@@ -10,7 +10,7 @@ use crate::model::{
 };
 use crate::service::MemberAssignment;
 use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::kit::page::{Listing, Page, PageRequest};
+use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::roles::{ResolvedRole, follow_role};
 use crate::service::members::assign::hold_role;
 use crate::store::{Direction, StoreExt, Transaction, decode_value};
@@ -68,7 +68,7 @@ impl Provisioning<'_> {
         let range = keys::members(org);
         Listing::new("provisioned members", &(), range, Direction::Forward)
             .page(&mut self.service.reading(), page, |_, member| {
-                Ok(Some(member))
+                Ok(PageRecord::Shown(member))
             })
             .await
     }

@@ -11,7 +11,7 @@ use crate::model::{
 use crate::model::{AuditAction, ResourceKind};
 use crate::service::audit_log::AUDIT_PURGE_INTERVAL;
 use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::kit::page::{Listing, Page, PageRequest};
+use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::maintain::ScheduledTask;
 use crate::store::{Direction, StoreExt};
 
@@ -95,7 +95,9 @@ impl Provisioning<'_> {
     ) -> Result<Page<Organization>, Error> {
         let range = keys::orgs();
         Listing::new("organisations", &(), range, Direction::Forward)
-            .page(&mut self.service.reading(), page, |_, org| Ok(Some(org)))
+            .page(&mut self.service.reading(), page, |_, org| {
+                Ok(PageRecord::Shown(org))
+            })
             .await
     }
 
@@ -171,7 +173,7 @@ impl Provisioning<'_> {
         let range = keys::workspaces(org);
         Listing::new("provisioned workspaces", &(), range, Direction::Forward)
             .page(&mut self.service.reading(), page, |_, workspace| {
-                Ok(Some(workspace))
+                Ok(PageRecord::Shown(workspace))
             })
             .await
     }

@@ -12,7 +12,7 @@ use crate::operation::Operation;
 use crate::request::rules::{Content, Name};
 use crate::service::KnowledgeService;
 use crate::service::kit::act::Wants;
-use crate::service::kit::page::{Listing, Page, PageRequest};
+use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::store::{Direction, Key};
 
 /// Maximum length of the snippet of a chat on the dashboard, in characters.
@@ -137,7 +137,9 @@ impl KnowledgeService {
             let first = |org| Wants::page(&listing(org), page);
             let mut act = caller.in_workspace(workspace, &first).await?;
             let listing = listing(act.org());
-            let found = listing.page(&mut act.transaction, page, |_, chat| Ok(Some(chat)));
+            let found = listing.page(&mut act.transaction, page, |_, chat| {
+                Ok(PageRecord::Shown(chat))
+            });
             let found = found.await?;
             act.done(found)
         })
@@ -192,7 +194,7 @@ impl KnowledgeService {
                 let org = act.org();
                 act.find::<Chat>(&key(org), "chat").await?;
                 let listing = listing(org);
-                let show = |_: &Key, message| Ok(Some(message));
+                let show = |_: &Key, message| Ok(PageRecord::Shown(message));
                 let found = listing.page(&mut act.transaction, page, show).await?;
                 act.done(found)
             },

@@ -18,7 +18,7 @@ use crate::operation::Operation;
 use crate::request::rules::RotationSeconds;
 use crate::service::KnowledgeService;
 use crate::service::kit::act::{Act, Caller, Wants};
-use crate::service::kit::page::{Listing, Page, PageRequest};
+use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::principal::Principal;
 use crate::service::kit::quota::reserve_quota;
 use crate::service::maintain::ScheduledTask;
@@ -149,7 +149,9 @@ impl KnowledgeService {
             let uses = act.transaction.scan(&uses).await?;
             let show = |found: &Key, key: McpKey| {
                 let last_used_at = same_id(found, &uses)?;
-                Ok((now < key.expires_at).then(|| key.summary(workspace, last_used_at)))
+                let valid = Some(key).filter(|key| now < key.expires_at);
+                let summary = valid.map(|key| key.summary(workspace, last_used_at));
+                Ok(PageRecord::visible(summary))
             };
             let listing = listing(org);
             let found = listing.page(&mut act.transaction, page, show).await?;

@@ -7,7 +7,7 @@ use crate::model::{Workspace, WorkspaceId};
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::kit::act::Wants;
-use crate::service::kit::page::{Listing, Page, PageRequest};
+use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::store::{Direction, Key};
 
 /// # Workspaces
@@ -49,7 +49,8 @@ impl KnowledgeService {
             let listing = listing(act.org());
             let caller = &act.caller;
             let show = |_: &Key, workspace: Workspace| {
-                Ok(Some(workspace).filter(|workspace| caller.works_in(workspace.id)))
+                let known = Some(workspace).filter(|workspace| caller.works_in(workspace.id));
+                Ok(PageRecord::visible(known))
             };
             let found = listing.page(&mut act.transaction, page, show).await?;
             act.done(found)

@@ -1,5 +1,8 @@
 //! `/v1/workspaces/{id}/memories`, `/v1/workspaces/{id}/ingest` and `/v1/memories/{id}`
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use knowledge_core::model::MemoryId;
 use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -244,6 +247,35 @@ async fn memories_are_filtered_by_label_within_visibility() {
     let private = org.main.memories.private[0];
     let read = get(format!("/v1/memories/{private}")).bearer(&members.viewer.token);
     assert_eq!(read.send().await.status, 404);
+}
+
+/// The newest memories are private to the owner; a viewer's pages end before them.
+#[tokio::test]
+async fn hidden_memories_lead_to_no_page() {
+    let org = quiet_org();
+    let token = &org.members.viewer.token;
+    let private = &org.main.memories.private;
+    for limit in [16, 48, 96] {
+        let (mut cursor, mut pages) = (String::new(), 0);
+        loop {
+            let page = list(token, format!("{}?limit={limit}{cursor}", memories(org))).await;
+            assert_eq!(page.status, 200, "{page:?}");
+            let page = page.json();
+            assert_eq!(page["data"].as_array().map(Vec::len), Some(limit));
+            pages += 1;
+            let Some(next) = page["next_cursor"].as_str() else {
+                break;
+            };
+            let bytes = URL_SAFE_NO_PAD.decode(next).unwrap();
+            let names = |id: &MemoryId| bytes.ends_with(id.0.simple().to_string().as_bytes());
+            assert!(
+                !private.iter().any(names),
+                "the cursor names a hidden memory"
+            );
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!(pages, 96 / limit);
+    }
 }
 
 #[tokio::test]

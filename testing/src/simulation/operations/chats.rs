@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Op, Weighted, list_of, of, requests};
 use crate::model::{Caller, ErrorResponse, Moment};
-use crate::model::{ChatFacts, Expected, Model, Record, RequestErrors, Response, Who};
+use crate::model::{ChatFacts, Expected, Model, RequestErrors, Response, Who};
 use crate::simulation::call::{Request, Run};
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::world::OrgState;
@@ -152,7 +152,7 @@ impl Request for ListChats {
         let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
         let chats = model.org(who.org).chats.values().map(|facts| &facts.chat);
         let here = chats.filter(|chat| chat.workspace_id == self.workspace);
-        let records = here.map(|chat| (chat.id.0, Record::Shown(json!(chat))));
+        let records = here.map(|chat| (chat.id.0, json!(chat)));
         let records = records.collect();
         let list = (self.list().unwrap_or_default(), Direction::Reverse);
         model.page(list, records, &self.page, at)
@@ -239,7 +239,7 @@ impl Request for ListChatMessages {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (_, found) = find(model, &self.by, (self.workspace, self.chat), at.now)?;
         let messages = found.messages.values();
-        let records = messages.map(|message| (message.id.0, Record::Shown(json!(message))));
+        let records = messages.map(|message| (message.id.0, json!(message)));
         let list = (self.list().unwrap_or_default(), Direction::Forward);
         model.page(list, records.collect(), &self.page, at)
     }

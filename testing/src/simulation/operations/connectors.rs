@@ -9,9 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Op, Weighted, alone, list_of, of, requests};
 use crate::model::{Caller, ErrorResponse, Moment};
-use crate::model::{
-    ConnectorFacts, Expected, Model, Record, RequestErrors, Response, Who, limit_reached,
-};
+use crate::model::{ConnectorFacts, Expected, Model, RequestErrors, Response, Who, limit_reached};
 use crate::simulation::call::{Request, Run};
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::world::OrgState;
@@ -214,7 +212,7 @@ impl Request for ListConnectors {
         let connectors = model.org(who.org).connectors_of(self.workspace);
         let records = connectors.map(|facts| {
             let details = facts.details(at.now);
-            (facts.connector.id.0, Record::Shown(json!(details)))
+            (facts.connector.id.0, json!(details))
         });
         let records = records.collect();
         let list = (self.list().unwrap_or_default(), Direction::Forward);

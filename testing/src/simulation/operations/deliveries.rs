@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Op, Weighted, of};
 use crate::model::{Caller, ErrorResponse, Moment};
-use crate::model::{Expected, Model, PendingPing, Record, Response, id_of, resource_of};
+use crate::model::{Expected, Model, PendingPing, Response, id_of, resource_of};
 use crate::simulation::call::{Described, Request, Run};
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::resolve::View;
@@ -156,21 +156,15 @@ impl Request for ListDeliveries {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, _) = model.authorize_for_endpoint(&self.by, self.endpoint, at.now)?;
         let records: Vec<_> = match self.status {
-            // Dead letters are listed by an index, in which the others take no place.
-            Some(DeliveryStatus::Dead) => Vec::new(),
-            status => {
-                let is_shown = status.is_none_or(|status| status == DeliveryStatus::Pending);
+            None | Some(DeliveryStatus::Pending) => {
                 let pings = model.org(who.org).pings_of(self.endpoint).into_iter();
                 let records = pings.map(|(event, ping)| {
                     let delivery = ping.delivery(event, id_of(self.endpoint));
-                    let record = match is_shown {
-                        true => Record::Shown(json!(delivery)),
-                        false => Record::Hidden,
-                    };
-                    (event.0, record)
+                    (event.0, json!(delivery))
                 });
                 records.collect()
             }
+            Some(_) => Vec::new(),
         };
         let list = (self.list().unwrap_or_default(), Direction::Reverse);
         model.page(list, records, &self.page, at)

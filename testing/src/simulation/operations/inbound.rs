@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use super::{Op, Weighted, list_of, of, requests};
 use crate::model::{Caller, ErrorResponse, Moment};
 use crate::model::{
-    Expected, InboundFacts, Model, Record, RequestErrors, Response, SECRET_OVERLAP, Who,
-    limit_reached,
+    Expected, InboundFacts, Model, RequestErrors, Response, SECRET_OVERLAP, Who, limit_reached,
 };
 use crate::simulation::call::{Request, Run};
 use crate::simulation::world::OrgState;
@@ -200,7 +199,7 @@ impl Request for ListInboundWebhooks {
         let records = model.org(who.org).inbound_webhooks.values();
         let records = records.map(|facts| &facts.record);
         let here = records.filter(|webhook| webhook.workspace_id == self.workspace);
-        let records = here.map(|webhook| (webhook.id.0, Record::Shown(json!(webhook))));
+        let records = here.map(|webhook| (webhook.id.0, json!(webhook)));
         let records = records.collect();
         let list = (self.list().unwrap_or_default(), Direction::Forward);
         model.page(list, records, &self.page, at)

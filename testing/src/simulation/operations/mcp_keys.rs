@@ -9,9 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Op, Weighted, alone, list_of, of, requests};
 use crate::model::{Caller, ErrorResponse, Moment};
-use crate::model::{
-    Expected, McpKey, Model, Record, RequestErrors, Response, Who, limit_reached, none_of,
-};
+use crate::model::{Expected, McpKey, Model, RequestErrors, Response, Who, limit_reached, none_of};
 use crate::simulation::call::{Request, Run};
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::world::OrgState;
@@ -272,14 +270,8 @@ impl Request for ListMcpKeys {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
         let keys = model.org(who.org).mcp_keys.values();
-        let here = keys.filter(|key| key.workspace_id == self.workspace);
-        let records = here.map(|key| {
-            let record = match key.is_live(at.now) {
-                true => Record::Shown(json!(key.summary())),
-                false => Record::Expired,
-            };
-            (key.id.0, record)
-        });
+        let here = keys.filter(|key| key.workspace_id == self.workspace && key.is_live(at.now));
+        let records = here.map(|key| (key.id.0, json!(key.summary())));
         let records = records.collect();
         let list = (self.list().unwrap_or_default(), Direction::Forward);
         model.page(list, records, &self.page, at)

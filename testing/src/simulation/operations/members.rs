@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Op, Weighted, alone, list_of, of, requests};
 use crate::model::{Caller, ErrorResponse, Moment};
-use crate::model::{Expected, Model, OWNER, Org, Record, RequestErrors, Response, Who, none_of};
+use crate::model::{Expected, Model, OWNER, Org, RequestErrors, Response, Who, none_of};
 use crate::simulation::call::{Request, Run};
 use crate::simulation::world::OrgState;
 use crate::strategies::{RoleEntityRef, entity, etag, governor, name, page, role_pick};
@@ -187,7 +187,7 @@ impl Request for ListMembers {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in_org(&self.by, &self.org, Action::RoleRead, at.now)?;
         let members = model.org(who.org).members.values();
-        let records = members.map(|member| (member.id.0, Record::Shown(json!(member))));
+        let records = members.map(|member| (member.id.0, json!(member)));
         let records = records.collect();
         let list = (self.list().unwrap_or_default(), Direction::Forward);
         model.page(list, records, &self.page, at)

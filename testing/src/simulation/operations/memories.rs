@@ -8,7 +8,7 @@ use serde_json::json;
 use super::bulk::change;
 use super::{Op, Weighted, alone, list_of, of, requests};
 use crate::model::{ErrorResponse, Moment};
-use crate::model::{Expected, Memory, Model, Org, Record, RequestErrors, Response, Sight};
+use crate::model::{Expected, Memory, Model, Org, RequestErrors, Response, Sight};
 use crate::requests::with;
 use crate::simulation::call::{Request, Run};
 use crate::simulation::world::OrgState;
@@ -215,11 +215,7 @@ impl Request for ListMemories {
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, held) = model.enter(&self.by, self.workspace, at.now)?;
-        let shows = [
-            Action::MemoryRead,
-            Action::MemoryUpdate,
-            Action::MemoryShare,
-        ];
+        let shows = [Action::MemoryRead, Action::MemoryShare];
         if !shows.iter().any(|action| held.contains(action)) {
             return Err(ErrorResponse::Forbidden.into());
         }
@@ -235,13 +231,10 @@ impl Request for ListMemories {
         };
         let memories = org.memories.iter();
         let here = memories.filter(|(_, memory)| memory.labels.workspace_id == self.workspace);
-        let records = here.map(|(id, memory)| {
+        let records = here.filter_map(|(id, memory)| {
             let sight = org.sight(&who, *id, &memory.labels);
-            let record = match sight != Sight::Nothing && is_wanted(memory) {
-                true => Record::Shown(json!(memory.summary(*id, sight))),
-                false => Record::Hidden,
-            };
-            (id.0, record)
+            let is_shown = sight != Sight::Nothing && is_wanted(memory);
+            is_shown.then(|| (id.0, json!(memory.summary(*id, sight))))
         });
         let records = records.collect();
         let list = (self.list().unwrap_or_default(), Direction::Forward);

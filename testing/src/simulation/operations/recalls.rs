@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Op, Weighted, list_of, of, requests};
 use crate::model::{ErrorResponse, Moment};
-use crate::model::{Expected, Model, Record, RequestErrors, Response};
+use crate::model::{Expected, Model, RequestErrors, Response};
 use crate::simulation::call::{Request, Run};
 use crate::simulation::world::OrgState;
 use crate::strategies::{actor, entity, memory_entity, page};
@@ -145,7 +145,7 @@ impl Request for ListRecalls {
                 created_by: recall.created_by,
                 created_at: recall.created_at,
             };
-            (recall.id.0, Record::Shown(json!(summary)))
+            (recall.id.0, json!(summary))
         });
         let records = records.collect();
         let list = (self.list().unwrap_or_default(), Direction::Reverse);

@@ -5,9 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Op, Weighted, list_of, of, requests};
 use crate::model::{ErrorResponse, Moment};
-use crate::model::{
-    Expected, Model, Record, RequestErrors, Response, SECRET_OVERLAP, limit_reached,
-};
+use crate::model::{Expected, Model, RequestErrors, Response, SECRET_OVERLAP, limit_reached};
 use crate::simulation::call::{Request, Run};
 use crate::simulation::world::OrgState;
 use crate::strategies::{entity, governor, page, webhook_url};
@@ -155,7 +153,7 @@ impl Request for ListCitationSubscriptions {
         model.authorize_in(&self.by, workspace, action, at.now)?;
         let all = model.org(who.org).subscriptions.values();
         let found = all.filter(|subscription| subscription.recall_id == self.recall);
-        let records = found.map(|found| (found.id.0, Record::Shown(json!(found))));
+        let records = found.map(|found| (found.id.0, json!(found)));
         let records = records.collect();
         let list = (self.list().unwrap_or_default(), Direction::Forward);
         model.page(list, records, &self.page, at)

@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Op, Weighted, list_of, of, requests};
 use crate::model::{ErrorResponse, Moment};
-use crate::model::{
-    Expected, Model, Record, RequestErrors, Response, SECRET_OVERLAP, limit_reached,
-};
+use crate::model::{Expected, Model, RequestErrors, Response, SECRET_OVERLAP, limit_reached};
 use crate::simulation::call::{Request, Run};
 use crate::simulation::world::OrgState;
 use crate::strategies::{elsewhere, entity, etag, governor, new_webhook, page, webhook_url};
@@ -186,7 +184,7 @@ impl Request for ListWebhooks {
         let who = model.authorize_in(&self.by, self.workspace, Action::WebhookManage, at.now)?;
         let webhooks = model.org(who.org).webhooks.values();
         let here = webhooks.filter(|webhook| webhook.workspace_id == self.workspace);
-        let records = here.map(|webhook| (webhook.id.0, Record::Shown(json!(webhook))));
+        let records = here.map(|webhook| (webhook.id.0, json!(webhook)));
         let records = records.collect();
         let list = (self.list().unwrap_or_default(), Direction::Forward);
         model.page(list, records, &self.page, at)

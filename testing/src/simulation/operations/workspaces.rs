@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{Op, Weighted, list_of, of, requests};
 use crate::model::{Caller, ErrorResponse, Moment};
-use crate::model::{Expected, Model, Org, Record, RequestErrors, Response, Who};
+use crate::model::{Expected, Model, Org, RequestErrors, Response, Who};
 use crate::simulation::call::{Request, Run};
 use crate::simulation::world::OrgState;
 use crate::strategies::{actor, entity, new_source, page};
@@ -103,13 +103,8 @@ impl Request for ListWorkspaces {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
         let workspaces = model.org(who.org).workspaces.values();
-        let records = workspaces.map(|workspace| {
-            let record = match Org::works_in(&who, workspace.id) {
-                true => Record::Shown(json!(workspace)),
-                false => Record::Hidden,
-            };
-            (workspace.id.0, record)
-        });
+        let known = workspaces.filter(|workspace| Org::works_in(&who, workspace.id));
+        let records = known.map(|workspace| (workspace.id.0, json!(workspace)));
         let records = records.collect();
         let list = (self.list().unwrap_or_default(), Direction::Forward);
         model.page(list, records, &self.page, at)
@@ -216,7 +211,7 @@ impl Request for ListSources {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = authorize(model, &self.by, at.now)?;
         let sources = model.org(who.org).sources.values();
-        let records = sources.map(|source| (source.id.0, Record::Shown(json!(source))));
+        let records = sources.map(|source| (source.id.0, json!(source)));
         let records = records.collect();
         let list = (self.list().unwrap_or_default(), Direction::Forward);
         model.page(list, records, &self.page, at)
