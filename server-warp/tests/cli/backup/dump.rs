@@ -136,6 +136,32 @@ async fn interrupted_dump_resumes_after_its_last_complete_line() {
     }
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn interrupted_dump_behind_a_link_starts_over() {
+    let scratch = complete().await;
+    let whole = dumped(&scratch, "data", "whole.jsonl");
+    let partial = scratch.path("dump.jsonl.partial");
+    for is_symbolic in [true, false] {
+        interrupted(&scratch, &whole, whole.len() / 2);
+        let other = scratch.write("other.txt", "mine");
+        let private = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(&other, private).unwrap();
+        fs::remove_file(&partial).unwrap();
+        match is_symbolic {
+            true => std::os::unix::fs::symlink(&other, &partial).unwrap(),
+            false => fs::hard_link(&other, &partial).unwrap(),
+        }
+        let file = scratch.arg("dump.jsonl");
+        let ended = on(&scratch, "data", &["dump", &file, "--force"]).ok();
+        assert!(!ended.stderr.contains("resuming"), "{}", ended.stderr);
+        assert_eq!(fs::read_to_string(&other).unwrap(), "mine");
+        let written = scratch.path("dump.jsonl");
+        assert!(fs::symlink_metadata(&written).unwrap().is_file());
+        assert!(fs::read_to_string(&written).unwrap() == whole);
+    }
+}
+
 #[tokio::test]
 async fn interrupted_dump_restarts_if_the_store_has_changed() {
     let scratch = complete().await;
