@@ -16,7 +16,8 @@ use crate::support::{Scratch, knowledge};
 async fn restored_dump_is_dumped_to_the_same_bytes() {
     let scratch = complete().await;
     let first = dumped(&scratch, "data", "first.jsonl");
-    let restored = on(&scratch, "copy", &["restore", &scratch.arg("first.jsonl")]).ok();
+    let file = scratch.arg("first.jsonl");
+    let restored = on(&scratch, "copy", &["restore", "--keep-credentials", &file]).ok();
     assert!(
         restored.stdout.contains(" entries, SHA-256 "),
         "{}",
@@ -53,7 +54,8 @@ async fn dump_and_restore_use_standard_streams() {
     let streamed = on(&scratch, "data", &["dump", "-"]).ok();
     assert!(streamed.stdout == file);
     let mut restoring = std::process::Command::new(env!("CARGO_BIN_EXE_knowledge"))
-        .args(["restore", "-", "--data-dir", &scratch.arg("copy")])
+        .args(["restore", "-", "--keep-credentials"])
+        .args(["--data-dir", &scratch.arg("copy")])
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
