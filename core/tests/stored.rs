@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use knowledge_core::access::Credential;
-use knowledge_core::dump::Restore;
+use knowledge_core::dump::{CredentialPolicy, Restore};
 use knowledge_core::env::Env;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
@@ -51,7 +51,9 @@ fn answers() -> Answers {
 
 async fn restored() -> Arc<dyn Store> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let mut restore = Restore::begin(Arc::clone(&store), None).await.unwrap();
+    let policy = CredentialPolicy::Keep;
+    let restore = Restore::begin(Arc::clone(&store), None, policy).await;
+    let mut restore = restore.unwrap();
     let dump = include_bytes!("stored/schema-1.dump");
     for line in dump.split_inclusive(|byte| *byte == b'\n') {
         restore.take(line).await.unwrap();

@@ -127,6 +127,32 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// Opens an existing file for reading and writing, without following a link.
+///
+/// Returns `None` unless it is a regular file of this user, which no other user may access, under
+/// no other name.
+#[cfg(unix)]
+pub(crate) fn open_own(path: &Path) -> Option<File> {
+    use std::os::unix::fs::MetadataExt;
+
+    use rustix::fs::{Mode, OFlags, open};
+
+    // Without waiting for the other end of a pipe.
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::empty()).ok()?);
+    let found = file.metadata().ok()?;
+    let user = rustix::process::geteuid().as_raw();
+    let is_own = found.is_file() && found.uid() == user && found.mode() & 0o077 == 0;
+    (is_own && found.nlink() == 1).then_some(file)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn open_own(path: &Path) -> Option<File> {
+    let is_file = fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+    let open = || OpenOptions::new().read(true).write(true).open(path).ok();
+    is_file.then(open).flatten()
+}
+
 /// Restricts a new file to its owner.
 #[cfg(unix)]
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
@@ -217,6 +243,29 @@ mod tests {
         let error = read(&path).unwrap_err().to_string();
         assert!(error.contains("mode 0640"), "{error}");
         assert!(error.contains("chmod 600"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn own_file_is_opened_only_under_its_only_name() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let path = at("file");
+        assert!(open_own(&path).is_none());
+        create(&path, "one").unwrap();
+        assert!(open_own(&path).is_some());
+        symlink(&path, at("link")).unwrap();
+        assert!(open_own(&at("link")).is_none());
+        assert!(open_own(directory.path()).is_none());
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), 0o600.into()).unwrap();
+        assert!(open_own(&at("pipe")).is_none());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).unwrap();
+        assert!(open_own(&path).is_none());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::hard_link(&path, at("other")).unwrap();
+        assert!(open_own(&path).is_none());
     }
 
     #[cfg(unix)]

@@ -9,8 +9,8 @@
 //! Each line is one JSON object and ends with a line feed. A value that is JSON on one line is
 //! embedded byte by byte, any other as `value_base64`; a key that is not text is written as
 //! `key_base64`. A dump contains no time and no [`Version`](crate::store::Version): versions belong
-//! to the store that assigned them, and no stored data refers to one. Restoring a dump into an
-//! empty store and dumping that store gives the same bytes.
+//! to the store that assigned them, and no stored data refers to one. Restoring a dump with its
+//! credentials into an empty store and dumping that store gives the same bytes.
 //!
 //! Signing secrets remain sealed in a dump: they can only be used with the sealing key whose
 //! fingerprint is in the header. Tokens and sessions are present as hashes. Everything else is
@@ -19,14 +19,14 @@
 //! This module writes and reads lines; the caller transports them. [`Export`] reads any
 //! [`Store`](crate::store::Store). [`Decoder`] reads lines and rejects a truncated, reordered or
 //! altered dump. [`Restore`] writes the entries into an empty store, which no service opens before
-//! it is complete.
+//! it is complete. By its [`CredentialPolicy`] it revokes the credentials in the dump, or keeps them.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::Arc;
 //!
-//! use knowledge_core::dump::{Export, Restore};
+//! use knowledge_core::dump::{CredentialPolicy, Export, Restore};
 //! use knowledge_core::store::{Commit, Key, MemoryStore, Store, StoreExt};
 //!
 //! let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -36,16 +36,18 @@
 //! while export.read(&mut lines).await? {}
 //!
 //! let copy: Arc<dyn Store> = Arc::new(MemoryStore::new());
-//! let mut restore = Restore::begin(Arc::clone(&copy), None).await?;
+//! let policy = CredentialPolicy::Keep;
+//! let mut restore = Restore::begin(Arc::clone(&copy), None, policy).await?;
 //! for line in lines.split_inclusive(|byte| *byte == b'\n') {
 //!     restore.take(line).await?;
 //! }
-//! assert_eq!(restore.finish().await?.entries, 1);
+//! assert_eq!(restore.finish().await?.dump.entries, 1);
 //! assert_eq!(copy.get(&[Key::new("greeting")?]).await?[0].as_ref().unwrap().value, "\"hello\"");
 //! # Ok(())
 //! # }
 //! ```
 
+mod credentials;
 mod decoder;
 mod export;
 mod line;
@@ -53,9 +55,10 @@ mod restore;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::credentials::{CredentialPolicy, RevokedCredentials};
 pub use self::decoder::{Decoder, DumpError, Line, LineProblem};
 pub use self::export::{Export, ExportError};
-pub use self::restore::{Restore, RestoreError};
+pub use self::restore::{Restore, RestoreError, RestoreReport};
 use crate::store::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// Name of the format in the first line of every dump.

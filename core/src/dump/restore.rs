@@ -2,14 +2,16 @@
 //!
 //! The store's `meta` record is written last. During the restore, a placeholder takes its place:
 //! its schema is unknown to every program, so that none opens the store, and it records the
-//! progress. Each batch of entries is committed together with the progress.
+//! progress and the policy. Each batch of entries is committed together with the progress.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::credentials::{CredentialPolicy, RevokedCredentials};
 use super::decoder::{Decoder, DumpError, Line};
+use super::line::{Tally, write_entry, write_record};
 use super::{Header, Summary};
 use crate::format::{SCHEMA, UNFINISHED_SCHEMA};
 use crate::keys;
@@ -43,6 +45,15 @@ pub enum RestoreError {
         "the store contains an interrupted restore that only the same dump file can resume; restore into a new one"
     )]
     OtherDump,
+    /// The store contains an interrupted restore with the other policy.
+    #[error(
+        "the store contains an interrupted restore that {} credentials; resume it likewise, or restore into a new \
+         store", begun.verb()
+    )]
+    OtherPolicy {
+        /// Policy of the interrupted restore.
+        begun: CredentialPolicy,
+    },
     /// The dump was written by a later program.
     #[error(
         "the dump has schema {found}, but this program supports schemas up to {SCHEMA}; use a later version"
@@ -63,8 +74,21 @@ struct Restoring {
     sealing_key: Option<String>,
     /// Checksum of the dump, if known. Without it, an interrupted restore cannot be resumed.
     dump: Option<String>,
-    /// Number of entries of the dump in the store.
+    /// Number of entries of the dump that were processed.
     entries: u64,
+    #[serde(default = "CredentialPolicy::unnamed")]
+    credentials: CredentialPolicy,
+}
+
+/// Result of a complete restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// Summary of the dump that was read.
+    pub dump: Summary,
+    /// Summary that a dump of the restored store has.
+    pub store: Summary,
+    /// Credentials that were revoked; all zero with [`CredentialPolicy::Keep`].
+    pub revoked: RevokedCredentials,
 }
 
 /// Restores a dump from its lines, in order, each with its line feed.
@@ -73,7 +97,11 @@ pub struct Restore {
     decoder: Decoder,
     /// Summary of the dump, if it was read before.
     expected: Option<Summary>,
-    /// Number of entries that an interrupted restore has written.
+    policy: CredentialPolicy,
+    revoked: RevokedCredentials,
+    /// Lines that a dump of the restored store has.
+    restored: Tally,
+    /// Number of entries that an interrupted restore has processed.
     resumed_at: u64,
     /// Version of the placeholder in `meta`, once it exists.
     claim: Option<Version>,
@@ -99,16 +127,21 @@ impl Restore {
     /// restore cannot be resumed.
     ///
     /// # Errors
-    /// [`RestoreError::NotEmpty`], [`RestoreError::OtherDump`], [`RestoreError::Store`].
+    /// [`RestoreError::NotEmpty`], [`RestoreError::OtherDump`], [`RestoreError::OtherPolicy`],
+    /// [`RestoreError::Store`].
     pub async fn begin(
         store: Arc<dyn Store>,
         expected: Option<Summary>,
+        policy: CredentialPolicy,
     ) -> Result<Self, RestoreError> {
         let first = store.scan(&KeyRange::all(), 1, Direction::Forward).await?;
         let mut restore = Self {
             store,
             decoder: Decoder::new(),
             expected,
+            policy,
+            revoked: RevokedCredentials::default(),
+            restored: Tally::default(),
             resumed_at: 0,
             claim: None,
             meta: None,
@@ -129,12 +162,16 @@ impl Restore {
         if expected.is_none() || found.value.dump.as_ref() != expected {
             return Err(RestoreError::OtherDump);
         }
+        if found.value.credentials != policy {
+            let begun = found.value.credentials;
+            return Err(RestoreError::OtherPolicy { begun });
+        }
         restore.resumed_at = found.value.entries;
         restore.claim = Some(found.version);
         Ok(restore)
     }
 
-    /// Returns the number of entries that an interrupted restore had written.
+    /// Returns the number of entries of the dump that an interrupted restore had processed.
     #[must_use]
     pub fn resumed_at(&self) -> u64 {
         self.resumed_at
@@ -162,13 +199,27 @@ impl Restore {
                 if let Some(found) = header.schema.filter(|schema| *schema > SCHEMA) {
                     return Err(RestoreError::LaterSchema { found });
                 }
+                let mut written = Vec::new();
+                write_record(
+                    &mut written,
+                    &Header::new(header.schema, header.sealing_key),
+                );
+                self.restored.line(&written);
                 if self.claim.is_none() {
                     self.write(Vec::new(), 0).await?;
                 }
             }
-            Line::Entry(key, value) if key == keys::meta() => self.meta = Some(value),
-            Line::Entry(..) if self.decoder.entries() <= self.resumed_at => {}
             Line::Entry(key, value) => {
+                let Some(value) = self.apply_policy(&key, value, line) else {
+                    return Ok(());
+                };
+                if key == keys::meta() {
+                    self.meta = Some(value);
+                    return Ok(());
+                }
+                if self.decoder.entries() <= self.resumed_at {
+                    return Ok(());
+                }
                 self.batch_bytes += key.as_bytes().len() + value.len();
                 self.batch.push((key, value));
                 if self.batch.len() == BATCH_ENTRIES_MAX || self.batch_bytes >= BATCH_BYTES_MAX {
@@ -191,24 +242,45 @@ impl Restore {
     /// # Errors
     /// [`RestoreError::Dump`] if the last line has not been read; [`RestoreError::Store`],
     /// [`RestoreError::Interfered`].
-    pub async fn finish(mut self) -> Result<Summary, RestoreError> {
-        let summary = self.decoder.finish()?;
+    pub async fn finish(mut self) -> Result<RestoreReport, RestoreError> {
+        let dump = self.decoder.finish()?;
         let mut commit = puts(std::mem::take(&mut self.batch));
         commit = match self.meta.take() {
             Some(meta) => commit.put(keys::meta(), meta),
             None => commit.delete(keys::meta()),
         };
         self.commit(commit).await?;
-        Ok(summary)
+        Ok(RestoreReport {
+            dump,
+            store: self.restored.summary(),
+            revoked: self.revoked,
+        })
     }
 
-    /// Commits a batch and records that the store has the first `entries` of the dump.
+    /// Returns the value to restore for an entry, if any, and adds its line to those of the store.
+    fn apply_policy(&mut self, key: &Key, value: Bytes, line: &[u8]) -> Option<Bytes> {
+        let restored = match self.policy {
+            CredentialPolicy::Keep => value.clone(),
+            CredentialPolicy::Revoke => self.revoked.revoke(key, value.clone())?,
+        };
+        if restored == value {
+            self.restored.entry(key.clone(), line);
+        } else {
+            let mut written = Vec::new();
+            write_entry(&mut written, key.as_bytes(), &restored);
+            self.restored.entry(key.clone(), &written);
+        }
+        Some(restored)
+    }
+
+    /// Commits a batch and records that the first `entries` of the dump are processed.
     async fn write(&mut self, batch: Vec<(Key, Bytes)>, entries: u64) -> Result<(), RestoreError> {
         let restoring = Restoring {
             schema: UNFINISHED_SCHEMA,
             sealing_key: self.header().and_then(|header| header.sealing_key.clone()),
             dump: self.expected.as_ref().map(|seen| seen.sha256.clone()),
             entries,
+            credentials: self.policy,
         };
         let restoring = serde_json::to_vec(&restoring).expect("numbers and texts serialise");
         self.commit(puts(batch).put(keys::meta(), restoring)).await

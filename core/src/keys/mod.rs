@@ -75,6 +75,12 @@ impl Builder {
     }
 }
 
+/// Returns the name of the family that a key belongs to.
+#[must_use]
+pub fn family_name(key: &str) -> &str {
+    key.split(DIVIDER).next().unwrap_or_default()
+}
+
 /// Parses the last part of a key, an identifier.
 #[must_use]
 pub fn last_id(key: &Key) -> Option<Uuid> {

@@ -5,6 +5,8 @@ use knowledge_core::store::{Mutation, StoreExt};
 
 use super::*;
 
+const KEEP: CredentialPolicy = CredentialPolicy::Keep;
+
 #[tokio::test]
 async fn restore_resumes_after_interruption() {
     let whole = dump(&numbered(7_000).await).await;
@@ -13,7 +15,7 @@ async fn restore_resumes_after_interruption() {
     let copy = empty();
     let mut done = 0;
     for taken in [1_000, 2_500, 4_500, 6_500, lines.len()] {
-        let mut restore = Restore::begin(Arc::clone(&copy), Some(expected.clone()))
+        let mut restore = Restore::begin(Arc::clone(&copy), Some(expected.clone()), KEEP)
             .await
             .unwrap();
         assert_eq!(restore.resumed_at(), done);
@@ -21,7 +23,7 @@ async fn restore_resumes_after_interruption() {
             restore.take(line).await.unwrap();
         }
         if taken == lines.len() {
-            assert_eq!(restore.finish().await.unwrap(), expected);
+            assert_eq!(restore.finish().await.unwrap().dump, expected);
         }
         done = (taken as u64 - 1) / 2_000 * 2_000;
     }
@@ -32,7 +34,7 @@ async fn restore_resumes_after_interruption() {
 async fn restore_does_not_rewrite_existing_entries() {
     let whole = dump(&numbered(5_000).await).await;
     let copy = empty();
-    let begin = || Restore::begin(Arc::clone(&copy), read(&whole).ok());
+    let begin = || Restore::begin(Arc::clone(&copy), read(&whole).ok(), KEEP);
     let mut first = begin().await.unwrap();
     for line in &lines(&whole)[..4_500] {
         first.take(line).await.unwrap();
@@ -65,7 +67,9 @@ async fn restore_resumes_only_same_dump_into_its_own_remains() {
     );
     let halfway = async |expected| {
         let copy = empty();
-        let mut restore = Restore::begin(Arc::clone(&copy), expected).await.unwrap();
+        let mut restore = Restore::begin(Arc::clone(&copy), expected, KEEP)
+            .await
+            .unwrap();
         for line in &lines(&whole)[..3] {
             restore.take(line).await.unwrap();
         }
@@ -77,7 +81,7 @@ async fn restore_resumes_only_same_dump_into_its_own_remains() {
         matches!(refused, Err(RestoreError::OtherDump)),
         "{refused:?}"
     );
-    let unknown = Restore::begin(Arc::clone(&known), None).await;
+    let unknown = Restore::begin(Arc::clone(&known), None, KEEP).await;
     assert!(matches!(unknown, Err(RestoreError::OtherDump)));
     restore(&known, &whole).await.unwrap();
 
@@ -106,7 +110,7 @@ async fn restore_of_another_dump_than_the_one_checked_fails() {
         dump(&numbered(6).await).await,
     );
     let copy = empty();
-    let mut restore = Restore::begin(Arc::clone(&copy), read(&whole).ok())
+    let mut restore = Restore::begin(Arc::clone(&copy), read(&whole).ok(), KEEP)
         .await
         .unwrap();
     let lines = lines(&other);
@@ -124,7 +128,7 @@ async fn restore_of_another_dump_than_the_one_checked_fails() {
 async fn export_rejects_unfinished_store() {
     let whole = dump(&numbered(5).await).await;
     let copy = empty();
-    let mut restore = Restore::begin(Arc::clone(&copy), None).await.unwrap();
+    let mut restore = Restore::begin(Arc::clone(&copy), None, KEEP).await.unwrap();
     restore.take(lines(&whole)[0]).await.unwrap();
     let begun = Export::begin(copy).await;
     assert!(matches!(begun, Err(ExportError::Unfinished)));

@@ -2,6 +2,7 @@
 //!
 //! The same data yields the same bytes, interrupted dumps resume, and altered ones are rejected.
 
+mod credentials;
 mod damage;
 mod interrupted;
 mod same_bytes;
@@ -9,7 +10,9 @@ mod same_bytes;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use knowledge_core::dump::{Decoder, Export, Restore, RestoreError, Summary};
+use knowledge_core::dump::{
+    CredentialPolicy, Decoder, Export, Restore, RestoreError, RestoreReport, Summary,
+};
 use knowledge_core::store::{Commit, Key, MemoryStore, Store};
 
 fn empty() -> Arc<dyn Store> {
@@ -61,9 +64,20 @@ fn read(dump: &[u8]) -> Result<Summary, knowledge_core::dump::DumpError> {
     decoder.finish()
 }
 
+/// Restores a dump with its credentials.
 async fn restore(store: &Arc<dyn Store>, dump: &[u8]) -> Result<Summary, RestoreError> {
+    let report = restore_by(store, dump, CredentialPolicy::Keep).await?;
+    assert_eq!(report.dump, report.store);
+    Ok(report.dump)
+}
+
+async fn restore_by(
+    store: &Arc<dyn Store>,
+    dump: &[u8],
+    policy: CredentialPolicy,
+) -> Result<RestoreReport, RestoreError> {
     let expected = read(dump).ok();
-    let mut restore = Restore::begin(Arc::clone(store), expected).await?;
+    let mut restore = Restore::begin(Arc::clone(store), expected, policy).await?;
     for line in lines(dump) {
         restore.take(line).await?;
     }

@@ -12,6 +12,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::{ProptestConfig, any, prop_oneof};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
+use sha2::{Digest, Sha256};
 
 use super::*;
 
@@ -81,6 +82,28 @@ async fn dump_round_trips_empty_store_and_largest_entries() {
     let dump = dump(&large).await;
     let longest = lines(&dump).iter().map(|line| line.len()).max().unwrap();
     assert!(longest > LINE_BYTES_MAX - 64 && longest <= LINE_BYTES_MAX);
+}
+
+#[tokio::test]
+async fn dump_by_another_version_is_restored_to_the_lines_of_this_one() {
+    let store = numbered(3).await;
+    let own = dump(&store).await;
+    let header = String::from_utf8(lines(&own)[0].to_vec()).unwrap();
+    let other = header.replacen("knowledge-core ", "knowledge-core 0.0.0-other+", 1);
+    assert_ne!(other, header);
+    let entries = lines(&own)[1..5].concat();
+    let lines = [other.as_bytes(), &entries].concat();
+    let summary = format!(
+        "{{\"entries\":4,\"sha256\":\"{}\"}}\n",
+        base16ct::lower::encode_string(&Sha256::digest(&lines))
+    );
+    let other = [&lines, summary.as_bytes()].concat();
+    let copy = empty();
+    let report = restore_by(&copy, &other, CredentialPolicy::Keep).await;
+    let report = report.unwrap();
+    assert_eq!(Ok(report.dump), read(&other));
+    assert_eq!(Ok(report.store), read(&own));
+    assert!(dump(&copy).await == own);
 }
 
 #[tokio::test]

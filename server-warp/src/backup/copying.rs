@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use knowledge_core::dump::{Export, Restore, Summary};
+use knowledge_core::dump::{CredentialPolicy, Export, Restore, Summary};
 use knowledge_core::store::Store;
 
 use super::BackupError;
@@ -27,7 +27,7 @@ pub async fn summarize(
     Ok(export.summary())
 }
 
-/// Copies every entry into an empty store.
+/// Copies every entry into an empty store, which replaces the source: credentials stay valid.
 ///
 /// With the summary of the source, from [`summarize`], an interrupted copy of the same contents is
 /// resumed. `step` receives the number of entries processed after each part is written; its error
@@ -43,7 +43,7 @@ pub async fn copy_store<E: From<BackupError>>(
 ) -> Result<Summary, E> {
     let export = Export::begin(Arc::clone(source)).await;
     let mut export = export.map_err(BackupError::from)?;
-    let restore = Restore::begin(Arc::clone(target), expected).await;
+    let restore = Restore::begin(Arc::clone(target), expected, CredentialPolicy::Keep).await;
     let mut restore = restore.map_err(BackupError::from)?;
     let (mut lines, mut has_more) = (Vec::new(), true);
     while has_more {
@@ -54,7 +54,8 @@ pub async fn copy_store<E: From<BackupError>>(
         lines.clear();
         step(export.entries())?;
     }
-    Ok(restore.finish().await.map_err(BackupError::from)?)
+    let report = restore.finish().await.map_err(BackupError::from)?;
+    Ok(report.store)
 }
 
 /// Reads a whole store and compares it with an expected summary.

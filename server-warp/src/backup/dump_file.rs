@@ -71,7 +71,7 @@ impl DumpFile {
     /// Resumes an interrupted dump of the same origin.
     ///
     /// Returns the dump and a decoder at the end of its last complete line; `None` if there is no
-    /// such dump.
+    /// such dump in a file of this user. A link is not followed.
     ///
     /// # Errors
     /// [`BackupError::Io`].
@@ -79,10 +79,14 @@ impl DumpFile {
         let (partial, note) = (partial_of(path), origin_of(path));
         let noted = private_file::read(&note).ok().flatten();
         let noted = noted.and_then(|noted| serde_json::from_str::<Origin>(&noted).ok());
-        if noted.as_ref() != Some(origin) || !partial.is_file() {
+        if noted.as_ref() != Some(origin) {
             return Ok(None);
         }
-        let mut lines = DumpLines::open(&partial)?;
+        let Some(mut file) = private_file::open_own(&partial) else {
+            return Ok(None);
+        };
+        let input = file.try_clone().map_err(BackupError::io(&partial))?;
+        let mut lines = DumpLines::of(input, &partial);
         let (mut decoder, mut whole_bytes) = (Decoder::new(), 0);
         while let Some(line) = lines.read()? {
             let mut ahead = decoder.clone();
@@ -93,13 +97,9 @@ impl DumpFile {
             }
             whole_bytes = lines.bytes();
         }
-        let open = || {
-            let mut file = OpenOptions::new().write(true).open(&partial)?;
-            file.set_len(whole_bytes)?;
-            file.seek(SeekFrom::End(0))?;
-            Ok(file)
-        };
-        let file = open().map_err(BackupError::io(&partial))?;
+        let cut = file.set_len(whole_bytes);
+        cut.and_then(|()| file.seek(SeekFrom::End(0)))
+            .map_err(BackupError::io(&partial))?;
         let resumed = Self {
             path: path.to_owned(),
             file: BufWriter::new(file),

@@ -14,7 +14,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use knowledge_core::dump::{DumpError, ExportError, Header, Restore, RestoreError, Summary};
+use knowledge_core::dump::{
+    CredentialPolicy, DumpError, ExportError, Header, Restore, RestoreError, RestoreReport, Summary,
+};
 use knowledge_core::store::{Store, StoreError};
 
 pub use self::copying::{compare, copy_store, summarize};
@@ -83,9 +85,10 @@ pub async fn restore(
     mut lines: DumpLines,
     store: &Arc<dyn Store>,
     expected: Option<Summary>,
+    policy: CredentialPolicy,
     mut progress: impl FnMut(u64, u64),
-) -> Result<(Option<Header>, Summary), BackupError> {
-    let mut restore = Restore::begin(Arc::clone(store), expected).await?;
+) -> Result<(Option<Header>, RestoreReport), BackupError> {
+    let mut restore = Restore::begin(Arc::clone(store), expected, policy).await?;
     while let Some(line) = lines.read()? {
         restore.take(line).await?;
         progress(lines.bytes(), restore.entries());

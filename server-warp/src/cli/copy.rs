@@ -23,7 +23,8 @@ use crate::store_address::StoreAddress;
 /// Reads the whole source, writes the target, and reads it back: the number and the checksum of the
 /// entries must match. An interrupted copy is resumed by running it again if the source has not
 /// changed; until it is complete, no server opens the target. No server may hold either store
-/// meanwhile. The sealing key beside the source is copied too, unless the target has one.
+/// meanwhile. The sealing key beside the source is copied too, unless the target has one. Unlike in
+/// a restored dump, the tokens, sessions and MCP keys stay valid.
 ///
 /// This is also how to convert a store of an older format, which servers refuse.
 #[derive(Debug, clap::Args)]

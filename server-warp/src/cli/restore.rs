@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use knowledge_core::dump::{Header, Summary};
+use knowledge_core::dump::{CredentialPolicy, Header, RestoreReport, RevokedCredentials, Summary};
 use knowledge_core::store::Store;
 use serde::Serialize;
 
@@ -24,12 +24,22 @@ use crate::sealing;
 /// running it again with the same file; until it is complete, no server opens the directory.
 /// Finally the store is read back and compared with the dump.
 ///
+/// A dump may have credentials that were revoked since. Therefore none is restored: tokens, sessions
+/// and MCP keys are dropped, and the secrets of inbound webhooks are revoked until they are rotated.
+/// Outbound webhooks and citation subscriptions that were created with a token deliver nothing until
+/// their secrets are rotated with a new one. The members and everything else are restored; `knowledge
+/// token create` issues new tokens. To move a live store, use `knowledge copy`, which keeps them.
+///
 /// A dump does not contain the sealing key: before serving, put the key file that its secrets are
 /// sealed with beside the directory, or name it with --sealing-key-file.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Dump file, or - for standard input, from which a restore cannot be resumed
     file: PathBuf,
+
+    /// Restore the credentials too, which revives those that were revoked since the dump
+    #[arg(long)]
+    keep_credentials: bool,
 
     /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
@@ -49,25 +59,31 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         let expected = check_file(&args.file)?.summary;
         (DumpLines::open(&args.file)?, Some(expected))
     };
+    let policy = match args.keep_credentials {
+        true => CredentialPolicy::Keep,
+        false => CredentialPolicy::Revoke,
+    };
     let store: Arc<dyn Store> = config.make_store()?;
-    let (header, summary) = restore_shown(lines, &store, expected).await?;
-    compare_shown(&store, &summary).await?;
+    let (header, restored) = restore_shown(lines, &store, expected, policy).await?;
+    compare_shown(&store, &restored.store).await?;
     drop(store);
     if let Some(fingerprint) = header.and_then(|header| header.sealing_key) {
         print_missing_key(&config, &fingerprint)?;
     }
-    report(&summary, &config.name(), args.output)
+    print_revoked(&restored.revoked);
+    report(&restored, &config.name(), args.output)
 }
 
-fn report(summary: &Summary, store: &str, output: OutputFormat) -> Result<(), Failure> {
+fn report(restored: &RestoreReport, store: &str, output: OutputFormat) -> Result<(), Failure> {
     #[derive(Serialize)]
     struct Report<'r> {
         directory: &'r str,
         entries: u64,
         sha256: &'r str,
+        revoked: RevokedCredentials,
     }
 
-    let (entries, sha256) = (summary.entries, &*summary.sha256);
+    let (entries, sha256) = (restored.store.entries, &*restored.store.sha256);
     match output {
         OutputFormat::Text => print(&format!(
             "{store}: {}, SHA-256 {sha256}\n",
@@ -77,8 +93,50 @@ fn report(summary: &Summary, store: &str, output: OutputFormat) -> Result<(), Fa
             directory: store,
             entries,
             sha256,
+            revoked: restored.revoked,
         }),
     }
+}
+
+/// Prints which credentials are gone, and how to replace them.
+fn print_revoked(revoked: &RevokedCredentials) {
+    let dropped = [
+        (revoked.tokens, "token", "tokens"),
+        (revoked.sessions, "session", "sessions"),
+        (revoked.mcp_keys, "MCP key", "MCP keys"),
+    ];
+    let rejecting = [(
+        revoked.inbound_webhooks,
+        "inbound webhook",
+        "inbound webhooks",
+    )];
+    let stopped = [
+        (revoked.webhooks, "webhook", "webhooks"),
+        (
+            revoked.subscriptions,
+            "citation subscription",
+            "citation subscriptions",
+        ),
+    ];
+    if let Some(dropped) = listed(&dropped) {
+        eprintln!(
+            "not restored: {dropped}; issue a new token with `knowledge token create --member HANDLE`"
+        );
+    }
+    if let Some(rejecting) = listed(&rejecting) {
+        eprintln!("rejecting messages until the secret is rotated: {rejecting}");
+    }
+    if let Some(stopped) = listed(&stopped) {
+        eprintln!("delivering nothing until the secret is rotated with a new token: {stopped}");
+    }
+}
+
+/// Returns the numbers that are not zero, as a list for people.
+fn listed(numbers: &[(u64, &str, &str)]) -> Option<String> {
+    let numbers = numbers.iter().filter(|(number, ..)| *number > 0);
+    let shown = numbers.map(|(number, one, many)| counted(*number, one, many));
+    let shown: Vec<_> = shown.collect();
+    (!shown.is_empty()).then(|| shown.join(", "))
 }
 
 /// Verifies a dump and shows the progress.
@@ -95,9 +153,10 @@ pub(super) async fn restore_shown(
     lines: DumpLines,
     store: &Arc<dyn Store>,
     expected: Option<Summary>,
-) -> Result<(Option<Header>, Summary), Failure> {
+    policy: CredentialPolicy,
+) -> Result<(Option<Header>, RestoreReport), Failure> {
     let mut progress = Progress::over_entries("restoring", lines.length());
-    let restored = restore(lines, store, expected, |bytes, entries| {
+    let restored = restore(lines, store, expected, policy, |bytes, entries| {
         progress.advance(bytes, entries);
     });
     let restored = restored.await;

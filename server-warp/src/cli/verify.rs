@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use knowledge_core::dump::CredentialPolicy;
 use knowledge_core::env::Env;
 use knowledge_core::service::{SealingKey, Verification, Verify};
 use knowledge_core::store::Store;
@@ -146,7 +147,9 @@ async fn of_dump(
     let store: Arc<dyn Store> = config.make_store().map_err(not_verified)?;
     let entries = summary.entries;
     let lines = DumpLines::open(file).map_err(not_verified)?;
-    let restored = restore_shown(lines, &store, Some(summary)).await;
+    // What is verified is the dump itself.
+    let policy = CredentialPolicy::Keep;
+    let restored = restore_shown(lines, &store, Some(summary), policy).await;
     restored.map_err(not_verified)?;
     of_store(store, key.as_ref(), entries).await
 }

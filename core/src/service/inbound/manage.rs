@@ -227,8 +227,8 @@ impl KnowledgeService {
     /// Replaces the signing secret of an inbound webhook, which then acts for the caller, within the
     /// scope of its credential.
     ///
-    /// The new one is returned only here. The old one remains valid for 24 hours; the one before it
-    /// becomes invalid.
+    /// The new one is returned only here. The old one remains valid for 24 hours, unless a restore
+    /// revoked it; the one before it becomes invalid.
     ///
     /// # Errors
     /// As [`KnowledgeService::get_inbound_webhook`].

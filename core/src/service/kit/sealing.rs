@@ -95,6 +95,9 @@ pub(crate) struct SealedRecord<T> {
     /// Secret before the last rotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     previous: Option<PreviousSecret>,
+    /// True if no stored secret is valid: the next rotation begins anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_revoked: bool,
     /// Reason for which the service disabled the endpoint, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) disabled: Option<DisabledReason>,
@@ -127,6 +130,7 @@ impl<T> SealedRecord<T> {
             record,
             secret,
             previous: None,
+            is_revoked: false,
             disabled: None,
             delegator: Some(delegator),
         }
@@ -134,7 +138,8 @@ impl<T> SealedRecord<T> {
 
     /// Replaces the secret of this owner.
     ///
-    /// The old one remains valid for [`SIGNING_SECRET_OVERLAP`], the one before it becomes invalid.
+    /// The old one remains valid for [`SIGNING_SECRET_OVERLAP`] unless it was revoked; the one
+    /// before it becomes invalid.
     pub(crate) fn rotate(
         &mut self,
         sealer: &Sealer,
@@ -143,18 +148,26 @@ impl<T> SealedRecord<T> {
         env: &Env,
     ) -> RotatedSecret {
         let (signing_secret, sealed) = sealer.new_secret(owner, env);
-        let expires_at = now.plus(SIGNING_SECRET_OVERLAP);
-        self.previous = Some(PreviousSecret {
-            secret: std::mem::replace(&mut self.secret, sealed),
-            expires_at,
-        });
+        let was_revoked = std::mem::take(&mut self.is_revoked);
+        let expires_at = match was_revoked {
+            true => now,
+            false => now.plus(SIGNING_SECRET_OVERLAP),
+        };
+        let secret = std::mem::replace(&mut self.secret, sealed);
+        let previous = PreviousSecret { secret, expires_at };
+        self.previous = (!was_revoked).then_some(previous);
         RotatedSecret {
             signing_secret,
             previous_secret_expires_at: expires_at,
         }
     }
 
-    /// Returns all stored secrets, newest first, including one that has expired.
+    /// Makes every stored secret invalid, until the next rotation.
+    pub(crate) fn revoke_secrets(&mut self) {
+        self.is_revoked = true;
+    }
+
+    /// Returns all stored secrets, newest first, including those that are invalid.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &Sealed> {
         let previous = self.previous.iter().map(|previous| &previous.secret);
         std::iter::once(&self.secret).chain(previous)
@@ -164,7 +177,9 @@ impl<T> SealedRecord<T> {
     pub(crate) fn secrets_at(&self, now: Timestamp) -> impl Iterator<Item = &Sealed> {
         let previous = self.previous.iter();
         let previous = previous.filter(move |previous| now < previous.expires_at);
-        std::iter::once(&self.secret).chain(previous.map(|previous| &previous.secret))
+        let secrets =
+            std::iter::once(&self.secret).chain(previous.map(|previous| &previous.secret));
+        secrets.filter(|_| !self.is_revoked)
     }
 }
 
@@ -308,5 +323,11 @@ mod tests {
             opened(&stored, now),
             [third.signing_secret, second.signing_secret]
         );
+
+        stored.revoke_secrets();
+        assert_eq!(opened(&stored, now), [""; 0]);
+        let fourth = stored.rotate(&sealer, owner, now, &env);
+        assert_eq!(fourth.previous_secret_expires_at, now);
+        assert_eq!(opened(&stored, now), [fourth.signing_secret]);
     }
 }

@@ -16,7 +16,8 @@ use crate::support::{Scratch, knowledge};
 async fn restored_dump_is_dumped_to_the_same_bytes() {
     let scratch = complete().await;
     let first = dumped(&scratch, "data", "first.jsonl");
-    let restored = on(&scratch, "copy", &["restore", &scratch.arg("first.jsonl")]).ok();
+    let file = scratch.arg("first.jsonl");
+    let restored = on(&scratch, "copy", &["restore", "--keep-credentials", &file]).ok();
     assert!(
         restored.stdout.contains(" entries, SHA-256 "),
         "{}",
@@ -53,7 +54,8 @@ async fn dump_and_restore_use_standard_streams() {
     let streamed = on(&scratch, "data", &["dump", "-"]).ok();
     assert!(streamed.stdout == file);
     let mut restoring = std::process::Command::new(env!("CARGO_BIN_EXE_knowledge"))
-        .args(["restore", "-", "--data-dir", &scratch.arg("copy")])
+        .args(["restore", "-", "--keep-credentials"])
+        .args(["--data-dir", &scratch.arg("copy")])
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
@@ -133,6 +135,32 @@ async fn interrupted_dump_resumes_after_its_last_complete_line() {
             "{bytes}"
         );
         assert!(fs::read_to_string(scratch.path("dump.jsonl")).unwrap() == whole);
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn interrupted_dump_behind_a_link_starts_over() {
+    let scratch = complete().await;
+    let whole = dumped(&scratch, "data", "whole.jsonl");
+    let partial = scratch.path("dump.jsonl.partial");
+    for is_symbolic in [true, false] {
+        interrupted(&scratch, &whole, whole.len() / 2);
+        let other = scratch.write("other.txt", "mine");
+        let private = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(&other, private).unwrap();
+        fs::remove_file(&partial).unwrap();
+        match is_symbolic {
+            true => std::os::unix::fs::symlink(&other, &partial).unwrap(),
+            false => fs::hard_link(&other, &partial).unwrap(),
+        }
+        let file = scratch.arg("dump.jsonl");
+        let ended = on(&scratch, "data", &["dump", &file, "--force"]).ok();
+        assert!(!ended.stderr.contains("resuming"), "{}", ended.stderr);
+        assert_eq!(fs::read_to_string(&other).unwrap(), "mine");
+        let written = scratch.path("dump.jsonl");
+        assert!(fs::symlink_metadata(&written).unwrap().is_file());
+        assert!(fs::read_to_string(&written).unwrap() == whole);
     }
 }
 

@@ -3,13 +3,15 @@
 use std::fs;
 use std::sync::Arc;
 
-use knowledge_core::dump::Restore;
+use knowledge_core::dump::{CredentialPolicy, Restore};
 use knowledge_core::store::Store;
 use knowledge_server::backup::{DumpLines, check};
 use knowledge_server::data::DataConfig;
 
+use serde_json::{Value, json};
+
 use super::{complete, dumped, on};
-use crate::support::{Scratch, knowledge};
+use crate::support::{Scratch, get, knowledge, start};
 
 #[tokio::test]
 async fn restore_rejects_damaged_dump_with_its_line_before_writing() {
@@ -60,12 +62,14 @@ async fn restore_rejects_non_empty_directory() {
     assert!(refused.contains("contains other files"), "{refused}");
 }
 
-/// Restores only the first lines, as a process that is killed does.
+/// Restores only the first lines without credentials, as a process that is killed does.
 async fn half(scratch: &Scratch, dump: &str, lines: usize) {
     let lines_of = || DumpLines::open(&scratch.path(dump)).unwrap();
     let expected = check(lines_of(), |_, _| {}).unwrap().summary;
     let store: Arc<dyn Store> = DataConfig::at(scratch.path("copy")).make_store().unwrap();
-    let mut restore = Restore::begin(store, Some(expected)).await.unwrap();
+    let policy = CredentialPolicy::Revoke;
+    let restore = Restore::begin(store, Some(expected), policy).await;
+    let mut restore = restore.unwrap();
     let mut all = lines_of();
     for _ in 0..lines {
         restore.take(all.read().unwrap().unwrap()).await.unwrap();
@@ -104,9 +108,79 @@ async fn interrupted_restore_is_not_served_until_completed() {
     let refused = on(&scratch, "copy", &["restore", &other]).failed();
     assert!(refused.contains("only the same dump"), "{refused}");
 
-    on(&scratch, "copy", &["restore", &scratch.arg("whole.jsonl")]).ok();
-    assert!(dumped(&scratch, "copy", "copy.jsonl") == whole);
+    let dump = scratch.arg("whole.jsonl");
+    let refused = on(&scratch, "copy", &["restore", "--keep-credentials", &dump]).failed();
+    assert!(refused.contains("revokes credentials"), "{refused}");
+    on(&scratch, "copy", &["restore", &dump]).ok();
+    on(&scratch, "once", &["restore", &dump]).ok();
+    let once = dumped(&scratch, "once", "once.jsonl");
+    assert!(dumped(&scratch, "copy", "copy.jsonl") == once && once != whole);
     on(&scratch, "copy", &["verify"]).ok();
+}
+
+#[test]
+fn restored_store_accepts_no_earlier_token() {
+    let scratch = Scratch::with_org();
+    let data_dir = scratch.data_dir();
+    let issue = |data_dir: &str| {
+        let made = knowledge(&["token", "create", "--member=maya", data_dir]).ok();
+        made.stdout.trim().to_owned()
+    };
+    let (revoked, live) = (issue(&data_dir), issue(&data_dir));
+    knowledge(&["session", "create", "--member=maya", &data_dir]).ok();
+    dumped(&scratch, "data", "dump.jsonl");
+    let list = knowledge(&["token", "list", "--output=json", &data_dir]).ok();
+    let list: Vec<Value> = serde_json::from_str(&list.stdout).unwrap();
+    let id = list[0]["id"].as_str().unwrap();
+    knowledge(&["token", "revoke", id, &data_dir]).ok();
+
+    let dump = scratch.arg("dump.jsonl");
+    let restored = on(&scratch, "new", &["restore", "--output=json", &dump]).ok();
+    let gone = "not restored: 2 tokens, 1 session; issue a new token with `knowledge token create";
+    assert!(restored.stderr.contains(gone), "{}", restored.stderr);
+    let report: Value = serde_json::from_str(&restored.stdout).unwrap();
+    let counts = json!({
+        "tokens": 2, "sessions": 1, "mcp_keys": 0,
+        "inbound_webhooks": 0, "webhooks": 0, "subscriptions": 0,
+    });
+    assert_eq!(report["revoked"], counts);
+    let kept = on(&scratch, "kept", &["restore", "--keep-credentials", &dump]).ok();
+    assert!(!kept.stderr.contains("not restored"), "{}", kept.stderr);
+
+    for key in ["new.key", "kept.key"] {
+        fs::copy(scratch.path("data.key"), scratch.path(key)).unwrap();
+    }
+    let statuses = |directory: &str, tokens: &[&str]| {
+        on(&scratch, directory, &["verify"]).ok();
+        let data_dir = format!("--data-dir={}", scratch.arg(directory));
+        let server = start(&["serve", &data_dir, "--listen=127.0.0.1:0"]);
+        let url = format!("{}/v1/workspaces/none/dashboard-summary", server.base_url());
+        let status = |token: &&str| {
+            let header = format!("Authorization: Bearer {token}");
+            get(url.clone(), header).status
+        };
+        let statuses: Vec<_> = tokens.iter().map(status).collect();
+        assert_eq!(server.terminate(), 0);
+        statuses
+    };
+    let fresh = issue(&format!("--data-dir={}", scratch.arg("new")));
+    let tokens = [&*revoked, &*live, &*fresh];
+    assert_eq!(statuses("new", &tokens), [401, 401, 404]);
+    assert_eq!(statuses("kept", &tokens), [404, 404, 401]);
+}
+
+#[tokio::test]
+async fn restore_reports_what_depends_on_credentials() {
+    let scratch = complete().await;
+    dumped(&scratch, "data", "dump.jsonl");
+    let restored = on(&scratch, "new", &["restore", &scratch.arg("dump.jsonl")]).ok();
+    for line in [
+        "1 MCP key; issue a new token with",
+        "rejecting messages until the secret is rotated: 1 inbound webhook",
+    ] {
+        assert!(restored.stderr.contains(line), "{}", restored.stderr);
+    }
+    on(&scratch, "new", &["verify"]).ok();
 }
 
 #[tokio::test]

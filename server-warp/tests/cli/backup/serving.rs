@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use knowledge_core::api::AdminApi;
-use knowledge_core::dump::Restore;
+use knowledge_core::dump::{CredentialPolicy, Restore};
 use knowledge_core::env::Env;
 use knowledge_core::internals::keys;
 use knowledge_core::limits::Limits;
@@ -139,7 +139,9 @@ async fn write(service: KnowledgeService, org: OrgFixture, load: Arc<Load>, lane
 
 async fn restored(dump: &[u8]) -> Arc<dyn Store> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let mut restore = Restore::begin(Arc::clone(&store), None).await.unwrap();
+    let policy = CredentialPolicy::Keep;
+    let restore = Restore::begin(Arc::clone(&store), None, policy).await;
+    let mut restore = restore.unwrap();
     for line in dump.split_inclusive(|byte| *byte == b'\n') {
         restore.take(line).await.unwrap();
     }
@@ -249,6 +251,11 @@ async fn dump_uses_the_server_that_has_the_directory() {
     assert!(streamed.lines().last().unwrap().contains("\"sha256\""));
     on(&scratch, "data", &["verify", "--dump", &backup]).ok();
     assert_eq!(server.terminate(), 0);
-    on(&scratch, "copy", &["restore", &backup]).ok();
+    on(
+        &scratch,
+        "copy",
+        &["restore", "--keep-credentials", &backup],
+    )
+    .ok();
     assert!(dumped(&scratch, "copy", "copy.jsonl") == backup_bytes);
 }
