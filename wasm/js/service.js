@@ -151,7 +151,8 @@ function target(operation, parameters) {
 function requestHeaders(operation, credential, parameters) {
   const headers = [];
   if (String(credential).startsWith(SESSION_PREFIX)) {
-    headers.push(["cookie", `${SESSION_COOKIE}=${credential}`]);
+    // No page sends a direct call.
+    headers.push(["cookie", `${SESSION_COOKIE}=${credential}`], ["sec-fetch-site", "none"]);
   } else if (credential) {
     headers.push(["authorization", `Bearer ${credential}`]);
   }

@@ -66,12 +66,21 @@ test("fetch accepts a session cookie and returns an empty 204", async () => {
     actions: { allow: [], deny: [] },
   };
   const ask = (path, init) =>
-    service.fetch(request(path, { ...init, headers: { cookie: `service_session=${session}`, ...init.headers } }));
-  const made = await ask("/v1/orgs/acme/custom-roles", {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify(role),
-  });
+    service.fetch(
+      request(path, {
+        ...init,
+        headers: { cookie: `service_session=${session}`, "sec-fetch-site": "same-origin", ...init.headers },
+      }),
+    );
+  const make = (headers) =>
+    ask("/v1/orgs/acme/custom-roles", {
+      method: "POST",
+      headers: { "content-type": "application/json", ...headers },
+      body: JSON.stringify(role),
+    });
+  const elsewhere = await make({ "sec-fetch-site": "same-site", origin: "https://other.example.com" });
+  assert.equal(elsewhere.status, 403);
+  const made = await make();
   assert.equal(made.status, 201);
   const { id } = (await made.json()).data;
   const deleted = await ask(`/v1/orgs/acme/custom-roles/${id}`, { method: "DELETE" });

@@ -18,11 +18,17 @@ use crate::service::{
     Chat, ChatMessage, InboundBatch, IngestBatch, IngestResult, IssuedMcpKey, MemberAssignment,
 };
 
+/// Maximum length of a body that is parsed before the credential is known, in bytes.
+const UNRECOGNIZED_BODY_BYTES_MAX: usize = 4 * 1_024;
+
 /// Returns true for an error that can be detected before the caller is authenticated.
 fn is_of_the_request(error: &Error) -> bool {
     matches!(
         error,
-        Error::InvalidRequest { .. } | Error::IdempotencyKeyRequired | Error::UnsupportedMediaType
+        Error::InvalidRequest { .. }
+            | Error::IdempotencyKeyRequired
+            | Error::PayloadTooLarge { .. }
+            | Error::UnsupportedMediaType
     )
 }
 
@@ -32,7 +38,6 @@ impl Call<'_> {
         spec: &OperationSpec,
         trusted_origins: &[String],
     ) -> HandlerResult {
-        self.check_length()?;
         let Some(kind) = spec.authentication.credential() else {
             return match self.post_to_inbound_webhook().await {
                 Err(Error::Conflict) => Err(Error::unavailable("contention")),
@@ -44,7 +49,7 @@ impl Call<'_> {
             let (headers, method) = (self.request.headers(), self.request.method());
             headers::reject_cross_site(headers, method, trusted_origins)?;
         }
-        match self.carry_out(spec.operation, &credential).await {
+        match self.carry_out(spec.operation, &credential, kind).await {
             Err(error) if is_of_the_request(&error) => {
                 // Authentication takes precedence over problems with the request.
                 self.service.authenticate(&credential, kind).await?;
@@ -55,7 +60,20 @@ impl Call<'_> {
         }
     }
 
-    async fn carry_out(&self, operation: Operation, credential: &Credential) -> HandlerResult {
+    /// Carries out an operation of a caller.
+    ///
+    /// A stranger costs one read and the bytes of its body. The operation itself authenticates the
+    /// caller after it has parsed the body, so a long one is parsed only for a known credential.
+    async fn carry_out(
+        &self,
+        operation: Operation,
+        credential: &Credential,
+        kind: CredentialKind,
+    ) -> HandlerResult {
+        if self.request.body().len() > UNRECOGNIZED_BODY_BYTES_MAX {
+            self.service.recognize(credential, kind).await?;
+        }
+        self.check_length()?;
         self.require_json()?;
         self.dispatch(operation, credential).await
     }
@@ -156,6 +174,7 @@ impl Call<'_> {
         let org = OrgId::read(&mut reader, "org")?;
         let webhook = InboundWebhookId::read(&mut reader, "id")?;
         let message = self.service.verify_message(org, webhook, &message).await?;
+        self.check_length()?;
         self.require_json()?;
         let read = <InboundBatch as Input>::read(&mut reader, "body");
         let batch = match read.and_then(|batch| self.checked(batch)) {

@@ -143,47 +143,48 @@ fn entity_tags(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<String>> {
     )
 }
 
-/// Rejects a cross-site write with a session cookie, unless its origin is one of the `trusted`.
+/// Rejects a write with a session cookie that no page of this or a `trusted` origin sent.
+///
+/// Browsers set `Sec-Fetch-Site` and `Origin` themselves, so that no page can forge them. `none` is
+/// a request of the user, who visits an address, or of a program: it has no `Origin`.
+///
+/// # Errors
+/// [`Error::Forbidden`] for another origin, or without both headers.
 pub(super) fn reject_cross_site(
     headers: &HeaderMap,
     method: &Method,
     trusted: &[String],
 ) -> Result<(), Error> {
-    if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
+    if method.is_safe() {
         return Ok(());
     }
-    // Browsers set the origin themselves, so that no page can forge it.
-    if let Some(origin) = headers.get(header::ORIGIN)
-        && trusted.iter().any(|trusted| origin == trusted)
-    {
-        return Ok(());
-    }
-    let cross_site =
-        || Error::forbidden("cross-site requests with a session cookie are not allowed");
     let text = |name: &HeaderName| {
-        headers
-            .get(name)
-            .map(|value| value.to_str().unwrap_or_default())
+        let value = headers.get(name)?;
+        Some(value.to_str().unwrap_or_default())
     };
-    if text(&SEC_FETCH_SITE)
-        .is_some_and(|site| !matches!(site, "same-origin" | "same-site" | "none"))
-    {
-        return Err(cross_site());
-    }
-    let Some(origin) = text(&header::ORIGIN) else {
-        return Ok(());
+    let (site, origin) = (text(&SEC_FETCH_SITE), text(&header::ORIGIN));
+    let is_trusted = |origin: &str| trusted.iter().any(|trusted| origin == trusted);
+    let is_own = |origin: &str| {
+        let host = origin.split_once("://").map(|(_, host)| host);
+        host.zip(text(&header::HOST))
+            .is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host))
     };
-    let origin_host = origin.split_once("://").map(|(_, host)| host);
-    match (origin_host, text(&header::HOST)) {
-        (Some(origin), Some(host)) if origin.eq_ignore_ascii_case(host) => Ok(()),
-        // The browser confirms the same site; its port or subdomain may differ.
-        _ if text(&SEC_FETCH_SITE)
-            .is_some_and(|site| matches!(site, "same-origin" | "same-site")) =>
-        {
-            Ok(())
+    let is_accepted = match (site, origin) {
+        (_, Some(origin)) if is_trusted(origin) => true,
+        (Some(site), origin) => site == "same-origin" || (site == "none" && origin.is_none()),
+        (None, Some(origin)) => is_own(origin),
+        (None, None) => {
+            return Err(Error::forbidden(
+                "a write with a session cookie requires Sec-Fetch-Site or Origin",
+            ));
         }
-        _ => Err(cross_site()),
+    };
+    if is_accepted {
+        return Ok(());
     }
+    Err(Error::forbidden(
+        "cross-origin writes with a session cookie are not allowed",
+    ))
 }
 
 /// Rejects a body whose content type is not JSON.
@@ -250,47 +251,74 @@ mod tests {
         assert_eq!(bearer(&headers(&[("authorization", "wkt_x")])), None);
     }
 
-    #[test]
-    fn cross_site_write_is_rejected() {
-        let is_rejected = |pairs: &[(&str, &str)]| {
-            reject_cross_site(&headers(pairs), &Method::PATCH, &[]).is_err()
-        };
-        assert!(!is_rejected(&[]));
-        assert!(!is_rejected(&[
-            ("sec-fetch-site", "same-origin"),
-            ("origin", "https://a.example"),
-            ("host", "internal")
-        ]));
-        assert!(!is_rejected(&[
-            ("origin", "https://a.example"),
-            ("host", "a.example")
-        ]));
-        assert!(is_rejected(&[("sec-fetch-site", "cross-site")]));
-        assert!(is_rejected(&[
-            ("origin", "https://evil.example"),
-            ("host", "a.example")
-        ]));
-        assert!(is_rejected(&[("origin", "null"), ("host", "a.example")]));
-        let reading = headers(&[("sec-fetch-site", "cross-site")]);
-        assert!(reject_cross_site(&reading, &Method::GET, &[]).is_ok());
+    const OWN: (&str, &str) = ("origin", "https://a.example");
+    const OTHER: (&str, &str) = ("origin", "https://b.example");
+    const HOST: (&str, &str) = ("host", "a.example");
+
+    fn site(value: &str) -> (&str, &str) {
+        ("sec-fetch-site", value)
+    }
+
+    /// Returns true if a write with these headers is accepted.
+    fn writes(pairs: &[(&str, &str)], trusted: &[String]) -> bool {
+        reject_cross_site(&headers(pairs), &Method::PATCH, trusted).is_ok()
     }
 
     #[test]
-    fn cross_site_write_from_trusted_origin_is_accepted() {
+    fn write_of_same_origin_is_accepted() {
+        assert!(writes(&[site("same-origin")], &[]));
+        // Behind a proxy, the host may be another than that of the page.
+        assert!(writes(
+            &[site("same-origin"), OWN, ("host", "internal")],
+            &[]
+        ));
+        assert!(writes(&[site("none")], &[]));
+        assert!(writes(&[OWN, HOST], &[]));
+        assert!(writes(&[OWN, ("host", "A.example")], &[]));
+    }
+
+    #[test]
+    fn write_of_another_origin_is_rejected() {
+        for value in [
+            "same-site",
+            "cross-site",
+            "something new",
+            "",
+            "Same-Origin",
+        ] {
+            assert!(!writes(&[site(value), HOST], &[]), "{value}");
+            assert!(!writes(&[site(value), OWN, HOST], &[]), "{value}");
+        }
+        assert!(!writes(&[site("none"), OWN, HOST], &[]));
+        assert!(!writes(&[OTHER, HOST], &[]));
+        assert!(!writes(&[("origin", "null"), HOST], &[]));
+        assert!(!writes(&[OWN, ("host", "a.example:8443")], &[]));
+        assert!(!writes(&[OWN], &[]));
+    }
+
+    #[test]
+    fn write_without_either_header_is_rejected() {
+        let rejected = reject_cross_site(&headers(&[HOST]), &Method::PATCH, &[]);
+        let message = rejected.unwrap_err().to_string();
+        assert!(message.contains("requires Sec-Fetch-Site or Origin"));
+        for pairs in [&[HOST][..], &[site("cross-site"), OTHER]] {
+            let read = reject_cross_site(&headers(pairs), &Method::GET, &[]);
+            assert!(read.is_ok());
+        }
+    }
+
+    #[test]
+    fn write_of_trusted_origin_is_accepted() {
         let trusted = ["https://app.example".to_owned()];
-        let is_rejected = |origin: &str| {
-            let pairs = [
-                ("sec-fetch-site", "cross-site"),
-                ("origin", origin),
-                ("host", "a.example"),
-            ];
-            reject_cross_site(&headers(&pairs), &Method::PATCH, &trusted).is_err()
-        };
-        assert!(!is_rejected("https://app.example"));
-        assert!(is_rejected("http://app.example"));
-        assert!(is_rejected("https://app.example:8443"));
-        assert!(is_rejected("https://app.example.evil.example"));
-        assert!(is_rejected("null"));
+        for value in ["same-site", "cross-site", "none"] {
+            let writes = |origin| writes(&[site(value), ("origin", origin), HOST], &trusted);
+            assert!(writes("https://app.example"));
+            assert!(!writes("http://app.example"));
+            assert!(!writes("https://app.example:8443"));
+            assert!(!writes("https://app.example.evil.example"));
+            assert!(!writes("null"));
+        }
+        assert!(writes(&[("origin", "https://app.example")], &trusted));
     }
 
     #[test]

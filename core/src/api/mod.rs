@@ -84,7 +84,7 @@ impl Api {
         }
     }
 
-    /// Allows pages of these origins to write with a session cookie, as pages of the same site can.
+    /// Allows pages of these origins to write with a session cookie, as the service's own pages can.
     ///
     /// An origin is written as browsers send it: `https://app.example.com`.
     #[must_use]
@@ -102,7 +102,7 @@ impl Api {
     pub async fn caller(&self, path: &str, headers: &HeaderMap) -> Option<MemberId> {
         let wanted = self.routes.authentication(path).credential()?;
         let credential = headers::credential(headers, wanted).ok()?;
-        self.service.member_of(&credential, wanted).await
+        self.service.recognize(&credential, wanted).await.ok()
     }
 
     /// Returns the service behind the interface.

@@ -59,14 +59,14 @@ pub use self::provision::{
 pub use self::verify::{DIFFERENCES_KEPT_MAX, Difference, DifferenceCode, Verification, Verify};
 pub use self::workspace::chats::{Chat, ChatMessage, SNIPPET_CHARS_MAX};
 pub use self::workspace::mcp_key_types::{IssuedMcpKey, NewMcpKey};
-use crate::access::{Credential, CredentialKind, CredentialRecord};
+use crate::access::{Credential, CredentialKind};
 use crate::env::Env;
 use crate::error::Error;
 pub use crate::format::SCHEMA;
 use crate::format::UNFINISHED_SCHEMA;
 use crate::keys;
 use crate::limits::{InvalidLimit, Limits};
-use crate::model::{AddressPolicy, MemberId};
+use crate::model::AddressPolicy;
 pub use crate::model::{AuditAction, ResourceKind};
 use crate::request::Checks;
 use crate::store::{
@@ -369,29 +369,6 @@ impl KnowledgeService {
             reading.done(caller)
         })
         .await
-    }
-
-    /// Returns the member that a valid credential of this kind belongs to.
-    ///
-    /// It makes one read, which no decision depends on, and returns `None` also if the store fails.
-    pub(crate) async fn member_of(
-        &self,
-        credential: &Credential,
-        wanted: CredentialKind,
-    ) -> Option<MemberId> {
-        let Credential::Secret(secret) = credential else {
-            return None;
-        };
-        let key = keys::credential(secret.hash());
-        let record = self
-            .inner
-            .store
-            .get_as::<CredentialRecord>(&key)
-            .await
-            .ok()??
-            .value;
-        let is_valid = record.kind == wanted && record.is_valid_at(self.env().now());
-        is_valid.then_some(record.member_id)
     }
 
     // Not `async`: that would wrap one future in another for each of a hundred operations.

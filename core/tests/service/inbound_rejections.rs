@@ -92,7 +92,7 @@ async fn post_bytes(
     world: &World,
     sender: &Sender,
     id: &str,
-    body: &'static str,
+    body: &str,
     is_signed: bool,
 ) -> StatusCode {
     let seconds = world.time.now().as_millis() / 1_000;
@@ -104,9 +104,19 @@ async fn post_bytes(
         .header("webhook-id", id)
         .header("webhook-timestamp", seconds)
         .header("webhook-signature", signature)
-        .body(Bytes::from_static(body.as_bytes()));
+        .body(Bytes::copy_from_slice(body.as_bytes()));
     let api = Api::new(world.service.clone());
     api.handle(request.unwrap()).await.status()
+}
+
+#[tokio::test]
+async fn signature_precedes_the_length_of_a_message() {
+    let world = World::new().await;
+    let sender = Sender::new(&world).await;
+    let body = " ".repeat(world.service.limits().body_bytes_max + 1);
+    let posted = async |is_signed| post_bytes(&world, &sender, "msg", &body, is_signed).await;
+    assert_eq!(posted(false).await, StatusCode::UNAUTHORIZED);
+    assert_eq!(posted(true).await, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
 #[tokio::test]

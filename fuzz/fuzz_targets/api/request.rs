@@ -73,6 +73,10 @@ pub(crate) fn request(input: &mut Unstructured<'_>, world: &World) -> Result<Req
     if input.ratio(9, 10)? {
         request = request.header("authorization", format!("Bearer {}", world.token));
         request = request.header("cookie", format!("service_session={}", world.session));
+        request = request.header(
+            "sec-fetch-site",
+            *input.choose(&["same-origin", "none", "same-site"])?,
+        );
     }
     if input.ratio(9, 10)? {
         request = request.header("content-type", "application/json");

@@ -26,6 +26,7 @@ impl Walkthrough {
         let api = format!("{base_url}/v1");
         let bearer = format!("-H 'Authorization: Bearer {}'", demo.bearer_token);
         let session = format!("-H 'Cookie: service_session={}'", demo.session_token);
+        let site = "-H 'Sec-Fetch-Site: none'";
         let json = "-H 'Content-Type: application/json'";
         let workspace = format!("{api}/workspaces/{}", demo.workspace_id);
         let roles_url = format!("{api}/orgs/{}/custom-roles", demo.org_slug);
@@ -57,7 +58,7 @@ impl Walkthrough {
             steps.push((
                 "Change a custom role",
                 format!(
-                    "curl -sS -X PATCH {roles_url}/{} {session} {json} \
+                    "curl -sS -X PATCH {roles_url}/{} {session} {site} {json} \
                      -d '{{\"description\":\"Changed from the command line\"}}'",
                     first.id
                 ),
@@ -65,7 +66,7 @@ impl Walkthrough {
             steps.push((
                 "Delete it; its holders become members",
                 format!(
-                    "curl -sS -i -X DELETE {roles_url}/{} {session} {json} -d '{{\"reassign_to\":\"member\"}}'",
+                    "curl -sS -i -X DELETE {roles_url}/{} {session} {site} {json} -d '{{\"reassign_to\":\"member\"}}'",
                     first.id
                 ),
             ));

@@ -139,6 +139,9 @@ impl OperationDoc<'_> {
             command.push_str(" \\\n  -H \"Authorization: Bearer $TOKEN\"");
         } else if security["session"].is_array() {
             command.push_str(" \\\n  -b \"service_session=$SESSION\"");
+            if self.method != "GET" {
+                command.push_str(" \\\n  -H \"Sec-Fetch-Site: none\"");
+            }
         }
         let parameters = self.operation["parameters"].as_array();
         for parameter in parameters

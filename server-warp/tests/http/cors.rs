@@ -28,8 +28,7 @@ async fn server(cors: CorsConfig) -> InProcess {
 
 /// Returns a call as a browser makes it for a page of this origin.
 fn from_page(call: Call, origin: &str) -> Call {
-    call.header("origin", origin)
-        .header("sec-fetch-site", "cross-site")
+    call.header("origin", origin).site("cross-site")
 }
 
 fn preflight(path: &str, origin: &str, method: &str) -> Call {

@@ -6,7 +6,8 @@
 //! be another front end over another store.
 //!
 //! Some tests run the server's library in this process: those that need a failing store
-//! (`failures`, `full_disk`, and a part of `idempotency`), those of optional features
+//! (`failures`, `full_disk`, and a part of `idempotency`) or one that records reads (`strangers`),
+//! those of optional features
 //! (`compression`, `cors`, `rate_limits`, `reference`), and those of deliveries, unless the named
 //! service attempts deliveries on demand.
 //!
@@ -32,6 +33,7 @@ mod inbound;
 mod rate_limits;
 mod reference;
 mod roles;
+mod strangers;
 mod support;
 mod tenancy;
 mod webhooks;

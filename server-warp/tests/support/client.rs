@@ -101,9 +101,16 @@ impl Call {
         scheme.eq_ignore_ascii_case(b"bearer ") && !rest.trim_ascii().is_empty()
     }
 
-    /// Adds a session.
+    /// Adds a session, with the header that a write with it requires.
     pub(crate) fn session(self, session: &str) -> Self {
         self.header(header::COOKIE, format!("service_session={session}"))
+            .site("none")
+    }
+
+    /// Replaces the relation of the page that sends the request to the server.
+    pub(crate) fn site(self, site: &str) -> Self {
+        self.without("sec-fetch-site")
+            .header("sec-fetch-site", site)
     }
 
     /// Replaces the idempotency key.

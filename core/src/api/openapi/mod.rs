@@ -309,7 +309,7 @@ fn security_scheme(authentication: Authentication) -> Value {
             "type": "apiKey",
             "in": "cookie",
             "name": super::headers::SESSION_COOKIE,
-            "description": "Session, `wks_…`. A cross-site write is rejected.",
+            "description": "Session, `wks_…`. A write requires `Sec-Fetch-Site: same-origin`, which browsers send, or `Sec-Fetch-Site: none` without `Origin`, or the `Origin` of the host or of a trusted page.",
         }),
         Authentication::Signature => json!({
             "type": "apiKey",

@@ -1,7 +1,7 @@
 //! Callers of the operations, with real credentials.
 
 use knowledge_core::access::{
-    ActionSet, BaseRole, Credential, CredentialKind, RoleRef, TokenScope,
+    ActionSet, BaseRole, Credential, CredentialKind, RoleRef, Secret, TokenScope,
 };
 use knowledge_core::model::MemberId;
 use knowledge_testing::seed::Seed;
@@ -39,6 +39,30 @@ impl Caller {
     pub(super) async fn admin(world: &World) -> Self {
         let member = world.member(ADMIN).await;
         Self::of(world, member, TokenScope::default()).await
+    }
+
+    /// Returns the member with credentials that nobody issued.
+    pub(super) fn forged(&self, world: &World) -> Self {
+        let forge = |kind| {
+            let secret = Secret::generate(kind, world.org.id, world.service.env());
+            secret.expose().to_owned()
+        };
+        Self {
+            member: self.member,
+            trusted: self.trusted.clone(),
+            token: forge(CredentialKind::Bearer),
+            session: forge(CredentialKind::Session),
+        }
+    }
+
+    /// Returns the member with each credential in the place of the other kind.
+    pub(super) fn swapped(&self) -> Self {
+        Self {
+            member: self.member,
+            trusted: self.trusted.clone(),
+            token: self.session.clone(),
+            session: self.token.clone(),
+        }
     }
 
     /// Creates a member with all permissions by two custom roles: one in the organisation, and

@@ -6,3 +6,4 @@ mod callers;
 mod reads;
 mod records;
 mod requests;
+mod strangers;

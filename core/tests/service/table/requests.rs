@@ -50,6 +50,23 @@ impl Call {
         }
     }
 
+    /// Replaces the body.
+    pub(super) fn with_body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// Returns the body, followed by white space up to a length.
+    pub(super) fn padded_body(&self, bytes: usize) -> Vec<u8> {
+        let mut body = match self.body.is_empty() {
+            true => b"{}".to_vec(),
+            false => self.body.to_vec(),
+        };
+        assert!(body.len() < bytes, "{:?}", self.spec.operation);
+        body.resize(bytes, b' ');
+        body
+    }
+
     /// Returns the request, with the credential of a caller.
     pub(super) fn request(&self, caller: Option<&Caller>) -> Request<Bytes> {
         let mut request = Request::builder()
@@ -65,7 +82,10 @@ impl Call {
                     request.header("authorization", format!("Bearer {token}"))
                 }
                 Authentication::Session => {
-                    request.header("cookie", format!("service_session={}", caller.session))
+                    let session = format!("service_session={}", caller.session);
+                    request
+                        .header("cookie", session)
+                        .header("sec-fetch-site", "none")
                 }
                 Authentication::Signature => request,
             };

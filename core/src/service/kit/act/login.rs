@@ -1,13 +1,15 @@
 //! Authentication: the credential, the member that it belongs to, and the roles of the member.
 //!
-//! `caller` authenticates the callers of operations with it. [`Principal`] has the functions for
-//! what acts outside an operation, or as another member.
+//! `caller` authenticates the callers of operations with it. [`KnowledgeService::recognize`] tells a
+//! stranger by one read. [`Principal`] has the functions for what acts outside an operation, or as
+//! another member.
 
 use super::wants::{Following, Wants};
 use crate::access::{Credential, CredentialKind, CredentialRecord, RoleRef, TokenScope};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{CredentialId, Member, MemberId, OrgId, Organization, Timestamp, WorkspaceId};
+use crate::service::KnowledgeService;
 use crate::service::kit::principal::{Delegator, Principal, workspace_roles_read};
 use crate::service::kit::roles::held_role;
 use crate::store::{Key, RangeRead, Transaction, decode_value};
@@ -194,6 +196,26 @@ impl Login {
             scope: self.scope,
             role_actions: role.actions(),
         })
+    }
+}
+
+impl KnowledgeService {
+    /// Returns the member that a valid credential of this kind belongs to.
+    ///
+    /// It makes one read, and grants nothing: neither the member nor the credential that this one
+    /// depends on is read.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] for a credential that is unknown, expired, revoked or not of the
+    /// kind `wanted`, and those of the store.
+    pub(crate) async fn recognize(
+        &self,
+        credential: &Credential,
+        wanted: CredentialKind,
+    ) -> Result<MemberId, Error> {
+        let now = self.env().now();
+        let login = Login::check(&mut self.reading(), credential, wanted, now).await?;
+        Ok(login.member)
     }
 }
 
