@@ -32,7 +32,7 @@ fn reasons(result: &BulkResult) -> Vec<&str> {
 
 fn relabel() -> MemoryChange {
     MemoryChange::builder()
-        .audience_tag("team:core".parse().unwrap())
+        .audience_tag("org:acme".parse().unwrap())
         .build()
 }
 

@@ -51,6 +51,7 @@ mod members;
 mod memories;
 mod memory_changes;
 mod memory_deletion;
+mod monitor;
 mod open;
 mod pages;
 mod permission_calls;

@@ -421,7 +421,7 @@ async fn hidden_memories_change_no_page_and_no_cursor() {
 #[tokio::test]
 async fn memory_page_skips_hidden_memories_in_batches() {
     let world = World::new().await;
-    let mut memories = world.memories(900).await;
+    let mut memories = world.approved_memories(900).await;
     memories.sort();
     let (hidden, shown) = memories.split_at(895);
     relabel(&world, hidden, audience("team:core")).await;

@@ -188,13 +188,10 @@ async fn may(world: &World, caller: &Credential, case: &Case) -> bool {
                     .await
                     .map(drop)
             };
-            if case.when.is_empty() {
-                ingest(&world.owner, "same").await.unwrap();
-                ingest(caller, "same").await
-            } else {
-                ingest(&world.owner, "old").await.unwrap();
-                ingest(caller, "new").await
+            if case.action == Action::MemoryUpdate {
+                ingest(caller, "old").await.unwrap();
             }
+            ingest(caller, "new").await
         }
         Operation::CreateConnector => service
             .create_connector(caller, workspace, &new_connector(HOUR))
