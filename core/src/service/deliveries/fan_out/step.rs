@@ -17,6 +17,7 @@ use crate::model::{
     ChangedCitations, ChangedMemories, CitationChange, EndpointId, EventId, EventType, MemoryId,
     OrgId, Recall, RecallId, Timestamp, WorkspaceId,
 };
+use crate::service::kit::act::Wants;
 use crate::service::kit::principal::Delegator;
 use crate::service::{Event, KnowledgeService};
 use crate::store::{
@@ -405,7 +406,7 @@ impl<'s> FanOutStep<'s> {
             return Ok(*known);
         }
         let (service, now) = (self.service, self.now);
-        let may = service.is_authorized(&mut self.transaction, record, now);
+        let may = service.is_authorized(&mut self.transaction, record, Wants::nothing(), now);
         let may = match may.await {
             Err(Error::Internal { detail }) => {
                 tracing::error!(
