@@ -150,7 +150,7 @@ impl KnowledgeService {
                     // Skipping corrupt events is not a step: it must not use up the steps for later
                     // events.
                     steps -= u32::from(!is_whole || step.events > 0);
-                    turns.served(&batch[..step.passed], batch.get(step.passed));
+                    turns.served(&batch, step.passed);
                     together = together.saturating_mul(2);
                 }
                 // One of the events depends on corrupt data; a smaller batch holds up fewer others.
@@ -160,7 +160,7 @@ impl KnowledgeService {
                     if self.inner.corrupt_events.is_new(&keys::outbox(event)) {
                         tracing::error!(%event, %detail, "fan-out of an event failed; skipping it");
                     }
-                    turns.served(&batch, None);
+                    turns.served(&batch, 1);
                 }
                 // Another writer changes records that these events read; a single event conflicts
                 // least.
@@ -168,7 +168,7 @@ impl KnowledgeService {
                 Err(Error::Conflict) => {
                     steps -= 1;
                     report.has_more = true;
-                    turns.served(&batch, None);
+                    turns.served(&batch, 1);
                 }
                 Err(error) => return Err(error),
             }

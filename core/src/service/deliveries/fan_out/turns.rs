@@ -78,23 +78,21 @@ impl Turns {
         self.start = keys::outbox_queues().start;
     }
 
-    /// Notes events that need no further step in this call, and then one that does.
+    /// Notes a step in which the first `passed` events of a batch needed no further step.
     ///
-    /// The next batch begins after the last organisation that had an event passed. If none had, it
-    /// begins after that of the other event, which had the whole step.
-    pub(super) fn served(&mut self, passed: &[QueuedEvent], unfinished: Option<&QueuedEvent>) {
-        let all = passed.iter().map(|event| (event, false));
-        for ((org, event), is_unfinished) in all.chain(unfinished.map(|event| (event, true))) {
-            let has_unfinished = self.positions.get(org).is_some_and(|at| at.has_unfinished);
+    /// If there are none, the first event had the whole step and needs another one, after others.
+    /// The next batch begins after the organisation of the last of these events.
+    pub(super) fn served(&mut self, batch: &[QueuedEvent], passed: usize) {
+        for (org, event) in &batch[..passed.max(1)] {
+            let had_unfinished = self.positions.get(org).is_some_and(|at| at.has_unfinished);
             let position = Position {
                 after: *event,
-                has_unfinished: has_unfinished || is_unfinished,
+                has_unfinished: had_unfinished || passed == 0,
             };
             self.positions.insert(*org, position);
-        }
-        let last = passed.last().or(unfinished);
-        if let Some(end) = last.and_then(|(org, _)| keys::outbox_queue_of(*org).end) {
-            self.start = end;
+            if let Some(end) = keys::outbox_queue_of(*org).end {
+                self.start = end;
+            }
         }
     }
 
