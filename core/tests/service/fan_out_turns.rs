@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    EventId, EventType, MemoryId, OrgId, RecallId, SensitivityLabel, WorkspaceId,
+    EventId, EventType, MemoryId, OrgId, RecallId, ReviewStatus, SensitivityLabel, WorkspaceId,
 };
 use knowledge_core::service::{FanOutLimits, FanOutReport, InFlight};
 use knowledge_core::store::{Commit, Key, Store};
@@ -14,7 +14,7 @@ use knowledge_testing::seed::Seed;
 use serde_json::json;
 
 use crate::fan_out::listed;
-use crate::make::{MILLISECOND, new_memory, new_recall, new_workspace, sensitivity};
+use crate::make::{MILLISECOND, new_memory, new_recall, new_workspace, review, sensitivity};
 use crate::world::World;
 
 /// Limits with which a call is one commit with one delivery.
