@@ -216,6 +216,11 @@ macro_rules! families {
         /// Event that has not been fanned out.
         outbox(event: EventId = id) => Event,
             range outbox_events(), checked by deliveries::outbox();
+        /// Mark of an event in the outbox, ordered by organisation, so that they take turns.
+        outbox_queue(org: OrgId, event: EventId) => (),
+            range outbox_queues(), range outbox_queue_of(org),
+            parser parse_outbox_queue(org: OrgId, event: EventId),
+            checked by deliveries::outbox_queue(org, event);
         /// Fan-out cursor of an event.
         expansion(event: EventId) => FanOutCursor, with outbox(event);
         /// Event with deliveries, and its endpoints.

@@ -31,7 +31,7 @@ pub use self::deliveries::{
     DispatchReport, Endpoint, FanOutReport, IN_FLIGHT_PER_ENDPOINT_MAX, InFlight, OutboxStatus,
     RESPONSE_BYTES_MAX, RedeliveryReport,
 };
-use self::deliveries::{CorruptEvents, NotifyingStore, Signal};
+use self::deliveries::{CorruptEvents, NextTurn, NotifyingStore, Signal};
 pub use self::inbound::post::{InboundBatch, VerifiedMessage};
 pub use self::kit::audit_entry::{AuditEntry, AuditOutcome, AuditResource};
 pub use self::kit::etag::{IfMatch, WithEtag};
@@ -144,6 +144,7 @@ struct Inner {
     public_url: String,
     webhook_addresses: AddressPolicy,
     corrupt_events: CorruptEvents,
+    next_turn: NextTurn,
     pending: Arc<Signal>,
 }
 
@@ -301,6 +302,7 @@ impl KnowledgeService {
             public_url: options.public_url.unwrap_or_default(),
             webhook_addresses: options.webhook_addresses,
             corrupt_events: CorruptEvents::default(),
+            next_turn: NextTurn::default(),
             pending,
         };
         Ok(Self {

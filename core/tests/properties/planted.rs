@@ -199,6 +199,7 @@ fn of_deliveries() -> Vec<Planted> {
 
     vec![
         ("outbox", "/id", other(), Mismatch, "outbox"),
+        ("outbox", "/org_id", other(), Mismatch, "outbox"),
         ("outbox", "/workspace_id", other(), Missing, "workspace"),
         (
             "outbox",

@@ -26,7 +26,7 @@ const OPTIONAL: [&str; 8] = [
     "inbound_message",
     "last_ingest",
     "mcp_key_use",
-    "outbox",
+    "outbox_queue",
 ];
 /// Families whose entries may be missing unless something refers to them.
 const REFERRED_TO: [&str; 5] = ["audit", "former_member", "source", "mcp_key", "org"];

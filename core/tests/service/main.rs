@@ -34,6 +34,7 @@ mod events;
 mod fan_out;
 mod fan_out_citations;
 mod fan_out_corruption;
+mod fan_out_turns;
 mod inbound;
 mod inbound_posts;
 mod inbound_rejections;

@@ -314,6 +314,10 @@ impl KnowledgeService {
     async fn claim_endpoint(&self, claim: EntryClaim) -> Result<ClaimResult, Error> {
         self.transact(|mut transaction| async move {
             let (org, endpoint) = (claim.org, claim.endpoint);
+            let state = keys::endpoint(org, endpoint);
+            transaction
+                .read_ahead(vec![state], vec![claim.front()])
+                .await?;
             let Some(queue) = EndpointQueue::read(&mut transaction, org, endpoint).await? else {
                 transaction.delete(claim.entry_key());
                 return transaction.done(ClaimResult::default());

@@ -235,16 +235,18 @@ impl EndpointRecord {
 impl KnowledgeService {
     /// Returns true if the endpoint may receive events now.
     ///
-    /// The member and the credential that it depends on must still permit to create it.
+    /// The member and the credential that it depends on must still permit to create it. What the
+    /// caller `wants` to read next is read with them.
     pub(in crate::service) async fn is_authorized(
         &self,
         transaction: &mut Transaction,
         record: &EndpointRecord,
+        wants: Wants,
         now: Timestamp,
     ) -> Result<bool, Error> {
         let (delegator, action) = record.requirement();
         let (org, id) = (record.org(), record.workspace());
-        let (login, wants) = ((org, delegator, now), Wants::nothing());
+        let login = (org, delegator, now);
         let following = |_, _: &Transaction| Wants::nothing();
         let member = Principal::read_ahead_for(transaction, login, id, wants, &following).await?;
         let found = Principal::acting_for(transaction, org, (delegator, member), now).await;

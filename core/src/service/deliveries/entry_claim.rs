@@ -22,8 +22,9 @@ use crate::model::{
     DeliveryAttempt, DeliveryFailure, DeliveryFailureCode, DeliveryStatus, EndpointId,
     EventContent, EventId, EventType, OrgId, Timestamp,
 };
+use crate::service::kit::act::Wants;
 use crate::service::{Event, KnowledgeService, SigningSecret};
-use crate::store::{Entry, Key, StoreError, Transaction, decode};
+use crate::store::{Entry, Key, RangeRead, StoreError, Transaction, decode};
 
 /// Maximum number of deliveries to an inactive endpoint that one claim dead-letters.
 const DEAD_LETTERED_PER_CLAIM: usize = 200;
@@ -86,23 +87,25 @@ impl EntryClaim {
         self.now.plus(self.lease)
     }
 
-    /// Returns the keys to read: the endpoint's record, and each candidate's delivery and event.
-    fn keys(&self, queue: &EndpointQueue, candidates: &[QueuedDelivery]) -> Vec<Key> {
-        let mut keys = vec![EndpointRecord::key(
-            self.org,
-            self.endpoint,
-            queue.state.parent,
-        )];
-        for queued in candidates {
-            keys.push(keys::delivery(self.org, self.endpoint, queued.event));
-            keys.push(keys::event(self.org, queued.event));
-        }
-        keys
+    /// Returns the read of the deliveries that may be claimed, and of the one after them.
+    pub(super) fn front(&self) -> RangeRead {
+        EndpointQueue::front(self.org, self.endpoint, self.capacity + 1)
+    }
+
+    /// Returns the keys of each candidate's delivery and event.
+    fn keys(&self, candidates: &[QueuedDelivery]) -> Vec<Key> {
+        let keys = candidates.iter().flat_map(|queued| {
+            let delivery = keys::delivery(self.org, self.endpoint, queued.event);
+            [delivery, keys::event(self.org, queued.event)]
+        });
+        keys.collect()
     }
 }
 
 impl KnowledgeService {
     /// Claims what is due in a queue and schedules the endpoint again.
+    ///
+    /// The state of the queue and [`EntryClaim::front`] were read ahead.
     pub(super) async fn claim_from(
         &self,
         transaction: &mut Transaction,
@@ -115,15 +118,18 @@ impl KnowledgeService {
             return Ok(postpone(transaction, queue, claim.now.plus(DELIVERY_LEASE)));
         }
         let capacity = if is_failing { 1 } else { claim.capacity };
-        let front = queue.peek(transaction, capacity + 1).await?;
+        let front = transaction.scan(&claim.front()).await?;
+        let front = front.iter().take(capacity + 1).map(QueuedDelivery::parse);
+        let front = front.collect::<Result<Vec<_>, _>>()?;
         let candidates = candidates(&front[..front.len().min(capacity)], claim.now);
-        let keys = claim.keys(&queue, &candidates);
+        let (org, endpoint, parent) = (claim.org, claim.endpoint, queue.state.parent);
+        let record = EndpointRecord::read(transaction, org, endpoint, parent).await?;
+        let keys = claim.keys(&candidates);
+        let wants = Wants::keys(keys.iter().cloned());
+        let is_authorized = self.is_authorized(transaction, &record, wants, claim.now);
+        let is_authorized = is_authorized.await?;
         let found = transaction.entries(&keys).await?;
-        let mut found = keys.iter().zip(found);
-        let (key, entry) = found.next().expect("the first key is that of the record");
-        let entry = entry.ok_or_else(|| Error::internal(format!("{key} is missing")))?;
-        let record = EndpointRecord::decode(queue.state.parent, key, &entry)?;
-        let is_authorized = self.is_authorized(transaction, &record, claim.now).await?;
+        let found: Vec<_> = keys.iter().zip(found).collect();
 
         let is_active = record.is_active() && is_authorized;
         let may_be_pinged = is_authorized && !record.is_disabled_by_owner();
@@ -137,7 +143,6 @@ impl KnowledgeService {
             result: ClaimResult::default(),
             next: None,
         };
-        let found: Vec<_> = found.collect();
         let mut handled = Vec::with_capacity(candidates.len());
         for (queued, found) in candidates.iter().zip(found.chunks(2)) {
             let [(delivery_key, delivery), (event_key, event)] = found else {

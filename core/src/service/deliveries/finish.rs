@@ -12,6 +12,7 @@ use crate::digest::sha256_bytes;
 use crate::error::Error;
 use crate::model::{DeliveryAttempt, DeliveryFailure, DeliveryStatus, DisabledReason, Timestamp};
 use crate::service::KnowledgeService;
+use crate::service::kit::act::Wants;
 use crate::store::{Transaction, decode};
 
 /// Maximum length of a stored failure message, in characters.
@@ -219,7 +220,7 @@ impl AttemptCompletion<'_> {
         let is_deliverable = record.is_active()
             && self
                 .service
-                .is_authorized(transaction, &record, self.now)
+                .is_authorized(transaction, &record, Wants::nothing(), self.now)
                 .await?;
         if self.delivery.is_ping || !is_deliverable {
             return Ok(self.dead(transaction, None));

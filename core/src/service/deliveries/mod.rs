@@ -36,7 +36,7 @@ pub use self::exchange::{
 #[doc(hidden)]
 pub use self::fan_out::FanOutLimits;
 pub use self::fan_out::FanOutReport;
-pub(super) use self::fan_out::{CorruptEvents, FanOutCursor};
+pub(super) use self::fan_out::{CorruptEvents, FanOutCursor, NextTurn};
 pub use self::finish::AttemptOutcome;
 pub(super) use self::history::RetainedEvent;
 pub use self::in_flight::InFlight;

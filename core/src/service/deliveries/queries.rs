@@ -316,7 +316,7 @@ impl KnowledgeService {
             let wanted = |org| {
                 let state = keys::endpoint(org, endpoint.id());
                 let keys = Wants::keys(endpoint.keys(org)).and_keys([state]);
-                keys.and_range(EndpointQueue::front(org, endpoint.id()))
+                keys.and_range(EndpointQueue::front(org, endpoint.id(), 1))
             };
             let caller = caller.identify(&wanted).await?;
             let (mut act, record) = endpoint.authorize(caller, Vec::new()).await?;

@@ -133,9 +133,9 @@ impl EndpointQueue {
         found.iter().map(QueuedDelivery::parse).collect()
     }
 
-    /// Returns the read of the first entry of a queue.
-    pub(in crate::service) fn front(org: OrgId, endpoint: EndpointId) -> RangeRead {
-        RangeRead::first(keys::deliveries_due(org, endpoint), 1)
+    /// Returns the read of the first entries of a queue.
+    pub(in crate::service) fn front(org: OrgId, endpoint: EndpointId, limit: usize) -> RangeRead {
+        RangeRead::first(keys::deliveries_due(org, endpoint), limit)
     }
 
     /// Returns the key of an entry of the queue.

@@ -143,7 +143,7 @@ impl KnowledgeService {
         };
         let mut delivery = StoredDelivery::new(&event, record.endpoint());
         delivery.is_ping = true;
-        let front = EndpointQueue::front(record.org(), record.endpoint());
+        let front = EndpointQueue::front(record.org(), record.endpoint(), 1);
         let first = transaction.scan(&front).await?;
         let first = first.first().map(QueuedDelivery::parse).transpose()?;
         let first = first.map_or(now, |first| now.min(first.at.minus(MILLISECOND)));

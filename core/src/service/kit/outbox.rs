@@ -1,7 +1,7 @@
 //! The outbox: events are written by the commit that causes them.
 //!
 //! The commit writes one event, however many endpoints there are, and none if the workspace never
-//! had an endpoint. An event has identifiers and labels, never the content of a memory.
+//! had an endpoint. A mark leads to the events of an organisation. An event has identifiers and labels, never the content of a memory.
 
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -142,6 +142,7 @@ impl Outbox {
             endpoints: self.endpoints,
         };
         transaction.create(keys::outbox(id), &event);
+        transaction.put(keys::outbox_queue(self.org, id), &());
     }
 
     /// Adds one event about all these memories to the outbox, unless there are none.

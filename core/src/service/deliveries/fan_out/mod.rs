@@ -1,24 +1,23 @@
 //! Fan-out: from events in the outbox to deliveries in the queues of endpoints.
 
+mod citations;
 mod corrupt_events;
 mod derived;
 mod step;
 mod targets;
-
-use std::collections::VecDeque;
+mod turns;
 
 use serde::{Deserialize, Serialize};
 
+use self::citations::{Citations, Recalls};
 pub(in crate::service) use self::corrupt_events::CorruptEvents;
 use self::step::{FanOutStep, StepReport};
+pub(in crate::service) use self::turns::NextTurn;
+use self::turns::{EVENTS_PER_BATCH, QueuedEvent, Turns};
 use crate::error::Error;
 use crate::keys;
-use crate::model::{EndpointId, EventId, RecallId, Timestamp};
+use crate::model::{EndpointId, Timestamp};
 use crate::service::KnowledgeService;
-use crate::store::{Direction, StoreExt};
-
-/// Number of events that one scan of the outbox reads.
-const EVENTS_PER_PAGE: usize = 100;
 
 /// Result of one call of [`KnowledgeService::fan_out`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,19 +43,10 @@ pub(in crate::service) enum FanOutCursor {
         /// Last endpoint that has a delivery of this part.
         after: Option<EndpointId>,
     },
-    /// Position among the recalls that cite a memory of the event.
+    /// Position among the recalls that cite memories of the event, as earlier versions wrote it.
     Citations(Citations),
-}
-
-/// Cursor over the recalls that cite memories of an event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::service) struct Citations {
-    /// Index of the next memory.
-    memory: usize,
-    /// Last recall that is complete.
-    after: Option<RecallId>,
-    /// Last endpoint that has a delivery for the recall after that one.
-    within: Option<EndpointId>,
+    /// Position among the recalls that cite memories of the event.
+    Recalls(Recalls),
 }
 
 impl FanOutCursor {
@@ -78,7 +68,8 @@ pub struct FanOutLimits {
     pub deliveries: usize,
     /// Maximum number of recalls that are read.
     pub recalls: usize,
-    /// Maximum number of memories and of citation entries that are examined.
+    /// Maximum number of memories and of citation entries that are examined, exceeded only by an
+    /// event with more memories.
     pub looks: usize,
 }
 
@@ -88,18 +79,19 @@ impl Default for FanOutLimits {
             steps: 16,
             deliveries: 200,
             recalls: 100,
-            looks: 500,
+            looks: 10_000,
         }
     }
 }
 
 /// # Fan-out
 impl KnowledgeService {
-    /// Fans out a bounded number of events of the outbox to their endpoints, oldest first.
+    /// Fans out a bounded number of events of the outbox to their endpoints.
     ///
-    /// Concurrent calls are safe, because every step is a conditional commit. An event that is
-    /// unreadable, or that keeps conflicting with other writers, stays for another call and holds
-    /// up no other event.
+    /// Organisations take turns, so that a backlog of one does not delay the others; the events of
+    /// one begin with the oldest. Concurrent calls are safe, because every step is a conditional
+    /// commit. An event that is unreadable, or that keeps conflicting with other writers, stays for
+    /// another call and holds up no other event.
     ///
     /// # Errors
     /// Those of the store; earlier steps remain committed.
@@ -113,92 +105,79 @@ impl KnowledgeService {
         now: Timestamp,
         limits: FanOutLimits,
     ) -> Result<FanOutReport, Error> {
-        let (mut report, mut steps) = (FanOutReport::default(), limits.steps);
-        let mut rest = keys::outbox_events();
-        loop {
-            let page = self.store();
-            let page = page
-                .scan(&rest, EVENTS_PER_PAGE, Direction::Forward)
-                .await?;
-            let Some(last) = page.last() else {
-                return Ok(report);
-            };
-            rest = rest.after(&last.key);
-            let events = page.iter().filter_map(|found| {
-                let id = keys::last_id(&found.key).map(EventId);
-                if id.is_none() && self.inner.corrupt_events.is_new(&found.key) {
-                    tracing::error!(key = %found.key, "unreadable key in the outbox");
-                }
-                id
-            });
-            self.fan_out_page(events.collect(), now, limits, &mut steps, &mut report)
-                .await?;
-            if report.has_more {
-                return Ok(report);
-            }
-        }
+        let mut turns = match self.inner.next_turn.get() {
+            Some(start) => Turns::begin(start),
+            None => Turns::begin_with(self.mark_events(false).await?.oldest),
+        };
+        let result = self.take_turns(&mut turns, now, limits).await;
+        self.inner.next_turn.set(turns.start());
+        result
     }
 
-    /// Fans out these events, several in one commit if they are small.
+    /// Fans out batches of events, several events in one commit if they are small.
     ///
-    /// An event with much to do gives way to the next one after each step.
-    async fn fan_out_page(
+    /// An event with much to do gives way to others after each step, those of other organisations
+    /// first.
+    async fn take_turns(
         &self,
-        mut events: VecDeque<EventId>,
+        turns: &mut Turns,
         now: Timestamp,
         limits: FanOutLimits,
-        steps: &mut u32,
-        report: &mut FanOutReport,
-    ) -> Result<(), Error> {
-        let mut together = events.len();
-        while !events.is_empty() {
-            if *steps == 0 {
-                report.has_more = true;
-                return Ok(());
+    ) -> Result<FanOutReport, Error> {
+        let (mut report, mut steps) = (FanOutReport::default(), limits.steps);
+        let mut together = EVENTS_PER_BATCH;
+        loop {
+            let mut batch = turns.next_batch(self).await?;
+            if batch.is_empty() {
+                let is_idle = report == FanOutReport::default();
+                if is_idle && self.mark_events(true).await?.added > 0 {
+                    continue;
+                }
+                turns.restart();
+                return Ok(report);
             }
-            let some = events.make_contiguous();
-            let some = &some[..together.min(some.len())];
-            match self.fan_out_batch(some, now, limits).await {
+            if steps == 0 {
+                report.has_more = true;
+                return Ok(report);
+            }
+            batch.truncate(together);
+            match self.fan_out_batch(&batch, now, limits).await {
                 Ok(step) => {
                     report.events += step.events;
                     report.deliveries += step.deliveries;
                     report.dead_lettered += step.dead_lettered;
-                    let is_whole = step.passed == some.len();
+                    let is_whole = step.passed == batch.len();
                     // Skipping corrupt events is not a step: it must not use up the steps for later
                     // events.
-                    *steps -= u32::from(!is_whole || step.events > 0);
-                    events.drain(..step.passed);
-                    if !is_whole {
-                        events.rotate_left(1);
-                    }
+                    steps -= u32::from(!is_whole || step.events > 0);
+                    turns.served(&batch, step.passed);
                     together = together.saturating_mul(2);
                 }
                 // One of the events depends on corrupt data; a smaller batch holds up fewer others.
-                Err(Error::Internal { .. }) if some.len() > 1 => together = some.len() / 2,
+                Err(Error::Internal { .. }) if batch.len() > 1 => together = batch.len() / 2,
                 Err(Error::Internal { detail }) => {
-                    let event = some[0];
+                    let (_, event) = batch[0];
                     if self.inner.corrupt_events.is_new(&keys::outbox(event)) {
                         tracing::error!(%event, %detail, "fan-out of an event failed; skipping it");
                     }
-                    events.pop_front();
+                    turns.served(&batch, 1);
                 }
                 // Another writer changes records that these events read; a single event conflicts
                 // least.
-                Err(Error::Conflict) if some.len() > 1 => together = 1,
+                Err(Error::Conflict) if batch.len() > 1 => together = 1,
                 Err(Error::Conflict) => {
-                    *steps -= 1;
+                    steps -= 1;
                     report.has_more = true;
-                    events.pop_front();
+                    turns.served(&batch, 1);
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
     }
 
     async fn fan_out_batch(
         &self,
-        events: &[EventId],
+        events: &[QueuedEvent],
         now: Timestamp,
         limits: FanOutLimits,
     ) -> Result<StepReport, Error> {

@@ -22,6 +22,20 @@ pub(super) fn outbox(_: &mut Verifier, _: &KeyEntry, event: Event) -> Expectatio
     Ok(concerns(&event))
 }
 
+/// Expects the event to be one of the organisation.
+///
+/// An event without a mark is valid: fan-out adds it.
+pub(super) fn outbox_queue(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    (): (),
+    org: OrgId,
+    event: EventId,
+) -> Expectations {
+    let of_org = json!({ "org_id": org });
+    Ok(vec![Expectation::Contains(keys::outbox(event), of_org)])
+}
+
 /// Expects the workspace of an event, and at least as many endpoints as it counted.
 fn concerns(event: &Event) -> Vec<Expectation> {
     let (org, workspace) = (event.org_id, event.workspace_id);

@@ -1,0 +1,243 @@
+//! Fan-out to the recalls that cite memories of an event.
+//!
+//! They are visited in the order of their identifiers, each once per event.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::ControlFlow::{Break, Continue};
+
+use serde::{Deserialize, Serialize};
+
+use super::derived;
+use super::step::{FanOutStep, Progress};
+use super::targets::{self, Target};
+use crate::error::Error;
+use crate::keys;
+use crate::model::{
+    ChangedCitations, ChangedMemories, CitationChange, EndpointId, EventType, MemoryId, OrgId,
+    Recall, RecallId,
+};
+use crate::service::Event;
+use crate::store::{Direction, KeyRange, Read, StoreErrorKind, StoreExt};
+
+/// Maximum number of citation entries of a memory that one read returns.
+const LOOKS_PER_MEMORY: usize = 100;
+
+/// Cursor over the recalls that cite memories of an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::service) struct Recalls {
+    /// Last recall that is complete.
+    after: Option<RecallId>,
+    /// Last endpoint that has a delivery for the recall after that one.
+    within: Option<EndpointId>,
+    /// Cursor of an earlier version, which tells the recalls that it completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    earlier: Option<Citations>,
+}
+
+/// Cursor of earlier versions, which visited each memory with the recalls that cite it.
+///
+/// They notified a recall at the first memory of the event that it cites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::service) struct Citations {
+    /// Index of the next memory.
+    memory: usize,
+    /// Last recall of that memory that is complete.
+    after: Option<RecallId>,
+    /// Last endpoint that has a delivery for the recall after that one.
+    within: Option<EndpointId>,
+}
+
+impl From<Citations> for Recalls {
+    fn from(earlier: Citations) -> Self {
+        Self {
+            earlier: Some(earlier),
+            ..Self::default()
+        }
+    }
+}
+
+impl Recalls {
+    /// Returns true if an earlier version has notified the recall, at this memory.
+    fn is_complete(&self, recall: RecallId, memory: usize) -> bool {
+        let is_complete =
+            |earlier: Citations| (memory, Some(recall)) <= (earlier.memory, earlier.after);
+        self.earlier.is_some_and(is_complete)
+    }
+
+    /// Resumes the recall that an earlier version began at this memory, the first one that is not
+    /// complete.
+    fn resume(&mut self, memory: usize) {
+        if let Some(earlier) = &mut self.earlier
+            && earlier.memory == memory
+        {
+            self.within = self.within.or(earlier.within.take());
+        }
+    }
+}
+
+/// A source event with its memories, in their order and by position.
+pub(super) struct SourceEvent<'e> {
+    event: &'e Event,
+    change: CitationChange,
+    changed: &'e ChangedMemories,
+    places: HashMap<MemoryId, usize>,
+}
+
+impl<'e> SourceEvent<'e> {
+    pub(super) fn new(
+        event: &'e Event,
+        change: CitationChange,
+        changed: &'e ChangedMemories,
+    ) -> Self {
+        let places = changed.memory_ids.iter().enumerate();
+        Self {
+            event,
+            change,
+            changed,
+            places: places.map(|(place, memory)| (*memory, place)).collect(),
+        }
+    }
+}
+
+impl FanOutStep<'_> {
+    /// Notifies the recalls of an event as far as the budget allows, and returns the progress.
+    pub(super) async fn notify_citations(
+        &mut self,
+        source: &SourceEvent<'_>,
+        mut at: Recalls,
+    ) -> Result<Progress<Recalls>, Error> {
+        let org = source.event.org_id;
+        let webhooks = self.webhooks_for(source.event, EventType::CitationChanged);
+        let webhooks = webhooks.await?;
+        loop {
+            if self.budget.looks == 0 {
+                return Ok(Break(at));
+            }
+            let (recalls, is_last) = self.citing(source, at.after).await?;
+            for recalls in recalls.chunks(LOOKS_PER_MEMORY) {
+                let subscribed = self.subscribed(org, recalls).await?;
+                for (recall, is_subscribed) in recalls.iter().zip(subscribed) {
+                    if is_subscribed || !webhooks.is_empty() {
+                        if self.budget.recalls == 0 {
+                            return Ok(Break(at));
+                        }
+                        self.budget.recalls -= 1;
+                        let progress = self.notify_recall(source, &mut at, *recall, &webhooks);
+                        if let Break(within) = progress.await? {
+                            return Ok(Break(Recalls { within, ..at }));
+                        }
+                    }
+                    (at.after, at.within) = (Some(*recall), None);
+                }
+            }
+            if is_last {
+                return Ok(Continue(()));
+            }
+        }
+    }
+
+    /// Returns the next recalls that cite memories of the event, and true if there are no more.
+    async fn citing(
+        &mut self,
+        source: &SourceEvent<'_>,
+        after: Option<RecallId>,
+    ) -> Result<(Vec<RecallId>, bool), Error> {
+        let (org, memories) = (source.event.org_id, &source.changed.memory_ids);
+        let limit = self.budget.looks / memories.len().max(1);
+        let limit = limit.clamp(1, LOOKS_PER_MEMORY);
+        let range = |memory: &MemoryId| {
+            let range = keys::citing_recalls(org, *memory);
+            match after {
+                Some(after) => range.after(&keys::cited_by(org, *memory, after)),
+                None => range,
+            }
+        };
+        let ranges: Vec<KeyRange> = memories.iter().map(range).collect();
+        let reads = ranges.iter().map(|range| Read::Range {
+            range,
+            limit,
+            direction: Direction::Forward,
+        });
+        let reads: Vec<Read<'_>> = reads.collect();
+        let found = self.transaction.unchecked().read(&reads).await?;
+        let (mut recalls, mut looks) = (BTreeSet::new(), memories.len());
+        // Last recall up to which the citations of every memory were read.
+        let mut until: Option<RecallId> = None;
+        for found in found {
+            let found = found.into_range()?;
+            let listed = found.iter().filter_map(|found| keys::last_id(&found.key));
+            let listed: Vec<_> = listed.map(RecallId).collect();
+            if found.len() == limit {
+                let last = listed.last().copied();
+                until = until.into_iter().chain(last).min();
+            }
+            looks += found.len();
+            recalls.extend(listed);
+        }
+        // Empty ranges use up the budget too.
+        self.budget.looks = self.budget.looks.saturating_sub(looks);
+        recalls.retain(|recall| until.is_none_or(|until| *recall <= until));
+        Ok((recalls.into_iter().collect(), until.is_none()))
+    }
+
+    /// Returns true for each recall that ever had a subscription.
+    ///
+    /// A subscription that existed at the commit of the event is thus included.
+    async fn subscribed(&self, org: OrgId, recalls: &[RecallId]) -> Result<Vec<bool>, Error> {
+        let counters = recalls.iter();
+        let counters: Vec<_> = counters
+            .map(|recall| keys::subscription_count(org, *recall))
+            .collect();
+        let found = self.transaction.unchecked().get(&counters).await?;
+        Ok(found.iter().map(Option::is_some).collect())
+    }
+
+    /// Notifies the endpoints of a recall that memories which it cites have changed.
+    ///
+    /// If the budget does not suffice, returns the last endpoint that has its delivery.
+    async fn notify_recall(
+        &mut self,
+        source: &SourceEvent<'_>,
+        at: &mut Recalls,
+        recall: RecallId,
+        webhooks: &[Target],
+    ) -> Result<Progress<Option<EndpointId>>, Error> {
+        let (org, endpoints) = (source.event.org_id, source.event.endpoints);
+        let key = keys::recall(org, recall);
+        let recall = match self.transaction.read_unchecked::<Recall>(&key).await {
+            Ok(Some(recall)) => recall,
+            Ok(None) => return Ok(Continue(())),
+            // Later recalls do not wait for its repair.
+            Err(error) if error.kind() == StoreErrorKind::Corrupt => {
+                tracing::error!(%key, %error, "corrupt recall; skipping its notifications");
+                return Ok(Continue(()));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mut cited = recall.memory_ids.clone();
+        cited.retain(|memory| source.places.contains_key(memory));
+        let first = cited.iter().map(|memory| source.places[memory]).min();
+        let Some(first) = first.filter(|first| !at.is_complete(recall.id, *first)) else {
+            return Ok(Continue(()));
+        };
+        at.resume(first);
+        let mut targets = webhooks.to_vec();
+        let subscribed = keys::subscriptions(org, recall.id);
+        for target in targets::read(&self.transaction, org, &subscribed).await? {
+            let matches = target.matches(EventType::CitationChanged, endpoints);
+            if matches && self.is_authorized(&target).await? {
+                targets.push(target);
+            }
+        }
+        targets.sort_by_key(|target| target.endpoint);
+        let citations = ChangedCitations {
+            change: source.change,
+            memory_ids: cited,
+            operation_id: source.changed.operation_id,
+            recall_id: recall.id,
+            workspace_id: source.event.workspace_id,
+        };
+        let event_for = |after| derived::citation(source.event, citations.clone(), after);
+        Ok(self.notify_targets(&targets, at.within, event_for))
+    }
+}

@@ -1,0 +1,256 @@
+//! Turns of the organisations whose events wait in the outbox.
+//!
+//! Every event has a mark under `outbox_queue`, ordered by organisation. A batch has the oldest
+//! events of several organisations, interleaved, and begins after the organisation that was served
+//! last. It is read again before each commit.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::Error;
+use crate::keys;
+use crate::model::{EventId, OrgId};
+use crate::service::{Event, KnowledgeService};
+use crate::store::{Direction, Key, KeyEntry, KeyRange, StoreExt, decode_value};
+
+/// Maximum number of events of a batch, and of entries that one scan reads.
+pub(super) const EVENTS_PER_BATCH: usize = 100;
+/// Maximum number of scans that contribute to a batch.
+const SCANS_PER_BATCH: usize = 16;
+
+/// Mark of an event: organisation and event.
+pub(super) type QueuedEvent = (OrgId, EventId);
+
+/// Key of the marks at which the next turn of this process begins; unknown until its first.
+#[derive(Debug, Default)]
+pub(in crate::service) struct NextTurn(Mutex<Option<Key>>);
+
+impl NextTurn {
+    pub(super) fn get(&self) -> Option<Key> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(super) fn set(&self, start: Key) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
+    }
+}
+
+/// Turns of one call.
+pub(super) struct Turns {
+    /// Key of the marks at which the next batch begins.
+    start: Key,
+    /// Positions of the organisations that were served.
+    positions: BTreeMap<OrgId, Position>,
+}
+
+/// Position of an organisation in its queue.
+struct Position {
+    after: EventId,
+    /// True if an event up to the position needs a further step.
+    has_unfinished: bool,
+}
+
+impl Turns {
+    pub(super) fn begin(start: Key) -> Self {
+        Self {
+            start,
+            positions: BTreeMap::new(),
+        }
+    }
+
+    /// Begins with an organisation, if there is one.
+    pub(super) fn begin_with(org: Option<OrgId>) -> Self {
+        Self::begin(
+            org.map_or_else(keys::outbox_queues, keys::outbox_queue_of)
+                .start,
+        )
+    }
+
+    pub(super) fn start(&self) -> Key {
+        self.start.clone()
+    }
+
+    /// Begins the next batch with the first organisation.
+    pub(super) fn restart(&mut self) {
+        self.start = keys::outbox_queues().start;
+    }
+
+    /// Notes a step in which the first `passed` events of a batch needed no further step.
+    ///
+    /// If there are none, the first event had the whole step and needs another one, after others.
+    /// The next batch begins after the organisation of the last of these events.
+    pub(super) fn served(&mut self, batch: &[QueuedEvent], passed: usize) {
+        for (org, event) in &batch[..passed.max(1)] {
+            let had_unfinished = self.positions.get(org).is_some_and(|at| at.has_unfinished);
+            let position = Position {
+                after: *event,
+                has_unfinished: had_unfinished || passed == 0,
+            };
+            self.positions.insert(*org, position);
+            if let Some(end) = keys::outbox_queue_of(*org).end {
+                self.start = end;
+            }
+        }
+    }
+
+    /// Returns the events of the next batch; none if every event had its turn in this call.
+    pub(super) async fn next_batch(
+        &mut self,
+        service: &KnowledgeService,
+    ) -> Result<Vec<QueuedEvent>, Error> {
+        let all = keys::outbox_queues();
+        let before = KeyRange::new(all.start, self.start.clone());
+        let from = KeyRange {
+            start: self.start.clone(),
+            end: all.end,
+        };
+        let (mut queues, mut scans) = (Vec::new(), 0);
+        for mut rest in [from, before] {
+            while queues.len() < EVENTS_PER_BATCH && scans < SCANS_PER_BATCH && !rest.is_empty() {
+                let page = scan(service, &rest).await?;
+                let listed = marks(service, &page);
+                let found = queues.len();
+                for of_org in listed.chunk_by(|one, next| one.0 == next.0) {
+                    let waiting = self.waiting(service, of_org).await?;
+                    queues.extend((!waiting.is_empty()).then_some(waiting));
+                }
+                scans += usize::from(queues.len() > found);
+                let Some(last) = page.last().filter(|_| page.len() == EVENTS_PER_BATCH) else {
+                    break;
+                };
+                // The other events of the last organisation wait for its next turn.
+                let org = keys::parse_outbox_queue(&last.key).map(|(org, _)| org);
+                rest = match org.and_then(|org| keys::outbox_queue_of(org).end) {
+                    Some(start) => KeyRange { start, ..rest },
+                    None => rest.after(&last.key),
+                };
+            }
+        }
+        Ok(interleaved(&queues))
+    }
+
+    /// Returns the first events of an organisation that wait for a turn; `listed` are its oldest.
+    ///
+    /// After its last event, it begins again with those that need a further step.
+    async fn waiting(
+        &mut self,
+        service: &KnowledgeService,
+        listed: &[QueuedEvent],
+    ) -> Result<Vec<QueuedEvent>, Error> {
+        let org = listed[0].0;
+        let Some(position) = self.positions.get(&org) else {
+            return Ok(listed.to_vec());
+        };
+        let later = listed.iter().filter(|(_, event)| *event > position.after);
+        let later: Vec<_> = later.copied().collect();
+        if !later.is_empty() {
+            return Ok(later);
+        }
+        let rest = keys::outbox_queue_of(org).after(&keys::outbox_queue(org, position.after));
+        let found = marks(service, &scan(service, &rest).await?);
+        if found.is_empty() && position.has_unfinished {
+            self.positions.remove(&org);
+            return Ok(listed.to_vec());
+        }
+        Ok(found)
+    }
+}
+
+async fn scan(service: &KnowledgeService, range: &KeyRange) -> Result<Vec<KeyEntry>, Error> {
+    let store = service.store();
+    let found = store.scan(range, EVENTS_PER_BATCH, Direction::Forward);
+    Ok(found.await?)
+}
+
+/// Parses marks. An unreadable one is logged and skipped.
+fn marks(service: &KnowledgeService, page: &[KeyEntry]) -> Vec<QueuedEvent> {
+    let marks = page.iter().filter_map(|found| {
+        let mark = keys::parse_outbox_queue(&found.key);
+        if mark.is_none() {
+            service.log_unreadable(&found.key, "unreadable key");
+        }
+        mark
+    });
+    marks.collect()
+}
+
+/// Returns the first events of all queues, then the second ones, and so on.
+fn interleaved(queues: &[Vec<QueuedEvent>]) -> Vec<QueuedEvent> {
+    let places = 0..EVENTS_PER_BATCH;
+    let events = places.flat_map(|place| queues.iter().filter_map(move |queue| queue.get(place)));
+    events.take(EVENTS_PER_BATCH).copied().collect()
+}
+
+/// Result of [`KnowledgeService::mark_events`].
+#[derive(Default)]
+pub(super) struct MarkedEvents {
+    /// Number of marks that were missing.
+    pub(super) added: usize,
+    /// Organisation of the oldest event.
+    pub(super) oldest: Option<OrgId>,
+}
+
+impl KnowledgeService {
+    /// Adds the marks that are missing: earlier versions wrote none.
+    ///
+    /// Unless it looks at `all` events, it ends where the oldest ones have their marks.
+    pub(super) async fn mark_events(&self, all: bool) -> Result<MarkedEvents, Error> {
+        let mut marked = MarkedEvents::default();
+        let mut rest = keys::outbox_events();
+        loop {
+            let page = scan(self, &rest).await?;
+            let Some(last) = page.last() else {
+                return Ok(marked);
+            };
+            rest = rest.after(&last.key);
+            let (mut events, mut marks) = (Vec::new(), Vec::new());
+            for found in &page {
+                let Some(id) = keys::last_id(&found.key).map(EventId) else {
+                    self.log_unreadable(&found.key, "unreadable key");
+                    continue;
+                };
+                match decode_value::<Event>(found) {
+                    Ok(event) => {
+                        marked.oldest.get_or_insert(event.org_id);
+                        events.push(found.key.clone());
+                        marks.push(keys::outbox_queue(event.org_id, id));
+                    }
+                    Err(error) => self.log_unreadable(&found.key, &error.to_string()),
+                }
+            }
+            let found = self.store().get(&marks).await?;
+            if !all && !found.is_empty() && found.iter().all(Option::is_some) {
+                return Ok(marked);
+            }
+            let missing = events.into_iter().zip(marks).zip(found);
+            let missing = missing.filter(|(_, found)| found.is_none());
+            let (events, marks): (Vec<_>, Vec<_>) = missing.map(|(missing, _)| missing).unzip();
+            if events.is_empty() {
+                continue;
+            }
+            marked.added += events.len();
+            let (events, marks) = (&events, &marks);
+            self.transact(|mut transaction| async move {
+                let found = transaction.entries(events).await?;
+                for (mark, event) in marks.iter().zip(found) {
+                    if event.is_some() {
+                        transaction.put(mark.clone(), &());
+                    }
+                }
+                transaction.done(())
+            })
+            .await?;
+        }
+    }
+
+    /// Logs an unreadable entry of the outbox, which is kept for repair and does not hold up the
+    /// rest.
+    pub(super) fn log_unreadable(&self, key: &Key, error: &str) {
+        if self.inner.corrupt_events.is_new(key) {
+            tracing::error!(%key, %error, "unreadable outbox entry; skipping it");
+        }
+    }
+}
