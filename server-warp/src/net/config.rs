@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::compression::CompressionConfig;
 use super::cors::CorsConfig;
 use super::open_files::OPEN_FILES_RESERVED;
+use super::proxy::ProxyConfig;
 use super::rate_limit::RateLimitConfig;
 use super::tls::TlsConfig;
 
@@ -118,6 +119,8 @@ pub struct NetConfig {
     pub retry_after: Duration,
     /// Certificate of the server; without one it speaks plain HTTP.
     pub tls: Option<TlsConfig>,
+    /// Proxies that tell the addresses of their clients.
+    pub proxy: ProxyConfig,
     /// Other origins whose pages may call the server from a browser; `None` allows no other origin.
     pub cors: Option<CorsConfig>,
     /// Compression of responses; `None` disables it.
@@ -147,6 +150,7 @@ impl Default for NetConfig {
             shutdown_timeout: SHUTDOWN_TIMEOUT_DEFAULT,
             retry_after: RETRY_AFTER_DEFAULT,
             tls: None,
+            proxy: ProxyConfig::default(),
             cors: None,
             compression: None,
             rate_limit: None,

@@ -51,7 +51,7 @@ where
     let exchange = Arc::new(Exchange {
         method: request.method().clone(),
         uri: request.uri().clone(),
-        peer,
+        client: shared.config.proxy.client(peer, request.headers()),
         origin: request.headers().get(ORIGIN).cloned(),
         started: Instant::now(),
         bytes_in: AtomicU64::new(0),
@@ -124,7 +124,7 @@ impl<'a> Record<'a> {
         let tracer = shared.tracer.as_ref();
         let span = tracer
             .filter(|_| !is_probe(exchange.uri.path()))
-            .map(|tracer| tracer.start(request, shared.scheme(), &request_id));
+            .map(|tracer| tracer.start(request, shared.scheme(), exchange.client, &request_id));
         Self {
             exchange,
             metrics: &shared.metrics,
@@ -148,7 +148,12 @@ impl<'a> Record<'a> {
         let request_id = HeaderValue::try_from(&self.request_id);
         let request_id = request_id.expect("a UUID is visible ASCII");
         response.headers_mut().insert(REQUEST_ID, request_id);
-        let Exchange { method, uri, .. } = self.exchange;
+        let Exchange {
+            method,
+            uri,
+            client,
+            ..
+        } = self.exchange;
         let (path, route) = (uri.path(), response.extensions().get::<MatchedRoute>());
         let bytes_out = response.body().size_hint().exact();
         let summary = ResponseSummary {
@@ -171,7 +176,7 @@ impl<'a> Record<'a> {
             ($level:ident) => {
                 tracing::$level!(
                     target: ACCESS,
-                    %method, path, status, duration_ms, request_id, trace_id, bytes_in, bytes_out,
+                    %method, path, %client, status, duration_ms, request_id, trace_id, bytes_in, bytes_out,
                     "request"
                 )
             };
@@ -194,7 +199,12 @@ impl Drop for Record<'_> {
         if self.responded {
             return;
         }
-        let Exchange { method, uri, .. } = self.exchange;
+        let Exchange {
+            method,
+            uri,
+            client,
+            ..
+        } = self.exchange;
         let bytes_in = self.exchange.bytes_in.load(Ordering::Relaxed);
         self.metrics.record_drop(bytes_in);
         if let Some(span) = &self.span {
@@ -205,7 +215,7 @@ impl Drop for Record<'_> {
         let (request_id, trace_id) = (&self.request_id, self.trace_id.as_deref());
         tracing::info!(
             target: ACCESS,
-            %method, path, duration_ms, request_id, trace_id, bytes_in,
+            %method, path, %client, duration_ms, request_id, trace_id, bytes_in,
             "request dropped without a response"
         );
     }

@@ -179,7 +179,7 @@ async fn count<R: Responder>(
     let caller = tokio::time::timeout_at(deadline, caller).await;
     let key = match caller {
         Ok(Some(principal)) => Key::Principal(principal),
-        Ok(None) | Err(_) => Key::of_address(exchange.peer),
+        Ok(None) | Err(_) => Key::of_address(exchange.client),
     };
     let rate_limit = exchange.rate_limit.get_or_init(|| limiter.count(key));
     let retry_after = rate_limit.retry_after?;

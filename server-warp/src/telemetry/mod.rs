@@ -3,9 +3,9 @@
 //! A separate thread sends them in batches to a collector, by OTLP over HTTP. Spans are dropped if
 //! the queue is full; no request ever waits. Without a configured collector, nothing is traced.
 //!
-//! A span contains methods, routes, paths, hosts, statuses and sizes; never a query, header, body,
-//! credential or key of the store. A `traceparent` header makes the span of its request part of the
-//! caller's trace.
+//! A span contains methods, routes, paths, hosts, statuses, sizes and the address of the client;
+//! never a query, body, credential or key of the store. A `traceparent` header makes the span of its
+//! request part of the caller's trace.
 //!
 //! Spans use OpenTelemetry's API and are not derived from the log: exported attributes are chosen
 //! one by one, no log line can leave the machine as a span event, and several servers in one

@@ -1,5 +1,7 @@
 //! Span of a request, following OpenTelemetry's conventions for HTTP servers.
 
+use std::net::IpAddr;
+
 use http::Request;
 use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::{SpanBuilder, SpanKind, Status, TraceContextExt, Tracer};
@@ -30,6 +32,7 @@ impl RequestTracer {
         &self,
         request: &Request<B>,
         scheme: &'static str,
+        client: IpAddr,
         request_id: &str,
     ) -> RequestSpan {
         let parent = self
@@ -42,6 +45,7 @@ impl RequestTracer {
                 KeyValue::new("http.request.method", method),
                 KeyValue::new("url.path", request.uri().path().to_owned()),
                 KeyValue::new("url.scheme", scheme),
+                KeyValue::new("client.address", client.to_string()),
                 KeyValue::new("knowledge.request.id", request_id.to_owned()),
             ]);
         let span = self.tracer.build_with_context(span, &parent);

@@ -10,6 +10,7 @@ mod health;
 mod load;
 mod logs;
 mod metrics;
+mod proxies;
 mod shutdown;
 mod support;
 mod timeouts;

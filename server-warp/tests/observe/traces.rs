@@ -110,6 +110,7 @@ async fn request_and_its_store_calls_are_spans_of_the_callers_trace() {
     assert_eq!(of("http.response.status_code"), "200");
     assert_eq!(of("url.path"), BULK);
     assert_eq!(of("url.scheme"), "http");
+    assert_eq!(of("client.address"), "127.0.0.1");
     assert_eq!(of("knowledge.request.id"), answer.header("request-id"));
     assert_eq!(of("http.response.body.size"), answer.body.len().to_string());
     assert!(request.end_time_unix_nano > request.start_time_unix_nano);
