@@ -57,6 +57,8 @@ pub(crate) enum CloseReason {
     Finished,
     /// No complete header arrived in time, which is also how an idle connection ends.
     HeaderTimeout,
+    /// The client already held its share of the connections.
+    ClientLimit,
     /// The TLS handshake failed or timed out.
     Handshake,
     /// The request was not HTTP, or its header was too long.
@@ -72,8 +74,9 @@ pub(crate) enum CloseReason {
 }
 
 impl CloseReason {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Finished,
+        Self::ClientLimit,
         Self::Handshake,
         Self::HeaderTimeout,
         Self::Malformed,
@@ -86,6 +89,7 @@ impl CloseReason {
     const fn label(self) -> &'static str {
         match self {
             Self::Finished => "finished",
+            Self::ClientLimit => "client_limit",
             Self::HeaderTimeout => "header_timeout",
             Self::Handshake => "handshake",
             Self::Malformed => "malformed",

@@ -16,6 +16,7 @@
 //! | does not read its response | closes after [`write_stall_timeout`](NetConfig::write_stall_timeout) |
 //! | speaks plain HTTP on a TLS port | 400, closes |
 //! | does not complete its TLS handshake | closes after [`handshake_timeout`](TlsConfig::handshake_timeout) |
+//! | connects while it holds its [share](NetConfig::connections_per_client_ratio) of the connections | closes at once |
 //! | connects while the maximum number of connections is open | leaves it in the kernel's backlog until another closes, health checks too |
 //!
 //! An incomplete body results in 503 and not 408: 503 is among the documented statuses of every
@@ -71,6 +72,7 @@
 //! ```
 
 mod body;
+mod client_connections;
 mod compression;
 mod config;
 mod connection;

@@ -6,7 +6,7 @@
 //! from empty to full within [`window`](RateLimitConfig::window). A client may spend the quota in
 //! one burst and then continue at the refill rate.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ use governor::{Quota, RateLimiter as Governor};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::MissedTickBehavior;
 use uuid::Uuid;
+
+use super::client_connections::client_network;
 
 /// Header field with the policy that a request was counted under.
 pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -72,15 +74,9 @@ pub(super) enum Key {
 }
 
 impl Key {
-    /// Returns the key of an unknown caller. An IPv6 client owns a whole network of addresses.
+    /// Returns the key of an unknown caller.
     pub(super) fn of_address(address: IpAddr) -> Self {
-        Self::Address(match address.to_canonical() {
-            IpAddr::V6(address) => {
-                let network = address.to_bits() >> 64 << 64;
-                Ipv6Addr::from_bits(network).into()
-            }
-            v4 => v4,
-        })
+        Self::Address(client_network(address))
     }
 }
 

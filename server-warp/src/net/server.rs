@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
 use super::body::MemoryBudget;
+use super::client_connections::ClientConnections;
 use super::config::{InvalidConfig, NetConfig};
 use super::connection;
 use super::cors::Cors;
@@ -103,6 +104,10 @@ impl<R: Responder> Server<R> {
         }
         let (phase, phases) = watch::channel(Phase::Serving);
         let shared = Shared {
+            client_connections: ClientConnections::new(
+                connections_max,
+                config.connections_per_client_ratio,
+            ),
             requests_in_work: Semaphore::new(config.requests_in_work_max),
             body_budget: MemoryBudget::new(config.body_bytes_held_max),
             env: Env::system(),
@@ -272,6 +277,13 @@ async fn accept<R: Responder>(
         let (stream, peer) = accept_one(listener, &shared.metrics, counters).await;
         counters.accepted.fetch_add(1, Ordering::Relaxed);
         let open = shared.metrics.open_connection();
+        let is_proxy = shared.config.proxy.trusts(peer);
+        let Some(open_by_client) = shared.client_connections.open(peer, is_proxy) else {
+            tracing::debug!(%peer, "client holds its share of the connections; closing");
+            drop(stream);
+            open.close(CloseReason::ClientLimit);
+            continue;
+        };
         let (shared, protocol, counters) =
             (Arc::clone(shared), protocol.clone(), Arc::clone(counters));
         tokio::spawn(async move {
@@ -279,6 +291,7 @@ async fn accept<R: Responder>(
             if reason == CloseReason::Killed {
                 counters.killed.fetch_add(1, Ordering::Relaxed);
             }
+            drop(open_by_client);
             open.close(reason);
             drop(slot);
         });

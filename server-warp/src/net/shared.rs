@@ -9,6 +9,7 @@ use knowledge_core::env::Env;
 use tokio::sync::{Semaphore, watch};
 
 use super::body::MemoryBudget;
+use super::client_connections::ClientConnections;
 use super::config::NetConfig;
 use super::cors::Cors;
 use super::exchange::Exchange;
@@ -37,6 +38,7 @@ pub(super) struct Shared<R> {
     pub(super) metrics: HttpMetrics,
     pub(super) tracer: Option<RequestTracer>,
     pub(super) phases: watch::Receiver<Phase>,
+    pub(super) client_connections: Arc<ClientConnections>,
     pub(super) requests_in_work: Semaphore,
     pub(super) body_budget: Arc<MemoryBudget>,
     /// `None` if the server speaks plain HTTP.

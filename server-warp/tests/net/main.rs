@@ -5,6 +5,7 @@
 
 mod added_headers;
 mod bodies;
+mod client_connections;
 mod exchanges;
 mod health;
 mod load;
