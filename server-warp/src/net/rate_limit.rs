@@ -67,6 +67,7 @@ impl RateLimitConfig {
 /// Bucket that a request is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
+    /// Member, or inbound webhook of a signed message.
     Principal(Uuid),
     Address(IpAddr),
     /// Bucket shared by all addresses beyond the maximum.
