@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::net::{
     COMPRESSION_BYTES_MIN_DEFAULT, CORS_MAX_AGE_DEFAULT, CompressionConfig, CorsConfig,
-    CorsOrigins, RATE_LIMIT_WINDOW_DEFAULT, RateLimitConfig, TLS_HANDSHAKE_TIMEOUT_DEFAULT,
-    TLS_RELOAD_INTERVAL_DEFAULT, TlsConfig,
+    CorsOrigins, RATE_LIMIT_REQUESTS_DEFAULT, RATE_LIMIT_WINDOW_DEFAULT, RateLimitConfig,
+    TLS_HANDSHAKE_TIMEOUT_DEFAULT, TLS_RELOAD_INTERVAL_DEFAULT, TlsConfig,
 };
 
 /// Settings of [`TlsConfig`].
@@ -143,7 +143,7 @@ pub struct RateLimitSettings {
 impl Default for RateLimitSettings {
     fn default() -> Self {
         Self {
-            requests: 0,
+            requests: RATE_LIMIT_REQUESTS_DEFAULT,
             window: RATE_LIMIT_WINDOW_DEFAULT,
         }
     }

@@ -95,7 +95,10 @@ pub use cors::{CORS_MAX_AGE_DEFAULT, CorsConfig, CorsOrigins};
 pub use exchange::REQUEST_ID;
 pub use open_files::OPEN_FILES_RESERVED;
 pub use proxy::{ForwardingHeader, ProxyConfig};
-pub use rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY, RATE_LIMIT_WINDOW_DEFAULT, RateLimitConfig};
+pub use rate_limit::{
+    RATE_LIMIT, RATE_LIMIT_POLICY, RATE_LIMIT_REQUESTS_DEFAULT, RATE_LIMIT_WINDOW_DEFAULT,
+    RateLimitConfig,
+};
 pub use responder::{Rejection, Responder};
 pub use routes::{HEALTH_PATH, READY_PATH};
 pub use server::{BindError, Server, ShutdownReport};

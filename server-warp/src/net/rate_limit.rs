@@ -26,6 +26,10 @@ pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-pol
 /// Header field with the remaining quota.
 pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
+/// Default requests of a full quota in the settings: a thousand a second for as long as anyone keeps
+/// it up, far above any dashboard, and above an importer that sends its memories in batches.
+pub const RATE_LIMIT_REQUESTS_DEFAULT: u32 = 60_000;
+
 /// Default time for an empty quota to refill.
 pub const RATE_LIMIT_WINDOW_DEFAULT: Duration = Duration::from_secs(60);
 
