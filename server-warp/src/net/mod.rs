@@ -104,6 +104,6 @@ pub use routes::{HEALTH_PATH, READY_PATH};
 pub use server::{BindError, Server, ShutdownReport};
 pub(crate) use stall::StallGuard;
 pub use tls::{
-    Certificates, Reload, TLS_HANDSHAKE_TIMEOUT_DEFAULT, TLS_RELOAD_INTERVAL_DEFAULT, TlsConfig,
-    TlsError,
+    Certificates, Reload, TLS_HANDSHAKE_TIMEOUT_DEFAULT, TLS_HSTS_MAX_AGE_DEFAULT,
+    TLS_RELOAD_INTERVAL_DEFAULT, TlsConfig, TlsError,
 };

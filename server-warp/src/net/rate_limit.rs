@@ -180,7 +180,7 @@ impl<C: Clock> RateLimiter<C> {
 }
 
 /// Rounds up, so that waiting that long is always enough.
-fn whole_seconds(time: Duration) -> u64 {
+pub(super) fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 

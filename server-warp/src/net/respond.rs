@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt;
-use http::header::ORIGIN;
+use http::header::{ORIGIN, STRICT_TRANSPORT_SECURITY};
 use http::{HeaderName, HeaderValue, Request};
 use hyper::body::{Body, Incoming};
 use knowledge_core::api::MatchedRoute;
@@ -108,6 +108,7 @@ fn is_probe(path: &str) -> bool {
 struct Record<'a> {
     exchange: &'a Exchange,
     metrics: &'a HttpMetrics,
+    hsts: Option<&'a HeaderValue>,
     span: Option<RequestSpan>,
     request_id: String,
     trace_id: Option<String>,
@@ -128,6 +129,7 @@ impl<'a> Record<'a> {
         Self {
             exchange,
             metrics: &shared.metrics,
+            hsts: shared.hsts.as_ref(),
             trace_id: span.as_ref().map(RequestSpan::trace_id),
             span,
             request_id,
@@ -142,12 +144,16 @@ impl<'a> Record<'a> {
         tracing::error_span!(target: REQUEST, "request", request_id, trace_id)
     }
 
-    /// Sets the request ID of the response, and records the response.
+    /// Sets the headers that every response has, and records the response.
     fn respond(&mut self, response: &mut Response) {
         self.responded = true;
         let request_id = HeaderValue::try_from(&self.request_id);
         let request_id = request_id.expect("a UUID is visible ASCII");
         response.headers_mut().insert(REQUEST_ID, request_id);
+        if let Some(hsts) = self.hsts {
+            let headers = response.headers_mut();
+            headers.insert(STRICT_TRANSPORT_SECURITY, hsts.clone());
+        }
         let Exchange {
             method,
             uri,

@@ -20,7 +20,7 @@ use super::open_files;
 use super::rate_limit::RateLimiter;
 use super::responder::Responder;
 use super::shared::{Phase, Shared};
-use super::tls::{Certificates, TlsError};
+use super::tls::{Certificates, TlsConfig, TlsError};
 use crate::metrics::{CloseReason, HttpMetrics};
 use crate::telemetry::RequestTracer;
 
@@ -113,6 +113,7 @@ impl<R: Responder> Server<R> {
             env: Env::system(),
             cors: config.cors.as_ref().map(Cors::new),
             rate_limiter: config.rate_limit.as_ref().map(RateLimiter::new),
+            hsts: config.tls.as_ref().and_then(TlsConfig::hsts),
             metrics: HttpMetrics::default(),
             tracer: None,
             config,

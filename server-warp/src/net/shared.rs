@@ -13,7 +13,7 @@ use super::client_connections::ClientConnections;
 use super::config::NetConfig;
 use super::cors::Cors;
 use super::exchange::Exchange;
-use super::rate_limit::RateLimiter;
+use super::rate_limit::{RateLimiter, whole_seconds};
 use super::responder::{Rejection, Responder};
 use super::tls::Certificates;
 use crate::metrics::HttpMetrics;
@@ -43,6 +43,8 @@ pub(super) struct Shared<R> {
     pub(super) body_budget: Arc<MemoryBudget>,
     /// `None` if the server speaks plain HTTP.
     pub(super) certificates: Option<Arc<Certificates>>,
+    /// `Strict-Transport-Security` of every response.
+    pub(super) hsts: Option<HeaderValue>,
     pub(super) cors: Option<Cors>,
     pub(super) rate_limiter: Option<RateLimiter>,
 }
@@ -69,7 +71,7 @@ impl<R: Responder> Shared<R> {
             .responder
             .reject(&exchange.method, &exchange.uri, rejection);
         if let Some(wait) = rejection.retry_after() {
-            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            let seconds = whole_seconds(wait);
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
         response

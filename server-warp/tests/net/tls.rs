@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use knowledge_server::net::{
     BindError, Certificates, NetConfig, Reload, Server, TlsConfig, TlsError,
@@ -151,6 +152,38 @@ async fn requests_succeed_over_both_tls_versions() {
         assert_eq!(ask(&mut client).await, "GET / test= body=0");
         assert_eq!(ask(&mut client).await, "GET / test= body=0");
     }
+}
+
+#[tokio::test]
+async fn browsers_are_told_to_use_https_only() {
+    let (files, made) = Files::new();
+    let (year, none) = ("max-age=31536000", Duration::ZERO);
+    for (hsts_max_age, expected) in [
+        (files.tls().hsts_max_age, Some(year)),
+        (Duration::from_millis(1_500), Some("max-age=2")),
+        (none, None),
+    ] {
+        let tls = TlsConfig {
+            hsts_max_age,
+            ..files.tls()
+        };
+        let server = Running::start(NetConfig {
+            tls: Some(tls),
+            ..config()
+        })
+        .await;
+        let mut client = connect(&server, &made).await;
+        for (path, status) in [("/", 200), ("/panic", 500), ("/healthz", 200)] {
+            client.send(get(path)).await;
+            let answer = client.answer().await;
+            assert_eq!(answer.status, status);
+            assert_eq!(answer.header("strict-transport-security"), expected);
+        }
+    }
+    // The header is only valid over TLS.
+    let plain = Running::start(config()).await;
+    let answer = plain.ask(get("/")).await;
+    assert_eq!(answer.header("strict-transport-security"), None);
 }
 
 #[tokio::test]
