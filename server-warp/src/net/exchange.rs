@@ -19,6 +19,8 @@ pub(super) struct Exchange {
     pub(super) uri: Uri,
     /// Address of the client, see [`ProxyConfig`](super::ProxyConfig).
     pub(super) client: IpAddr,
+    /// True if a trusted proxy sent the request.
+    pub(super) is_from_proxy: bool,
     /// Origin of the page that sent the request, if any.
     pub(super) origin: Option<HeaderValue>,
     /// Time at which the header had arrived.

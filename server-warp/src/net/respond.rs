@@ -26,7 +26,7 @@ use super::responder::{Rejection, Responder};
 use super::routes::{HEALTH_PATH, READY_PATH};
 use super::shared::Shared;
 use crate::metrics::{HttpMetrics, METRICS_PATH, ROUTE_UNMATCHED, ResponseSummary};
-use crate::telemetry::RequestSpan;
+use crate::telemetry::{RequestOrigin, RequestSpan};
 
 /// Core's header of a response that replays that of an earlier request.
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -52,6 +52,7 @@ where
         method: request.method().clone(),
         uri: request.uri().clone(),
         client: shared.config.proxy.client(peer, request.headers()),
+        is_from_proxy: shared.config.proxy.trusts(peer),
         origin: request.headers().get(ORIGIN).cloned(),
         started: Instant::now(),
         bytes_in: AtomicU64::new(0),
@@ -125,7 +126,13 @@ impl<'a> Record<'a> {
         let tracer = shared.tracer.as_ref();
         let span = tracer
             .filter(|_| !is_probe(exchange.uri.path()))
-            .map(|tracer| tracer.start(request, shared.scheme(), exchange.client, &request_id));
+            .map(|tracer| {
+                let origin = RequestOrigin {
+                    client: exchange.client,
+                    is_trusted: exchange.is_from_proxy,
+                };
+                tracer.start(request, shared.scheme(), &request_id, origin)
+            });
         Self {
             exchange,
             metrics: &shared.metrics,
