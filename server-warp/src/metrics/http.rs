@@ -59,6 +59,8 @@ pub(crate) enum CloseReason {
     HeaderTimeout,
     /// The client already held its share of the connections.
     ClientLimit,
+    /// A trusted proxy did not send its PROXY protocol header.
+    ProxyHeader,
     /// The TLS handshake failed or timed out.
     Handshake,
     /// The request was not HTTP, or its header was too long.
@@ -74,9 +76,10 @@ pub(crate) enum CloseReason {
 }
 
 impl CloseReason {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Finished,
         Self::ClientLimit,
+        Self::ProxyHeader,
         Self::Handshake,
         Self::HeaderTimeout,
         Self::Malformed,
@@ -90,6 +93,7 @@ impl CloseReason {
         match self {
             Self::Finished => "finished",
             Self::ClientLimit => "client_limit",
+            Self::ProxyHeader => "proxy_header",
             Self::HeaderTimeout => "header_timeout",
             Self::Handshake => "handshake",
             Self::Malformed => "malformed",

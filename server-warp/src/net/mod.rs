@@ -14,6 +14,7 @@
 //! | sends a request that takes too long | 503 with `Retry-After` after [`request_timeout`](NetConfig::request_timeout) |
 //! | sends a request that makes the responder panic | 500; the connection stays open |
 //! | does not read its response | closes after [`write_stall_timeout`](NetConfig::write_stall_timeout) |
+//! | is a [trusted proxy](ProxyConfig::protocol) and does not send its PROXY protocol header | closes, after [`header_read_timeout`](NetConfig::header_read_timeout) at the latest |
 //! | speaks plain HTTP on a TLS port | 400, closes |
 //! | does not complete its TLS handshake | closes after [`handshake_timeout`](TlsConfig::handshake_timeout) |
 //! | connects while it holds its [share](NetConfig::connections_per_client_ratio) of the connections | closes at once |
@@ -80,6 +81,7 @@ mod cors;
 mod exchange;
 mod open_files;
 mod proxy;
+mod proxy_protocol;
 mod rate_limit;
 mod respond;
 mod responder;

@@ -19,6 +19,9 @@ pub struct ProxyConfig {
     /// Header to which the proxies append the address of their client. The other one is ignored: a
     /// proxy that does not know it would pass on what a client invented.
     pub header: ForwardingHeader,
+    /// True if every connection from a trusted proxy begins with a PROXY protocol header, version 2,
+    /// before TLS. A connection without one is closed. The address in it is that of the connection.
+    pub protocol: bool,
 }
 
 /// Header with the addresses that a request came through.
@@ -175,6 +178,7 @@ mod tests {
                 .map(|range| range.parse().unwrap())
                 .into(),
             header,
+            protocol: false,
         };
         let mut headers = HeaderMap::new();
         for line in lines {

@@ -278,13 +278,6 @@ async fn accept<R: Responder>(
         let (stream, peer) = accept_one(listener, &shared.metrics, counters).await;
         counters.accepted.fetch_add(1, Ordering::Relaxed);
         let open = shared.metrics.open_connection();
-        let is_proxy = shared.config.proxy.trusts(peer);
-        let Some(open_by_client) = shared.client_connections.open(peer, is_proxy) else {
-            tracing::debug!(%peer, "client holds its share of the connections; closing");
-            drop(stream);
-            open.close(CloseReason::ClientLimit);
-            continue;
-        };
         let (shared, protocol, counters) =
             (Arc::clone(shared), protocol.clone(), Arc::clone(counters));
         tokio::spawn(async move {
@@ -292,7 +285,6 @@ async fn accept<R: Responder>(
             if reason == CloseReason::Killed {
                 counters.killed.fetch_add(1, Ordering::Relaxed);
             }
-            drop(open_by_client);
             open.close(reason);
             drop(slot);
         });

@@ -12,6 +12,7 @@ mod load;
 mod logs;
 mod metrics;
 mod proxies;
+mod proxy_protocol;
 mod shutdown;
 mod support;
 mod timeouts;

@@ -12,6 +12,7 @@ async fn behind_proxies(header: ForwardingHeader) -> Running {
         proxy: ProxyConfig {
             trusted: trusted.map(|range| range.parse().expect("a range")).into(),
             header,
+            protocol: false,
         },
         ..config()
     })

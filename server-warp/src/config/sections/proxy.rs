@@ -1,6 +1,6 @@
 //! `[proxy]`: proxies in front of the server.
 
-use crate::config::kind::{List, Text, field};
+use crate::config::kind::{List, Switch, Text, field};
 use crate::config::setting::{Section, Setting, nothing};
 
 pub(super) static SECTION: Section = Section {
@@ -17,6 +17,12 @@ pub(super) static SECTION: Section = Section {
             &Text(field!(net.proxy.header)),
             "The header to which each proxy appends the address of its client; the other one is \
              ignored",
+        ),
+        Setting::new(
+            "proxy.protocol",
+            &Switch(field!(net.proxy.protocol)),
+            "Require a PROXY protocol header (version 2) at the start of every connection from a \
+             proxy, before TLS",
         ),
     ],
     check: nothing,
