@@ -1,7 +1,7 @@
 //! Core's HTTP API as the responder of the server.
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, Uri};
+use http::{Method, Request, Response, Uri};
 use knowledge_core::Error;
 use knowledge_core::api::Api;
 use uuid::Uuid;
@@ -39,10 +39,14 @@ impl Responder for ApiResponder {
         self.api.reject(method, uri, &error(rejection))
     }
 
-    /// Returns the member behind the credential: all its tokens and sessions share one quota.
-    async fn caller(&self, uri: &Uri, headers: &HeaderMap) -> Option<Uuid> {
-        let member = self.api.caller(uri.path(), headers).await?;
-        Some(member.0)
+    /// Returns the member behind the credential: all its tokens and sessions share one quota. The
+    /// principal of a signed message is its inbound webhook.
+    async fn caller(&self, request: &Request<Bytes>) -> Option<Uuid> {
+        let member = self.api.caller(request.uri().path(), request.headers());
+        match member.await {
+            Some(member) => Some(member.0),
+            None => self.api.signer(request).await.map(|webhook| webhook.0),
+        }
     }
 
     async fn ready(&self) -> Result<(), String> {

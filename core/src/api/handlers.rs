@@ -16,6 +16,7 @@ use crate::model::{
 use crate::operation::{Operation, OperationSpec};
 use crate::service::{
     Chat, ChatMessage, InboundBatch, IngestBatch, IngestResult, IssuedMcpKey, MemberAssignment,
+    VerifiedMessage,
 };
 
 /// Maximum length of a body that is parsed before the credential is known, in bytes.
@@ -164,18 +165,24 @@ impl Call<'_> {
         Ok(batch)
     }
 
-    /// Handles the operation that is authenticated by a signature.
-    ///
-    /// The signature precedes the problems of the body, which are published.
-    async fn post_to_inbound_webhook(&self) -> HandlerResult {
+    /// Verifies the signature of a post to an inbound webhook.
+    pub(super) async fn verify_post(&self) -> Result<VerifiedMessage, Error> {
         let (headers, body) = (self.request.headers(), self.request.body());
         let message = headers::signed_message(headers, body)?;
         let mut reader = self.reader();
         let org = OrgId::read(&mut reader, "org")?;
         let webhook = InboundWebhookId::read(&mut reader, "id")?;
-        let message = self.service.verify_message(org, webhook, &message).await?;
+        self.service.verify_message(org, webhook, &message).await
+    }
+
+    /// Handles the operation that is authenticated by a signature.
+    ///
+    /// The signature precedes the problems of the body, which are published.
+    async fn post_to_inbound_webhook(&self) -> HandlerResult {
+        let message = self.verify_post().await?;
         self.check_length()?;
         self.require_json()?;
+        let mut reader = self.reader();
         let read = <InboundBatch as Input>::read(&mut reader, "body");
         let batch = match read.and_then(|batch| self.checked(batch)) {
             Ok(batch) => batch,

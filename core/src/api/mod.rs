@@ -28,9 +28,9 @@ pub use self::admin::AdminApi;
 use self::call::Call;
 pub use self::response::status;
 use self::response::{ApiResponse, Challenge};
-use self::route::Routes;
+use self::route::{Parameters, Routes};
 use crate::error::Error;
-use crate::model::MemberId;
+use crate::model::{InboundWebhookId, MemberId};
 pub use crate::operation::{
     Authentication, COMMON_ERROR_STATUSES, ErrorStyle, OPERATIONS, OPERATOR_ERROR_STATUSES,
     OPERATOR_OPERATIONS, Operation, OperationSpec, OperatorOperation, OperatorSpec, Origin,
@@ -105,6 +105,38 @@ impl Api {
         self.service.recognize(&credential, wanted).await.ok()
     }
 
+    /// Identifies the inbound webhook that a request is signed for, for rate limiting before the
+    /// request is handled.
+    ///
+    /// Returns `None` for any other operation, if the signature is not valid, or if the store is
+    /// unavailable. As with [`caller`](Self::caller), it grants nothing.
+    pub async fn signer(&self, request: &Request<Bytes>) -> Option<InboundWebhookId> {
+        let found = self.routes.find(request.method(), request.uri().path());
+        let (spec, parameters) = found.ok()?;
+        if spec.authentication != Authentication::Signature {
+            return None;
+        }
+        let message = self
+            .new_call(spec, &parameters, request)
+            .verify_post()
+            .await;
+        message.ok().map(|message| message.webhook())
+    }
+
+    fn new_call<'c>(
+        &'c self,
+        spec: &OperationSpec,
+        parameters: &'c Parameters,
+        request: &'c Request<Bytes>,
+    ) -> Call<'c> {
+        Call {
+            service: &self.service,
+            parameters,
+            request,
+            success: spec.success,
+        }
+    }
+
     /// Returns the service behind the interface.
     #[must_use]
     pub fn service(&self) -> &KnowledgeService {
@@ -116,12 +148,7 @@ impl Api {
         let is_head = request.method() == Method::HEAD;
         let (response, style) = match self.routes.find(request.method(), request.uri().path()) {
             Ok((spec, parameters)) => {
-                let call = Call {
-                    service: &self.service,
-                    parameters: &parameters,
-                    request: &request,
-                    success: spec.success,
-                };
+                let call = self.new_call(spec, &parameters, &request);
                 let response = call.respond(spec, &self.trusted_origins).await;
                 debug_assert!(
                     is_documented(spec, &response),

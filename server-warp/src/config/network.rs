@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use crate::net::{
     COMPRESSION_BYTES_MIN_DEFAULT, CORS_MAX_AGE_DEFAULT, CompressionConfig, CorsConfig,
-    CorsOrigins, RATE_LIMIT_WINDOW_DEFAULT, RateLimitConfig, TLS_HANDSHAKE_TIMEOUT_DEFAULT,
-    TLS_RELOAD_INTERVAL_DEFAULT, TlsConfig,
+    CorsOrigins, RATE_LIMIT_REQUESTS_DEFAULT, RATE_LIMIT_WINDOW_DEFAULT, RateLimitConfig,
+    TLS_HANDSHAKE_TIMEOUT_DEFAULT, TLS_HSTS_MAX_AGE_DEFAULT, TLS_RELOAD_INTERVAL_DEFAULT,
+    TlsConfig,
 };
 
 /// Settings of [`TlsConfig`].
@@ -23,6 +24,8 @@ pub struct TlsSettings {
     pub reload_interval: Duration,
     /// Timeout of a handshake.
     pub handshake_timeout: Duration,
+    /// Time for which browsers use the server by HTTPS only; zero for no such promise.
+    pub hsts_max_age: Duration,
 }
 
 impl Default for TlsSettings {
@@ -32,6 +35,7 @@ impl Default for TlsSettings {
             private_key_file: None,
             reload_interval: TLS_RELOAD_INTERVAL_DEFAULT,
             handshake_timeout: TLS_HANDSHAKE_TIMEOUT_DEFAULT,
+            hsts_max_age: TLS_HSTS_MAX_AGE_DEFAULT,
         }
     }
 }
@@ -48,6 +52,7 @@ impl TlsSettings {
             private_key_file: private_key_file.clone(),
             reload_interval: self.reload_interval,
             handshake_timeout: self.handshake_timeout,
+            hsts_max_age: self.hsts_max_age,
         })
     }
 }
@@ -143,7 +148,7 @@ pub struct RateLimitSettings {
 impl Default for RateLimitSettings {
     fn default() -> Self {
         Self {
-            requests: 0,
+            requests: RATE_LIMIT_REQUESTS_DEFAULT,
             window: RATE_LIMIT_WINDOW_DEFAULT,
         }
     }

@@ -203,6 +203,7 @@ fn changed(setting: &Setting) -> Config {
         "127.0.0.1:7",
         "https://seven.example",
         "json",
+        "forwarded",
         "low_space",
         "memory:",
         "seven",

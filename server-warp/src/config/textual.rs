@@ -10,6 +10,7 @@ use knowledge_storage_sled::Mode;
 use super::network::AllowedOrigin;
 use crate::admin::SocketPlace;
 use crate::logging::LogFormat;
+use crate::net::ForwardingHeader;
 use crate::store_address::StoreAddress;
 
 /// Value that is written as text.
@@ -139,6 +140,21 @@ impl Textual for AllowedOrigin {
 
     fn write(&self) -> Option<String> {
         Some(self.0.clone())
+    }
+}
+
+impl Textual for ForwardingHeader {
+    const EXPECTS: &'static str = "x-forwarded-for or forwarded";
+    const PLACEHOLDER: &'static str = "HEADER";
+
+    fn read(text: &OsStr) -> Option<Self> {
+        let text = text.to_str()?;
+        let mut all = Self::ALL.into_iter();
+        all.find(|header| header.name().as_str().eq_ignore_ascii_case(text))
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(self.name().to_string())
     }
 }
 

@@ -73,6 +73,7 @@ pub async fn serve(
     let config = NetConfig {
         address,
         connections_max: CONNECTIONS_MAX,
+        connections_per_client_ratio: 1.0,
         requests_in_work_max: REQUESTS_IN_WORK_MAX,
         body_bytes_max: BODY_BYTES_MAX,
         shutdown_timeout: SHUTDOWN_TIMEOUT,

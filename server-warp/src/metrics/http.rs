@@ -57,6 +57,10 @@ pub(crate) enum CloseReason {
     Finished,
     /// No complete header arrived in time, which is also how an idle connection ends.
     HeaderTimeout,
+    /// The client already held its share of the connections.
+    ClientLimit,
+    /// A trusted proxy did not send its PROXY protocol header.
+    ProxyHeader,
     /// The TLS handshake failed or timed out.
     Handshake,
     /// The request was not HTTP, or its header was too long.
@@ -72,8 +76,10 @@ pub(crate) enum CloseReason {
 }
 
 impl CloseReason {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 10] = [
         Self::Finished,
+        Self::ClientLimit,
+        Self::ProxyHeader,
         Self::Handshake,
         Self::HeaderTimeout,
         Self::Malformed,
@@ -86,6 +92,8 @@ impl CloseReason {
     const fn label(self) -> &'static str {
         match self {
             Self::Finished => "finished",
+            Self::ClientLimit => "client_limit",
+            Self::ProxyHeader => "proxy_header",
             Self::HeaderTimeout => "header_timeout",
             Self::Handshake => "handshake",
             Self::Malformed => "malformed",

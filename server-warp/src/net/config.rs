@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::compression::CompressionConfig;
 use super::cors::CorsConfig;
 use super::open_files::OPEN_FILES_RESERVED;
+use super::proxy::ProxyConfig;
 use super::rate_limit::RateLimitConfig;
 use super::tls::TlsConfig;
 
@@ -18,6 +19,9 @@ pub const ACCEPT_BACKLOG_DEFAULT: u32 = 1_024;
 
 /// Default of [`NetConfig::connections_max`].
 pub const CONNECTIONS_MAX_DEFAULT: usize = 10_000;
+
+/// Default of [`NetConfig::connections_per_client_ratio`].
+pub const CONNECTIONS_PER_CLIENT_RATIO_DEFAULT: f64 = 0.25;
 
 /// Default of [`NetConfig::requests_in_work_max`].
 pub const REQUESTS_IN_WORK_MAX_DEFAULT: usize = 512;
@@ -66,7 +70,7 @@ pub const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Configuration of the HTTP server. [`Default`] uses the `…_DEFAULT` constants of this module.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NetConfig {
     /// Address to listen on. Port 0 selects any free port, see
     /// [`Server::local_addr`](super::Server::local_addr).
@@ -77,6 +81,9 @@ pub struct NetConfig {
     /// Maximum number of open connections; lower if the process may open fewer files. Further
     /// clients wait in the kernel's backlog until a connection closes.
     pub connections_max: usize,
+    /// Fraction of the connections that one client address may hold (IPv6: the first 64 bits), at
+    /// least one. Further ones are closed at once. Trusted proxies may hold all.
+    pub connections_per_client_ratio: f64,
     /// File descriptors reserved for everything except client connections. If the process may open
     /// fewer than twice as many, half of them are reserved.
     pub open_files_reserved: usize,
@@ -118,6 +125,8 @@ pub struct NetConfig {
     pub retry_after: Duration,
     /// Certificate of the server; without one it speaks plain HTTP.
     pub tls: Option<TlsConfig>,
+    /// Proxies that tell the addresses of their clients.
+    pub proxy: ProxyConfig,
     /// Other origins whose pages may call the server from a browser; `None` allows no other origin.
     pub cors: Option<CorsConfig>,
     /// Compression of responses; `None` disables it.
@@ -132,6 +141,7 @@ impl Default for NetConfig {
             address: ADDRESS_DEFAULT,
             accept_backlog: ACCEPT_BACKLOG_DEFAULT,
             connections_max: CONNECTIONS_MAX_DEFAULT,
+            connections_per_client_ratio: CONNECTIONS_PER_CLIENT_RATIO_DEFAULT,
             open_files_reserved: OPEN_FILES_RESERVED,
             requests_in_work_max: REQUESTS_IN_WORK_MAX_DEFAULT,
             header_read_timeout: HEADER_READ_TIMEOUT_DEFAULT,
@@ -147,6 +157,7 @@ impl Default for NetConfig {
             shutdown_timeout: SHUTDOWN_TIMEOUT_DEFAULT,
             retry_after: RETRY_AFTER_DEFAULT,
             tls: None,
+            proxy: ProxyConfig::default(),
             cors: None,
             compression: None,
             rate_limit: None,
@@ -188,6 +199,12 @@ impl NetConfig {
                     requirement: "between 1 and 2,147,483,647",
                 });
             }
+        }
+        if !(0.0..=1.0).contains(&self.connections_per_client_ratio) {
+            return Err(InvalidConfig {
+                field: "connections_per_client_ratio",
+                requirement: "between 0 and 1",
+            });
         }
         if self.body_bytes_held_max < self.body_bytes_max {
             return Err(InvalidConfig {

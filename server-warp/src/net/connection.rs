@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::config::NetConfig;
+use super::proxy_protocol;
 use super::respond::respond;
 use super::responder::Responder;
 use super::routes;
@@ -39,9 +40,18 @@ pub(super) fn protocol(config: &NetConfig) -> http1::Builder {
 pub(super) async fn open<R: Responder>(
     shared: Arc<Shared<R>>,
     protocol: http1::Builder,
-    stream: TcpStream,
+    mut stream: TcpStream,
     peer: IpAddr,
 ) -> CloseReason {
+    let peer = match announced_peer(&shared, &mut stream, peer).await {
+        Ok(peer) => peer,
+        Err(reason) => return reason,
+    };
+    let is_proxy = shared.config.proxy.trusts(peer);
+    let Some(_open) = shared.client_connections.open(peer, is_proxy) else {
+        tracing::debug!(%peer, "client holds its share of the connections; closing");
+        return CloseReason::ClientLimit;
+    };
     let Some(certificates) = &shared.certificates else {
         return serve(shared, protocol, stream, peer).await;
     };
@@ -55,6 +65,32 @@ pub(super) async fn open<R: Responder>(
         Some(stream) => serve(shared, protocol, stream, peer).await,
         None => CloseReason::Handshake,
     }
+}
+
+/// Returns the address that a connection comes from: the one in its PROXY protocol header, if it has
+/// to have one.
+async fn announced_peer<R>(
+    shared: &Shared<R>,
+    stream: &mut TcpStream,
+    peer: IpAddr,
+) -> Result<IpAddr, CloseReason> {
+    let proxy = &shared.config.proxy;
+    if !proxy.protocol || !proxy.trusts(peer) {
+        return Ok(peer);
+    }
+    let mut phases = shared.phases.clone();
+    let reading = proxy_protocol::read_client(stream);
+    let read = tokio::select! {
+        read = tokio::time::timeout(shared.config.header_read_timeout, reading) => read,
+        // Without the header there is no request to complete.
+        _ = reached(&mut phases, Phase::Draining) => return Err(CloseReason::Shutdown),
+    };
+    match read {
+        Ok(Ok(client)) => return Ok(client.unwrap_or(peer)),
+        Ok(Err(error)) => tracing::debug!(%peer, %error, "PROXY protocol header missing"),
+        Err(_) => tracing::debug!(%peer, "PROXY protocol header timed out"),
+    }
+    Err(CloseReason::ProxyHeader)
 }
 
 /// Serves one connection until it closes or the server closes it; returns the reason.

@@ -17,8 +17,10 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 pub(super) struct Exchange {
     pub(super) method: Method,
     pub(super) uri: Uri,
-    /// Address of the client or of a proxy.
-    pub(super) peer: IpAddr,
+    /// Address of the client, see [`ProxyConfig`](super::ProxyConfig).
+    pub(super) client: IpAddr,
+    /// True if a trusted proxy sent the request.
+    pub(super) is_from_proxy: bool,
     /// Origin of the page that sent the request, if any.
     pub(super) origin: Option<HeaderValue>,
     /// Time at which the header had arrived.

@@ -14,8 +14,10 @@
 //! | sends a request that takes too long | 503 with `Retry-After` after [`request_timeout`](NetConfig::request_timeout) |
 //! | sends a request that makes the responder panic | 500; the connection stays open |
 //! | does not read its response | closes after [`write_stall_timeout`](NetConfig::write_stall_timeout) |
+//! | is a [trusted proxy](ProxyConfig::protocol) and does not send its PROXY protocol header | closes, after [`header_read_timeout`](NetConfig::header_read_timeout) at the latest |
 //! | speaks plain HTTP on a TLS port | 400, closes |
 //! | does not complete its TLS handshake | closes after [`handshake_timeout`](TlsConfig::handshake_timeout) |
+//! | connects while it holds its [share](NetConfig::connections_per_client_ratio) of the connections | closes at once |
 //! | connects while the maximum number of connections is open | leaves it in the kernel's backlog until another closes, health checks too |
 //!
 //! An incomplete body results in 503 and not 408: 503 is among the documented statuses of every
@@ -71,12 +73,15 @@
 //! ```
 
 mod body;
+mod client_connections;
 mod compression;
 mod config;
 mod connection;
 mod cors;
 mod exchange;
 mod open_files;
+mod proxy;
+mod proxy_protocol;
 mod rate_limit;
 mod respond;
 mod responder;
@@ -91,12 +96,16 @@ pub use config::*;
 pub use cors::{CORS_MAX_AGE_DEFAULT, CorsConfig, CorsOrigins};
 pub use exchange::REQUEST_ID;
 pub use open_files::OPEN_FILES_RESERVED;
-pub use rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY, RATE_LIMIT_WINDOW_DEFAULT, RateLimitConfig};
+pub use proxy::{ForwardingHeader, ProxyConfig};
+pub use rate_limit::{
+    RATE_LIMIT, RATE_LIMIT_POLICY, RATE_LIMIT_REQUESTS_DEFAULT, RATE_LIMIT_WINDOW_DEFAULT,
+    RateLimitConfig,
+};
 pub use responder::{Rejection, Responder};
 pub use routes::{HEALTH_PATH, READY_PATH};
 pub use server::{BindError, Server, ShutdownReport};
 pub(crate) use stall::StallGuard;
 pub use tls::{
-    Certificates, Reload, TLS_HANDSHAKE_TIMEOUT_DEFAULT, TLS_RELOAD_INTERVAL_DEFAULT, TlsConfig,
-    TlsError,
+    Certificates, Reload, TLS_HANDSHAKE_TIMEOUT_DEFAULT, TLS_HSTS_MAX_AGE_DEFAULT,
+    TLS_RELOAD_INTERVAL_DEFAULT, TlsConfig, TlsError,
 };

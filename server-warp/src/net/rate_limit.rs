@@ -6,7 +6,7 @@
 //! from empty to full within [`window`](RateLimitConfig::window). A client may spend the quota in
 //! one burst and then continue at the refill rate.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -18,11 +18,17 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::MissedTickBehavior;
 use uuid::Uuid;
 
+use super::client_connections::client_network;
+
 /// Header field with the policy that a request was counted under.
 pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// Header field with the remaining quota.
 pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+
+/// Default requests of a full quota in the settings: a thousand a second for as long as anyone keeps
+/// it up, far above any dashboard, and above an importer that sends its memories in batches.
+pub const RATE_LIMIT_REQUESTS_DEFAULT: u32 = 60_000;
 
 /// Default time for an empty quota to refill.
 pub const RATE_LIMIT_WINDOW_DEFAULT: Duration = Duration::from_secs(60);
@@ -65,6 +71,7 @@ impl RateLimitConfig {
 /// Bucket that a request is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
+    /// Member, or inbound webhook of a signed message.
     Principal(Uuid),
     Address(IpAddr),
     /// Bucket shared by all addresses beyond the maximum.
@@ -72,15 +79,9 @@ pub(super) enum Key {
 }
 
 impl Key {
-    /// Returns the key of an unknown caller. An IPv6 client owns a whole network of addresses.
+    /// Returns the key of an unknown caller.
     pub(super) fn of_address(address: IpAddr) -> Self {
-        Self::Address(match address.to_canonical() {
-            IpAddr::V6(address) => {
-                let network = address.to_bits() >> 64 << 64;
-                Ipv6Addr::from_bits(network).into()
-            }
-            v4 => v4,
-        })
+        Self::Address(client_network(address))
     }
 }
 
@@ -179,7 +180,7 @@ impl<C: Clock> RateLimiter<C> {
 }
 
 /// Rounds up, so that waiting that long is always enough.
-fn whole_seconds(time: Duration) -> u64 {
+pub(super) fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt;
-use http::header::ORIGIN;
+use http::header::{ORIGIN, STRICT_TRANSPORT_SECURITY};
 use http::{HeaderName, HeaderValue, Request};
 use hyper::body::{Body, Incoming};
 use knowledge_core::api::MatchedRoute;
@@ -26,7 +26,7 @@ use super::responder::{Rejection, Responder};
 use super::routes::{HEALTH_PATH, READY_PATH};
 use super::shared::Shared;
 use crate::metrics::{HttpMetrics, METRICS_PATH, ROUTE_UNMATCHED, ResponseSummary};
-use crate::telemetry::RequestSpan;
+use crate::telemetry::{RequestOrigin, RequestSpan};
 
 /// Core's header of a response that replays that of an earlier request.
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -51,7 +51,8 @@ where
     let exchange = Arc::new(Exchange {
         method: request.method().clone(),
         uri: request.uri().clone(),
-        peer,
+        client: shared.config.proxy.client(peer, request.headers()),
+        is_from_proxy: shared.config.proxy.trusts(peer),
         origin: request.headers().get(ORIGIN).cloned(),
         started: Instant::now(),
         bytes_in: AtomicU64::new(0),
@@ -108,6 +109,7 @@ fn is_probe(path: &str) -> bool {
 struct Record<'a> {
     exchange: &'a Exchange,
     metrics: &'a HttpMetrics,
+    hsts: Option<&'a HeaderValue>,
     span: Option<RequestSpan>,
     request_id: String,
     trace_id: Option<String>,
@@ -124,10 +126,17 @@ impl<'a> Record<'a> {
         let tracer = shared.tracer.as_ref();
         let span = tracer
             .filter(|_| !is_probe(exchange.uri.path()))
-            .map(|tracer| tracer.start(request, shared.scheme(), &request_id));
+            .map(|tracer| {
+                let origin = RequestOrigin {
+                    client: exchange.client,
+                    is_trusted: exchange.is_from_proxy,
+                };
+                tracer.start(request, shared.scheme(), &request_id, origin)
+            });
         Self {
             exchange,
             metrics: &shared.metrics,
+            hsts: shared.hsts.as_ref(),
             trace_id: span.as_ref().map(RequestSpan::trace_id),
             span,
             request_id,
@@ -142,13 +151,22 @@ impl<'a> Record<'a> {
         tracing::error_span!(target: REQUEST, "request", request_id, trace_id)
     }
 
-    /// Sets the request ID of the response, and records the response.
+    /// Sets the headers that every response has, and records the response.
     fn respond(&mut self, response: &mut Response) {
         self.responded = true;
         let request_id = HeaderValue::try_from(&self.request_id);
         let request_id = request_id.expect("a UUID is visible ASCII");
         response.headers_mut().insert(REQUEST_ID, request_id);
-        let Exchange { method, uri, .. } = self.exchange;
+        if let Some(hsts) = self.hsts {
+            let headers = response.headers_mut();
+            headers.insert(STRICT_TRANSPORT_SECURITY, hsts.clone());
+        }
+        let Exchange {
+            method,
+            uri,
+            client,
+            ..
+        } = self.exchange;
         let (path, route) = (uri.path(), response.extensions().get::<MatchedRoute>());
         let bytes_out = response.body().size_hint().exact();
         let summary = ResponseSummary {
@@ -171,7 +189,7 @@ impl<'a> Record<'a> {
             ($level:ident) => {
                 tracing::$level!(
                     target: ACCESS,
-                    %method, path, status, duration_ms, request_id, trace_id, bytes_in, bytes_out,
+                    %method, path, %client, status, duration_ms, request_id, trace_id, bytes_in, bytes_out,
                     "request"
                 )
             };
@@ -194,7 +212,12 @@ impl Drop for Record<'_> {
         if self.responded {
             return;
         }
-        let Exchange { method, uri, .. } = self.exchange;
+        let Exchange {
+            method,
+            uri,
+            client,
+            ..
+        } = self.exchange;
         let bytes_in = self.exchange.bytes_in.load(Ordering::Relaxed);
         self.metrics.record_drop(bytes_in);
         if let Some(span) = &self.span {
@@ -205,7 +228,7 @@ impl Drop for Record<'_> {
         let (request_id, trace_id) = (&self.request_id, self.trace_id.as_deref());
         tracing::info!(
             target: ACCESS,
-            %method, path, duration_ms, request_id, trace_id, bytes_in,
+            %method, path, %client, duration_ms, request_id, trace_id, bytes_in,
             "request dropped without a response"
         );
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use http::{Method, Request, Response, StatusCode, Uri};
 use uuid::Uuid;
 
 /// Handler of requests: core's router in production, a stub in tests.
@@ -27,9 +27,9 @@ pub trait Responder: Send + Sync + 'static {
     fn reject(&self, method: &Method, uri: &Uri, rejection: &Rejection) -> Response<Bytes>;
 
     /// Identifies the principal of a request for its rate limit; `None` if it is unknown. Called
-    /// only if there is a rate limit, before the body has arrived.
-    fn caller(&self, uri: &Uri, headers: &HeaderMap) -> impl Future<Output = Option<Uuid>> + Send {
-        let _ = (uri, headers);
+    /// only if there is a rate limit, once the body has arrived; a rejected body is empty.
+    fn caller(&self, request: &Request<Bytes>) -> impl Future<Output = Option<Uuid>> + Send {
+        let _ = request;
         std::future::ready(None)
     }
 
@@ -49,8 +49,8 @@ impl<R: Responder> Responder for Arc<R> {
         self.as_ref().reject(method, uri, rejection)
     }
 
-    fn caller(&self, uri: &Uri, headers: &HeaderMap) -> impl Future<Output = Option<Uuid>> + Send {
-        self.as_ref().caller(uri, headers)
+    fn caller(&self, request: &Request<Bytes>) -> impl Future<Output = Option<Uuid>> + Send {
+        self.as_ref().caller(request)
     }
 
     fn ready(&self) -> impl Future<Output = Result<(), String>> + Send {

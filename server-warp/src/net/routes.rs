@@ -110,9 +110,10 @@ async fn ready<R: Responder>(shared: &Shared<R>, method: &Method) -> Response<By
     }
 }
 
-/// Counts the request, reads the body, acquires a permit and calls the responder. In this order,
-/// because bodies that never arrive would otherwise hold every permit. The body of a rate-limited
-/// request is read all the same, so that its connection can be used again.
+/// Reads the body, counts the request, acquires a permit and calls the responder. In this order,
+/// because bodies that never arrive would otherwise hold every permit, and because a signature
+/// covers the body. The body of a rate-limited request has to be read in any case, so that its
+/// connection can be used again.
 async fn respond<R, S, B>(
     shared: &Shared<R>,
     exchange: &Exchange,
@@ -126,23 +127,29 @@ where
 {
     let config = &shared.config;
     let deadline = exchange.started + config.request_timeout;
-    let excess = count(shared, exchange, &headers, deadline).await;
-    let body = match read_body(shared, exchange, &headers, &mut stream, deadline).await {
-        Ok(body) => body,
-        Err(error) => {
-            // A client that waits for `100 Continue` gets the error response instead.
-            let is_waiting =
-                headers.contains_key(EXPECT) && exchange.bytes_in.load(Ordering::Relaxed) == 0;
-            if error != BodyError::Unreadable && !is_waiting {
-                tokio::spawn(body::linger(
-                    stream,
-                    config.linger_timeout,
-                    config.linger_bytes_max,
-                ));
-            }
-            return shared.reject_and_close(exchange, &rejection(shared, error));
+    let (body, body_error) =
+        match read_body(shared, exchange, &headers, &mut stream, deadline).await {
+            Ok(body) => (body, None),
+            Err(error) => (Bytes::new(), Some(error)),
+        };
+    let mut request = Request::new(body);
+    *request.method_mut() = exchange.method.clone();
+    *request.uri_mut() = exchange.uri.clone();
+    *request.headers_mut() = headers;
+    let excess = count(shared, exchange, &request, deadline).await;
+    if let Some(error) = body_error {
+        // A client that waits for `100 Continue` gets the error response instead.
+        let is_waiting = request.headers().contains_key(EXPECT)
+            && exchange.bytes_in.load(Ordering::Relaxed) == 0;
+        if error != BodyError::Unreadable && !is_waiting {
+            tokio::spawn(body::linger(
+                stream,
+                config.linger_timeout,
+                config.linger_bytes_max,
+            ));
         }
-    };
+        return shared.reject_and_close(exchange, &rejection(shared, error));
+    }
     if let Some(rejection) = excess {
         return shared.reject(exchange, &rejection);
     }
@@ -152,11 +159,7 @@ where
     };
     let _in_work = shared.metrics.start_request();
     let compression = config.compression.as_ref();
-    let compression = compression.map(|config| (config, AcceptEncoding::read(&headers)));
-    let mut request = Request::new(body);
-    *request.method_mut() = exchange.method.clone();
-    *request.uri_mut() = exchange.uri.clone();
-    *request.headers_mut() = headers;
+    let compression = compression.map(|config| (config, AcceptEncoding::read(request.headers())));
     let Ok(response) = tokio::time::timeout_at(deadline, shared.responder.respond(request)).await
     else {
         return shared.reject(exchange, &Rejection::TimedOut { retry_after });
@@ -171,15 +174,15 @@ where
 async fn count<R: Responder>(
     shared: &Shared<R>,
     exchange: &Exchange,
-    headers: &HeaderMap,
+    request: &Request<Bytes>,
     deadline: Instant,
 ) -> Option<Rejection> {
     let limiter = shared.rate_limiter.as_ref()?;
-    let caller = shared.responder.caller(&exchange.uri, headers);
+    let caller = shared.responder.caller(request);
     let caller = tokio::time::timeout_at(deadline, caller).await;
     let key = match caller {
         Ok(Some(principal)) => Key::Principal(principal),
-        Ok(None) | Err(_) => Key::of_address(exchange.peer),
+        Ok(None) | Err(_) => Key::of_address(exchange.client),
     };
     let rate_limit = exchange.rate_limit.get_or_init(|| limiter.count(key));
     let retry_after = rate_limit.retry_after?;

@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
 use super::body::MemoryBudget;
+use super::client_connections::ClientConnections;
 use super::config::{InvalidConfig, NetConfig};
 use super::connection;
 use super::cors::Cors;
@@ -19,7 +20,7 @@ use super::open_files;
 use super::rate_limit::RateLimiter;
 use super::responder::Responder;
 use super::shared::{Phase, Shared};
-use super::tls::{Certificates, TlsError};
+use super::tls::{Certificates, TlsConfig, TlsError};
 use crate::metrics::{CloseReason, HttpMetrics};
 use crate::telemetry::RequestTracer;
 
@@ -103,11 +104,16 @@ impl<R: Responder> Server<R> {
         }
         let (phase, phases) = watch::channel(Phase::Serving);
         let shared = Shared {
+            client_connections: ClientConnections::new(
+                connections_max,
+                config.connections_per_client_ratio,
+            ),
             requests_in_work: Semaphore::new(config.requests_in_work_max),
             body_budget: MemoryBudget::new(config.body_bytes_held_max),
             env: Env::system(),
             cors: config.cors.as_ref().map(Cors::new),
             rate_limiter: config.rate_limit.as_ref().map(RateLimiter::new),
+            hsts: config.tls.as_ref().and_then(TlsConfig::hsts),
             metrics: HttpMetrics::default(),
             tracer: None,
             config,

@@ -9,10 +9,11 @@ use knowledge_core::env::Env;
 use tokio::sync::{Semaphore, watch};
 
 use super::body::MemoryBudget;
+use super::client_connections::ClientConnections;
 use super::config::NetConfig;
 use super::cors::Cors;
 use super::exchange::Exchange;
-use super::rate_limit::RateLimiter;
+use super::rate_limit::{RateLimiter, whole_seconds};
 use super::responder::{Rejection, Responder};
 use super::tls::Certificates;
 use crate::metrics::HttpMetrics;
@@ -37,10 +38,13 @@ pub(super) struct Shared<R> {
     pub(super) metrics: HttpMetrics,
     pub(super) tracer: Option<RequestTracer>,
     pub(super) phases: watch::Receiver<Phase>,
+    pub(super) client_connections: Arc<ClientConnections>,
     pub(super) requests_in_work: Semaphore,
     pub(super) body_budget: Arc<MemoryBudget>,
     /// `None` if the server speaks plain HTTP.
     pub(super) certificates: Option<Arc<Certificates>>,
+    /// `Strict-Transport-Security` of every response.
+    pub(super) hsts: Option<HeaderValue>,
     pub(super) cors: Option<Cors>,
     pub(super) rate_limiter: Option<RateLimiter>,
 }
@@ -67,7 +71,7 @@ impl<R: Responder> Shared<R> {
             .responder
             .reject(&exchange.method, &exchange.uri, rejection);
         if let Some(wait) = rejection.retry_after() {
-            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            let seconds = whole_seconds(wait);
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
         response

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use http::HeaderValue;
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -17,6 +18,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
+use super::rate_limit::whole_seconds;
 use crate::private_file::{self, PrivateFileError};
 
 /// Default time between two checks of the certificate files.
@@ -24,6 +26,9 @@ pub const TLS_RELOAD_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
 
 /// Default time for the handshake of a new connection.
 pub const TLS_HANDSHAKE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
+
+/// Default time for which browsers use the server by HTTPS only: a year.
+pub const TLS_HSTS_MAX_AGE_DEFAULT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Maximum size of a certificate file.
 const CERTIFICATE_FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -46,6 +51,9 @@ pub struct TlsConfig {
     pub reload_interval: Duration,
     /// Time for the handshake of a new connection. Then the connection is closed.
     pub handshake_timeout: Duration,
+    /// Time for which a browser that received a response uses the server by HTTPS only
+    /// (`Strict-Transport-Security`), rounded up to whole seconds. Zero omits the header.
+    pub hsts_max_age: Duration,
 }
 
 impl TlsConfig {
@@ -57,7 +65,15 @@ impl TlsConfig {
             private_key_file: private_key_file.into(),
             reload_interval: TLS_RELOAD_INTERVAL_DEFAULT,
             handshake_timeout: TLS_HANDSHAKE_TIMEOUT_DEFAULT,
+            hsts_max_age: TLS_HSTS_MAX_AGE_DEFAULT,
         }
+    }
+
+    /// Returns the value of `Strict-Transport-Security`, if the header is sent.
+    pub(super) fn hsts(&self) -> Option<HeaderValue> {
+        let seconds = whole_seconds(self.hsts_max_age);
+        let value = HeaderValue::try_from(format!("max-age={seconds}"));
+        (seconds > 0).then(|| value.expect("a number is visible ASCII"))
     }
 
     /// Reads and checks the files as [`Server::bind`](super::Server::bind) does, without effect.

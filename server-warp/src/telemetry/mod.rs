@@ -3,9 +3,9 @@
 //! A separate thread sends them in batches to a collector, by OTLP over HTTP. Spans are dropped if
 //! the queue is full; no request ever waits. Without a configured collector, nothing is traced.
 //!
-//! A span contains methods, routes, paths, hosts, statuses and sizes; never a query, header, body,
-//! credential or key of the store. A `traceparent` header makes the span of its request part of the
-//! caller's trace.
+//! A span contains methods, routes, paths, hosts, statuses, sizes and the address of the client;
+//! never a query, body, credential or key of the store. The `traceparent` of a trusted proxy
+//! makes the span of its request part of that trace; that of any other client is a link.
 //!
 //! Spans use OpenTelemetry's API and are not derived from the log: exported attributes are chosen
 //! one by one, no log line can leave the machine as a span event, and several servers in one
@@ -33,8 +33,8 @@ use opentelemetry_sdk::trace::{
 
 use self::collector::Collector;
 pub use self::delivery::DeliveryTracer;
-pub(crate) use self::request::RequestSpan;
 pub use self::request::RequestTracer;
+pub(crate) use self::request::{RequestOrigin, RequestSpan};
 use self::store::TracedStore;
 use crate::http_client::CA_FILE_DEFAULT;
 use crate::metrics::Metrics;
@@ -75,7 +75,7 @@ pub struct TelemetryConfig {
     pub otlp_headers_file: Option<PathBuf>,
     /// CA certificates as PEM that authenticate a collector whose address is https.
     pub otlp_ca_file: PathBuf,
-    /// Fraction of traces that are kept, among those whose caller has not decided it.
+    /// Fraction of traces that are kept, among those that no trusted proxy has decided on.
     pub sample_ratio: f64,
     /// Service name of traces. Without one, `OTEL_SERVICE_NAME` or [`SERVICE_NAME_DEFAULT`].
     pub service_name: Option<String>,

@@ -1,8 +1,10 @@
 //! Span of a request, following OpenTelemetry's conventions for HTTP servers.
 
+use std::net::IpAddr;
+
 use http::Request;
 use opentelemetry::propagation::TextMapPropagator;
-use opentelemetry::trace::{SpanBuilder, SpanKind, Status, TraceContextExt, Tracer};
+use opentelemetry::trace::{Link, SpanBuilder, SpanKind, Status, TraceContextExt, Tracer};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_http::HeaderExtractor;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
@@ -25,23 +27,36 @@ impl RequestTracer {
         }
     }
 
-    /// Starts the span of a request, as a child of the span in its `traceparent`.
+    /// Starts the span of a request.
+    ///
+    /// The span in a `traceparent` is its parent if the origin is trusted, and otherwise a link: a
+    /// parent decides on sampling, and so does a trace ID that a stranger chooses.
     pub(crate) fn start<B>(
         &self,
         request: &Request<B>,
         scheme: &'static str,
         request_id: &str,
+        origin: RequestOrigin,
     ) -> RequestSpan {
-        let parent = self
+        let received = self
             .propagator
             .extract_with_context(&Context::new(), &HeaderExtractor(request.headers()));
+        let (parent, links) = if origin.is_trusted {
+            (received, Vec::new())
+        } else {
+            let linked = received.span().span_context().clone();
+            // Omitted if it is not valid.
+            (Context::new(), vec![Link::with_context(linked)])
+        };
         let method = method_label(request.method()).to_owned();
         let span = SpanBuilder::from_name(method.clone())
             .with_kind(SpanKind::Server)
+            .with_links(links)
             .with_attributes([
                 KeyValue::new("http.request.method", method),
                 KeyValue::new("url.path", request.uri().path().to_owned()),
                 KeyValue::new("url.scheme", scheme),
+                KeyValue::new("client.address", origin.client.to_string()),
                 KeyValue::new("knowledge.request.id", request_id.to_owned()),
             ]);
         let span = self.tracer.build_with_context(span, &parent);
@@ -49,6 +64,15 @@ impl RequestTracer {
             context: parent.with_span(span),
         }
     }
+}
+
+/// Origin of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestOrigin {
+    /// Address of the client.
+    pub(crate) client: IpAddr,
+    /// True if the sender may decide on sampling.
+    pub(crate) is_trusted: bool,
 }
 
 /// Span of one request. It ends with the response or when it is dropped.

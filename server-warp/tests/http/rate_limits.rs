@@ -8,7 +8,8 @@ use knowledge_server::net::{NetConfig, RateLimitConfig};
 use serde_json::json;
 
 use crate::support::{
-    Answer, Call, InProcess, Operation, bulk, dashboard, list_roles, update_role,
+    Answer, Call, InProcess, Operation, Sender, bulk, create_inbound_webhook, dashboard,
+    list_roles, update_role,
 };
 
 /// A window in which one request becomes free every 20 minutes.
@@ -149,6 +150,46 @@ async fn unauthenticated_requests_are_limited_by_address() {
         status(dashboard(&org.members.viewer.token, org.main.id)).await,
         200
     );
+}
+
+#[tokio::test]
+async fn verified_messages_are_limited_by_inbound_webhook_and_others_by_address() {
+    let server = server(3, WINDOW).await;
+    let org = server.org();
+    let sender = async || {
+        let new = json!({ "name": "Tickets" });
+        let made = create_inbound_webhook(&org.members.owner.token, org.main.id, &new);
+        Sender::of(made.send_to(&server.base_url).await.json())
+    };
+    let (sender, other) = (sender().await, sender().await);
+    let batch = json!({ "memories": [{ "title": "Down", "content": "It is down." }] });
+    let send = async |call: Call| call.send_to(&server.base_url).await;
+    let status = async |call: Call| send(call).await.status.as_u16();
+
+    // A stranger at the same address spends the quota of the address.
+    let forged = Sender {
+        secret: other.secret.clone(),
+        ..Sender::of(sender.record.clone())
+    };
+    let unsigned = |id| sender.message(id, &batch).without("webhook-signature");
+    assert_eq!(status(forged.message("msg_1", &batch)).await, 401);
+    assert_eq!(status(unsigned("msg_1")).await, 401);
+    assert_eq!(status(forged.message("msg_2", &batch)).await, 401);
+    assert_eq!(status(forged.message("msg_3", &batch)).await, 429);
+    assert_eq!(status(unsigned("msg_3")).await, 429);
+
+    let policy = "\"default\";q=3;w=3600";
+    for (id, left) in [("msg_1", "r=2;t=1200"), ("msg_2", "r=1;t=2400")] {
+        let answer = send(sender.message(id, &batch)).await;
+        assert_eq!(
+            quota(&answer),
+            (204, policy, &*format!("\"default\";{left}"))
+        );
+    }
+    // A signed message counts whatever it contains.
+    assert_eq!(status(sender.message("msg_3", &json!({}))).await, 400);
+    assert_eq!(status(sender.message("msg_4", &batch)).await, 429);
+    assert_eq!(status(other.message("msg_1", &batch)).await, 204);
 }
 
 #[tokio::test]

@@ -1,11 +1,10 @@
 //! Tests of the headers that the server adds to each response, including those without a responder.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use knowledge_server::net::{CorsConfig, CorsOrigins, InvalidConfig, NetConfig, RateLimitConfig};
 
-use crate::support::{Answer, Running, SHORT, config, get, post};
+use crate::support::{Running, SHORT, config, get, limit, post};
 
 const APP: &str = "https://app.example.com";
 
@@ -13,21 +12,8 @@ fn cors() -> CorsConfig {
     CorsConfig::new(CorsOrigins::List(vec![APP.to_owned()]))
 }
 
-fn limit(requests: u32) -> RateLimitConfig {
-    RateLimitConfig {
-        requests: NonZeroU32::new(requests).expect("some requests"),
-        window: Duration::from_secs(60 * 60),
-    }
-}
-
 fn from_page(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: test\r\nOrigin: {APP}\r\n\r\n")
-}
-
-fn remaining(answer: &Answer) -> &str {
-    let text = answer.header("ratelimit").expect("a limit");
-    let rest = text.split(";r=").nth(1).expect("what is left");
-    rest.split(';').next().expect("a number")
 }
 
 #[tokio::test]
@@ -46,7 +32,7 @@ async fn cors_headers_are_on_errors_of_the_server_itself() {
         let answer = server.ask(from_page(path)).await;
         assert_eq!(answer.status, status);
         assert_eq!(answer.header("access-control-allow-origin"), Some(APP));
-        assert_eq!(remaining(&answer), (99 - number).to_string());
+        assert_eq!(answer.remaining(), (99 - number).to_string());
     }
     let answer = server.ask(from_page("/healthz")).await;
     assert_eq!(answer.header("access-control-allow-origin"), Some(APP));
@@ -62,9 +48,9 @@ async fn rejected_body_counts_against_the_rate_limit() {
     })
     .await;
     let answer = server.ask(post("/echo", "longer than that")).await;
-    assert_eq!((answer.status, remaining(&answer)), (413, "99"));
+    assert_eq!((answer.status, answer.remaining()), (413, "99"));
     let answer = server.ask(get("/")).await;
-    assert_eq!((answer.status, remaining(&answer)), (200, "98"));
+    assert_eq!((answer.status, answer.remaining()), (200, "98"));
 }
 
 #[tokio::test]

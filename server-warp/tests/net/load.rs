@@ -99,6 +99,7 @@ async fn stalled_bodies_hold_no_permits() {
 async fn connections_beyond_the_cap_wait_until_one_closes() {
     let mut server = Running::start(NetConfig {
         connections_max: 4,
+        connections_per_client_ratio: 1.0,
         ..config()
     })
     .await;

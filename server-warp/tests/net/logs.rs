@@ -1,6 +1,9 @@
 //! Tests of the log, in a child process, since a process has only one log.
 
+use std::net::IpAddr;
+
 use knowledge_server::logging::{self, LogConfig, LogError, LogFormat};
+use knowledge_server::net::{NetConfig, ProxyConfig};
 use serde_json::Value;
 
 use crate::support::{Child, Running, config, get, post};
@@ -23,6 +26,7 @@ fn log_has_one_json_line_per_request_and_panic() {
     assert_eq!(request["message"], "request");
     assert_eq!(request["method"], "POST");
     assert_eq!(request["path"], "/echo");
+    assert_eq!(request["client"], "2001:db8::7");
     assert_eq!(request["status"], 200);
     assert_eq!(request["bytes_in"], 5);
     assert_eq!(request["bytes_out"], 5);
@@ -50,6 +54,7 @@ fn log_has_one_json_line_per_request_and_panic() {
 
     assert_eq!(access[2]["message"], "request dropped without a response");
     assert_eq!(access[2]["path"], "/never");
+    assert_eq!(access[2]["client"], "127.0.0.1");
     assert!(access[2]["request_id"].is_string());
     assert!(
         !errors.contains("secret"),
@@ -78,8 +83,14 @@ async fn child_that_logs() {
     logging::init(&json).expect("the first to set it up");
     assert!(matches!(logging::init(&json), Err(LogError::AlreadySetUp)));
 
-    let mut server = Running::start(config()).await;
-    server.ask(post("/echo?secret", "hello")).await;
+    let proxy = ProxyConfig {
+        trusted: vec![IpAddr::from([127, 0, 0, 1]).into()],
+        ..ProxyConfig::default()
+    };
+    let mut server = Running::start(NetConfig { proxy, ..config() }).await;
+    let forwarded = "\r\nX-Forwarded-For: 2001:db8::7\r\n\r\n";
+    let request = post("/echo?secret", "hello").replacen("\r\n\r\n", forwarded, 1);
+    server.ask(request).await;
     server.ask(get("/healthz")).await;
     server.ask(get("/panic")).await;
     let mut client = server.connect().await;

@@ -5,11 +5,14 @@
 
 mod added_headers;
 mod bodies;
+mod client_connections;
 mod exchanges;
 mod health;
 mod load;
 mod logs;
 mod metrics;
+mod proxies;
+mod proxy_protocol;
 mod shutdown;
 mod support;
 mod timeouts;

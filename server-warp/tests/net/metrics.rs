@@ -11,7 +11,7 @@ use crate::support::{Running, SHORT, config, get, guarded, post, start_chunked};
 
 const ANSWERED: &str = "knowledge_http_requests_total";
 const REFUSED: &str = "knowledge_http_requests_refused_total";
-const CLOSED: &str = "knowledge_http_connections_closed_total";
+pub(crate) const CLOSED: &str = "knowledge_http_connections_closed_total";
 const BODY_BYTES_MAX: usize = 64 * 1_024;
 
 /// Returns a configuration with short time-outs.
@@ -32,12 +32,12 @@ impl Running {
         Exposition::parse(&self.metrics.render())
     }
 
-    fn number(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+    pub(crate) fn number(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         self.numbers().value(name, labels)
     }
 
     /// Waits until a metric has this value; the server notices some events later than its client.
-    async fn number_becomes(&self, name: &str, labels: &[(&str, &str)], value: f64) {
+    pub(crate) async fn number_becomes(&self, name: &str, labels: &[(&str, &str)], value: f64) {
         guarded(&format!("{name} {labels:?} to be {value}"), async {
             while self.number(name, labels) != value {
                 tokio::time::sleep(Duration::from_millis(1)).await;

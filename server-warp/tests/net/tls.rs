@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use knowledge_server::net::{
     BindError, Certificates, NetConfig, Reload, Server, TlsConfig, TlsError,
@@ -21,6 +22,7 @@ use tokio_rustls::rustls::{
     ClientConfig, ProtocolVersion, RootCertStore, SupportedProtocolVersion,
 };
 
+use crate::proxy_protocol::{of_client, requires_header};
 use crate::support::{Client, GUARD, Running, SHORT, Stub, config, get, guarded};
 
 /// The certificate files of a server.
@@ -107,6 +109,16 @@ async fn shake_hands(
     versions: &[&'static SupportedProtocolVersion],
     protocols: &[&[u8]],
 ) -> io::Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect(address).await?;
+    shake_hands_over(stream, trusted, versions, protocols).await
+}
+
+async fn shake_hands_over(
+    stream: TcpStream,
+    trusted: &Made,
+    versions: &[&'static SupportedProtocolVersion],
+    protocols: &[&[u8]],
+) -> io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots
         .add(trusted.certificate.clone())
@@ -117,7 +129,6 @@ async fn shake_hands(
         .with_root_certificates(roots)
         .with_no_client_auth();
     client.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-    let stream = TcpStream::connect(address).await?;
     let name = ServerName::try_from("localhost").expect("a name");
     let connector = TlsConnector::from(Arc::new(client));
     guarded("a handshake", connector.connect(name, stream)).await
@@ -151,6 +162,59 @@ async fn requests_succeed_over_both_tls_versions() {
         assert_eq!(ask(&mut client).await, "GET / test= body=0");
         assert_eq!(ask(&mut client).await, "GET / test= body=0");
     }
+}
+
+#[tokio::test]
+async fn browsers_are_told_to_use_https_only() {
+    let (files, made) = Files::new();
+    let (year, none) = ("max-age=31536000", Duration::ZERO);
+    for (hsts_max_age, expected) in [
+        (files.tls().hsts_max_age, Some(year)),
+        (Duration::from_millis(1_500), Some("max-age=2")),
+        (none, None),
+    ] {
+        let tls = TlsConfig {
+            hsts_max_age,
+            ..files.tls()
+        };
+        let server = Running::start(NetConfig {
+            tls: Some(tls),
+            ..config()
+        })
+        .await;
+        let mut client = connect(&server, &made).await;
+        for (path, status) in [("/", 200), ("/panic", 500), ("/healthz", 200)] {
+            client.send(get(path)).await;
+            let answer = client.answer().await;
+            assert_eq!(answer.status, status);
+            assert_eq!(answer.header("strict-transport-security"), expected);
+        }
+    }
+    // The header is only valid over TLS.
+    let plain = Running::start(config()).await;
+    let answer = plain.ask(get("/")).await;
+    assert_eq!(answer.header("strict-transport-security"), None);
+}
+
+#[tokio::test]
+async fn proxy_protocol_header_precedes_the_handshake() {
+    let (files, made) = Files::new();
+    let server = Running::start(NetConfig {
+        tls: Some(files.tls()),
+        ..requires_header()
+    })
+    .await;
+    let mut client = Client::connect_from(2, server.address).await;
+    client.send(of_client([192, 0, 2, 1])).await;
+    let stream = shake_hands_over(client.stream, &made, &[&TLS13], &[]).await;
+    let mut client = Client::over(stream.expect("a handshake"));
+    client.send(get("/")).await;
+    assert_eq!(client.answer().await.remaining(), "99");
+
+    let client = Client::connect_from(2, server.address).await;
+    shake_hands_over(client.stream, &made, &[&TLS13], &[])
+        .await
+        .expect_err("the header is required");
 }
 
 #[tokio::test]

@@ -100,6 +100,7 @@ async fn settings_enable_metrics_traces_and_identifiers_in_log() {
             ("KNOWLEDGE_METRICS__LISTEN", "127.0.0.1:0"),
             ("KNOWLEDGE_TELEMETRY__OTLP_ENDPOINT", &endpoint),
             ("KNOWLEDGE_TELEMETRY__EXPORT_INTERVAL", "1h"),
+            ("KNOWLEDGE_PROXY__TRUSTED", "127.0.0.1"),
             ("KNOWLEDGE_WEBHOOKS__IN_FLIGHT_MAX", "7"),
         ],
     );

@@ -10,7 +10,7 @@ use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 use knowledge_core::store::Store;
 use knowledge_server::app::App;
 use knowledge_server::metrics::{self, Endpoint, Metrics};
-use knowledge_server::net::NetConfig;
+use knowledge_server::net::{NetConfig, ProxyConfig};
 use knowledge_server::telemetry::Telemetry;
 use knowledge_testing::fixture::{self, Fixture};
 use serde_json::json;
@@ -64,6 +64,16 @@ impl Observed {
         metrics: &Arc<Metrics>,
         telemetry: Option<&Telemetry>,
     ) -> Self {
+        Self::start_behind(ProxyConfig::default(), store, metrics, telemetry).await
+    }
+
+    /// Creates one organisation, then serves behind these proxies, with these metrics and traces.
+    pub(crate) async fn start_behind(
+        proxy: ProxyConfig,
+        store: Arc<dyn Store>,
+        metrics: &Arc<Metrics>,
+        telemetry: Option<&Telemetry>,
+    ) -> Self {
         let options = || Options::new(SealingKey::new([7; 32]));
         let seeding = KnowledgeService::open(Arc::clone(&store), Env::system(), options())
             .await
@@ -82,6 +92,7 @@ impl Observed {
             .expect("open the service again");
         let net = NetConfig {
             address: "127.0.0.1:0".parse().expect("an address"),
+            proxy,
             ..NetConfig::default()
         };
         let mut app = App::bind_with_metrics(service, net, Arc::clone(metrics))

@@ -1,6 +1,7 @@
 //! Tests of exported traces, and of collectors that do not respond.
 
 use std::fs;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use knowledge_core::store::{MemoryStore, Store};
 use knowledge_server::app::App;
 use knowledge_server::deliveries::Deliveries;
 use knowledge_server::metrics::Metrics;
-use knowledge_server::net::NetConfig;
+use knowledge_server::net::{NetConfig, ProxyConfig};
 use knowledge_server::private_file;
 use knowledge_server::telemetry::{Telemetry, TelemetryConfig, TelemetryError};
 use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
@@ -54,11 +55,24 @@ struct Traced {
 
 impl Traced {
     async fn start(config: &TelemetryConfig, store: Arc<dyn Store>) -> Self {
+        Self::behind(ProxyConfig::default(), config, store).await
+    }
+
+    /// Starts a server that takes this process for a trusted proxy.
+    async fn trusting(config: &TelemetryConfig) -> Self {
+        let proxy = ProxyConfig {
+            trusted: vec![IpAddr::from([127, 0, 0, 1]).into()],
+            ..ProxyConfig::default()
+        };
+        Self::behind(proxy, config, Arc::new(MemoryStore::new())).await
+    }
+
+    async fn behind(proxy: ProxyConfig, config: &TelemetryConfig, store: Arc<dyn Store>) -> Self {
         let metrics = Metrics::new();
         let telemetry = Telemetry::start(config, &metrics)
             .expect("a good configuration")
             .expect("there is a collector");
-        let server = Observed::start_with(store, &metrics, Some(&telemetry)).await;
+        let server = Observed::start_behind(proxy, store, &metrics, Some(&telemetry)).await;
         Self { server, telemetry }
     }
 
@@ -83,13 +97,14 @@ fn requests(spans: &[Span]) -> Vec<&Span> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn request_and_its_store_calls_are_spans_of_the_callers_trace() {
+async fn request_and_its_store_calls_are_spans_of_the_trace_of_a_trusted_proxy() {
     let receiver = Receiver::start().await;
-    let traced = Traced::over_memory(&config(&receiver)).await;
+    let traced = Traced::trusting(&config(&receiver)).await;
     let base_url = traced.server.base_url.clone();
     let call = traced
         .server
         .bulk("the-key", "approved")
+        .header("x-forwarded-for", "192.0.2.7")
         .header("traceparent", format!("00-{TRACE_ID}-{PARENT_ID}-01"));
     let answer = call.send_to(&base_url).await;
     assert_eq!(answer.status, 200);
@@ -110,6 +125,8 @@ async fn request_and_its_store_calls_are_spans_of_the_callers_trace() {
     assert_eq!(of("http.response.status_code"), "200");
     assert_eq!(of("url.path"), BULK);
     assert_eq!(of("url.scheme"), "http");
+    assert_eq!(of("client.address"), "192.0.2.7");
+    assert!(request.links.is_empty());
     assert_eq!(of("knowledge.request.id"), answer.header("request-id"));
     assert_eq!(of("http.response.body.size"), answer.body.len().to_string());
     assert!(request.end_time_unix_nano > request.start_time_unix_nano);
@@ -304,14 +321,49 @@ async fn unsampled_spans_are_not_exported() {
     traced.stop().await;
     assert_eq!(receiver.spans().len(), 0);
 
-    // The caller's decision overrides the sampling ratio.
+    // The decision of a trusted proxy overrides the sampling ratio.
     for (config, flag, expected) in [(&none, "01", 1), (&config(&receiver), "00", 1)] {
-        let traced = Traced::over_memory(config).await;
+        let traced = Traced::trusting(config).await;
         let parent = format!("00-{TRACE_ID}-{PARENT_ID}-{flag}");
         let call = traced.server.dashboard().header("traceparent", parent);
         call.send_to(&traced.server.base_url).await;
         traced.stop().await;
         assert_eq!(requests(&receiver.spans()).len(), expected, "{flag}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stranger_decides_neither_on_sampling_nor_on_the_trace() {
+    let receiver = Receiver::start().await;
+    let none = TelemetryConfig {
+        sample_ratio: 0.0,
+        ..config(&receiver)
+    };
+    // Sampling by a ratio depends on the trace ID: the first of these would be kept, the last not.
+    let ids = [
+        "00000000000000000000000000000001",
+        "ffffffffffffffffffffffffffffffff",
+    ];
+    for (config, expected) in [(&none, 0), (&config(&receiver), 4)] {
+        let traced = Traced::over_memory(config).await;
+        for parent in ids.map(|id| format!("00-{id}-{PARENT_ID}")) {
+            for flag in ["00", "01"] {
+                let parent = format!("{parent}-{flag}");
+                let call = traced.server.dashboard().header("traceparent", parent);
+                call.send_to(&traced.server.base_url).await;
+            }
+        }
+        traced.stop().await;
+        let spans = receiver.spans();
+        let requests = requests(&spans);
+        assert_eq!(requests.len(), expected);
+        for request in requests {
+            assert!(!ids.contains(&&*hex(&request.trace_id)), "{request:?}");
+            assert!(request.parent_span_id.is_empty());
+            assert_eq!(request.links.len(), 1, "{request:?}");
+            assert!(ids.contains(&&*hex(&request.links[0].trace_id)));
+            assert_eq!(hex(&request.links[0].span_id), PARENT_ID);
+        }
     }
 }
 

@@ -22,10 +22,15 @@ pub(crate) struct Knowledge {
 impl Knowledge {
     /// Starts it on a free port, and waits until it listens.
     ///
-    /// It makes no deliveries, as tests register foreign hosts.
+    /// It makes no deliveries, as tests register foreign hosts. It has no rate limit, whose headers
+    /// would differ from response to response.
     #[allow(dead_code, reason = "some tests set variables")]
     pub(crate) fn serve(data_dir: &Path) -> Self {
-        Self::serve_with(data_dir, &[("KNOWLEDGE_WEBHOOKS__DELIVER", "false")])
+        let variables = [
+            ("KNOWLEDGE_WEBHOOKS__DELIVER", "false"),
+            ("KNOWLEDGE_RATE_LIMIT__REQUESTS", "0"),
+        ];
+        Self::serve_with(data_dir, &variables)
     }
 
     /// Starts it with these variables, and otherwise with the defaults.

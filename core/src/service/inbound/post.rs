@@ -55,6 +55,14 @@ pub struct VerifiedMessage {
     secret: Sealed,
 }
 
+impl VerifiedMessage {
+    /// Returns the inbound webhook that the message was sent to.
+    #[must_use]
+    pub fn webhook(&self) -> InboundWebhookId {
+        self.webhook
+    }
+}
+
 /// Deduplication record of an inbound message.
 ///
 /// The message was ingested, or its rejection was published.

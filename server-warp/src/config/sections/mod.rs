@@ -7,6 +7,7 @@ mod limits;
 mod log;
 mod maintenance;
 mod metrics;
+mod proxy;
 mod rate_limit;
 mod server;
 pub(super) mod storage;
@@ -22,6 +23,7 @@ use super::setting::{Section, Setting};
 pub(crate) static SECTIONS: &[&Section] = &[
     &server::SECTION,
     &tls::SECTION,
+    &proxy::SECTION,
     &cors::SECTION,
     &compression::SECTION,
     &rate_limit::SECTION,

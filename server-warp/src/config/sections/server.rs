@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{A_DAY, COUNT_MAX, HELD_BYTES_MAX, SIZE_MAX, TIME_MIN};
-use crate::config::kind::{Bytes, Count, Text, Time, field};
+use crate::config::kind::{Bytes, Count, Ratio, Text, Time, field};
 use crate::config::setting::{Section, Setting, nothing};
 use crate::config::{Check, Config, format_size};
 use crate::net::NetConfig;
@@ -48,6 +48,12 @@ pub(super) static SECTION: Section = Section {
              further clients wait",
         )
         .flag("max-connections"),
+        Setting::new(
+            "server.connections_per_client_ratio",
+            &Ratio(field!(net.connections_per_client_ratio)),
+            "The fraction of the connections that one client address may hold (IPv6: the first 64 \
+             bits); further ones are closed at once; trusted proxies may hold all",
+        ),
         Setting::new(
             "server.requests_in_work_max",
             &Count {

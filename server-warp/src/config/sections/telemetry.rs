@@ -42,7 +42,7 @@ pub(super) static SECTION: Section = Section {
         Setting::new(
             "telemetry.sample_ratio",
             &Ratio(field!(telemetry.sample_ratio)),
-            "The fraction of traces that are kept, among those whose caller has not decided it",
+            "The fraction of traces that are kept, among those that no trusted proxy has decided on",
         ),
         Setting::new(
             "telemetry.service_name",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{A_DAY, TIME_MIN};
+use super::{A_DAY, RETENTION_MAX, TIME_MIN};
 use crate::config::kind::{Text, Time, field};
 use crate::config::setting::{Section, Setting};
 use crate::config::{Check, Config};
@@ -43,6 +43,16 @@ pub(super) static SECTION: Section = Section {
                 max: A_DAY,
             },
             "Time for the handshake of a new connection; then it is closed",
+        ),
+        Setting::new(
+            "tls.hsts_max_age",
+            &Time {
+                at: field!(tls.hsts_max_age),
+                min: Duration::ZERO,
+                max: RETENTION_MAX,
+            },
+            "Time for which browsers use the server by HTTPS only (Strict-Transport-Security); 0s \
+             omits the header",
         ),
     ],
     check,

@@ -160,6 +160,36 @@ window = "1500ms"
 }
 
 #[test]
+fn rate_limit_is_generous_by_default_and_can_be_disabled() {
+    let scratch = Scratch::new();
+    for (more, policy) in [
+        (
+            "",
+            Some("\r\nratelimit-policy: \"default\";q=60000;w=60\r\n"),
+        ),
+        ("[rate_limit]\nrequests = 0\n", None),
+    ] {
+        let data_dir = scratch.arg("data");
+        let server = serve(&scratch.write(
+            "knowledge.toml",
+            &format!(
+                "[server]\nlisten = \"127.0.0.1:0\"\n[storage]\ndata_dir = {data_dir:?}\n{more}"
+            ),
+        ));
+        let url = server.base_url();
+        let address = url.strip_prefix("http://").expect("an http URL");
+        let stream = TcpStream::connect(address).expect("connect");
+        let answer = ask(stream, "/docs", "Accept: */*").expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        match policy {
+            Some(policy) => assert!(answer.contains(policy), "{answer}"),
+            None => assert!(!answer.contains("ratelimit"), "{answer}"),
+        }
+        assert_eq!(server.terminate(), 0);
+    }
+}
+
+#[test]
 fn origins_compression_and_rate_limit_apply() {
     let scratch = Scratch::new();
     let file = scratch.write(

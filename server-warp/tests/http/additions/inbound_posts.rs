@@ -1,66 +1,11 @@
 //! `POST /v1/inbound/{org}/{id}`. A library of the Standard Webhooks project signs the messages.
 
 use http::Method;
-use knowledge_testing::fixture::{MemberFixture, OrgFixture};
+use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
-use standardwebhooks::Webhook as Signer;
 use uuid::Uuid;
 
-use crate::support::{
-    Answer, Call, Show, create_inbound_webhook, delete, foreign_org, get, new_key, own_org, post,
-};
-
-/// A client with the URL and the secret of an inbound webhook.
-struct Sender {
-    url: String,
-    secret: String,
-    record: Value,
-}
-
-impl Sender {
-    async fn registered(org: &OrgFixture, by: &MemberFixture) -> Self {
-        let new = json!({ "name": "Tickets" });
-        let made = create_inbound_webhook(&by.token, org.main.id, &new);
-        let record = made.send().await.json();
-        let text = |name: &str| record[name].as_str().expect("a text").to_owned();
-        Self {
-            url: text("url"),
-            secret: text("signing_secret"),
-            record,
-        }
-    }
-
-    /// Returns the path of the webhook's own resource.
-    fn path(&self) -> String {
-        let text = |name: &str| self.record[name].as_str().expect("a text");
-        let (workspace, id) = (text("workspace_id"), text("id"));
-        format!("/v1/workspaces/{workspace}/inbound-webhooks/{id}")
-    }
-
-    fn message_at(&self, id: &str, seconds: i64, body: &[u8]) -> Call {
-        let signer = Signer::new(&self.secret).expect("a secret");
-        let signature = signer.sign(id, seconds, body).expect("a signature");
-        post(&self.url)
-            .header("content-type", "application/json")
-            .header("webhook-id", id)
-            .header("webhook-timestamp", seconds.to_string())
-            .header("webhook-signature", signature)
-            .body(body.to_vec())
-    }
-
-    /// Returns a message with the present time.
-    fn message(&self, id: &str, body: &Value) -> Call {
-        self.message_at(id, now_seconds(), body.to_string().as_bytes())
-    }
-
-    async fn send(&self, body: &Value) -> Answer {
-        self.message(&new_key(), body).send().await
-    }
-}
-
-fn now_seconds() -> i64 {
-    knowledge_core::env::Env::system().now().as_millis() / 1_000
-}
+use crate::support::{Sender, Show, delete, foreign_org, get, now_seconds, own_org, post};
 
 fn batch(title: &str) -> Value {
     json!({ "memories": [{ "title": title, "content": "It is down.", "source_key": "ticket-7" }] })

@@ -3,6 +3,7 @@
 mod additions;
 mod in_process;
 mod operations;
+mod sender;
 mod show;
 mod stage;
 mod target;
@@ -22,6 +23,7 @@ pub(crate) use self::operations::{
     Operation, bulk, bulk_with_key, create_inbound_webhook, create_webhook, dashboard, delete_role,
     list_roles, new_key, role, roles_by_slug, subscribe, update_role,
 };
+pub(crate) use self::sender::{Sender, now_seconds};
 pub(crate) use self::show::Show;
 pub(crate) use self::stage::Stage;
 pub(crate) use self::target::{foreign_org, own_org, quiet_org, target};

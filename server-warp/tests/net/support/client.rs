@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use super::guarded;
 
@@ -37,6 +37,13 @@ impl Answer {
         let header = self.headers.iter().find(|(found, _)| found == name);
         header.map(|(_, value)| value.as_str())
     }
+
+    /// Returns the requests left of the rate limit, as text.
+    pub(crate) fn remaining(&self) -> &str {
+        let text = self.header("ratelimit").expect("a limit");
+        let rest = text.split(";r=").nth(1).expect("what is left");
+        rest.split(';').next().expect("a number")
+    }
 }
 
 /// One connection.
@@ -48,6 +55,18 @@ pub(crate) struct Client<S = TcpStream> {
 impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
         let stream = guarded("a connection", TcpStream::connect(address))
+            .await
+            .expect("connect");
+        Self::over(stream)
+    }
+
+    /// Connects from another address of the loopback interface, 127.0.0.`last`.
+    pub(crate) async fn connect_from(last: u8, address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket
+            .bind(SocketAddr::from(([127, 0, 0, last], 0)))
+            .expect("an address of the interface");
+        let stream = guarded("a connection", socket.connect(address))
             .await
             .expect("connect");
         Self::over(stream)

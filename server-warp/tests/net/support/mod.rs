@@ -9,11 +9,12 @@ pub(crate) mod exposition;
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use knowledge_server::metrics::Metrics;
-use knowledge_server::net::{Certificates, NetConfig, Server, ShutdownReport};
+use knowledge_server::net::{Certificates, NetConfig, RateLimitConfig, Server, ShutdownReport};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -40,6 +41,14 @@ pub(crate) fn config() -> NetConfig {
     NetConfig {
         address: SocketAddr::from(([127, 0, 0, 1], 0)),
         ..NetConfig::default()
+    }
+}
+
+/// Returns a rate limit that refills too slowly for a test to notice.
+pub(crate) fn limit(requests: u32) -> RateLimitConfig {
+    RateLimitConfig {
+        requests: NonZeroU32::new(requests).expect("some requests"),
+        window: Duration::from_secs(60 * 60),
     }
 }
 
@@ -91,6 +100,13 @@ impl Running {
     /// Sends a request on its own connection, and returns the response.
     pub(crate) async fn ask(&self, request: impl AsRef<[u8]>) -> Answer {
         let mut client = self.connect().await;
+        client.send(request).await;
+        client.answer().await
+    }
+
+    /// Sends a request from 127.0.0.`last` on its own connection, and returns the response.
+    pub(crate) async fn ask_from(&self, last: u8, request: impl AsRef<[u8]>) -> Answer {
+        let mut client = Client::connect_from(last, self.address).await;
         client.send(request).await;
         client.answer().await
     }
