@@ -42,6 +42,9 @@ impl Cited {
             .map(|number| new_memory(&format!("Memory {number}")))
             .collect();
         let memories = seed.ingest(workspace, source, &new).await.unwrap();
+        let (key, approved) = (world.name("approve"), review(ReviewStatus::Approved));
+        let done = seed.bulk_update(&key, &memories, approved).await;
+        assert_eq!(done.unwrap().summary.failed, 0);
         for _ in 0..recalls {
             let recall = seed
                 .recall(workspace, &new_recall(&memories))

@@ -113,8 +113,9 @@ async fn member_cannot_reach_memory_of_another_audience() {
     // The owner, who may share, governs it without reading it.
     let found = world.service.get_memory(&world.owner, memory).await;
     assert_eq!(found.unwrap().value.content, None);
-    let shared = world.bulk(&world.owner, &[memory], audience("org:acme"));
-    assert_eq!(shared.await.unwrap().summary.succeeded, 1);
+    let shared = audience("org:acme");
+    let shared = world.bulk(&world.owner, &[memory], shared).await;
+    assert_eq!(shared.unwrap().summary.succeeded, 1);
 }
 
 #[tokio::test]
@@ -125,8 +126,8 @@ async fn memory_under_review_is_unknown_to_viewers_and_mcp_keys() {
     let key = Credential::from(key.secret.clone());
     let viewer = world.caller(VIEWER).await;
     for status in [ReviewStatus::Pending, ReviewStatus::Rejected] {
-        let set = world.bulk(&world.owner, &[memory], review(status));
-        set.await.unwrap();
+        let status = review(status);
+        world.bulk(&world.owner, &[memory], status).await.unwrap();
         assert_unknown(&world, &viewer, memory).await;
         assert_unknown(&world, &key, memory).await;
     }

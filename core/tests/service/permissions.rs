@@ -175,9 +175,10 @@ async fn may(world: &World, caller: &Credential, case: &Case) -> bool {
             .await
             .map(drop),
         Operation::IngestMemories => {
+            let key = world.name("page");
             let named = |content: &str| {
                 with(new_memory("Page"), |new| {
-                    new.source_key = Some("page/1".to_owned());
+                    new.source_key = Some(key.clone());
                     new.content = content.to_owned();
                 })
             };
