@@ -107,10 +107,7 @@ async fn may(world: &World, caller: &Credential, case: &Case) -> bool {
                 "to set anything except the review status" => {
                     update.change = sensitivity(SensitivityLabel::Confidential);
                 }
-                _ if case.action == Action::MemoryShare => {
-                    give_away(world, memory).await;
-                    update.change = sensitivity(SensitivityLabel::Confidential);
-                }
+                _ if case.action == Action::MemoryShare => update.change = for_nobody(),
                 _ => update.title = Some("Renamed".to_owned()),
             }
             let updated = service.update_memory(caller, memory, &update, None);
@@ -332,13 +329,17 @@ async fn sees(world: &World, caller: &Credential, case: &Case) -> bool {
     }
 }
 
+/// Returns the change that makes nobody the audience of a memory.
+fn for_nobody() -> MemoryChange {
+    MemoryChange::builder()
+        .audience_tag("user:nobody".parse().unwrap())
+        .build()
+}
+
 /// Makes nobody the audience of a memory.
 async fn give_away(world: &World, memory: MemoryId) {
-    let nobody = MemoryChange::builder().audience_tag("user:nobody".parse().unwrap());
-    world
-        .bulk(&world.owner, &[memory], nobody.build())
-        .await
-        .unwrap();
+    let owner = &world.owner;
+    world.bulk(owner, &[memory], for_nobody()).await.unwrap();
 }
 
 async fn bulk_may(world: &World, caller: &Credential, case: &Case) -> bool {
