@@ -13,7 +13,7 @@ test("direct calls cover the eight operations", async () => {
   const { service, workspace, token, session } = context;
   const ids = await memories(context, 2);
 
-  const update = { memoryIds: ids, sensitivityLabel: "confidential" };
+  const update = { memoryIds: ids, sensitivityLabel: "confidential", reviewStatus: "approved" };
   const fresh = await service.bulkUpdate(token, "one", update);
   assert.deepEqual(fresh.summary, { requested: 2, succeeded: 2, failed: 0 });
   const replayed = await service.bulkUpdateMemories(token, { idempotencyKey: "one", body: update });

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use knowledge_core::access::CredentialKind;
 use knowledge_core::api::Api;
 use knowledge_core::env::Env;
-use knowledge_core::model::Timestamp;
+use knowledge_core::model::{ReviewStatus, Timestamp};
 use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 use knowledge_core::store::MemoryStore;
 use knowledge_testing::requests::{
-    new_memory, new_organization, new_recall, new_role, new_token, new_workspace,
+    new_memory, new_organization, new_recall, new_role, new_token, new_workspace, review,
 };
 use knowledge_testing::seed::Seed;
 use uuid::Uuid;
@@ -49,6 +49,8 @@ impl World {
         let source = seed.source("Wiki", "wiki").await?;
         let memories = [new_memory("Title"), new_memory("Title")];
         let memories = seed.ingest(workspace, source, &memories).await?;
+        let approved = review(ReviewStatus::Approved);
+        seed.bulk_update("approve", &memories, approved).await?;
         let recall = seed.recall(workspace, &new_recall(&memories)).await?;
         let role = seed.role(&new_role("role")).await?.id;
         let mut ids = vec![workspace.0, role.0, source.0, recall.0];

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use knowledge_core::env::Env;
 use knowledge_core::model::{
-    BulkUpdate, DeliveryStatus, EventType, MemoryChange, MemoryId, SensitivityLabel,
+    BulkUpdate, DeliveryStatus, EventType, MemoryChange, MemoryId, ReviewStatus, SensitivityLabel,
 };
 use knowledge_core::service::{IdempotencyKey, NewRecall};
 use knowledge_core::store::MemoryStore;
@@ -24,6 +24,17 @@ async fn world() -> (World, impl Fn() -> Deliveries) {
 
 /// Queues deliveries: this many recalls cite a memory, which changes this often.
 async fn pile_up(world: &World, memory: MemoryId, recalls: usize, changes: usize) {
+    let approved = MemoryChange::builder().review_status(ReviewStatus::Approved);
+    let approve = BulkUpdate::builder()
+        .memory_ids(vec![memory])
+        .change(approved.build())
+        .build();
+    let key: IdempotencyKey = format!("approve-{memory}").parse().expect("a key");
+    let service = &world.service;
+    let done = service
+        .bulk_update_memories(&world.owner, &key, &approve)
+        .await;
+    done.expect("an approval");
     for number in 0..recalls {
         let recall = NewRecall::builder()
             .query(format!("Question {number}"))

@@ -217,6 +217,9 @@ async fn bulk_update_reports_errors_per_memory() {
         Uuid::max(),
         org.main.memories.internal[0].0,
     ];
+    let approve = json!({ "memoryIds": ids, "reviewStatus": "approved" });
+    let approved = bulk(&org.members.owner.token, &approve).send().await;
+    assert_eq!(approved.status, 200);
     let body = json!({ "memoryIds": ids, "audienceTag": "team:platform" });
     let answer = bulk(&org.members.guest.token, &body).send().await;
     insta::assert_snapshot!(answer.show(), @r#"
@@ -287,17 +290,17 @@ async fn bulk_update_requires_declassify_to_lower_sensitivity() {
 }
 
 #[tokio::test]
-async fn bulk_update_does_not_require_right_to_read() {
+async fn bulk_update_requires_audience_but_not_right_to_read() {
     let org = own_org();
-    // Outside its audience, and not allowed to read restricted memories.
-    for memory in [
-        org.main.memories.private[0],
-        org.main.memories.restricted[0],
-    ] {
-        let body = json!({ "memoryIds": [memory], "audienceTag": "team:platform" });
+    let relabel = async |memory: MemoryId, label: &str| {
+        let body = json!({ "memoryIds": [memory], "audienceTag": label });
         let answer = bulk(&org.members.member.token, &body).send().await;
-        assert_eq!(only_outcome(&answer), "ok");
-    }
+        only_outcome(&answer)
+    };
+    let (private, restricted) = (&org.main.memories.private, &org.main.memories.restricted);
+    insta::assert_snapshot!(relabel(private[0], "org:any").await, @"not_found: there is no such memory");
+    assert_eq!(relabel(restricted[0], "team:platform").await, "ok");
+    insta::assert_snapshot!(relabel(restricted[1], "user:owner").await, @"forbidden: missing permission memory:share");
 }
 
 #[tokio::test]
@@ -309,7 +312,7 @@ async fn bulk_update_is_limited_to_workspaces_of_the_token() {
     insta::assert_snapshot!(answer.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 606
+    content-length: 593
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -328,8 +331,8 @@ async fn bulk_update_is_limited_to_workspaces_of_the_token() {
           "ok": false,
           "auditLogId": "<uuid 4>",
           "error": {
-            "code": "forbidden",
-            "message": "outside the scope of this credential"
+            "code": "not_found",
+            "message": "there is no such memory"
           }
         },
         {

@@ -142,7 +142,7 @@ async fn subscription_requires_permission() {
     request-id: <uuid 1>
     ");
     let narrowed_elsewhere = subscribe(&org.tokens.side_only, &body(org)).send().await;
-    insta::assert_snapshot!(narrowed_elsewhere.header("error-message"), @"outside the scope of this credential");
+    insta::assert_snapshot!(narrowed_elsewhere.header("error-message"), @"there is no such recall");
 }
 
 #[tokio::test]

@@ -371,10 +371,7 @@ async fn dashboard_shows_changes() {
     let all: Vec<_> = all.into_iter().flatten().collect();
     let approve = json!({ "memoryIds": all, "reviewStatus": "approved" });
     assert_eq!(
-        bulk(&org.members.member.token, &approve)
-            .send()
-            .await
-            .status,
+        bulk(&org.members.owner.token, &approve).send().await.status,
         200
     );
     assert_eq!(step("clear_review_backlog").await, (true, 0));
@@ -419,12 +416,12 @@ async fn dashboard_requires_permission() {
     let org = quiet_org();
     let narrowed_elsewhere = dashboard(&org.tokens.side_only, org.main.id).send().await;
     insta::assert_snapshot!(narrowed_elsewhere.show(), @"
-    403 Forbidden
+    404 Not Found
     cache-control: no-store
     content-length: 0
     date: <date>
-    error-code: forbidden
-    error-message: outside the scope of this credential
+    error-code: not_found
+    error-message: there is no such workspace
     request-id: <uuid 1>
     ");
     let without_the_action = dashboard(&org.tokens.mcp_key, org.main.id).send().await;

@@ -493,7 +493,7 @@ async fn audience_label_may_name_another_org() {
             "memoryIds": [own.main.memories.internal[0]],
             "audienceTag": format!("org:{name}"),
         });
-        let answer = bulk(&own.members.member.token, &body).send().await;
+        let answer = bulk(&own.members.owner.token, &body).send().await;
         assert_eq!(answer.json()["results"][0]["ok"], true);
     }
 }

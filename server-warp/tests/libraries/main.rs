@@ -101,9 +101,12 @@ fn comes_in_and_goes_out(mut receiver: Receiver) {
     assert_eq!(receiver.post(&url, other, "msg_2", &body), 401);
     assert_eq!(backlog(), 1);
 
-    // The memory is pending review; a recall cites it, and has a subscription.
+    // The memory is approved; a recall cites it, and has a subscription.
     let pending = service.get(&at("memories?reviewStatus=pending"));
     let memory = text(&pending["data"][0]["id"]).to_owned();
+    let approval = json!({ "memoryIds": [memory], "reviewStatus": "approved" });
+    service.call("PATCH", "/v1/memories/bulk", &approval);
+    assert_eq!(backlog(), 0);
     let recall = json!({ "query": "May I refund 600 euros?", "memory_ids": [memory] });
     let recall = service.post(&at("recalls"), &recall);
     let recall = text(&recall["id"]).to_owned();
@@ -114,10 +117,9 @@ fn comes_in_and_goes_out(mut receiver: Receiver) {
     let webhook = service.post(&at("webhooks"), &webhook);
     receiver.verify_with("/memories", text(&webhook["signing_secret"]));
 
-    // The events of its approval arrive, and the library verifies the signatures.
-    let approval = json!({ "memoryIds": [memory], "reviewStatus": "approved" });
-    service.call("PATCH", "/v1/memories/bulk", &approval);
-    assert_eq!(backlog(), 0);
+    // The events of a change arrive, and the library verifies the signatures.
+    let change = json!({ "sensitivityLabel": "confidential" });
+    service.call("PATCH", &format!("/v1/memories/{memory}"), &change);
     let mut received = [receiver.next(), receiver.next()];
     received.sort_by_key(|one| one["path"].to_string());
     let [citation, update] = received;

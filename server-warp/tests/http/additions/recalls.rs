@@ -10,7 +10,7 @@ async fn recall_is_created_listed_and_read() {
     let org = own_org();
     let member = &org.members.member.token;
     let recalls = format!("/v1/workspaces/{}/recalls", org.main.id);
-    let cited = &org.main.memories.internal[..2];
+    let cited = &org.main.memories.internal[60..62];
     let new = json!({ "query": "How long do keys live?", "memory_ids": cited });
     let made = post(&recalls).bearer(member).json(&new).send().await;
     insta::assert_snapshot!(made.show(), @r#"
@@ -108,20 +108,20 @@ async fn recall_rejects_invalid_requests() {
     insta::assert_snapshot!(send(member, body.clone()).await.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 226
+    content-length: 246
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "invalid_request",
-      "message": "the request is not valid: memory_ids[0] must be a memory of the workspace",
+      "message": "the request is not valid: memory_ids[0] must be an approved memory of the workspace",
       "details": {
         "fields": [
           {
             "path": "memory_ids[0]",
             "code": "not_found",
-            "message": "must be a memory of the workspace"
+            "message": "must be an approved memory of the workspace"
           }
         ]
       }

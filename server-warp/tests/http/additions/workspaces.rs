@@ -47,16 +47,16 @@ async fn workspaces_in_scope_of_credential_are_listed() {
         (200, &side.json()["data"][0])
     );
     insta::assert_snapshot!(read(org.main.id.0).await.show(), @r#"
-    403 Forbidden
+    404 Not Found
     cache-control: no-store
-    content-length: 83
+    content-length: 73
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
-      "error": "forbidden",
-      "message": "outside the scope of this credential",
+      "error": "not_found",
+      "message": "there is no such workspace",
       "details": {}
     }
     "#);

@@ -31,7 +31,7 @@ async fn role_update_rejects_invalid_request() {
     insta::assert_snapshot!(answer.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 1448
+    content-length: 1462
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -69,7 +69,7 @@ async fn role_update_rejects_invalid_request() {
           {
             "path": "actions.allow[1]",
             "code": "invalid_value",
-            "message": "must be one of memory:read, memory:read_confidential, memory:read_restricted, memory:create, memory:update, memory:declassify, memory:review, memory:delete, dashboard:read, connector:report, connector:manage, mcp_key:manage, chat:write, recall:create, citation_subscription:manage, webhook:manage, inbound_webhook:manage, role:read, role:manage, member:manage, audit:read"
+            "message": "must be one of memory:read, memory:read_confidential, memory:read_restricted, memory:create, memory:update, memory:share, memory:declassify, memory:review, memory:delete, dashboard:read, connector:report, connector:manage, mcp_key:manage, chat:write, recall:create, citation_subscription:manage, webhook:manage, inbound_webhook:manage, role:read, role:manage, member:manage, audit:read"
           },
           {
             "path": "actions.deny",
