@@ -5,8 +5,6 @@
 //! the caller holds `memory:share`, and the review is over or does not concern the caller. Whatever
 //! does not exist for a caller answers as if it did not exist at all.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde::Deserialize;
 
 use crate::access::{Action, ActionSet};
@@ -67,11 +65,11 @@ pub(crate) enum Use<'c> {
 pub(crate) struct Monitor {
     caller: Principal,
     /// Actions of the caller in the workspaces of the memories; none outside its scope.
-    held: BTreeMap<WorkspaceId, ActionSet>,
+    held: Vec<(WorkspaceId, ActionSet)>,
     /// Workspaces that the audience labels of the memories name, in the order of their slugs.
     named: Vec<(String, WorkspaceId)>,
-    /// Memories that the caller added, of those for which that matters.
-    own: BTreeSet<MemoryId>,
+    /// Memories that the caller added, of those for which that matters, in order.
+    own: Vec<MemoryId>,
 }
 
 /// Number of workspaces of an organisation whose slugs an operation reads ahead.
@@ -101,6 +99,12 @@ pub(crate) fn named_workspaces<'l>(
     slugs.map(move |slug| keys::workspace_slug(org, slug))
 }
 
+/// Returns the actions held in a workspace, of those held in each; none if it is not among them.
+pub(crate) fn actions_held(held: &[(WorkspaceId, ActionSet)], workspace: WorkspaceId) -> ActionSet {
+    let place = held.iter().find(|(id, _)| *id == workspace);
+    place.map_or(ActionSet::EMPTY, |(_, actions)| *actions)
+}
+
 /// Part of the content of a memory that decisions depend on.
 #[derive(Deserialize)]
 struct Authorship {
@@ -120,13 +124,14 @@ impl Monitor {
     pub(crate) async fn new(
         transaction: &mut Transaction,
         caller: &Principal,
-        mut held: BTreeMap<WorkspaceId, ActionSet>,
+        mut held: Vec<(WorkspaceId, ActionSet)>,
         subjects: &[Subject<'_>],
     ) -> Result<Self, Error> {
         let mut workspaces: Vec<WorkspaceId> = Vec::new();
         for Subject { labels, .. } in subjects {
             let id = labels.workspace_id;
-            if !held.contains_key(&id) && !workspaces.contains(&id) {
+            let is_known = held.iter().any(|(known, _)| *known == id);
+            if !is_known && !workspaces.contains(&id) {
                 workspaces.push(id);
             }
         }
@@ -148,7 +153,7 @@ impl Monitor {
             caller: caller.clone(),
             held,
             named,
-            own: BTreeSet::new(),
+            own: Vec::new(),
         };
         monitor.find_own(transaction, subjects).await?;
         Ok(monitor)
@@ -171,7 +176,7 @@ impl Monitor {
                 continue;
             }
             match subject.created_by {
-                Some(author) if author == member => drop(self.own.insert(subject.id)),
+                Some(author) if author == member => self.own.push(subject.id),
                 Some(_) => {}
                 None => unknown.push((subject.id, keys::content(org, subject.id))),
             }
@@ -188,16 +193,16 @@ impl Monitor {
         for (id, content) in unknown {
             let found = transaction.peek::<Authorship>(&content)?;
             if found.is_some_and(|found| found.created_by == member) {
-                self.own.insert(id);
+                self.own.push(id);
             }
         }
+        self.own.sort_unstable();
         Ok(())
     }
 
     /// Returns the actions that the caller holds in the workspace of a memory.
     fn held(&self, labels: &MemoryLabels) -> ActionSet {
-        let held = self.held.get(&labels.workspace_id);
-        held.copied().unwrap_or(ActionSet::EMPTY)
+        actions_held(&self.held, labels.workspace_id)
     }
 
     /// Returns true if the audience of a memory covers the caller.
@@ -222,9 +227,13 @@ impl Monitor {
         labels.review == ReviewStatus::Approved || self.held(labels).contains(Action::MemoryReview)
     }
 
+    fn is_own(&self, id: MemoryId) -> bool {
+        self.own.binary_search(&id).is_ok()
+    }
+
     /// Returns true if a memory exists for the caller.
     pub(crate) fn exists(&self, id: MemoryId, labels: &MemoryLabels) -> bool {
-        (self.is_past_review(labels) || self.own.contains(&id)) && self.is_in_reach(labels)
+        (self.is_past_review(labels) || self.is_own(id)) && self.is_in_reach(labels)
     }
 
     /// Returns true if a recall shows the caller that it cites the memory.

@@ -4,7 +4,6 @@
 //! events of several organisations, interleaved, and begins after the organisation that was served
 //! last. It is read again before each commit.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::Error;
@@ -42,8 +41,8 @@ impl NextTurn {
 pub(super) struct Turns {
     /// Key of the marks at which the next batch begins.
     start: Key,
-    /// Positions of the organisations that were served.
-    positions: BTreeMap<OrgId, Position>,
+    /// Positions of the organisations that were served, in order.
+    positions: Vec<(OrgId, Position)>,
 }
 
 /// Position of an organisation in its queue.
@@ -57,7 +56,7 @@ impl Turns {
     pub(super) fn begin(start: Key) -> Self {
         Self {
             start,
-            positions: BTreeMap::new(),
+            positions: Vec::new(),
         }
     }
 
@@ -84,16 +83,28 @@ impl Turns {
     /// The next batch begins after the organisation of the last of these events.
     pub(super) fn served(&mut self, batch: &[QueuedEvent], passed: usize) {
         for (org, event) in &batch[..passed.max(1)] {
-            let had_unfinished = self.positions.get(org).is_some_and(|at| at.has_unfinished);
-            let position = Position {
+            let mut position = Position {
                 after: *event,
-                has_unfinished: had_unfinished || passed == 0,
+                has_unfinished: passed == 0,
             };
-            self.positions.insert(*org, position);
+            match self.place(*org) {
+                Ok(place) => {
+                    let known = &mut self.positions[place].1;
+                    position.has_unfinished |= known.has_unfinished;
+                    *known = position;
+                }
+                Err(place) => self.positions.insert(place, (*org, position)),
+            }
             if let Some(end) = keys::outbox_queue_of(*org).end {
                 self.start = end;
             }
         }
+    }
+
+    /// Returns the place of an organisation among the positions, or where it would be.
+    fn place(&self, org: OrgId) -> Result<usize, usize> {
+        self.positions
+            .binary_search_by_key(&org, |(served, _)| *served)
     }
 
     /// Returns the events of the next batch; none if every event had its turn in this call.
@@ -141,9 +152,10 @@ impl Turns {
         listed: &[QueuedEvent],
     ) -> Result<Vec<QueuedEvent>, Error> {
         let org = listed[0].0;
-        let Some(position) = self.positions.get(&org) else {
+        let Ok(place) = self.place(org) else {
             return Ok(listed.to_vec());
         };
+        let position = &self.positions[place].1;
         let later = listed.iter().filter(|(_, event)| *event > position.after);
         let later: Vec<_> = later.copied().collect();
         if !later.is_empty() {
@@ -152,7 +164,7 @@ impl Turns {
         let rest = keys::outbox_queue_of(org).after(&keys::outbox_queue(org, position.after));
         let found = marks(service, &scan(service, &rest).await?);
         if found.is_empty() && position.has_unfinished {
-            self.positions.remove(&org);
+            self.positions.remove(place);
             return Ok(listed.to_vec());
         }
         Ok(found)

@@ -3,8 +3,6 @@
 //! A caller whose workspace is known becomes an act in one step. Otherwise it is [`Identified`]
 //! first, and authorised when the operation has read its resource. `login` authenticates it.
 
-use std::collections::BTreeMap;
-
 use super::Act;
 use super::login::Login;
 use super::wants::{Following, Wants, WantsOf};
@@ -152,7 +150,7 @@ impl<'c> Caller<'c> {
             caller,
             now: self.now,
             workspace: None,
-            held: BTreeMap::new(),
+            held: Vec::new(),
             is_audited: false,
         }
     }

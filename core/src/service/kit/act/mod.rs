@@ -12,8 +12,6 @@ mod caller;
 mod login;
 mod wants;
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -27,7 +25,7 @@ use crate::model::{AuditAction, OrgId, ResourceKind, Timestamp, Workspace, Works
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
-use crate::service::kit::monitor::{Monitor, Subject};
+use crate::service::kit::monitor::{Monitor, Subject, actions_held};
 use crate::service::kit::principal::{Denial, Principal, Resource};
 use crate::service::kit::sealing::RotatedSecret;
 use crate::store::{Key, MaybeSend, Prepared, Transaction};
@@ -41,7 +39,7 @@ pub(crate) struct Act<'c> {
     pub(crate) now: Timestamp,
     workspace: Option<Workspace>,
     /// Actions that the caller holds in the workspaces that it was authorised in.
-    held: BTreeMap<WorkspaceId, ActionSet>,
+    held: Vec<(WorkspaceId, ActionSet)>,
     is_audited: bool,
 }
 
@@ -61,8 +59,7 @@ impl Act<'_> {
 
     /// Returns the actions that the caller holds in a workspace that it was authorised in.
     pub(crate) fn held_in(&self, workspace: WorkspaceId) -> ActionSet {
-        let held = self.held.get(&workspace);
-        held.copied().unwrap_or(ActionSet::EMPTY)
+        actions_held(&self.held, workspace)
     }
 
     /// Returns the reference monitor of the caller for these memories.
@@ -109,7 +106,7 @@ impl Act<'_> {
     /// The permissions without a condition are all required. If each has one, one suffices here, and
     /// the operation checks the conditions.
     fn check_permissions(&mut self, id: WorkspaceId, held: ActionSet) -> Result<(), Denial> {
-        self.held.insert(id, held);
+        self.held.push((id, held));
         let permissions = self.operation.spec().permissions;
         let decide = |action: Action| {
             let place = Resource::Workspace { id, held };

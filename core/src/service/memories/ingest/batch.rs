@@ -152,7 +152,7 @@ impl Batch<'_> {
             created_by: Some(known.content.created_by),
         });
         let subjects: Vec<Subject<'_>> = subjects.collect();
-        let held = [(self.context.workspace.id, self.context.held)].into();
+        let held = vec![(self.context.workspace.id, self.context.held)];
         Monitor::new(transaction, self.context.caller, held, &subjects).await
     }
 
