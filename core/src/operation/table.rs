@@ -405,7 +405,7 @@ macro_rules! operations {
         ///
         /// Newest first, without the memories that they cite.
         ListRecalls: GET "/v1/workspaces/{id}/recalls", Bearer, Body, Addition, 200, [400, 404],
-            requires [Workspace MemoryRead], audits [], reads 3,
+            requires [Workspace MemoryRead], audits [], reads 4,
             list_recalls(id: WorkspaceId, page: PageRequest) -> Page<RecallSummary>;
         /// Reads a recall with the memories that it cites.
         GetRecall: GET "/v1/recalls/{id}", Bearer, Body, Addition, 200, [404],

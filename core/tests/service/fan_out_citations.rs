@@ -108,8 +108,8 @@ async fn removed_or_unauthorized_subscriber_receives_nothing() {
     let removed = world.member(MEMBER).await;
     let demoted = world.member(MEMBER).await;
     let kept_out = world.member(MEMBER).await;
-    let left = world.caller_who_may(ActionSet::of(&[Action::CitationSubscriptionManage]));
-    let left = left.await;
+    let least = [Action::CitationSubscriptionManage, Action::MemoryRead];
+    let left = world.caller_who_may(ActionSet::of(&least)).await;
     let mut subscriptions = Vec::new();
     for member in [removed, demoted, kept_out] {
         let subscriber = world.trusted(member);

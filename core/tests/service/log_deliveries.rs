@@ -161,7 +161,10 @@ async fn delivery_log_requires_action_of_its_endpoint_kind() {
         .await;
     assert!(may(&hooks, webhook).await && !may(&hooks, of_owner).await);
     let citations = world
-        .caller_who_may(actions(&[Action::CitationSubscriptionManage]))
+        .caller_who_may(actions(&[
+            Action::CitationSubscriptionManage,
+            Action::MemoryRead,
+        ]))
         .await;
     let recall = world.recall().await;
     let own = Endpoint::Subscription(world.subscribe(&citations, recall).await.id);

@@ -60,6 +60,7 @@ mod permissions;
 mod probe;
 mod provisioning;
 mod ready_entries;
+mod recall_readers;
 mod recalls;
 mod role_actions;
 mod role_deletion;

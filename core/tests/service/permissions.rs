@@ -257,7 +257,14 @@ async fn may(world: &World, caller: &Credential, case: &Case) -> bool {
             listed.await.map(drop)
         }
         Operation::GetRecall => {
-            let recall = world.recall().await;
+            // Those who may not read what it cites know of no recall but their own.
+            let ids = world.approved_memories(1).await;
+            let new = new_recall(&ids);
+            let own = service.create_recall(caller, workspace, &new).await;
+            let recall = match own {
+                Ok(own) => own.id,
+                Err(_) => world.recall().await,
+            };
             service.get_recall(caller, recall).await.map(drop)
         }
         Operation::ListAuditEntries => {

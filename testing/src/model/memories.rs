@@ -13,8 +13,8 @@ use knowledge_core::ProblemCode;
 use knowledge_core::access::Action;
 use knowledge_core::model::{
     BulkItemErrorCode, EventType, Memory as WireMemory, MemoryChange, MemoryContent, MemoryDetails,
-    MemoryId, MemoryLabels, MemorySummary, ReviewStatus, SensitivityLabel, SourceId, Timestamp,
-    WorkspaceId,
+    MemoryId, MemoryLabels, MemorySummary, Recall, RecallId, ReviewStatus, SensitivityLabel,
+    SourceId, Timestamp, WorkspaceId,
 };
 use knowledge_core::service::{
     AuditAction, IngestOutcome, IngestedMemory, NewMemory, ResourceKind,
@@ -104,6 +104,25 @@ impl Org {
     /// Returns true if a recall shows a caller that it cites a memory.
     pub(crate) fn shows_citation(&self, who: &Who, id: MemoryId, labels: &MemoryLabels) -> bool {
         labels.review == ReviewStatus::Approved && self.exists(who, id, labels)
+    }
+
+    /// Returns a recall that exists for a caller.
+    pub(crate) fn recall(&self, who: &Who, id: RecallId) -> Result<&Recall, ErrorResponse> {
+        let found = self.recalls.get(&id);
+        found
+            .filter(|found| self.recall_exists(who, found))
+            .ok_or(ErrorResponse::NotFound)
+    }
+
+    /// Returns true if a recall exists for a caller: its maker, or one who may read all it cites.
+    pub(crate) fn recall_exists(&self, who: &Who, recall: &Recall) -> bool {
+        let is_own = recall.created_by == who.member && who.scope.audience.is_none();
+        let mut cited = recall.memory_ids.iter();
+        is_own
+            || cited.all(|id| match self.memories.get(id) {
+                None => true,
+                Some(memory) => self.sight(who, *id, &memory.labels) == Sight::Everything,
+            })
     }
 
     /// Returns true for the source of an inbound webhook.

@@ -7,17 +7,19 @@ use crate::access::{Action, Credential};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    AuditAction, CitationSubscription, NewCitationSubscription, Recall, RecallId, ResourceKind,
+    AuditAction, CitationSubscription, NewCitationSubscription, RecallId, ResourceKind,
     SubscriptionId,
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::deliveries::{EndpointParent, EndpointQueue};
-use crate::service::kit::act::{Act, Caller, Identified, Wants};
+use crate::service::kit::act::{Act, Caller, Wants};
+use crate::service::kit::monitor::slugs_read;
 use crate::service::kit::outbox::sequences_read;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::quota::reserve_quota;
 use crate::service::kit::sealing::{RotatedSecret, SealedRecord};
+use crate::service::memories::recalls::find_recall;
 use crate::store::{Direction, Key};
 
 type Stored = SealedRecord<CitationSubscription>;
@@ -32,7 +34,7 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::InvalidRequest`] for an address that deliveries may not go to, or a recall with the
     /// maximum number of subscriptions; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
-    /// unknown recall; [`Error::Forbidden`] without `citation_subscription:manage` in its
+    /// unknown recall, or one that does not exist for the caller; [`Error::Forbidden`] without `citation_subscription:manage` in its
     /// workspace.
     ///
     /// # Examples
@@ -69,10 +71,11 @@ impl KnowledgeService {
                 let recall = request.recall_id;
                 let wanted = |org| {
                     let counter = keys::subscription_count(org, recall);
-                    Wants::keys([keys::recall(org, recall), counter]).and_range(sequences_read(org))
+                    Wants::keys([keys::recall(org, recall), counter])
+                        .and_reads([sequences_read(org), slugs_read(org)])
                 };
                 let caller = caller.identify(&wanted).await?;
-                let (mut act, recall) = authorize_for_recall(caller, recall).await?;
+                let (mut act, recall) = find_recall(caller, recall).await?;
                 let (org, now) = (act.org(), act.now);
                 let limit = self.limits().subscriptions_per_recall_max;
                 let counter = keys::subscription_count(org, recall.id);
@@ -110,8 +113,8 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page request; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an unknown recall; [`Error::Forbidden`] without
-    /// `citation_subscription:manage` in its workspace.
+    /// [`Error::NotFound`] for an unknown recall, or one that does not exist for the caller;
+    /// [`Error::Forbidden`] without `citation_subscription:manage` in its workspace.
     pub async fn list_citation_subscriptions(
         &self,
         credential: &Credential,
@@ -126,10 +129,13 @@ impl KnowledgeService {
                     let range = keys::subscriptions(org, recall);
                     Listing::new("citation_subscriptions", &(), range, Direction::Forward)
                 };
-                let wanted =
-                    |org| Wants::page(&listing(org), page).and_keys([keys::recall(org, recall)]);
+                let wanted = |org| {
+                    Wants::page(&listing(org), page)
+                        .and_keys([keys::recall(org, recall)])
+                        .and_range(slugs_read(org))
+                };
                 let caller = caller.identify(&wanted).await?;
-                let (mut act, _) = authorize_for_recall(caller, recall).await?;
+                let (mut act, _) = find_recall(caller, recall).await?;
                 let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
                 let listing = listing(act.org());
                 let found = listing.page(&mut act.transaction, page, show).await?;
@@ -223,17 +229,6 @@ impl KnowledgeService {
         )
         .await
     }
-}
-
-/// Authorises the caller in the workspace of a recall.
-async fn authorize_for_recall(
-    caller: Identified<'_>,
-    id: RecallId,
-) -> Result<(Act<'_>, Recall), Error> {
-    let mut act = caller.unauthorized().await?;
-    let recall: Recall = act.find(&keys::recall(act.org(), id), "recall").await?;
-    act.authorize_in(recall.workspace_id, "recall").await?;
-    Ok((act, recall))
 }
 
 /// Returns a subscription for an operation that changes it.

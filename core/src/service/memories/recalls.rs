@@ -1,4 +1,11 @@
 //! Recalls: answers of an assistant, with the memories that they cite.
+//!
+//! A recall exists for the member that registered it, and for those who may read every memory that
+//! it cites; deleted ones aside. With a credential that has a list of audience labels, the member
+//! itself is one of the others: such a credential never shows what was made from memories that it
+//! may not read.
+
+use std::collections::BTreeMap;
 
 use crate::access::Credential;
 use crate::error::{Error, ProblemCode};
@@ -12,10 +19,13 @@ use crate::request::Problems;
 use crate::request::request;
 use crate::request::rules::{Description, Id, Items, List, Unique};
 use crate::service::KnowledgeService;
-use crate::service::kit::act::Wants;
-use crate::service::kit::monitor::{Subject, Use, slugs_read};
+use crate::service::kit::act::{Act, Identified, Wants};
+use crate::service::kit::monitor::{Monitor, Subject, Use, Visibility, slugs_read};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::store::{Direction, Key, Transaction, decode};
+
+/// Number of citations from which a list reads the labels of further memories in another read.
+const CITATIONS_PER_READ: usize = 8_192;
 
 request! {
     /// A new recall.
@@ -117,6 +127,8 @@ impl KnowledgeService {
 
     /// Lists the recalls of a workspace, newest first, without the memories that they cite.
     ///
+    /// Those that do not exist for the caller, as for [`KnowledgeService::get_recall`], are omitted.
+    ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without `memory:read`
@@ -132,7 +144,7 @@ impl KnowledgeService {
                 let range = keys::workspace_recalls(org, workspace);
                 Listing::new("recalls", &(), range, Direction::Reverse)
             };
-            let first = |org| Wants::page(&listing(org), page);
+            let first = |org| Wants::page(&listing(org), page).and_range(slugs_read(org));
             let records = |org, transaction: &Transaction| {
                 let ids = listing(org).first_ids(page, transaction).into_iter();
                 Wants::keys(ids.map(|id| keys::recall(org, RecallId(id))))
@@ -146,14 +158,16 @@ impl KnowledgeService {
                 let ids = marks.iter().map(|mark| keys::last_id(&mark.key));
                 let ids = ids.map(|id| RecallId(id.unwrap_or_default()));
                 let records: Vec<Key> = ids.map(|id| keys::recall(org, id)).collect();
-                let recalls = act.transaction.entries_unchecked(&records).await?;
-                let shown = records.iter().zip(&recalls).map(|(key, entry)| {
-                    let entry = entry.as_ref();
-                    let recall = entry
-                        .map(|entry| decode::<Recall>(key, entry))
-                        .transpose()?;
-                    let summary = recall.map(|recall| RecallSummary::from(recall.value));
-                    Ok(PageRecord::visible(summary))
+                let entries = act.transaction.entries_unchecked(&records).await?;
+                let mut recalls = Vec::with_capacity(records.len());
+                for (key, entry) in records.iter().zip(&entries) {
+                    let recall = entry.as_ref().map(|entry| decode::<Recall>(key, entry));
+                    recalls.push(recall.transpose()?.map(|recall| recall.value));
+                }
+                let exist = existing(&mut act, &recalls).await?;
+                let shown = recalls.into_iter().zip(exist).map(|(recall, exists)| {
+                    let recall = recall.filter(|_| exists);
+                    Ok(PageRecord::visible(recall.map(RecallSummary::from)))
                 });
                 scan.add(&mut data, &marks, shown)?;
             }
@@ -164,45 +178,139 @@ impl KnowledgeService {
 
     /// Reads one recall.
     ///
-    /// Of the memories that it cites, it returns those that exist for the caller and are approved.
+    /// It exists for the member that registered it, and for those who may read every memory that it
+    /// cites; deleted ones aside. With a credential that has a list of audience labels, that applies
+    /// to the member itself too. Of the memories, it returns those that exist for the caller and are
+    /// approved.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`]; [`Error::Forbidden`] without `memory:read`
-    /// in its workspace.
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a recall that does not exist for the
+    /// caller; [`Error::Forbidden`] without `memory:read` in its workspace.
     pub async fn get_recall(
         &self,
         credential: &Credential,
         recall: RecallId,
     ) -> Result<Recall, Error> {
         self.act(Operation::GetRecall, credential, |caller| async move {
-            let key = |org| keys::recall(org, recall);
-            let wanted = |org| Wants::keys([key(org)]).and_range(slugs_read(org));
-            let mut caller = caller.identify(&wanted).await?;
-            let org = caller.org();
-            let cited = caller.peek::<Recall>(&key(org))?;
-            let cited = cited.iter().flat_map(|recall| &recall.memory_ids);
-            let cited: Vec<Key> = cited.map(|id| keys::memory(org, *id)).collect();
-            caller.read_ahead(Wants::keys(cited.clone())).await?;
-            let mut act = caller.unauthorized().await?;
-            let mut found: Recall = act.find(&key(org), "recall").await?;
-            act.authorize_in(found.workspace_id, "recall").await?;
-            let entries = act.transaction.entries_unchecked(&cited).await?;
-            let mut labels = Vec::with_capacity(cited.len());
-            for (key, entry) in cited.iter().zip(&entries) {
-                let entry = entry.as_ref();
-                let decoded = entry.map(|entry| decode::<MemoryLabels>(key, entry));
-                labels.push(decoded.transpose()?.map(|found| found.value));
-            }
-            let named = found.memory_ids.iter().zip(&labels);
-            let known = named.filter_map(|(id, labels)| Some(Subject::new(*id, labels.as_ref()?)));
-            let known: Vec<Subject<'_>> = known.collect();
-            let monitor = act.monitor(&known).await?;
-            let cited = known
-                .iter()
-                .filter(|memory| monitor.shows_citation(memory.id, memory.labels));
-            found.memory_ids = cited.map(|memory| memory.id).collect();
+            let wanted = |org| Wants::keys([keys::recall(org, recall)]).and_range(slugs_read(org));
+            let caller = caller.identify(&wanted).await?;
+            let (act, found) = find_recall(caller, recall).await?;
             act.done(found)
         })
         .await
+    }
+}
+
+/// Returns a recall that exists for the caller, and authorises the caller in its workspace.
+///
+/// The caller has read the recall and the slugs of the workspaces ahead. Of the memories, those that
+/// the recall shows the caller are returned. The commit checks the recall and the labels of all.
+///
+/// # Errors
+/// [`Error::Unauthenticated`]; [`Error::NotFound`]; [`Error::Forbidden`] without the permissions of
+/// the operation in the workspace.
+pub(crate) async fn find_recall(
+    mut caller: Identified<'_>,
+    id: RecallId,
+) -> Result<(Act<'_>, Recall), Error> {
+    let org = caller.org();
+    let key = keys::recall(org, id);
+    let memories = |recall: &Recall| -> Vec<Key> {
+        let ids = recall.memory_ids.iter();
+        ids.map(|id| keys::memory(org, *id)).collect()
+    };
+    let ahead = caller.peek::<Recall>(&key)?;
+    let ahead = Wants::keys(ahead.iter().flat_map(memories));
+    caller.read_ahead(ahead).await?;
+    let mut act = caller.unauthorized().await?;
+    let mut recall: Recall = act.find(&key, "recall").await?;
+    let labels = act.transaction.read_many(&memories(&recall)).await?;
+    let cited = Cited::new(recall.memory_ids.iter().copied().zip(labels));
+    act.actions_in(recall.workspace_id).await?;
+    let monitor = act.monitor(&cited.subjects()).await?;
+    if !cited.lets_exist(&recall, &act, &monitor) {
+        return Err(Error::NotFound { what: "recall" });
+    }
+    act.authorize_in(recall.workspace_id, "recall").await?;
+    recall.memory_ids.retain(|id| {
+        let labels = cited.0.get(id);
+        labels.is_some_and(|labels| monitor.shows_citation(*id, labels))
+    });
+    Ok((act, recall))
+}
+
+/// Returns true for each of these recalls that exists for the caller.
+async fn existing(act: &mut Act<'_>, recalls: &[Option<Recall>]) -> Result<Vec<bool>, Error> {
+    let org = act.org();
+    let mut exist = Vec::with_capacity(recalls.len());
+    while exist.len() < recalls.len() {
+        let mut cited: Vec<MemoryId> = Vec::new();
+        let rest = &recalls[exist.len()..];
+        let batch = rest.iter().take_while(|recall| {
+            let has_room = cited.len() < CITATIONS_PER_READ;
+            let recall = recall
+                .as_ref()
+                .filter(|recall| has_room && !is_own(act, recall));
+            cited.extend(recall.iter().flat_map(|recall| &recall.memory_ids));
+            has_room
+        });
+        let batch = &rest[..batch.count()];
+        cited.sort_unstable();
+        cited.dedup();
+        let records: Vec<Key> = cited.iter().map(|id| keys::memory(org, *id)).collect();
+        let entries = match records.is_empty() {
+            true => Vec::new(),
+            false => act.transaction.entries_unchecked(&records).await?,
+        };
+        let mut labels = Vec::with_capacity(records.len());
+        for (key, entry) in records.iter().zip(&entries) {
+            let found = entry
+                .as_ref()
+                .map(|entry| decode::<MemoryLabels>(key, entry));
+            labels.push(found.transpose()?.map(|found| found.value));
+        }
+        let cited = Cited::new(cited.into_iter().zip(labels));
+        let monitor = act.monitor(&cited.subjects()).await?;
+        exist.extend(batch.iter().map(|recall| {
+            let recall = recall.as_ref();
+            recall.is_some_and(|recall| cited.lets_exist(recall, act, &monitor))
+        }));
+    }
+    Ok(exist)
+}
+
+/// Returns true for a recall that exists for the caller whatever it cites.
+fn is_own(act: &Act<'_>, recall: &Recall) -> bool {
+    recall.created_by == act.caller.member_id() && !act.caller.has_audience_list()
+}
+
+/// Labels of the cited memories that are stored.
+struct Cited(BTreeMap<MemoryId, MemoryLabels>);
+
+impl Cited {
+    fn new(found: impl Iterator<Item = (MemoryId, Option<MemoryLabels>)>) -> Self {
+        Self(
+            found
+                .filter_map(|(id, labels)| Some((id, labels?)))
+                .collect(),
+        )
+    }
+
+    fn subjects(&self) -> Vec<Subject<'_>> {
+        let memories = self.0.iter();
+        memories
+            .map(|(id, labels)| Subject::new(*id, labels))
+            .collect()
+    }
+
+    /// Returns true if a recall exists for the caller.
+    fn lets_exist(&self, recall: &Recall, act: &Act<'_>, monitor: &Monitor) -> bool {
+        let mut stored = recall
+            .memory_ids
+            .iter()
+            .filter_map(|id| self.0.get_key_value(id));
+        is_own(act, recall)
+            || stored
+                .all(|(id, labels)| monitor.visibility(*id, labels) == Some(Visibility::Everything))
     }
 }

@@ -10,7 +10,7 @@ use knowledge_core::service::Endpoint;
 use super::callers::Caller;
 use crate::dispatching::answer;
 use crate::inbound_sender::Sender;
-use crate::make::{HOUR, MEMBER, VIEWER, failure, new_mcp_key, new_memory};
+use crate::make::{HOUR, MEMBER, VIEWER, failure, new_mcp_key, new_memory, new_recall};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -37,7 +37,10 @@ impl Records {
     pub(super) async fn new(world: &World, caller: &Caller) -> Self {
         let (service, workspace) = (&world.service, world.workspace.id);
         let memories = world.approved_memories(2).await;
-        let recall = world.recall_of(&memories).await;
+        // Without permissions, a recall exists only for the member that made it.
+        let new = new_recall(&memories);
+        let recall = service.create_recall(&caller.trusted, workspace, &new);
+        let recall = recall.await.unwrap().id;
         world.recall_of(&memories).await;
         let subscription = world.subscribe(&caller.trusted, recall).await.id;
         world.subscribe(&world.owner, recall).await;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Show, delete, get, own_org, post, quiet_org};
+use crate::support::{Show, delete, get, own_org, patch, post, quiet_org};
 
 #[tokio::test]
 async fn recall_is_created_listed_and_read() {
@@ -71,6 +71,27 @@ async fn recall_is_created_listed_and_read() {
     assert_eq!(deleted.status, 204);
     let read = get(&recall).bearer(member).send().await;
     assert_eq!(read.json()["memory_ids"], json!(cited[1..]));
+}
+
+#[tokio::test]
+async fn recall_exists_for_readers_of_all_it_cites() {
+    let org = own_org();
+    let (owner, viewer) = (&org.members.owner.token, &org.members.viewer.token);
+    let recall = format!("/v1/recalls/{}", org.recall);
+    let recalls = format!("/v1/workspaces/{}/recalls", org.main.id);
+    assert_eq!(get(&recall).bearer(viewer).send().await.status, 200);
+    let cited = format!("/v1/memories/{}", org.main.memories.internal[60]);
+    let restricted = json!({ "sensitivityLabel": "restricted" });
+    let changed = patch(cited).bearer(owner).json(&restricted).send().await;
+    assert_eq!(changed.status, 200);
+    let read = get(&recall).bearer(viewer).send().await;
+    insta::assert_snapshot!(read.show(), @"");
+    let listed = get(&recalls).bearer(viewer).send().await.json();
+    assert_eq!(listed, json!({ "data": [], "next_cursor": null }));
+    let subscriptions = format!("/v1/citation-subscriptions?recall_id={}", org.recall);
+    let member = &org.members.member.token;
+    assert_eq!(get(&subscriptions).bearer(member).send().await.status, 404);
+    assert_eq!(get(&recall).bearer(owner).send().await.status, 200);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{Op, Weighted, list_of, of, requests};
-use crate::model::{ErrorResponse, Moment};
+use crate::model::Moment;
 use crate::model::{Expected, Model, RequestErrors, Response};
 use crate::simulation::call::{Request, Run};
 use crate::simulation::world::OrgState;
@@ -133,10 +133,11 @@ impl Request for ListRecalls {
     }
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        // By the rules, a recall is shown to those who may read every memory that it cites.
         let who = model.authorize_in(&self.by, self.workspace, Action::MemoryRead, at.now)?;
-        let recalls = model.org(who.org).recalls.values();
-        let here = recalls.filter(|recall| recall.workspace_id == self.workspace);
+        let org = model.org(who.org);
+        let here = org.recalls.values().filter(|recall| {
+            recall.workspace_id == self.workspace && org.recall_exists(&who, recall)
+        });
         let records = here.map(|recall| {
             let summary = RecallSummary {
                 id: recall.id,
@@ -167,8 +168,7 @@ impl Request for GetRecall {
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
-        let found = model.org(who.org).recalls.get(&self.recall);
-        let mut recall = found.ok_or(ErrorResponse::NotFound)?.clone();
+        let mut recall = model.org(who.org).recall(&who, self.recall)?.clone();
         let place = recall.workspace_id;
         model.authorize_in(&self.by, place, Action::MemoryRead, at.now)?;
         let org = model.org(who.org);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Op, Weighted, list_of, of, requests};
-use crate::model::{ErrorResponse, Moment};
+use crate::model::Moment;
 use crate::model::{Expected, Model, RequestErrors, Response, SECRET_OVERLAP, limit_reached};
 use crate::simulation::call::{Request, Run};
 use crate::simulation::world::OrgState;
@@ -95,8 +95,8 @@ impl Request for CreateCitationSubscription {
         errors.url("webhook_url", &new.webhook_url);
         let authenticated = model.authenticate(&self.by, CredentialKind::Bearer, at.now);
         let authorized = authenticated.and_then(|who| {
-            let recall = model.org(who.org).recalls.get(&new.recall_id);
-            let workspace = recall.ok_or(ErrorResponse::NotFound)?.workspace_id;
+            let recall = model.org(who.org).recall(&who, new.recall_id)?;
+            let workspace = recall.workspace_id;
             let action = Action::CitationSubscriptionManage;
             let who = model.authorize_in(&self.by, workspace, action, at.now)?;
             Ok((who, workspace))
@@ -147,8 +147,7 @@ impl Request for ListCitationSubscriptions {
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
-        let recall = model.org(who.org).recalls.get(&self.recall);
-        let workspace = recall.ok_or(ErrorResponse::NotFound)?.workspace_id;
+        let workspace = model.org(who.org).recall(&who, self.recall)?.workspace_id;
         let action = Action::CitationSubscriptionManage;
         model.authorize_in(&self.by, workspace, action, at.now)?;
         let all = model.org(who.org).subscriptions.values();

@@ -38,7 +38,7 @@ pub(crate) struct Act<'c> {
     pub(crate) caller: Principal,
     pub(crate) now: Timestamp,
     workspace: Option<Workspace>,
-    /// Actions that the caller holds in the workspaces that it was authorised in.
+    /// Actions that the caller holds in the workspaces in which they were read.
     held: Vec<(WorkspaceId, ActionSet)>,
     is_audited: bool,
 }
@@ -92,21 +92,34 @@ impl Act<'_> {
         workspace: WorkspaceId,
         what: &'static str,
     ) -> Result<(), Error> {
-        let places = [workspace];
-        let held = self.caller.actions_in(&mut self.transaction, &places);
-        let held = held.await?[&workspace];
+        let held = self.actions_in(workspace).await?;
         if !self.caller.works_in(workspace) {
             return Err(Error::NotFound { what });
         }
         Ok(self.check_permissions(workspace, held)?)
     }
 
+    /// Reads the actions that the caller holds in a workspace, for decisions that precede
+    /// [`Act::authorize_in`].
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn actions_in(&mut self, workspace: WorkspaceId) -> Result<ActionSet, Error> {
+        if let Some((_, held)) = self.held.iter().find(|(id, _)| *id == workspace) {
+            return Ok(*held);
+        }
+        let places = [workspace];
+        let held = self.caller.actions_in(&mut self.transaction, &places);
+        let held = held.await?[&workspace];
+        self.held.push((workspace, held));
+        Ok(held)
+    }
+
     /// Checks the permissions of the operation's row in a workspace.
     ///
     /// The permissions without a condition are all required. If each has one, one suffices here, and
     /// the operation checks the conditions.
-    fn check_permissions(&mut self, id: WorkspaceId, held: ActionSet) -> Result<(), Denial> {
-        self.held.push((id, held));
+    fn check_permissions(&self, id: WorkspaceId, held: ActionSet) -> Result<(), Denial> {
         let permissions = self.operation.spec().permissions;
         let decide = |action: Action| {
             let place = Resource::Workspace { id, held };
