@@ -96,6 +96,9 @@ macro_rules! limits {
             field subscriptions_per_recall_max "subscriptionsPerRecallMax" in 0..=u64::MAX,
             setting "Citation subscriptions of a recall";
 
+        /// Maximum number of members that a new chat names as its participants.
+        CHAT_PARTICIPANTS_MAX: usize = 100, "members", "participants named by a new chat";
+
         /// Retention of the result of a bulk update, for replays.
         IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 60 * 60), time,
             "retention of results for replays",

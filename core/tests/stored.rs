@@ -7,7 +7,8 @@ use knowledge_core::dump::{CredentialPolicy, Restore};
 use knowledge_core::env::Env;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    BulkUpdate, EventId, MemberId, MemoryChange, MemoryId, OrgId, Timestamp,
+    BulkUpdate, ChatId, ChatMessageId, EventId, MemberId, MemoryChange, MemoryId, OrgId, Timestamp,
+    WorkspaceId,
 };
 use knowledge_core::service::{
     AuditFilter, DifferenceCode, KnowledgeService, Options, PageRequest, SCHEMA, SealingKey,
@@ -166,6 +167,56 @@ async fn schema_1_operation_ids_in_actor_entries_are_verified() {
     let found = verified(&store).await.differences;
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].code, DifferenceCode::Mismatch);
+}
+
+/// Chats of schema 1 do not name their participants.
+#[tokio::test]
+async fn schema_1_chats_exist_for_their_authors() {
+    let store = restored().await;
+    let (org, creator) = (answers().org, answers().member);
+    let workspace = store.scan_all(&keys::workspaces(org)).await.unwrap();
+    let workspace = WorkspaceId(keys::last_id(&workspace[0].key).unwrap());
+    let [author, second] = [8, 9].map(|number| MemberId(uuid::Uuid::from_u128(number)));
+    let at = answers().now;
+    // More than one commit of the upgrade changes.
+    for number in 1..=150 {
+        let chat = ChatId(uuid::Uuid::from_u128(number));
+        let record = json!({
+            "id": chat, "workspace_id": workspace, "title": "Plans", "created_by": creator,
+            "created_at": at, "last_message_at": at,
+        });
+        let key = keys::chat(org, workspace, chat);
+        put(&store, key, &record.to_string()).await;
+        let recent = json!({
+            "session_id": chat, "title": "Plans", "last_message_at": at, "snippet": "Hello.",
+        });
+        let key = keys::chat_recent(org, workspace, at, chat);
+        put(&store, key, &recent.to_string()).await;
+        for (index, author_id) in [author, creator, second, author].into_iter().enumerate() {
+            let id = ChatMessageId(uuid::Uuid::from_u128(number * 10 + index as u128));
+            let message = json!({
+                "id": id, "chat_id": chat, "author_id": author_id, "content": "Hello.",
+                "created_at": at,
+            });
+            let key = keys::chat_message(org, chat, id);
+            put(&store, key, &message.to_string()).await;
+        }
+    }
+    assert_eq!(verified(&store).await.differences, []);
+    let service = open(&store).await;
+    assert_upgraded(&store).await;
+    let caller = Credential::Trusted {
+        org,
+        member: creator,
+    };
+    let page = PageRequest::builder().limit(200).build();
+    let listed = service.list_chats(&caller, workspace, &page).await.unwrap();
+    assert_eq!(listed.data.len(), 150);
+    for chat in listed.data {
+        assert_eq!(chat.participants, [creator, author, second]);
+    }
+    let dashboard = service.get_dashboard_summary(&caller, workspace).await;
+    assert_eq!(dashboard.unwrap().value.recent_chats[0].snippet, "Hello.");
 }
 
 /// An interrupted upgrade left counters of organisations, and the earlier program kept counting.

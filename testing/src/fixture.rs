@@ -62,7 +62,7 @@ pub struct OrgFixture {
     pub recall: RecallId,
     /// Connectors of `main`: pending, healthy, degraded, failing, awaiting authentication, paused.
     pub connectors: Vec<ConnectorId>,
-    /// Chats of `main`, oldest first.
+    /// Chats of `main`, oldest first: of the owner, the administrator, the member and the viewer.
     pub chats: Vec<ChatId>,
     /// MCP key of `main`.
     pub mcp_key_id: CredentialId,

@@ -8,8 +8,8 @@ use knowledge_core::model::{
     ReviewStatus, RoleActions, SensitivityLabel, SourceId,
 };
 use knowledge_core::service::{
-    CreateMemory, NewConnector, NewMcpKey, NewMember, NewMemory, NewOrganization, NewOwner,
-    NewRecall, NewToken, NewWorkspace, SyncOutcome, SyncReport,
+    CreateMemory, NewChat, NewConnector, NewMcpKey, NewMember, NewMemory, NewOrganization,
+    NewOwner, NewRecall, NewToken, NewWorkspace, SyncOutcome, SyncReport,
 };
 
 /// Returns a request with some fields changed.
@@ -161,6 +161,12 @@ pub fn new_mcp_key(audience: &str) -> NewMcpKey {
         .audience(vec![audience.parse().expect("an audience label")])
         .rotation(90 * DAY)
         .build()
+}
+
+/// Returns a chat whose only participant is its creator.
+#[must_use]
+pub fn new_chat(title: &str) -> NewChat {
+    NewChat::builder().title(title).build()
 }
 
 /// Returns a recall that cites memories.

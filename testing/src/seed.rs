@@ -9,7 +9,7 @@ use knowledge_core::model::{
     NewWebhook, Organization, RecallId, SourceId, SubscriptionId, Webhook, Workspace, WorkspaceId,
 };
 use knowledge_core::service::{
-    IngestOutcome, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment, NewConnector,
+    IngestOutcome, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment, NewChat, NewConnector,
     NewMcpKey, NewMember, NewMemory, NewOrganization, NewRecall, NewSource, NewToken, NewWorkspace,
 };
 
@@ -202,10 +202,10 @@ impl Seed {
         Ok(created.await?.id)
     }
 
-    /// Creates a chat.
-    pub async fn chat(&self, workspace: WorkspaceId, title: &str) -> Done<ChatId> {
+    /// Creates a chat of the owner and these members.
+    pub async fn chat(&self, workspace: WorkspaceId, new: &NewChat) -> Done<ChatId> {
         let service = &self.service;
-        Ok(service.create_chat(&self.owner, workspace, title).await?.id)
+        Ok(service.create_chat(&self.owner, workspace, new).await?.id)
     }
 
     /// Creates an MCP key.

@@ -5,7 +5,7 @@ use super::call::Call;
 use super::headers;
 use super::input::Input;
 use super::requests::{
-    AssignWorkspaceRoleRequest, NewChat, NewChatMessage, RotateMcpKeyRequest, SyncReportRequest,
+    AssignWorkspaceRoleRequest, NewChatMessage, RotateMcpKeyRequest, SyncReportRequest,
 };
 use super::response::ApiResponse;
 use crate::access::{Credential, CredentialKind};
@@ -15,7 +15,7 @@ use crate::model::{
 };
 use crate::operation::{Operation, OperationSpec};
 use crate::service::{
-    Chat, ChatMessage, InboundBatch, IngestBatch, IngestResult, IssuedMcpKey, MemberAssignment,
+    ChatMessage, InboundBatch, IngestBatch, IngestResult, IssuedMcpKey, MemberAssignment,
     VerifiedMessage,
 };
 
@@ -120,17 +120,6 @@ impl Call<'_> {
     ) -> Result<IssuedMcpKey, Error> {
         self.service
             .rotate_mcp_key(credential, workspace, key, request.rotation)
-            .await
-    }
-
-    pub(super) async fn create_chat(
-        &self,
-        credential: &Credential,
-        workspace: WorkspaceId,
-        new: &NewChat,
-    ) -> Result<Chat, Error> {
-        self.service
-            .create_chat(credential, workspace, &new.title)
             .await
     }
 

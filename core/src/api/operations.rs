@@ -9,8 +9,8 @@ use super::input::{Empty, Input, OrgSlug, SubscriptionEndpoint, WebhookEndpoint}
 use super::openapi::Descriptions;
 use super::output::{Data, Nothing, Output, Replayable, Revalidated};
 use super::requests::{
-    AssignWorkspaceRoleRequest, NewChat, NewChatMessage, RecallFilter, RotateMcpKeyRequest,
-    StatusFilter, SyncReportRequest,
+    AssignWorkspaceRoleRequest, NewChatMessage, RecallFilter, RotateMcpKeyRequest, StatusFilter,
+    SyncReportRequest,
 };
 use crate::access::Credential;
 use crate::error::Error;

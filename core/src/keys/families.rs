@@ -132,7 +132,8 @@ macro_rules! families {
 
         /// Chat session.
         chat(org: OrgId, workspace: WorkspaceId = workspace_id, chat: ChatId = id) => Chat,
-            range chats(org, workspace),
+            range all_chats(), range chats(org, workspace),
+            parser parse_chat(org: OrgId, workspace: WorkspaceId, chat: ChatId),
             with workspace(org, workspace), checked by workspaces::chat(org);
         /// Message of a chat.
         chat_message(org: OrgId, chat: ChatId = chat_id, message: ChatMessageId = id)

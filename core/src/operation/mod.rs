@@ -94,8 +94,8 @@ pub struct OperationSpec {
     pub audit_actions: &'static [AuditAction],
     /// Maximum number of store reads of a call, for a caller with custom roles and a first page.
     ///
-    /// Not counted are commits, another read for a filter of memories, and the clean-up after the
-    /// removal of a member.
+    /// Not counted are commits, another read for a filter of memories, further reads for records that
+    /// do not exist for the caller, and the clean-up after the removal of a member.
     pub reads: u8,
 }
 

@@ -254,11 +254,13 @@ macro_rules! operations {
     }
     "Chats" {
         /// Creates a chat.
+        ///
+        /// It exists for its participants: the caller and the members that the request names.
         CreateChat: POST "/v1/workspaces/{id}/chats", Bearer, Body, Addition, 201, [400, 404],
             requires [Workspace ChatWrite], audits [ChatCreate], reads 3,
-            create_chat(id: WorkspaceId, body: NewChat) -> Chat, by handler,
+            create_chat(id: WorkspaceId, body: NewChat) -> Chat,
             links [GetChat, PostChatMessage, ListChatMessages];
-        /// Lists the chats of a workspace.
+        /// Lists the chats of a workspace that the caller takes part in.
         ///
         /// Most recently created first.
         ListChats: GET "/v1/workspaces/{id}/chats", Bearer, Body, Addition, 200, [400, 404],

@@ -57,7 +57,7 @@ pub use self::provision::{
     NewWorkspace, Provisioning,
 };
 pub use self::verify::{DIFFERENCES_KEPT_MAX, Difference, DifferenceCode, Verification, Verify};
-pub use self::workspace::chats::{Chat, ChatMessage, SNIPPET_CHARS_MAX};
+pub use self::workspace::chats::{Chat, ChatMessage, NewChat, SNIPPET_CHARS_MAX};
 pub use self::workspace::mcp_key_types::{IssuedMcpKey, NewMcpKey};
 use crate::access::{Credential, CredentialKind};
 use crate::env::Env;

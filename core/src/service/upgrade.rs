@@ -1,17 +1,20 @@
 //! The upgrade of a store of an earlier schema, which opening it triggers.
 //!
 //! Schema 2: `undelivered_count` and `disabled_endpoint_count` are one counter per organisation
-//! instead of one for the whole store, which the upgrade recounts. Audit pages, labels and contents
+//! instead of one for the whole store, which the upgrade recounts. Chats have participants, which
+//! the upgrade names. Audit pages, labels and contents
 //! are written without redundancy; the form of schema 1 is still read and remains as it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
 
 use crate::env::Env;
 use crate::keys;
+use crate::limits::CHAT_PARTICIPANTS_MAX;
 use crate::model::{DisabledReason, OrgId};
+use crate::service::workspace::chats::{Chat, ChatMessage, RecentChat};
 use crate::service::{Meta, OpenError, SCHEMA};
 use crate::store::{
     Direction, Key, KeyEntry, KeyRange, Prepared, Store, StoreError, StoreExt, Transaction,
@@ -20,6 +23,8 @@ use crate::store::{
 
 /// Maximum number of counters that one commit of the upgrade writes.
 const COUNTERS_PER_COMMIT: usize = 2_000;
+/// Maximum number of chats that one commit of the upgrade changes.
+const CHATS_PER_COMMIT: usize = 100;
 /// Maximum number of entries that one scan reads.
 const PAGE_ENTRIES: usize = 512;
 
@@ -27,6 +32,7 @@ const PAGE_ENTRIES: usize = 512;
 ///
 /// After an interruption, the next call repeats the upgrade.
 pub(super) async fn upgrade(store: &Arc<dyn Store>, env: &Env) -> Result<(), OpenError> {
+    while transact(store, env, name_participants).await? {}
     while transact(store, env, count_per_org).await? {}
     Ok(())
 }
@@ -61,6 +67,49 @@ async fn count_per_org(mut transaction: Transaction) -> Result<Prepared<bool>, O
         transaction.put(keys::meta(), &meta);
     }
     transaction.done(has_more)
+}
+
+/// Names the participants of chats: the creator and the authors of messages.
+///
+/// Each commit writes some of them; returns true if there are more. The commit checks the chats: if
+/// a program of the earlier schema adds a message meanwhile, its chat is read again.
+async fn name_participants(mut transaction: Transaction) -> Result<Prepared<bool>, OpenError> {
+    let meta = transaction.read::<Meta>(&keys::meta()).await?;
+    if !meta.is_some_and(|meta| meta.schema < SCHEMA) {
+        return transaction.done(false);
+    }
+    let store = Arc::clone(transaction.unchecked());
+    let mut unnamed = Vec::new();
+    for_each(&*store, keys::all_chats(), |found| {
+        // An unreadable record is corrupt, which the operations that read it report.
+        let is_unnamed = decode_value::<Chat>(found).is_ok_and(|chat| chat.participants.is_empty());
+        if is_unnamed && unnamed.len() <= CHATS_PER_COMMIT {
+            unnamed.push(found.key.clone());
+        }
+    })
+    .await?;
+    for key in unnamed.iter().take(CHATS_PER_COMMIT) {
+        let chat = transaction.read::<Chat>(key).await?;
+        let (Some(mut chat), Some((org, ..))) = (chat, keys::parse_chat(key)) else {
+            continue;
+        };
+        let mut authors = BTreeSet::new();
+        for_each(&*store, keys::chat_messages(org, chat.id), |found| {
+            let message = decode_value::<ChatMessage>(found);
+            authors.extend(message.ok().map(|message| message.author_id));
+        })
+        .await?;
+        authors.remove(&chat.created_by);
+        chat.participants = vec![chat.created_by];
+        chat.participants
+            .extend(authors.iter().take(CHAT_PARTICIPANTS_MAX));
+        let recent = keys::chat_recent(org, chat.workspace_id, chat.last_message_at, chat.id);
+        if let Some(before) = transaction.read::<RecentChat>(&recent).await? {
+            transaction.put(recent, &chat.recent(before.summary.snippet));
+        }
+        transaction.put(key.clone(), &chat);
+    }
+    transaction.done(unnamed.len() > CHATS_PER_COMMIT)
 }
 
 /// A counter of an organisation.

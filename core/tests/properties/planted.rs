@@ -115,6 +115,7 @@ fn of_workspaces() -> Vec<Planted> {
             "chat_message",
         ),
         ("chat_recent", "/last_message_at", later(), Mismatch, "chat"),
+        ("chat_recent", "/participants/0", other(), Mismatch, "chat"),
         ("subscription_id", "", other(), Missing, "subscription"),
         (
             "subscription",

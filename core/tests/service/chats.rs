@@ -6,8 +6,9 @@ use knowledge_core::model::{ChatId, WorkspaceId};
 use knowledge_core::service::{ChatMessage, PageRequest};
 use uuid::Uuid;
 
-use crate::make::{MINUTE, VIEWER, code, problem};
+use crate::make::{MINUTE, VIEWER, code, new_chat, problem};
 use crate::world::World;
+use knowledge_testing::requests::with;
 
 async fn post(
     world: &World,
@@ -21,18 +22,10 @@ async fn post(
         .await
 }
 
-async fn new_chat(world: &World) -> ChatId {
-    let chat = world
-        .service
-        .create_chat(&world.owner, world.workspace.id, "Plans")
-        .await;
-    chat.unwrap().id
-}
-
 #[tokio::test]
 async fn chat_message_is_stored_and_moves_its_chat() {
     let world = World::new().await;
-    let chat = new_chat(&world).await;
+    let chat = world.add_chat("Plans").await;
     world.time.pass(MINUTE);
     let posted = post(&world, chat, "Hello.").await.unwrap();
     assert_eq!((posted.chat_id, posted.author_id), (chat, world.owner_id));
@@ -54,7 +47,7 @@ async fn chat_message_is_stored_and_moves_its_chat() {
 #[tokio::test]
 async fn chat_rejects_invalid_values() {
     let world = World::new().await;
-    let chat = new_chat(&world).await;
+    let chat = world.add_chat("Plans").await;
     assert_eq!(problem(post(&world, chat, "").await), "content too_small");
     let large = "x".repeat(CONTENT_BYTES_MAX + 1);
     assert_eq!(
@@ -69,7 +62,7 @@ async fn chat_rejects_invalid_values() {
     );
     let untitled = world
         .service
-        .create_chat(&world.owner, world.workspace.id, " ")
+        .create_chat(&world.owner, world.workspace.id, &new_chat(" "))
         .await;
     assert_eq!(problem(untitled), "title too_small");
 }
@@ -77,7 +70,7 @@ async fn chat_rejects_invalid_values() {
 #[tokio::test]
 async fn chat_belongs_to_its_workspace() {
     let world = World::new().await;
-    let chat = new_chat(&world).await;
+    let chat = world.add_chat("Plans").await;
     let sales = world.workspace("sales").await;
     let post = async |workspace, chat| {
         world
@@ -99,11 +92,16 @@ async fn chat_belongs_to_its_workspace() {
 #[tokio::test]
 async fn chat_requires_its_action_to_write() {
     let world = World::new().await;
-    let chat = new_chat(&world).await;
+    let chat = world.add_chat("Plans").await;
     let viewer = world.caller(VIEWER).await;
     let workspace = world.workspace.id;
     assert_eq!(
-        code(world.service.create_chat(&viewer, workspace, "Hi").await),
+        code(
+            world
+                .service
+                .create_chat(&viewer, workspace, &new_chat("Hi"))
+                .await
+        ),
         "forbidden"
     );
     let posted = world
@@ -117,7 +115,7 @@ async fn chat_requires_its_action_to_write() {
 #[tokio::test]
 async fn chat_message_with_earlier_time_moves_its_chat() {
     let world = World::new().await;
-    let chat = new_chat(&world).await;
+    let chat = world.add_chat("Plans").await;
     world.time.set(world.time.now().minus(MINUTE));
     post(&world, chat, "Earlier.").await.unwrap();
     let shown = world.dashboard().await.recent_chats;
@@ -130,7 +128,7 @@ async fn chats_are_listed_newest_first_and_messages_oldest_first() {
     let workspace = world.workspace.id;
     let mut chats = Vec::new();
     for _ in 0..3 {
-        chats.push(new_chat(&world).await);
+        chats.push(world.add_chat("Plans").await);
         world.time.pass(MINUTE);
     }
     let mut written = Vec::new();
@@ -182,7 +180,10 @@ async fn chats_are_listed_newest_first_and_messages_oldest_first() {
 #[tokio::test]
 async fn chat_is_found_only_in_its_own_workspace() {
     let world = World::new().await;
-    let (chat, sales) = (new_chat(&world).await, world.workspace("sales").await);
+    let sales = world.workspace("sales").await;
+    let reader = world.member(VIEWER).await;
+    let plans = with(new_chat("Plans"), |new| new.participants = vec![reader]);
+    let chat = world.chat(world.workspace.id, &plans).await.unwrap();
     let page = PageRequest::default();
     let read = world.service.get_chat(&world.owner, sales, chat).await;
     assert_eq!(code(read), "not_found");
@@ -192,10 +193,9 @@ async fn chat_is_found_only_in_its_own_workspace() {
         .await;
     assert_eq!(code(listed), "not_found");
     // A viewer may read a chat, as its snippet is on the dashboard.
-    let viewer = world.caller(VIEWER).await;
     let read = world
         .service
-        .get_chat(&viewer, world.workspace.id, chat)
+        .get_chat(&world.trusted(reader), world.workspace.id, chat)
         .await;
     assert_eq!(read.unwrap().id, chat);
 }

@@ -9,13 +9,15 @@ use knowledge_core::model::{AudienceLabel, MemberId, OrgId};
 use knowledge_core::service::{NewRecall, NewToken};
 use uuid::Uuid;
 
-use crate::make::{ADMIN, DAY, HOUR, MEMBER, MILLISECOND, VIEWER, actions, code, new_role};
+use crate::make::{
+    ADMIN, DAY, HOUR, MEMBER, MILLISECOND, VIEWER, actions, code, new_chat, new_role,
+};
 use crate::world::World;
 
 async fn chat(world: &World, caller: &Credential) -> Result<(), knowledge_core::Error> {
     let chat = world
         .service
-        .create_chat(caller, world.workspace.id, "Hi")
+        .create_chat(caller, world.workspace.id, &new_chat("Hi"))
         .await;
     chat.map(|_| ())
 }
@@ -219,7 +221,7 @@ async fn token_scoped_to_workspaces_is_rejected_elsewhere() {
     let caller = Credential::from(world.token(admin, scope).await.secret);
     world
         .service
-        .create_chat(&caller, sales, "Hi")
+        .create_chat(&caller, sales, &new_chat("Hi"))
         .await
         .unwrap();
     assert_eq!(code(chat(&world, &caller).await), "not_found");

@@ -8,7 +8,7 @@ use knowledge_core::service::{ConnectorUpdate, SNIPPET_CHARS_MAX, SyncReport};
 use knowledge_core::store::StoreExt;
 
 use crate::make::{
-    DAY, HOUR, MEMBER, MILLISECOND, MINUTE, SUCCESS, code, failure, new_member, review,
+    DAY, HOUR, MEMBER, MILLISECOND, MINUTE, SUCCESS, code, failure, new_chat, new_member, review,
 };
 use crate::probe::Reads;
 use crate::world::World;
@@ -254,7 +254,7 @@ async fn dashboard_is_consistent_snapshot() {
             .await
             .unwrap();
         service
-            .create_chat(&owner, workspace, "Where?")
+            .create_chat(&owner, workspace, &new_chat("Where?"))
             .await
             .unwrap();
     });

@@ -14,8 +14,8 @@ use knowledge_store::faults::{CommitFault, FaultPlan};
 use crate::dispatching::answer;
 use crate::inbound_sender::Sender;
 use crate::make::{
-    ACME, HOUR, MEMBER, SUCCESS, VIEWER, actions, create_memory, new_connector, new_mcp_key,
-    new_member, new_memory, new_recall, new_role, new_workspace, review,
+    ACME, HOUR, MEMBER, SUCCESS, VIEWER, actions, create_memory, new_chat, new_connector,
+    new_mcp_key, new_member, new_memory, new_recall, new_role, new_workspace, review,
 };
 use crate::world::World;
 
@@ -167,7 +167,10 @@ impl Stage {
                     .await
                     .map(drop)
             }
-            "create_chat" => service.create_chat(owner, workspace, "Hi").await.map(drop),
+            "create_chat" => service
+                .create_chat(owner, workspace, &new_chat("Hi"))
+                .await
+                .map(drop),
             "post_chat_message" => service
                 .post_chat_message(owner, workspace, self.chat, "Hi")
                 .await

@@ -9,6 +9,7 @@ mod audit_log;
 mod bulk;
 mod bulk_access;
 mod bulk_replay;
+mod chat_participants;
 mod chats;
 mod citations;
 mod connector_changes;

@@ -7,7 +7,7 @@ use knowledge_core::model::{CredentialId, McpKeySummary};
 use knowledge_core::service::{AuditAction, IssuedMcpKey, PageRequest};
 
 use crate::audit::entry_of;
-use crate::make::{ADMIN, DAY, HOUR, MEMBER, code, problem};
+use crate::make::{ADMIN, DAY, HOUR, MEMBER, code, new_chat, problem};
 use crate::world::World;
 
 async fn rotate(
@@ -161,7 +161,10 @@ async fn mcp_key_rotation_transfers_responsibility() {
     let mut scoped = rotate(&world, &keeper, key.summary.id).await.unwrap();
     scoped.summary.name.clear();
     let caller = Credential::from(scoped.secret);
-    let chat = world.service.create_chat(&caller, workspace, "Hi").await;
+    let chat = world
+        .service
+        .create_chat(&caller, workspace, &new_chat("Hi"))
+        .await;
     assert_eq!(
         code(chat),
         "forbidden",

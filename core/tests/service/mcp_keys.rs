@@ -6,7 +6,7 @@ use knowledge_core::access::{Action, Credential, CredentialKind, TokenScope};
 use knowledge_core::model::{McpClient, MemoryChange};
 use knowledge_core::service::{IssuedMcpKey, NewMcpKey, NewRecall};
 
-use crate::make::{ADMIN, DAY, MEMBER, MILLISECOND, actions, code, new_mcp_key, problem};
+use crate::make::{ADMIN, DAY, MEMBER, MILLISECOND, actions, code, new_chat, new_mcp_key, problem};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -81,11 +81,16 @@ async fn mcp_key_only_reads_its_workspace() {
     let workspace = world.workspace.id;
     world
         .service
-        .create_chat(&key, workspace, "Hi")
+        .create_chat(&key, workspace, &new_chat("Hi"))
         .await
         .unwrap();
     assert_eq!(
-        code(world.service.create_chat(&key, sales, "Hi").await),
+        code(
+            world
+                .service
+                .create_chat(&key, sales, &new_chat("Hi"))
+                .await
+        ),
         "not_found"
     );
     let summary = world.service.get_dashboard_summary(&key, workspace).await;
@@ -164,7 +169,12 @@ async fn scoped_token_creates_scoped_mcp_keys() {
         .await;
     let key = Credential::from(made.unwrap().secret);
     assert_eq!(
-        code(world.service.create_chat(&key, workspace, "Hi").await),
+        code(
+            world
+                .service
+                .create_chat(&key, workspace, &new_chat("Hi"))
+                .await
+        ),
         "forbidden"
     );
     let principal = world

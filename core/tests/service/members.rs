@@ -6,7 +6,9 @@ use knowledge_core::service::MemberAssignment;
 use knowledge_testing::seed::Seed;
 use uuid::Uuid;
 
-use crate::make::{ACME, ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_role, problem};
+use crate::make::{
+    ACME, ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_chat, new_role, problem,
+};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -32,7 +34,7 @@ async fn assigned_role_applies_at_once() {
     let chat = async || {
         world
             .service
-            .create_chat(&caller, world.workspace.id, "Hi")
+            .create_chat(&caller, world.workspace.id, &new_chat("Hi"))
             .await
     };
     assert_eq!(code(chat().await), "forbidden");
@@ -54,7 +56,12 @@ async fn workspace_role_applies_only_in_its_workspace() {
     let sales = world.workspace("sales").await;
     let member = world.member(VIEWER).await;
     let caller = world.trusted(member);
-    let chat = async |workspace| world.service.create_chat(&caller, workspace, "Hi").await;
+    let chat = async |workspace| {
+        world
+            .service
+            .create_chat(&caller, workspace, &new_chat("Hi"))
+            .await
+    };
     world.assign_in(member, sales, Some(MEMBER)).await.unwrap();
     chat(sales).await.unwrap();
     assert_eq!(code(chat(world.workspace.id).await), "forbidden");

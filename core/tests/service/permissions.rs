@@ -14,8 +14,8 @@ use knowledge_core::service::{
 use uuid::Uuid;
 
 use crate::make::{
-    ACME, HOUR, VIEWER, create_memory, new_connector, new_mcp_key, new_memory, new_recall,
-    new_role, review, sensitivity,
+    ACME, HOUR, VIEWER, create_memory, new_chat, new_connector, new_mcp_key, new_memory,
+    new_recall, new_role, review, sensitivity,
 };
 use crate::permission_calls::{
     Case, chats, connectors, deliveries, inbound, ingest_message, mcp_keys, members, webhooks,
@@ -236,7 +236,10 @@ async fn may(world: &World, caller: &Credential, case: &Case) -> bool {
                 .await
                 .map(drop)
         }
-        Operation::CreateChat => service.create_chat(caller, workspace, "Hi").await.map(drop),
+        Operation::CreateChat => service
+            .create_chat(caller, workspace, &new_chat("Hi"))
+            .await
+            .map(drop),
         Operation::PostChatMessage => {
             let chat = ChatId(nothing);
             service

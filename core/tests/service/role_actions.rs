@@ -4,7 +4,7 @@ use knowledge_core::Error;
 use knowledge_core::access::{Action, BaseRole, Credential};
 use knowledge_core::model::{CustomRoleUpdate, RoleActions};
 
-use crate::make::{ACME, actions, code, custom, new_role};
+use crate::make::{ACME, actions, code, custom, new_chat, new_role};
 use crate::roles::{NONE, active, update, with_actions};
 use crate::world::World;
 use knowledge_testing::requests::with;
@@ -49,7 +49,7 @@ async fn role_update_applies_to_its_holders_at_once() {
     let chat = async || {
         world
             .service
-            .create_chat(&caller, world.workspace.id, "Hi")
+            .create_chat(&caller, world.workspace.id, &new_chat("Hi"))
             .await
     };
     let dashboard = async || {

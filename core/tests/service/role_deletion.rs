@@ -8,7 +8,9 @@ use knowledge_core::service::{DeleteRole, MemberAssignment};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 use uuid::Uuid;
 
-use crate::make::{ACME, ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_role, problem};
+use crate::make::{
+    ACME, ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_chat, new_role, problem,
+};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -37,7 +39,7 @@ async fn may_write(world: &World, member: MemberId) -> bool {
     let caller = world.trusted(member);
     let chat = world
         .service
-        .create_chat(&caller, world.workspace.id, "Hi")
+        .create_chat(&caller, world.workspace.id, &new_chat("Hi"))
         .await;
     chat.is_ok()
 }

@@ -17,7 +17,7 @@ use knowledge_core::service::{
 use knowledge_core::store::Key;
 
 use crate::make::{
-    HOUR, MEMBER, SUCCESS, VIEWER, create_memory, new_connector, new_mcp_key, new_member,
+    HOUR, MEMBER, SUCCESS, VIEWER, create_memory, new_chat, new_connector, new_mcp_key, new_member,
     new_memory, new_recall, new_role, new_workspace,
 };
 use crate::tenancy_ids::Ids;
@@ -253,7 +253,12 @@ impl Stranger {
                 .await
                 .map(drop),
         );
-        note(service.create_chat(caller, theirs, "Hi").await.map(drop));
+        note(
+            service
+                .create_chat(caller, theirs, &new_chat("Hi"))
+                .await
+                .map(drop),
+        );
         note(
             service
                 .post_chat_message(caller, theirs, ids.chat, "Hi")

@@ -27,8 +27,8 @@ use knowledge_store::faults::{FaultPlan, FaultStore};
 use knowledge_testing::seed::Seed;
 
 use crate::make::{
-    ACME, HOUR, SEALING_KEY, new_connector, new_mcp_key, new_member, new_memory, new_recall,
-    new_role, new_token, new_workspace, review,
+    ACME, HOUR, SEALING_KEY, new_chat, new_connector, new_mcp_key, new_member, new_memory,
+    new_recall, new_role, new_token, new_workspace, review,
 };
 use crate::probe::Probe;
 use knowledge_testing::requests::{new_organization, with};
@@ -392,7 +392,8 @@ impl World {
     }
 
     pub(crate) async fn add_chat(&self, title: &str) -> ChatId {
-        self.seed.chat(self.workspace.id, title).await.unwrap()
+        let new = new_chat(title);
+        self.seed.chat(self.workspace.id, &new).await.unwrap()
     }
 
     /// Creates an MCP key for this audience.

@@ -1,12 +1,13 @@
 //! History besides memories: connectors in every status, MCP keys, chats, a webhook, a recall.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use knowledge_core::Error;
 use knowledge_core::access::Credential;
-use knowledge_core::model::{ConnectorId, MemoryId, NewWebhook, RecallId, WebhookUpdate};
+use knowledge_core::model::{ConnectorId, MemberId, MemoryId, NewWebhook, RecallId, WebhookUpdate};
 use knowledge_core::service::{
-    ConnectorUpdate, NewConnector, NewMcpKey, NewRecall, SyncOutcome, SyncReport,
+    ConnectorUpdate, NewChat, NewConnector, NewMcpKey, NewRecall, SyncOutcome, SyncReport,
 };
 
 use super::data::{Chat, DEGRADED, HEALTHY, HISTORY, Report, cast};
@@ -116,9 +117,15 @@ async fn create_chat(stage: &Stage, chat: &Chat) -> Result<(), Error> {
     let (first, _) = &chat.messages[0];
     stage.ago(chat.ago.0);
     let service = &stage.service;
-    let opened = service
-        .create_chat(&stage.act_as(first), workspace, &chat.title)
-        .await?;
+    // The demo prints credentials of the owner and the administrator, who follow every chat.
+    let followers = [&cast().owner, &cast().admin];
+    let authors = chat.messages.iter().map(|(author, _)| author);
+    let participants = authors.chain(followers).map(|handle| stage.member(handle));
+    let participants: BTreeSet<MemberId> = participants.collect();
+    let new = NewChat::builder().title(chat.title.as_str());
+    let new = new.participants(participants.into_iter().collect()).build();
+    let creator = stage.act_as(first);
+    let opened = service.create_chat(&creator, workspace, &new).await?;
     let last = u32::try_from(chat.messages.len() - 1).unwrap_or(u32::MAX);
     for (left, (author, text)) in (0..=last).rev().zip(&chat.messages) {
         stage.ago(chat.ago.0 + left * MESSAGE_INTERVAL);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Announcement, McpKey, Org};
 use knowledge_core::model::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, ConnectorStatus,
-    DashboardSummary, MemberKind, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
+    DashboardSummary, MemberId, MemberKind, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
 };
 use knowledge_core::service::{Connector, ConnectorDetails, SyncOutcome, SyncReport};
 
@@ -126,10 +126,10 @@ impl Org {
         all.filter(move |facts| facts.connector.workspace_id == workspace)
     }
 
-    fn recent_chats(&self, workspace: WorkspaceId) -> Vec<ChatSummary> {
+    fn recent_chats(&self, member: MemberId, workspace: WorkspaceId) -> Vec<ChatSummary> {
         let here = self.chats.values();
         let mut here: Vec<_> = here
-            .filter(|facts| facts.chat.workspace_id == workspace)
+            .filter(|facts| facts.is_shown(member, workspace))
             .map(|facts| ChatSummary {
                 session_id: facts.chat.id,
                 title: facts.chat.title.clone(),
@@ -190,8 +190,13 @@ impl Org {
         }
     }
 
-    /// Returns the dashboard of a workspace, without the texts of the checklist.
-    pub(crate) fn summary(&self, workspace: &Workspace, now: Timestamp) -> DashboardSummary {
+    /// Returns a member's dashboard of a workspace, without the texts of the checklist.
+    pub(crate) fn summary(
+        &self,
+        member: MemberId,
+        workspace: &Workspace,
+        now: Timestamp,
+    ) -> DashboardSummary {
         let health = |facts: &ConnectorFacts| facts.health(&workspace.slug, now);
         let keys = self.mcp_keys.values();
         DashboardSummary {
@@ -210,7 +215,7 @@ impl Org {
                 .filter(|key| key.workspace_id == workspace.id && key.is_live(now))
                 .map(McpKey::summary)
                 .collect(),
-            recent_chats: self.recent_chats(workspace.id),
+            recent_chats: self.recent_chats(member, workspace.id),
         }
     }
 

@@ -174,6 +174,13 @@ pub(crate) struct ChatFacts {
     pub(crate) newest: String,
 }
 
+impl ChatFacts {
+    /// Returns true if a workspace shows the chat to a member.
+    pub(crate) fn is_shown(&self, member: MemberId, workspace: WorkspaceId) -> bool {
+        self.chat.workspace_id == workspace && self.chat.participants.contains(&member)
+    }
+}
+
 /// Event that must be in the outbox.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Announcement {

@@ -8,7 +8,9 @@ use super::operations::{
 };
 use super::world::{FIRST_SLUG, OrgState, World, YEAR};
 use crate::model::Response;
-use crate::requests::{HOUR, new_connector, new_mcp_key, new_memory, new_role, review, with};
+use crate::requests::{
+    HOUR, new_chat, new_connector, new_mcp_key, new_memory, new_role, review, with,
+};
 use crate::strategies::{CastMember, CredentialUse};
 use knowledge_core::access::{Action, ActionSet, BuiltInRole, CredentialKind, RoleRef};
 use knowledge_core::limits::PAGE_ITEMS_MAX;
@@ -147,7 +149,7 @@ impl OrgState {
             CreateChat {
                 by: by(),
                 workspace,
-                title: "First questions".to_owned(),
+                new: new_chat("First questions"),
             }
             .into(),
             CreateMcpKey {

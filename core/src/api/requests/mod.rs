@@ -12,7 +12,7 @@ pub(super) use self::deliveries::StatusFilter;
 use crate::access::RoleRef;
 use crate::error::ProblemCode;
 use crate::model::Timestamp;
-use crate::request::rules::{Content, Flag, Name, Parsed, RotationSeconds, Text};
+use crate::request::rules::{Content, Flag, Parsed, RotationSeconds, Text};
 use crate::request::{Path, Problems, request};
 use crate::service::{SyncOutcome, SyncOutcomeKind, SyncReport};
 
@@ -25,14 +25,6 @@ pub(super) trait Schema {}
 
 #[cfg(not(feature = "openapi"))]
 impl<T> Schema for T {}
-
-request! {
-    /// A new chat.
-    pub struct NewChat {
-        /// Title, 1 to 128 characters.
-        title: String as Name,
-    }
-}
 
 request! {
     /// A new message.

@@ -1,22 +1,38 @@
 //! Chat sessions and their messages.
+//!
+//! A chat exists for its participants: its creator and the members that the creator named.
 
 use serde::{Deserialize, Serialize};
 
 use crate::access::Credential;
-use crate::error::Error;
+use crate::error::{Error, ProblemCode};
 use crate::keys;
+use crate::limits::CHAT_PARTICIPANTS_MAX;
 use crate::model::{
-    AuditAction, ChatId, ChatMessageId, ChatSummary, MemberId, ResourceKind, Timestamp, WorkspaceId,
+    AuditAction, ChatId, ChatMessageId, ChatSummary, Member, MemberId, ResourceKind, Timestamp,
+    WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::request::rules::{Content, Name};
+use crate::request::rules::{Content, Id, Items, List, Name, Unique};
+use crate::request::{Problems, request};
 use crate::service::KnowledgeService;
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::store::{Direction, Key};
 
 /// Maximum length of the snippet of a chat on the dashboard, in characters.
 pub const SNIPPET_CHARS_MAX: usize = 160;
+
+request! {
+    /// A new chat.
+    pub struct NewChat {
+        /// Title, 1 to 128 characters.
+        title: String as Name,
+        /// Members that take part besides the caller, at most 100, without duplicates.
+        participants: Vec<MemberId>
+            as List<Id<MemberId>, Items<0, CHAT_PARTICIPANTS_MAX>, Unique> = Vec::new(),
+    }
+}
 
 /// A chat session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +51,38 @@ pub struct Chat {
     pub created_at: Timestamp,
     /// Time of the newest message; the time of creation if there is none.
     pub last_message_at: Timestamp,
+    /// Members for whom the chat exists, its creator first.
+    #[serde(default)]
+    pub participants: Vec<MemberId>,
+}
+
+impl Chat {
+    /// Returns true if the chat exists for a member.
+    fn exists_for(&self, member: MemberId) -> bool {
+        self.created_by == member || self.participants.contains(&member)
+    }
+
+    /// Returns the record of the chat for the dashboard.
+    pub(crate) fn recent(&self, snippet: String) -> RecentChat {
+        RecentChat {
+            summary: ChatSummary {
+                session_id: self.id,
+                title: self.title.clone(),
+                last_message_at: self.last_message_at,
+                snippet,
+            },
+            participants: self.participants.clone(),
+        }
+    }
+}
+
+/// A chat as the dashboards of its participants show it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RecentChat {
+    #[serde(flatten)]
+    pub(crate) summary: ChatSummary,
+    #[serde(default)]
+    pub(crate) participants: Vec<MemberId>,
 }
 
 /// One message of a chat.
@@ -63,8 +111,12 @@ fn snippet(text: &str) -> String {
 impl KnowledgeService {
     /// Creates a chat.
     ///
+    /// It exists for its participants only: the caller and the members that the request names. They
+    /// never change.
+    ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid title; [`Error::Unauthenticated`];
+    /// [`Error::InvalidRequest`] for an invalid title, or a participant that is not a member of the
+    /// organisation; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without `chat:write`
     /// there.
     ///
@@ -72,9 +124,10 @@ impl KnowledgeService {
     ///
     /// ```
     #[doc = include_str!("../example.txt")]
-    /// use knowledge_core::service::PageRequest;
+    /// use knowledge_core::service::{NewChat, PageRequest};
     ///
-    /// let chat = service.create_chat(&owner, workspace, "Restart of the service").await?.id;
+    /// let new = NewChat::builder().title("Restart of the service").participants(vec![grace]);
+    /// let chat = service.create_chat(&owner, workspace, &new.build()).await?.id;
     /// let question = "How is the service restarted?";
     /// let message = service.post_chat_message(&owner, workspace, chat, question).await?;
     ///
@@ -90,26 +143,32 @@ impl KnowledgeService {
         &self,
         credential: &Credential,
         workspace: WorkspaceId,
-        title: &str,
+        new: &NewChat,
     ) -> Result<Chat, Error> {
-        self.checks().value::<Name>("title", &title.to_owned())?;
+        self.checks().check(new)?;
         self.act(Operation::CreateChat, credential, |caller| async move {
-            let nothing = |_| Wants::nothing();
-            let mut act = caller.in_workspace(workspace, &nothing).await?;
+            let members = |org| {
+                new.participants
+                    .iter()
+                    .map(move |id| keys::member(org, *id))
+            };
+            let wanted = |org| Wants::keys(members(org));
+            let mut act = caller.in_workspace(workspace, &wanted).await?;
             let (org, now) = (act.org(), act.now);
+            let participants = participants(&mut act, new).await?;
             let chat = Chat {
                 id: ChatId(self.env().uuid_at(now)),
                 workspace_id: workspace,
-                title: title.to_owned(),
+                title: new.title.clone(),
                 created_by: act.caller.member_id(),
                 created_at: now,
                 last_message_at: now,
+                participants,
             };
             let recent = keys::chat_recent(org, workspace, now, chat.id);
             let key = keys::chat(org, workspace, chat.id);
             act.transaction.create(key, &chat);
-            let summary = summary(&chat, String::new());
-            act.transaction.put(recent, &summary);
+            act.transaction.put(recent, &chat.recent(String::new()));
             let resource = (ResourceKind::Chat, chat.id.0);
             act.created(AuditAction::ChatCreate, resource, &chat);
             act.done(chat)
@@ -117,7 +176,7 @@ impl KnowledgeService {
         .await
     }
 
-    /// Lists the chats of a workspace, newest first.
+    /// Lists the chats of a workspace that the caller takes part in, newest first.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
@@ -136,9 +195,9 @@ impl KnowledgeService {
             };
             let first = |org| Wants::page(&listing(org), page);
             let mut act = caller.in_workspace(workspace, &first).await?;
-            let listing = listing(act.org());
-            let found = listing.page(&mut act.transaction, page, |_, chat| {
-                Ok(PageRecord::Shown(chat))
+            let (listing, member) = (listing(act.org()), act.caller.member_id());
+            let found = listing.page(&mut act.transaction, page, |_, chat: Chat| {
+                Ok(PageRecord::visible(chat.exists_for(member).then_some(chat)))
             });
             let found = found.await?;
             act.done(found)
@@ -160,8 +219,7 @@ impl KnowledgeService {
         self.act(Operation::GetChat, credential, |caller| async move {
             let wanted = |org| Wants::keys([keys::chat(org, workspace, chat)]);
             let mut act = caller.in_workspace(workspace, &wanted).await?;
-            let key = keys::chat(act.org(), workspace, chat);
-            let found: Chat = act.find(&key, "chat").await?;
+            let found = find(&mut act, workspace, chat).await?;
             act.done(found)
         })
         .await
@@ -171,7 +229,8 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an unknown workspace or chat; [`Error::Forbidden`] without
+    /// [`Error::NotFound`] for an unknown workspace or chat, or one that
+    /// the caller takes no part in; [`Error::Forbidden`] without
     /// `dashboard:read` there.
     pub async fn list_chat_messages(
         &self,
@@ -192,7 +251,7 @@ impl KnowledgeService {
                 let wanted = |org| Wants::page(&listing(org), page).and_keys([key(org)]);
                 let mut act = caller.in_workspace(workspace, &wanted).await?;
                 let org = act.org();
-                act.find::<Chat>(&key(org), "chat").await?;
+                find(&mut act, workspace, chat).await?;
                 let listing = listing(org);
                 let show = |_: &Key, message| Ok(PageRecord::Shown(message));
                 let found = listing.page(&mut act.transaction, page, show).await?;
@@ -207,7 +266,8 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::InvalidRequest`] for an empty text, or one that exceeds the maximum size of a
     /// memory's content; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace
-    /// or chat; [`Error::Forbidden`] without `chat:write` there.
+    /// or chat, or one that
+    /// the caller takes no part in; [`Error::Forbidden`] without `chat:write` there.
     pub async fn post_chat_message(
         &self,
         credential: &Credential,
@@ -225,7 +285,7 @@ impl KnowledgeService {
                 let mut act = caller.in_workspace(workspace, &wanted).await?;
                 let (org, now) = (act.org(), act.now);
                 let key = keys::chat(org, workspace, chat);
-                let before: Chat = act.find(&key, "chat").await?;
+                let before = find(&mut act, workspace, chat).await?;
                 let transaction = &mut act.transaction;
                 let message = ChatMessage {
                     id: ChatMessageId(transaction.unique()),
@@ -243,7 +303,7 @@ impl KnowledgeService {
                     last_message_at: now,
                     ..before
                 };
-                transaction.put(recent(now), &summary(&after, snippet(content)));
+                transaction.put(recent(now), &after.recent(snippet(content)));
                 transaction.put(key, &after);
                 act.done(message)
             },
@@ -252,13 +312,38 @@ impl KnowledgeService {
     }
 }
 
-fn summary(chat: &Chat, snippet: String) -> ChatSummary {
-    ChatSummary {
-        session_id: chat.id,
-        title: chat.title.clone(),
-        last_message_at: chat.last_message_at,
-        snippet,
+/// Returns a chat that exists for the caller; the commit checks it.
+async fn find(act: &mut Act<'_>, workspace: WorkspaceId, chat: ChatId) -> Result<Chat, Error> {
+    let what = "chat";
+    let key = keys::chat(act.org(), workspace, chat);
+    let found: Chat = act.find(&key, what).await?;
+    match found.exists_for(act.caller.member_id()) {
+        true => Ok(found),
+        false => Err(Error::NotFound { what }),
     }
+}
+
+/// Returns the participants of a new chat, the caller first. The commit checks that they exist.
+async fn participants(act: &mut Act<'_>, new: &NewChat) -> Result<Vec<MemberId>, Error> {
+    let org = act.org();
+    let named = new.participants.iter().map(|id| keys::member(org, *id));
+    let named: Vec<Key> = named.collect();
+    let members = act.transaction.read_many::<Member>(&named).await?;
+    let mut problems = Problems::default();
+    let (mut participants, creator) = (Vec::new(), act.caller.member_id());
+    participants.push(creator);
+    for (index, (id, member)) in new.participants.iter().zip(members).enumerate() {
+        if member.is_none() {
+            let message = "must be a member of the organisation";
+            let path = format!("participants[{index}]");
+            problems.push(path, ProblemCode::NotFound, message);
+        }
+        if *id != creator {
+            participants.push(*id);
+        }
+    }
+    problems.into_result()?;
+    Ok(participants)
 }
 
 #[cfg(test)]

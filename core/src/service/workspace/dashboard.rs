@@ -9,14 +9,16 @@ use crate::access::Credential;
 use crate::digest::{etag, hex};
 use crate::error::Error;
 use crate::keys;
+use crate::limits::PAGE_RECORDS_MAX;
 use crate::model::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, DashboardSummary,
-    McpKeySummary, OrgId, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
+    McpKeySummary, MemberId, OrgId, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
 };
 use crate::operation::Operation;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::types::Connector;
 use crate::service::kit::act::Wants;
+use crate::service::workspace::chats::RecentChat;
 use crate::service::workspace::mcp_key_types::McpKey;
 use crate::service::{KnowledgeService, WithEtag};
 use crate::store::{
@@ -25,10 +27,16 @@ use crate::store::{
 
 /// Maximum number of chats on the dashboard.
 const RECENT_CHATS: usize = 10;
+/// Number of chats that are read with everything else.
+const CHATS_AHEAD: usize = 32;
+/// Number of chats that each further read returns, for callers that take part in few.
+const CHATS_PER_READ: usize = 500;
 
 /// # Dashboard
 impl KnowledgeService {
     /// Returns the dashboard summary of a workspace, with a weak entity tag.
+    ///
+    /// Its chats are those that the caller takes part in, among the newest 2,000 of the workspace.
     ///
     /// The tag changes when the summary does. It is derived from the values that were read, and
     /// from the next time at which the summary changes without a write.
@@ -64,8 +72,9 @@ impl KnowledgeService {
             |caller| async move {
                 let wanted = |org| Facts::wants(org, workspace);
                 let mut act = caller.in_workspace(workspace, &wanted).await?;
-                let org = act.org();
-                let facts = Facts::take(&mut act.transaction, org, workspace).await?;
+                let place = (act.org(), workspace);
+                let member = act.caller.member_id();
+                let facts = Facts::take(&mut act.transaction, place, member).await?;
                 let summary = facts.summary(act.workspace(), act.now)?;
                 act.done(summary)
             },
@@ -81,7 +90,47 @@ struct Facts {
     connector_states: Vec<KeyEntry>,
     mcp_keys: Vec<KeyEntry>,
     mcp_key_uses: Vec<KeyEntry>,
-    chats: Vec<KeyEntry>,
+    chats: RecentChats,
+}
+
+/// The newest chats of a workspace that a member takes part in.
+#[derive(Default)]
+struct RecentChats {
+    /// True if the workspace has a chat, whoever takes part in it.
+    has_any: bool,
+    shown: Vec<ChatSummary>,
+}
+
+impl RecentChats {
+    /// Reads the chats, beginning with `read`, among the newest [`PAGE_RECORDS_MAX`] at most.
+    async fn take(
+        transaction: &mut Transaction,
+        mut read: RangeRead,
+        member: MemberId,
+    ) -> Result<Self, StoreError> {
+        let (mut chats, mut examined) = (Self::default(), 0);
+        loop {
+            let found = transaction.scan(&read).await?;
+            chats.has_any |= !found.is_empty();
+            examined += found.len();
+            for entry in &found {
+                let chat: RecentChat = decode_value(entry)?;
+                if chat.participants.contains(&member) {
+                    chats.shown.push(chat.summary);
+                }
+            }
+            let is_full = chats.shown.len() >= RECENT_CHATS || examined >= PAGE_RECORDS_MAX;
+            match found.last() {
+                Some(last) if !is_full && found.len() == read.limit => {
+                    read.range = read.range.before(&last.key);
+                    read.limit = CHATS_PER_READ.min(PAGE_RECORDS_MAX - examined);
+                }
+                _ => break,
+            }
+        }
+        chats.shown.truncate(RECENT_CHATS);
+        Ok(chats)
+    }
 }
 
 /// Indices of the single keys in [`Facts::counts`].
@@ -115,7 +164,7 @@ impl Facts {
             RangeRead::all(keys::mcp_key_uses(org, workspace)),
             RangeRead {
                 range: keys::recent_chats(org, workspace),
-                limit: RECENT_CHATS,
+                limit: CHATS_AHEAD,
                 direction: Direction::Reverse,
             },
         ]
@@ -128,10 +177,12 @@ impl Facts {
     }
 
     /// Takes everything that was read ahead in one call, so that it is consistent.
+    ///
+    /// Only chats that other members take part in make it read more.
     async fn take(
         transaction: &mut Transaction,
-        org: OrgId,
-        workspace: WorkspaceId,
+        (org, workspace): (OrgId, WorkspaceId),
+        member: MemberId,
     ) -> Result<Self, StoreError> {
         let counts = Self::keys(org, workspace);
         let counts = transaction.entries_unchecked(&counts).await?;
@@ -142,7 +193,7 @@ impl Facts {
             connector_states: transaction.scan(&states).await?,
             mcp_keys: transaction.scan(&mcp_keys).await?,
             mcp_key_uses: transaction.scan(&uses).await?,
-            chats: transaction.scan(&chats).await?,
+            chats: RecentChats::take(transaction, chats, member).await?,
         })
     }
 
@@ -159,11 +210,7 @@ impl Facts {
             first_value_checklist: self.checklist(&workspace.slug, !mcp_keys.is_empty())?,
             connector_health,
             mcp_keys,
-            recent_chats: self
-                .chats
-                .iter()
-                .map(decode_value::<ChatSummary>)
-                .collect::<Result<_, _>>()?,
+            recent_chats: self.chats.shown.clone(),
             workspace: WorkspaceSummary {
                 id: workspace.id,
                 name: workspace.name.clone(),
@@ -269,7 +316,7 @@ impl Facts {
                 ),
                 suggested(
                     ("ask_first_question", "Ask the first question", "Ask"),
-                    !self.chats.is_empty(),
+                    self.chats.has_any,
                 ),
                 suggested(
                     ("add_webhook", "Add a webhook", "Add webhook"),
@@ -311,7 +358,6 @@ impl Facts {
             &self.connector_states,
             &self.mcp_keys,
             &self.mcp_key_uses,
-            &self.chats,
         ];
         for range in ranges {
             digest.update(length(range.len()));
@@ -320,6 +366,15 @@ impl Facts {
                     digest.update(length(bytes.len()));
                     digest.update(bytes);
                 }
+            }
+        }
+        digest.update([u8::from(self.chats.has_any)]);
+        for chat in &self.chats.shown {
+            digest.update(chat.session_id.0);
+            digest.update(chat.last_message_at.as_millis().to_be_bytes());
+            for text in [&chat.title, &chat.snippet] {
+                digest.update(length(text.len()));
+                digest.update(text);
             }
         }
         digest.update(

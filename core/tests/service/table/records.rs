@@ -10,7 +10,7 @@ use knowledge_core::service::Endpoint;
 use super::callers::Caller;
 use crate::dispatching::answer;
 use crate::inbound_sender::Sender;
-use crate::make::{HOUR, MEMBER, VIEWER, failure, new_mcp_key, new_memory, new_recall};
+use crate::make::{HOUR, MEMBER, VIEWER, failure, new_chat, new_mcp_key, new_memory, new_recall};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -49,7 +49,10 @@ impl Records {
         let failed = failure("unreachable");
         let reported = service.report_sync(&world.owner, workspace, connector, &failed);
         reported.await.unwrap();
-        let chat = world.add_chat("Plans").await;
+        let plans = with(new_chat("Plans"), |new| {
+            new.participants = vec![caller.member];
+        });
+        let chat = world.chat(workspace, &plans).await.unwrap();
         world.add_chat("Notes").await;
         let posted = service.post_chat_message(&world.owner, workspace, chat, "Hello.");
         posted.await.unwrap();

@@ -103,6 +103,52 @@ async fn chats_are_listed_newest_first() {
 }
 
 #[tokio::test]
+async fn chat_exists_for_its_participants_only() {
+    let org = own_org();
+    let (member, viewer) = (&org.members.member, &org.members.viewer);
+    let chats = format!("/v1/workspaces/{}/chats", org.empty.id);
+    let new = json!({ "title": "Plans", "participants": [viewer.id] });
+    let made = post(&chats).bearer(&member.token).json(&new).send().await;
+    let expected = json!([member.id, viewer.id]);
+    assert_eq!(
+        (made.status.as_u16(), &made.json()["participants"]),
+        (201, &expected)
+    );
+    let chat = format!("{chats}/{}", made.json()["id"].as_str().unwrap());
+    let messages = format!("{chat}/messages");
+    let hello = json!({ "content": "Hello." });
+    for path in [&chat, &messages] {
+        assert_eq!(get(path).bearer(&viewer.token).send().await.status, 200);
+        let hidden = get(path).bearer(&org.members.admin.token).send().await;
+        assert_eq!(
+            (hidden.status.as_u16(), &hidden.json()["message"]),
+            (404, &json!("there is no such chat"))
+        );
+    }
+    let posted = post(&messages)
+        .bearer(&org.members.admin.token)
+        .json(&hello);
+    assert_eq!(posted.send().await.status, 404);
+    let listed = get(&chats)
+        .bearer(&org.members.admin.token)
+        .send()
+        .await
+        .json();
+    assert_eq!(listed, json!({ "data": [], "next_cursor": null }));
+    for (token, shown) in [(&org.members.admin.token, 0), (&viewer.token, 1)] {
+        let found = dashboard(token, org.empty.id).send().await.json();
+        assert_eq!(found["recent_chats"].as_array().unwrap().len(), shown);
+    }
+    let unknown = json!({ "title": "Plans", "participants": [org.id] });
+    let refused = post(&chats)
+        .bearer(&member.token)
+        .json(&unknown)
+        .send()
+        .await;
+    insta::assert_snapshot!(refused.show(), @"");
+}
+
+#[tokio::test]
 async fn chat_errors_are_documented() {
     let org = quiet_org();
     let chats = format!("/v1/workspaces/{}/chats", org.main.id);

@@ -1,6 +1,6 @@
 //! Chats and their messages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -12,15 +12,16 @@ use crate::simulation::call::{Request, Run};
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::world::OrgState;
 use crate::strategies::{actor, elsewhere, entity, name, page, text};
+use knowledge_core::ProblemCode;
 use knowledge_core::access::Action;
-use knowledge_core::model::{ChatId, ChatMessageId, Timestamp, WorkspaceId};
+use knowledge_core::model::{ChatId, ChatMessageId, MemberId, Timestamp, WorkspaceId};
 use knowledge_core::service::{
-    AuditAction, Chat, ChatMessage, KnowledgeService, PageRequest, ResourceKind,
+    AuditAction, Chat, ChatMessage, KnowledgeService, NewChat, PageRequest, ResourceKind,
 };
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateChat { workspace: WorkspaceId, title: String }
+    CreateChat { workspace: WorkspaceId, new: NewChat }
     ListChats { workspace: WorkspaceId, page: PageRequest }
     GetChat { workspace: WorkspaceId, chat: ChatId }
     PostChatMessage { workspace: WorkspaceId, chat: ChatId, content: String }
@@ -29,14 +30,22 @@ requests! {
 
 pub(super) fn strategies() -> Vec<Weighted> {
     let one = || (actor(), entity(), elsewhere());
+    let participants = prop::collection::vec(entity(), 0..6);
     vec![
         of(
             1,
-            (actor(), entity(), name()).prop_map(|(by, place, title)| {
-                Op::by(by, move |view| CreateChat {
-                    by: view.bearer(by),
-                    workspace: view.workspace(place),
-                    title: title.clone(),
+            (actor(), entity(), name(), participants).prop_map(|(by, place, title, named)| {
+                Op::by(by, move |view| {
+                    let named = named.iter().map(|member| view.member(*member));
+                    let named: BTreeSet<MemberId> = named.collect();
+                    CreateChat {
+                        by: view.bearer(by),
+                        workspace: view.workspace(place),
+                        new: NewChat::builder()
+                            .title(title.clone())
+                            .participants(named.into_iter().collect())
+                            .build(),
+                    }
                 })
             }),
         ),
@@ -102,23 +111,38 @@ pub(super) fn strategies() -> Vec<Weighted> {
 impl Request for CreateChat {
     fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
         Box::pin(async move {
-            let created = service.create_chat(&self.by.credential, self.workspace, &self.title);
+            let created = service.create_chat(&self.by.credential, self.workspace, &self.new);
             Ok(Response::of(&created.await?))
         })
     }
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let mut errors = RequestErrors::default();
-        errors.name("title", &self.title);
+        errors.name("title", &self.new.title);
+        let named = &self.new.participants;
+        for (index, member) in named.iter().enumerate() {
+            let path = format!("participants[{index}]");
+            let is_second = named[..index].contains(member);
+            errors.when(is_second, &path, ProblemCode::Duplicate);
+        }
         let action = Action::ChatWrite;
         let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let mut unknown = RequestErrors::default();
+        for (index, member) in named.iter().enumerate() {
+            let is_known = model.org(who.org).members.contains_key(member);
+            let path = format!("participants[{index}]");
+            unknown.when(!is_known, &path, ProblemCode::NotFound);
+        }
+        unknown.then(Ok(()))?;
+        let others = named.iter().filter(|member| **member != who.member);
         let chat = Chat {
             id: ChatId(model.made(at.learned.and_then(Response::id))),
             workspace_id: self.workspace,
-            title: self.title.clone(),
+            title: self.new.title.clone(),
             created_by: who.member,
             created_at: at.now,
             last_message_at: at.now,
+            participants: [&who.member].into_iter().chain(others).copied().collect(),
         };
         let facts = ChatFacts {
             chat: chat.clone(),
@@ -148,11 +172,10 @@ impl Request for ListChats {
     }
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        // By the rules, a chat is shown to those who wrote in it or may read all that it cites.
         let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
-        let chats = model.org(who.org).chats.values().map(|facts| &facts.chat);
-        let here = chats.filter(|chat| chat.workspace_id == self.workspace);
-        let records = here.map(|chat| (chat.id.0, json!(chat)));
+        let chats = model.org(who.org).chats.values();
+        let shown = chats.filter(|facts| facts.is_shown(who.member, self.workspace));
+        let records = shown.map(|facts| (facts.chat.id.0, json!(facts.chat)));
         let records = records.collect();
         let list = (self.list().unwrap_or_default(), Direction::Reverse);
         model.page(list, records, &self.page, at)
@@ -172,7 +195,7 @@ fn find(
 ) -> Result<(Who, ChatFacts), ErrorResponse> {
     let who = model.authorize_in(by, workspace, Action::DashboardRead, now)?;
     let found = model.org(who.org).chats.get(&chat);
-    let found = found.filter(|facts| facts.chat.workspace_id == workspace);
+    let found = found.filter(|facts| facts.is_shown(who.member, workspace));
     Ok((who, found.ok_or(ErrorResponse::NotFound)?.clone()))
 }
 
@@ -206,7 +229,7 @@ impl Request for PostChatMessage {
         let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
         let id = ChatMessageId(model.made(at.learned.and_then(Response::id)));
         let found = model.org_mut(who.org).chats.get_mut(&self.chat);
-        let found = found.filter(|facts| facts.chat.workspace_id == self.workspace);
+        let found = found.filter(|facts| facts.is_shown(who.member, self.workspace));
         let facts = found.ok_or(ErrorResponse::NotFound)?;
         let message = ChatMessage {
             id,

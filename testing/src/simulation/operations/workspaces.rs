@@ -144,7 +144,7 @@ impl Request for GetDashboardSummary {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
         let org = model.org(who.org);
-        let summary = org.summary(&org.workspaces[&self.workspace], at.now);
+        let summary = org.summary(who.member, &org.workspaces[&self.workspace], at.now);
         Ok(model.loosely_tagged(&summary, at, 'W'))
     }
 }
