@@ -75,7 +75,7 @@ async fn count_per_org(mut transaction: Transaction) -> Result<Prepared<bool>, O
 /// a program of the earlier schema adds a message meanwhile, its chat is read again.
 async fn name_participants(mut transaction: Transaction) -> Result<Prepared<bool>, OpenError> {
     let meta = transaction.read::<Meta>(&keys::meta()).await?;
-    if !meta.is_some_and(|meta| meta.schema < SCHEMA) {
+    if meta.is_none_or(|meta| meta.schema >= SCHEMA) {
         return transaction.done(false);
     }
     let store = Arc::clone(transaction.unchecked());

@@ -17,7 +17,7 @@ async fn chat_and_messages_are_created_and_read() {
     insta::assert_snapshot!(made.show(), @r#"
     201 Created
     cache-control: no-store
-    content-length: 252
+    content-length: 308
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -28,7 +28,10 @@ async fn chat_and_messages_are_created_and_read() {
       "title": "Plans",
       "created_by": "<uuid 4>",
       "created_at": "<time>",
-      "last_message_at": "<time>"
+      "last_message_at": "<time>",
+      "participants": [
+        "<uuid 4>"
+      ]
     }
     "#);
     let chat = format!("{chats}/{}", made.json()["id"].as_str().unwrap());
@@ -145,7 +148,28 @@ async fn chat_exists_for_its_participants_only() {
         .json(&unknown)
         .send()
         .await;
-    insta::assert_snapshot!(refused.show(), @"");
+    insta::assert_snapshot!(refused.show(), @r#"
+    400 Bad Request
+    cache-control: no-store
+    content-length: 236
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "invalid_request",
+      "message": "the request is not valid: participants[0] must be a member of the organisation",
+      "details": {
+        "fields": [
+          {
+            "path": "participants[0]",
+            "code": "not_found",
+            "message": "must be a member of the organisation"
+          }
+        ]
+      }
+    }
+    "#);
 }
 
 #[tokio::test]

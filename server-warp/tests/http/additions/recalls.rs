@@ -85,7 +85,20 @@ async fn recall_exists_for_readers_of_all_it_cites() {
     let changed = patch(cited).bearer(owner).json(&restricted).send().await;
     assert_eq!(changed.status, 200);
     let read = get(&recall).bearer(viewer).send().await;
-    insta::assert_snapshot!(read.show(), @"");
+    insta::assert_snapshot!(read.show(), @r#"
+    404 Not Found
+    cache-control: no-store
+    content-length: 70
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "error": "not_found",
+      "message": "there is no such recall",
+      "details": {}
+    }
+    "#);
     let listed = get(&recalls).bearer(viewer).send().await.json();
     assert_eq!(listed, json!({ "data": [], "next_cursor": null }));
     let subscriptions = format!("/v1/citation-subscriptions?recall_id={}", org.recall);
