@@ -105,7 +105,7 @@ async fn name_participants(mut transaction: Transaction) -> Result<Prepared<bool
             .extend(authors.iter().take(CHAT_PARTICIPANTS_MAX));
         let recent = keys::chat_recent(org, chat.workspace_id, chat.last_message_at, chat.id);
         if let Some(before) = transaction.read::<RecentChat>(&recent).await? {
-            transaction.put(recent, &chat.recent(before.summary.snippet));
+            transaction.put(recent, &chat.recent(before.snippet));
         }
         transaction.put(key.clone(), &chat);
     }

@@ -65,12 +65,10 @@ impl Chat {
     /// Returns the record of the chat for the dashboard.
     pub(crate) fn recent(&self, snippet: String) -> RecentChat {
         RecentChat {
-            summary: ChatSummary {
-                session_id: self.id,
-                title: self.title.clone(),
-                last_message_at: self.last_message_at,
-                snippet,
-            },
+            session_id: self.id,
+            title: self.title.clone(),
+            last_message_at: self.last_message_at,
+            snippet,
             participants: self.participants.clone(),
         }
     }
@@ -79,10 +77,23 @@ impl Chat {
 /// A chat as the dashboards of its participants show it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RecentChat {
-    #[serde(flatten)]
-    pub(crate) summary: ChatSummary,
+    session_id: ChatId,
+    title: String,
+    last_message_at: Timestamp,
+    pub(crate) snippet: String,
     #[serde(default)]
     pub(crate) participants: Vec<MemberId>,
+}
+
+impl From<RecentChat> for ChatSummary {
+    fn from(chat: RecentChat) -> Self {
+        Self {
+            session_id: chat.session_id,
+            title: chat.title,
+            last_message_at: chat.last_message_at,
+            snippet: chat.snippet,
+        }
+    }
 }
 
 /// One message of a chat.

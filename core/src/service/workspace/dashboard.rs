@@ -116,7 +116,7 @@ impl RecentChats {
             for entry in &found {
                 let chat: RecentChat = decode_value(entry)?;
                 if chat.participants.contains(&member) {
-                    chats.shown.push(chat.summary);
+                    chats.shown.push(chat.into());
                 }
             }
             let is_full = chats.shown.len() >= RECENT_CHATS || examined >= PAGE_RECORDS_MAX;
