@@ -98,14 +98,14 @@ impl KnowledgeService {
     /// use knowledge_core::model::{MemoryFilter, ReviewStatus};
     /// use knowledge_core::service::PageRequest;
     ///
-    /// // The review queue of the workspace.
-    /// let filter = MemoryFilter::builder().review_status(ReviewStatus::Pending).build();
+    /// // What was reviewed and accepted.
+    /// let filter = MemoryFilter::builder().review_status(ReviewStatus::Approved).build();
     /// let page = PageRequest::default();
-    /// let queue = service.list_memories(&owner, workspace, &filter, &page).await?;
-    /// assert_eq!(queue.data.len(), 2);
+    /// let found = service.list_memories(&owner, workspace, &filter, &page).await?;
+    /// assert_eq!(found.data.len(), 2);
     /// // The title of a restricted memory is hidden from viewers.
-    /// let queue = service.list_memories(&viewer, workspace, &filter, &page).await?;
-    /// let hidden = queue.data.iter().filter(|memory| memory.title.is_none());
+    /// let found = service.list_memories(&viewer, workspace, &filter, &page).await?;
+    /// let hidden = found.data.iter().filter(|memory| memory.title.is_none());
     /// assert_eq!(hidden.count(), 1);
     /// # Ok(())
     /// # }

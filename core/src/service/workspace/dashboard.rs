@@ -50,13 +50,14 @@ impl KnowledgeService {
     /// ```
     #[doc = include_str!("../example.txt")]
     /// let dashboard = service.get_dashboard_summary(&owner, workspace).await?;
-    /// assert_eq!(dashboard.value.review_backlog_count, 2);
+    /// assert_eq!(dashboard.value.review_backlog_count, 0);
     /// let steps = dashboard.value.first_value_checklist.required;
     /// let next = steps.iter().find(|step| !step.completed);
     /// println!("Next step: {}", next.map_or("none", |step| &step.label));
     ///
     /// // A client that polls compares the tags.
-    /// service.delete_memory(&owner, memories[0]).await?;
+    /// let new = CreateMemory::builder().source_id(source).title("On call").content("Ask Ada.");
+    /// service.create_memory(&owner, workspace, &new.build()).await?;
     /// assert_ne!(service.get_dashboard_summary(&owner, workspace).await?.etag, dashboard.etag);
     /// # Ok(())
     /// # }
