@@ -113,8 +113,7 @@ macro_rules! operations {
             };
         /// Reads a memory.
         ///
-        /// A caller that may relabel sees the labels of every memory; title and content are `null`
-        /// for a caller that may not read it.
+        /// Title and content are `null` for a caller that may see its labels but not read it.
         GetMemory: GET "/v1/memories/{id}", Bearer, Body, Addition, 200, [404],
             requires [
                 Workspace MemoryRead "for a memory whose audience covers the caller",

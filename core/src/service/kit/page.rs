@@ -322,7 +322,7 @@ impl Listing {
 
 /// The scan of one page through the records of its list.
 ///
-/// What it decides does not depend on the type of the items, so that it is compiled once.
+/// Its decisions do not depend on the type of the items, so that they are compiled once.
 pub(crate) struct PageScan<'l> {
     listing: &'l Listing,
     items_max: usize,
