@@ -65,6 +65,7 @@ mod recall_readers;
 mod recalls;
 mod role_actions;
 mod role_deletion;
+mod role_redirects;
 mod roles;
 mod table;
 mod tenancy;

@@ -218,6 +218,12 @@ impl World {
     }
 
     /// Adds a member with a role in the organisation.
+    /// Sets the source of randomness, so that what follows depends on nothing that came before.
+    pub(crate) fn reseed(&self, seed: u64) {
+        self.random.store(seed, Ordering::SeqCst);
+        *self.names.lock().unwrap() = u32::try_from(seed).unwrap();
+    }
+
     pub(crate) async fn member(&self, role: RoleRef) -> MemberId {
         self.add(&new_member(&self.name("member"), role)).await
     }

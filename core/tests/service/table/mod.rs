@@ -3,6 +3,7 @@
 mod audit;
 mod authorization;
 mod callers;
+mod non_interference;
 mod reads;
 mod records;
 mod requests;
