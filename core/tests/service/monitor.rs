@@ -253,6 +253,44 @@ async fn replay_checks_each_item_again() {
     assert_eq!((replay.summary.succeeded, replay.summary.failed), (1, 1));
 }
 
+/// A deletion of a hidden memory is as hidden as the memory.
+#[tokio::test]
+async fn replay_tells_nothing_of_what_happened_to_hidden_memory() {
+    let world = World::new().await;
+    let ids = world.approved_memories(2).await;
+    let member = world.caller(MEMBER).await;
+    let again = async |key: &str, ids: &[MemoryId], label: &str| {
+        let result = world.bulk_with_key(&member, key, ids, audience(label));
+        codes(&result.await.unwrap())
+    };
+    let hidden = Some(BulkItemErrorCode::NotFound);
+    assert_eq!(again("keep", &ids[..1], "org:acme").await, [None]);
+    assert_eq!(again("give", &ids[1..], "team:legal").await, [None]);
+    let hide = audience("user:olga");
+    world.bulk(&world.owner, &ids, hide).await.unwrap();
+    assert_eq!(again("keep", &ids[..1], "org:acme").await, [hidden]);
+    assert_eq!(again("give", &ids[1..], "team:legal").await, [None]);
+    for id in &ids {
+        let deleted = world.service.delete_memory(&world.owner, *id).await;
+        deleted.unwrap();
+    }
+    assert_eq!(again("keep", &ids[..1], "org:acme").await, [hidden]);
+    assert_eq!(again("give", &ids[1..], "team:legal").await, [None]);
+}
+
+#[tokio::test]
+async fn ingest_through_list_of_labels_requires_right_to_read() {
+    let world = World::new().await;
+    ingest(&world, &world.owner, "mine").await.unwrap();
+    let elsewhere = TokenScope {
+        audience: Some(vec!["team:core".parse().unwrap()]),
+        ..TokenScope::default()
+    };
+    let token = world.token(world.owner_id, elsewhere).await;
+    let token = Credential::from(token.secret);
+    assert_eq!(code(ingest(&world, &token, "other").await), "forbidden");
+}
+
 #[tokio::test]
 async fn replay_shows_what_the_update_itself_gave_away() {
     let world = World::new().await;

@@ -139,7 +139,7 @@ async fn seeded(data_dir: &Path) -> (World, Vec<MemoryId>) {
     let world = World {
         org: org.id,
         workspace,
-        token: org.members.member.token.clone(),
+        token: org.members.owner.token.clone(),
     };
     (world, memories)
 }

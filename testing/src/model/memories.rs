@@ -308,7 +308,10 @@ impl Model {
             id.is_some_and(|id| org.sight(who, id, &org.memories[&id].labels) != Sight::Everything)
         };
         let hidden: Vec<bool> = known.iter().map(is_hidden).collect();
-        let is_own = |id: MemoryId| is_signed || org.memories[&id].content.created_by == who.member;
+        let is_own = |id: MemoryId| {
+            let is_author = org.memories[&id].content.created_by == who.member;
+            is_signed || (is_author && who.scope.audience.is_none())
+        };
         let held = org.actions_in(who, workspace);
         let reported: Vec<bool> = changed.iter().zip(&hidden).map(|(a, b)| *a || *b).collect();
         let is_taken =

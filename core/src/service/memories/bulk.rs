@@ -244,8 +244,8 @@ impl Effects {
 
 /// Returns the stored result of an operation, as far as the caller may see it now.
 ///
-/// A memory that no longer exists for the caller has an item as if it did not exist, unless it was
-/// the operation itself that took it away.
+/// A memory that no longer exists for the caller, or at all, has an item as if it had not existed.
+/// What the operation itself took away from the caller stays as it was, whatever happens to it.
 async fn replay(
     act: &mut Act<'_>,
     record: &IdempotencyRecord,
@@ -257,10 +257,9 @@ async fn replay(
     let memory_keys: Vec<Key> = memory_keys(org, request).collect();
     let now: Vec<Option<MemoryLabels>> = act.transaction.read_many(&memory_keys).await?;
     let mut known = subjects(request, &now);
-    let before = entries.iter().map(|(entry, _)| entry);
-    known.extend(before.filter_map(|entry| {
-        let labels = entry.before.as_ref()?;
-        Some(Subject::new(entry.memory_id, labels))
+    known.extend(entries.iter().flat_map(|(entry, after)| {
+        let labels = entry.before.iter().chain(after);
+        labels.map(|labels| Subject::new(entry.memory_id, labels))
     }));
     let monitor = act.monitor(&known).await?;
     for ((entry, after), now) in entries.iter_mut().zip(&now) {
@@ -280,9 +279,9 @@ fn is_shown(
     after: Option<&MemoryLabels>,
     now: Option<&MemoryLabels>,
 ) -> bool {
-    let existed = |labels: &MemoryLabels| monitor.exists(entry.memory_id, labels);
-    let is_unchanged = |now: &MemoryLabels| after == Some(now) || existed(now);
-    entry.before.as_ref().is_some_and(existed) && now.is_none_or(is_unchanged)
+    let exists = |labels: &MemoryLabels| monitor.exists(entry.memory_id, labels);
+    let is_given_away = after.is_some_and(|after| !exists(after));
+    entry.before.as_ref().is_some_and(exists) && (is_given_away || now.is_some_and(exists))
 }
 
 /// Builds the result of an operation from its audit entries, for the first response and replays.

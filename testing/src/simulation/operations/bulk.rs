@@ -214,12 +214,10 @@ fn replayed(org: &Org, who: &Who, stored: &Replay) -> BulkResult {
     for (item, (before, after)) in result.results.iter_mut().zip(&stored.labels) {
         let id = item.memory_id;
         let now = org.memories.get(&id).map(|memory| &memory.labels);
-        let is_shown = before
-            .as_ref()
-            .is_some_and(|before| org.exists(who, id, before))
-            && now.is_none_or(|now| {
-                (item.ok && after.as_ref() == Some(now)) || org.exists(who, id, now)
-            });
+        let exists = |labels: &MemoryLabels| org.exists(who, id, labels);
+        let is_given_away = item.ok && after.as_ref().is_some_and(|after| !exists(after));
+        let is_shown =
+            before.as_ref().is_some_and(exists) && (is_given_away || now.is_some_and(exists));
         if !is_shown {
             item.ok = false;
             item.memory = None;

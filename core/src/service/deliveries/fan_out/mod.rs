@@ -1,6 +1,7 @@
 //! Fan-out: from events in the outbox to deliveries in the queues of endpoints.
 
 mod citations;
+mod cited_event;
 mod corrupt_events;
 mod derived;
 mod step;
@@ -9,7 +10,7 @@ mod turns;
 
 use serde::{Deserialize, Serialize};
 
-use self::citations::{Citations, Recalls};
+use self::cited_event::{Citations, Recalls};
 pub(in crate::service) use self::corrupt_events::CorruptEvents;
 use self::step::{FanOutStep, StepReport};
 pub(in crate::service) use self::turns::NextTurn;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::super::history::RetainedEvent;
 use super::super::queue::EndpointQueue;
 use super::super::record::StoredDelivery;
-use super::citations::{Recalls, SourceEvent};
+use super::cited_event::{Recalls, SourceEvent};
 use super::derived::{self, change_of, memories_of};
 use super::targets::{self, Target};
 use super::turns::QueuedEvent;

@@ -193,8 +193,9 @@ impl Batch<'_> {
         if is_readable && is_same {
             return Ok((id, None, IngestOutcome::Unchanged));
         }
-        let is_own =
-            self.context.is_signed || content.created_by == self.context.caller.member_id();
+        let caller = self.context.caller;
+        let is_author = content.created_by == caller.member_id() && !caller.has_audience_list();
+        let is_own = self.context.is_signed || is_author;
         if !is_readable && !is_own {
             return Err(Error::forbidden(
                 "a source key belongs to a memory that the caller may not read",

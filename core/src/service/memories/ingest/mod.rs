@@ -131,8 +131,9 @@ impl KnowledgeService {
     /// which then has to be reviewed again; its other labels are unchanged. A memory that already
     /// has this title and text is not touched, so repeating a batch changes nothing.
     ///
-    /// The caller has to be able to read the memory, or to have added it. A memory that it added
-    /// and can no longer read is always reported as updated, even if it had this title and text.
+    /// The caller has to be able to read the memory, or to have added it; through a credential with
+    /// a list of audience labels, only the first counts. A memory that it added and can no longer
+    /// read is always reported as updated, even if it had this title and text.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for invalid values or an unknown source;
