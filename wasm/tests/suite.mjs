@@ -20,6 +20,7 @@ const SKIPPED = {
   "cors::": "a feature of the host",
   "rate_limits::": "a feature of the host",
   "reference::": "the OpenAPI document and its pages are the server's only",
+  "strangers::": "needs a store that counts its reads, inside the suite; core has the same test",
   "failures::": "needs a store that misbehaves, inside the suite; calls.mjs has one of JavaScript",
   "full_disk::": "needs a file system that is full, under the server's store",
   "idempotency::concurrent_calls_with_one_key_are_audited_once": "looks into a store inside the suite",

@@ -340,9 +340,9 @@ async fn ingest_of_same_batch_changes_nothing() {
     "#);
 }
 
-/// A deleted memory is not found by a bulk update; a replay still returns the stored result.
+/// A deleted memory is not found by a bulk update, nor by the replay of an earlier one.
 #[tokio::test]
-async fn replay_outlives_deleted_memory() {
+async fn replay_does_not_find_deleted_memory() {
     let org = own_org();
     let token = &org.members.admin.token;
     let memory = org.main.memories.internal[0];
@@ -351,11 +351,13 @@ async fn replay_outlives_deleted_memory() {
         &json!({ "memoryIds": [memory], "sensitivityLabel": "public" }),
     );
     let first = relabel.clone().send().await.json();
+    assert_eq!(first["results"][0]["ok"], true);
     let path = format!("/v1/memories/{memory}");
     assert_eq!(delete(&path).bearer(token).send().await.status, 204);
     let replayed = relabel.send().await.json();
     assert_eq!(replayed["replayed"], true);
-    assert_eq!(replayed["results"], first["results"]);
+    assert_eq!(replayed["operationId"], first["operationId"]);
+    assert_eq!(replayed["results"][0]["error"]["code"], "not_found");
     let anew = bulk(
         token,
         &json!({ "memoryIds": [memory], "sensitivityLabel": "internal" }),
