@@ -2,10 +2,8 @@
 //!
 //! They are visited in the order of their identifiers, each once per event.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow::{Break, Continue};
-
-use serde::{Deserialize, Serialize};
 
 use super::cited_event::{Recalls, SourceEvent};
 use super::derived;
@@ -13,11 +11,7 @@ use super::step::{FanOutStep, Progress};
 use super::targets::{self, Target};
 use crate::error::Error;
 use crate::keys;
-use crate::model::{
-    ChangedCitations, ChangedMemories, CitationChange, EndpointId, EventType, MemoryId, OrgId,
-    Recall, RecallId,
-};
-use crate::service::Event;
+use crate::model::{ChangedCitations, EndpointId, EventType, MemoryId, OrgId, Recall, RecallId};
 use crate::store::{Direction, KeyRange, Read, StoreErrorKind, StoreExt};
 
 /// Maximum number of citation entries of a memory that one read returns.
