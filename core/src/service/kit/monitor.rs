@@ -85,6 +85,8 @@ fn named_slugs<'l>(labels: impl IntoIterator<Item = &'l MemoryLabels>) -> Vec<&'
     let audiences = labels.into_iter().map(|labels| &labels.audience);
     let named = audiences.filter(|audience| audience.scope() == AudienceScope::Workspace);
     let mut slugs: Vec<&str> = named.map(|audience| audience.name()).collect();
+    // Most memories have the label of their neighbour.
+    slugs.dedup();
     slugs.sort_unstable();
     slugs.dedup();
     slugs

@@ -245,7 +245,7 @@ impl Effects {
 /// Returns the stored result of an operation, as far as the caller may see it now.
 ///
 /// A memory that no longer exists for the caller, or at all, has an item as if it had not existed.
-/// What the operation itself took away from the caller stays as it was, whatever happens to it.
+/// An item that the operation itself took away from the caller stays as it was.
 async fn replay(
     act: &mut Act<'_>,
     record: &IdempotencyRecord,
@@ -280,8 +280,8 @@ fn is_shown(
     now: Option<&MemoryLabels>,
 ) -> bool {
     let exists = |labels: &MemoryLabels| monitor.exists(entry.memory_id, labels);
-    let is_given_away = after.is_some_and(|after| !exists(after));
-    entry.before.as_ref().is_some_and(exists) && (is_given_away || now.is_some_and(exists))
+    let is_given_away = || after.is_some_and(|after| !exists(after));
+    entry.before.as_ref().is_some_and(exists) && (now.is_some_and(exists) || is_given_away())
 }
 
 /// Builds the result of an operation from its audit entries, for the first response and replays.
