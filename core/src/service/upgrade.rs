@@ -2,8 +2,8 @@
 //!
 //! Schema 2: `undelivered_count` and `disabled_endpoint_count` are one counter per organisation
 //! instead of one for the whole store, which the upgrade recounts. Chats have participants, which
-//! the upgrade names. Audit pages, labels and contents
-//! are written without redundancy; the form of schema 1 is still read and remains as it is.
+//! the upgrade names. Audit pages, labels and contents are written without redundancy; the form of
+//! schema 1 is still read and remains as it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Shared parts of the operations.
 //!
-//! They are the shell around every operation, the audit log, pages, validation, idempotency, the outbox, sealing and signing.
+//! They are the shell around every operation, the reference monitor of memories, the audit log,
+//! pages, idempotency, the outbox, sealing and signing.
 
 pub(crate) mod act;
 pub(crate) mod audit;

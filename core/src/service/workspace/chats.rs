@@ -240,9 +240,8 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an unknown workspace or chat, or one that
-    /// the caller takes no part in; [`Error::Forbidden`] without
-    /// `dashboard:read` there.
+    /// [`Error::NotFound`] for an unknown workspace or chat, or one that the caller takes no part
+    /// in; [`Error::Forbidden`] without `dashboard:read` there.
     pub async fn list_chat_messages(
         &self,
         credential: &Credential,
@@ -277,8 +276,8 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::InvalidRequest`] for an empty text, or one that exceeds the maximum size of a
     /// memory's content; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace
-    /// or chat, or one that
-    /// the caller takes no part in; [`Error::Forbidden`] without `chat:write` there.
+    /// or chat, or one that the caller takes no part in; [`Error::Forbidden`] without `chat:write`
+    /// there.
     pub async fn post_chat_message(
         &self,
         credential: &Credential,
