@@ -3,8 +3,7 @@
 use bytes::Bytes;
 use http::{Method, Request, Response, Uri};
 use knowledge_core::Error;
-use knowledge_core::api::Api;
-use uuid::Uuid;
+use knowledge_core::api::{Api, Caller};
 
 use crate::explain::explain;
 use crate::net::{Rejection, Responder};
@@ -39,14 +38,8 @@ impl Responder for ApiResponder {
         self.api.reject(method, uri, &error(rejection))
     }
 
-    /// Returns the member behind the credential: all its tokens and sessions share one quota. The
-    /// principal of a signed message is its inbound webhook.
-    async fn caller(&self, request: &Request<Bytes>) -> Option<Uuid> {
-        let member = self.api.caller(request.uri().path(), request.headers());
-        match member.await {
-            Some(member) => Some(member.0),
-            None => self.api.signer(request).await.map(|webhook| webhook.0),
-        }
+    async fn caller(&self, request: &Request<Bytes>) -> Option<Caller> {
+        self.api.caller(request).await
     }
 
     async fn ready(&self) -> Result<(), String> {

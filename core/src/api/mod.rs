@@ -22,7 +22,8 @@ mod route;
 mod tower;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, Uri};
+use http::{Method, Request, Response, Uri};
+use uuid::Uuid;
 
 pub use self::admin::AdminApi;
 use self::call::Call;
@@ -30,7 +31,7 @@ pub use self::response::status;
 use self::response::{ApiResponse, Challenge};
 use self::route::{Parameters, Routes};
 use crate::error::Error;
-use crate::model::{InboundWebhookId, MemberId};
+use crate::model::OrgId;
 pub use crate::operation::{
     Authentication, COMMON_ERROR_STATUSES, ErrorStyle, OPERATIONS, OPERATOR_ERROR_STATUSES,
     OPERATOR_OPERATIONS, Operation, OperationSpec, OperatorOperation, OperatorSpec, Origin,
@@ -43,6 +44,15 @@ use crate::service::KnowledgeService;
 /// metrics and traces, where the path itself has too many values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MatchedRoute(pub &'static str);
+
+/// A known caller, see [`Api::caller`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Caller {
+    /// Organisation that the caller belongs to.
+    pub organization: OrgId,
+    /// Member whose credential it is, or inbound webhook that a message is signed for.
+    pub principal: Uuid,
+}
 
 /// The HTTP interface of a service.
 ///
@@ -94,33 +104,31 @@ impl Api {
         self
     }
 
-    /// Identifies the caller, for rate limiting before the request is handled.
+    /// Identifies the caller of a request before it is handled, for rate limits and fair shares.
     ///
-    /// Returns the member of the credential that the operation at this path uses, or `None` if it
-    /// is not valid or the store is unavailable. It grants nothing: [`handle`](Self::handle)
-    /// authenticates callers itself.
-    pub async fn caller(&self, path: &str, headers: &HeaderMap) -> Option<MemberId> {
-        let wanted = self.routes.authentication(path).credential()?;
-        let credential = headers::credential(headers, wanted).ok()?;
-        self.service.recognize(&credential, wanted).await.ok()
-    }
-
-    /// Identifies the inbound webhook that a request is signed for, for rate limiting before the
-    /// request is handled.
-    ///
-    /// Returns `None` for any other operation, if the signature is not valid, or if the store is
-    /// unavailable. As with [`caller`](Self::caller), it grants nothing.
-    pub async fn signer(&self, request: &Request<Bytes>) -> Option<InboundWebhookId> {
-        let found = self.routes.find(request.method(), request.uri().path());
-        let (spec, parameters) = found.ok()?;
+    /// Returns `None` if the credential that the operation at this path uses, or the signature of a
+    /// message to an inbound webhook, is not valid, or if the store is unavailable. It grants
+    /// nothing: [`handle`](Self::handle) authenticates callers itself.
+    pub async fn caller(&self, request: &Request<Bytes>) -> Option<Caller> {
+        let path = request.uri().path();
+        if let Some(wanted) = self.routes.authentication(path).credential() {
+            let credential = headers::credential(request.headers(), wanted).ok()?;
+            let (organization, member) = self.service.recognize(&credential, wanted).await.ok()?;
+            return Some(Caller {
+                organization,
+                principal: member.0,
+            });
+        }
+        let (spec, parameters) = self.routes.find(request.method(), path).ok()?;
         if spec.authentication != Authentication::Signature {
             return None;
         }
-        let message = self
-            .new_call(spec, &parameters, request)
-            .verify_post()
-            .await;
-        message.ok().map(|message| message.webhook())
+        let call = self.new_call(spec, &parameters, request);
+        let message = call.verify_post().await.ok()?;
+        Some(Caller {
+            organization: message.organization(),
+            principal: message.webhook().0,
+        })
     }
 
     fn new_call<'c>(

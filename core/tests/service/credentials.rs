@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, header};
+use bytes::Bytes;
+use http::{Request, header};
 use knowledge_core::access::{Action, Credential, CredentialKind, Secret, TokenScope};
-use knowledge_core::api::Api;
+use knowledge_core::api::{Api, Caller};
 use knowledge_core::model::{AudienceLabel, MemberId, OrgId};
 use knowledge_core::service::{NewRecall, NewToken};
 use uuid::Uuid;
@@ -381,16 +382,18 @@ async fn caller_can_be_identified_before_the_call() {
     let api = Api::new(world.service.clone());
     let (memories, roles) = ("/v1/memories/bulk", "/v1/orgs/acme/custom-roles");
     let caller = async |path: &str, value: String| {
-        let mut headers = HeaderMap::new();
-        let value = HeaderValue::from_str(&value).unwrap();
-        headers.insert(header::AUTHORIZATION, value);
-        api.caller(path, &headers).await
+        let request = Request::get(path).header(header::AUTHORIZATION, value);
+        api.caller(&request.body(Bytes::new()).unwrap()).await
     };
     let token = format!("Bearer {}", issued.secret.expose());
-    assert_eq!(caller(memories, token.clone()).await, Some(member));
+    let known = Caller {
+        organization: world.org.id,
+        principal: member.0,
+    };
+    assert_eq!(caller(memories, token.clone()).await, Some(known));
     // This operation requires a session, so a token identifies no caller.
     assert_eq!(caller(roles, token.clone()).await, None);
-    assert_eq!(api.caller(memories, &HeaderMap::new()).await, None);
+    assert_eq!(caller(memories, String::new()).await, None);
     let other = Secret::generate(CredentialKind::Bearer, world.org.id, world.service.env());
     let unknown = format!("Bearer {}", other.expose());
     assert_eq!(caller(memories, unknown).await, None);

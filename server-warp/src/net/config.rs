@@ -26,6 +26,9 @@ pub const CONNECTIONS_PER_CLIENT_RATIO_DEFAULT: f64 = 0.25;
 /// Default of [`NetConfig::requests_in_work_max`].
 pub const REQUESTS_IN_WORK_MAX_DEFAULT: usize = 512;
 
+/// Default of [`NetConfig::body_bytes_in_work_max`]: two bulk updates of 1,000 memories.
+pub const BODY_BYTES_IN_WORK_MAX_DEFAULT: usize = 96 * 1_024;
+
 /// Default of [`NetConfig::header_read_timeout`].
 pub const HEADER_READ_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
@@ -88,8 +91,13 @@ pub struct NetConfig {
     /// fewer than twice as many, half of them are reserved.
     pub open_files_reserved: usize,
     /// Maximum number of requests in flight, each counted once its last byte has arrived. Further
-    /// requests are rejected with 503. Health checks are not counted.
+    /// requests are rejected with 503. One organisation may have as many as there are free places,
+    /// so half of them if it is alone. Health checks are not counted.
     pub requests_in_work_max: usize,
+    /// Bytes of request bodies of one organisation that are handled at once, at least 1. The first
+    /// [`BODY_BYTES_SMALL`](super::BODY_BYTES_SMALL) of each are not counted. Further requests of
+    /// the organisation wait for their turn; a longer body has its turn alone.
+    pub body_bytes_in_work_max: usize,
     /// Time for the complete header of a request to arrive. Then the connection is closed without a
     /// response. It starts when the connection opens or the previous response ends, so it also
     /// limits how long a connection may be idle.
@@ -144,6 +152,7 @@ impl Default for NetConfig {
             connections_per_client_ratio: CONNECTIONS_PER_CLIENT_RATIO_DEFAULT,
             open_files_reserved: OPEN_FILES_RESERVED,
             requests_in_work_max: REQUESTS_IN_WORK_MAX_DEFAULT,
+            body_bytes_in_work_max: BODY_BYTES_IN_WORK_MAX_DEFAULT,
             header_read_timeout: HEADER_READ_TIMEOUT_DEFAULT,
             header_bytes_max: HEADER_BYTES_MAX_DEFAULT,
             body_read_timeout: BODY_READ_TIMEOUT_DEFAULT,
@@ -187,6 +196,7 @@ impl NetConfig {
             ("accept_backlog", self.accept_backlog as usize),
             ("connections_max", self.connections_max),
             ("requests_in_work_max", self.requests_in_work_max),
+            ("body_bytes_in_work_max", self.body_bytes_in_work_max),
             ("header_bytes_max", self.header_bytes_max),
             ("body_bytes_max", self.body_bytes_max),
         ];

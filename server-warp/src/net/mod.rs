@@ -88,6 +88,7 @@ mod responder;
 mod routes;
 mod server;
 mod shared;
+mod shares;
 mod stall;
 mod tls;
 
@@ -104,6 +105,7 @@ pub use rate_limit::{
 pub use responder::{Rejection, Responder};
 pub use routes::{HEALTH_PATH, READY_PATH};
 pub use server::{BindError, Server, ShutdownReport};
+pub use shares::BODY_BYTES_SMALL;
 pub(crate) use stall::StallGuard;
 pub use tls::{
     Certificates, Reload, TLS_HANDSHAKE_TIMEOUT_DEFAULT, TLS_HSTS_MAX_AGE_DEFAULT,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri};
-use uuid::Uuid;
+use knowledge_core::api::Caller;
 
 /// Handler of requests: core's router in production, a stub in tests.
 ///
@@ -26,9 +26,9 @@ pub trait Responder: Send + Sync + 'static {
     /// Its status is [`Rejection::status`]; the server adds `Retry-After` and `Connection`.
     fn reject(&self, method: &Method, uri: &Uri, rejection: &Rejection) -> Response<Bytes>;
 
-    /// Identifies the principal of a request for its rate limit; `None` if it is unknown. Called
-    /// only if there is a rate limit, once the body has arrived; a rejected body is empty.
-    fn caller(&self, request: &Request<Bytes>) -> impl Future<Output = Option<Uuid>> + Send {
+    /// Identifies the caller of a request for its rate limit and its share of the work; `None` if
+    /// it is unknown. Called once the body has arrived; a rejected body is empty.
+    fn caller(&self, request: &Request<Bytes>) -> impl Future<Output = Option<Caller>> + Send {
         let _ = request;
         std::future::ready(None)
     }
@@ -49,7 +49,7 @@ impl<R: Responder> Responder for Arc<R> {
         self.as_ref().reject(method, uri, rejection)
     }
 
-    fn caller(&self, request: &Request<Bytes>) -> impl Future<Output = Option<Uuid>> + Send {
+    fn caller(&self, request: &Request<Bytes>) -> impl Future<Output = Option<Caller>> + Send {
         self.as_ref().caller(request)
     }
 

@@ -9,7 +9,7 @@ use futures::Stream;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use knowledge_core::api::MatchedRoute;
+use knowledge_core::api::{Caller, MatchedRoute};
 use tokio::time::Instant;
 use tower_service::Service;
 use warp::{Filter, Reply};
@@ -20,6 +20,7 @@ use super::exchange::Exchange;
 use super::rate_limit::Key;
 use super::responder::{Rejection, Responder};
 use super::shared::Shared;
+use super::shares::Group;
 
 /// Path that responds with 200 as long as the process responds at all.
 pub const HEALTH_PATH: &str = "/healthz";
@@ -110,9 +111,9 @@ async fn ready<R: Responder>(shared: &Shared<R>, method: &Method) -> Response<By
     }
 }
 
-/// Reads the body, counts the request, acquires a permit and calls the responder. In this order,
-/// because bodies that never arrive would otherwise hold every permit, and because a signature
-/// covers the body. The body of a rate-limited request has to be read in any case, so that its
+/// Reads the body, counts the request, takes a place and its turn, and calls the responder. In this
+/// order, because bodies that never arrive would otherwise hold every place, and because a
+/// signature covers the body. The body of a rate-limited request has to be read in any case, so that its
 /// connection can be used again.
 async fn respond<R, S, B>(
     shared: &Shared<R>,
@@ -136,7 +137,10 @@ where
     *request.method_mut() = exchange.method.clone();
     *request.uri_mut() = exchange.uri.clone();
     *request.headers_mut() = headers;
-    let excess = count(shared, exchange, &request, deadline).await;
+    let caller = shared.responder.caller(&request);
+    let caller = tokio::time::timeout_at(deadline, caller).await;
+    let caller = caller.ok().flatten();
+    let excess = count(shared, exchange, caller);
     if let Some(error) = body_error {
         // A client that waits for `100 Continue` gets the error response instead.
         let is_waiting = request.headers().contains_key(EXPECT)
@@ -154,14 +158,21 @@ where
         return shared.reject(exchange, &rejection);
     }
     let retry_after = config.retry_after;
-    let Ok(_permit) = shared.requests_in_work.try_acquire() else {
+    let group = match caller {
+        Some(caller) => Group::Organization(caller.organization.0),
+        None => Group::of_address(exchange.client),
+    };
+    let Some(place) = shared.shares.enter(group) else {
         return shared.reject(exchange, &Rejection::Overloaded { retry_after });
     };
     let _in_work = shared.metrics.start_request();
     let compression = config.compression.as_ref();
     let compression = compression.map(|config| (config, AcceptEncoding::read(request.headers())));
-    let Ok(response) = tokio::time::timeout_at(deadline, shared.responder.respond(request)).await
-    else {
+    let response = async {
+        let _turn = place.turn(request.body().len()).await;
+        shared.responder.respond(request).await
+    };
+    let Ok(response) = tokio::time::timeout_at(deadline, response).await else {
         return shared.reject(exchange, &Rejection::TimedOut { retry_after });
     };
     match compression {
@@ -171,18 +182,11 @@ where
 }
 
 /// Counts the request against its rate limit, if any; returns the rejection of an excess request.
-async fn count<R: Responder>(
-    shared: &Shared<R>,
-    exchange: &Exchange,
-    request: &Request<Bytes>,
-    deadline: Instant,
-) -> Option<Rejection> {
+fn count<R>(shared: &Shared<R>, exchange: &Exchange, caller: Option<Caller>) -> Option<Rejection> {
     let limiter = shared.rate_limiter.as_ref()?;
-    let caller = shared.responder.caller(request);
-    let caller = tokio::time::timeout_at(deadline, caller).await;
     let key = match caller {
-        Ok(Some(principal)) => Key::Principal(principal),
-        Ok(None) | Err(_) => Key::of_address(exchange.client),
+        Some(caller) => Key::Principal(caller.principal),
+        None => Key::of_address(exchange.client),
     };
     let rate_limit = exchange.rate_limit.get_or_init(|| limiter.count(key));
     let retry_after = rate_limit.retry_after?;

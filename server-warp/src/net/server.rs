@@ -20,6 +20,7 @@ use super::open_files;
 use super::rate_limit::RateLimiter;
 use super::responder::Responder;
 use super::shared::{Phase, Shared};
+use super::shares::Shares;
 use super::tls::{Certificates, TlsConfig, TlsError};
 use crate::metrics::{CloseReason, HttpMetrics};
 use crate::telemetry::RequestTracer;
@@ -108,7 +109,7 @@ impl<R: Responder> Server<R> {
                 connections_max,
                 config.connections_per_client_ratio,
             ),
-            requests_in_work: Semaphore::new(config.requests_in_work_max),
+            shares: Shares::new(config.requests_in_work_max, config.body_bytes_in_work_max),
             body_budget: MemoryBudget::new(config.body_bytes_held_max),
             env: Env::system(),
             cors: config.cors.as_ref().map(Cors::new),

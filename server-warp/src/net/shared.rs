@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, RETRY_AFTER};
 use http::{HeaderValue, Response};
 use knowledge_core::env::Env;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use super::body::MemoryBudget;
 use super::client_connections::ClientConnections;
@@ -15,6 +15,7 @@ use super::cors::Cors;
 use super::exchange::Exchange;
 use super::rate_limit::{RateLimiter, whole_seconds};
 use super::responder::{Rejection, Responder};
+use super::shares::Shares;
 use super::tls::Certificates;
 use crate::metrics::HttpMetrics;
 use crate::telemetry::RequestTracer;
@@ -39,7 +40,7 @@ pub(super) struct Shared<R> {
     pub(super) tracer: Option<RequestTracer>,
     pub(super) phases: watch::Receiver<Phase>,
     pub(super) client_connections: Arc<ClientConnections>,
-    pub(super) requests_in_work: Semaphore,
+    pub(super) shares: Shares,
     pub(super) body_budget: Arc<MemoryBudget>,
     /// `None` if the server speaks plain HTTP.
     pub(super) certificates: Option<Arc<Certificates>>,

@@ -13,6 +13,7 @@ mod logs;
 mod metrics;
 mod proxies;
 mod proxy_protocol;
+mod shares;
 mod shutdown;
 mod support;
 mod timeouts;

@@ -56,6 +56,12 @@ pub struct VerifiedMessage {
 }
 
 impl VerifiedMessage {
+    /// Returns the organisation of the inbound webhook.
+    #[must_use]
+    pub fn organization(&self) -> OrgId {
+        self.org
+    }
+
     /// Returns the inbound webhook that the message was sent to.
     #[must_use]
     pub fn webhook(&self) -> InboundWebhookId {

@@ -62,9 +62,20 @@ pub(super) static SECTION: Section = Section {
                 min: 1,
                 max: COUNT_MAX,
             },
-            "Maximum number of requests in flight; further ones are rejected with 503",
+            "Maximum number of requests in flight, of one organisation at most as many as are \
+             free; further ones are rejected with 503",
         )
         .flag("max-requests"),
+        Setting::new(
+            "server.body_bytes_in_work_max",
+            &Bytes {
+                at: field!(net.body_bytes_in_work_max),
+                min: 1,
+                max: HELD_BYTES_MAX,
+            },
+            "Bytes of request bodies of one organisation that are handled at once, not counting \
+             the first 4 KiB of each; further requests wait for their turn",
+        ),
         Setting::new(
             "server.header_read_timeout",
             &Time {

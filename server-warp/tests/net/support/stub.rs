@@ -5,8 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, Uri};
+use knowledge_core::api::Caller;
+use knowledge_core::model::OrgId;
 use knowledge_server::net::{Rejection, Responder};
 use tokio::sync::Semaphore;
+use uuid::Uuid;
 
 use super::guarded;
 
@@ -16,7 +19,7 @@ pub(crate) const LARGE_BYTES: usize = 64 * 1_024 * 1_024;
 /// A responder with one behaviour per path.
 ///
 /// `/echo` returns the body, `/wait` responds once released; there are `/never`, `/panic` and
-/// `/large`; other paths return the request.
+/// `/large`; other paths return the request. The header field `organization` identifies the caller.
 pub(crate) struct Stub {
     entered: Semaphore,
     released: Semaphore,
@@ -44,6 +47,11 @@ impl Stub {
         )
         .await;
         permits.expect("never closed").forget();
+    }
+
+    /// Returns true if a request to `/wait` or `/never` has come that nobody waited for.
+    pub(crate) fn has_entered(&self) -> bool {
+        self.entered.available_permits() > 0
     }
 
     /// Releases this many requests to `/wait`.
@@ -114,6 +122,15 @@ impl Responder for Stub {
         let mut response = Response::new(format!("{method} {uri} {rejection:?}").into());
         *response.status_mut() = rejection.status();
         response
+    }
+
+    async fn caller(&self, request: &Request<Bytes>) -> Option<Caller> {
+        let number = request.headers().get("organization")?.to_str().ok()?;
+        let id = Uuid::from_u128(number.parse().ok()?);
+        Some(Caller {
+            organization: OrgId(id),
+            principal: id,
+        })
     }
 
     async fn ready(&self) -> Result<(), String> {

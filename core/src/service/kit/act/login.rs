@@ -200,7 +200,7 @@ impl Login {
 }
 
 impl KnowledgeService {
-    /// Returns the member that a valid credential of this kind belongs to.
+    /// Returns the organisation and the member that a valid credential of this kind belongs to.
     ///
     /// It makes one read, and grants nothing: neither the member nor the credential that this one
     /// depends on is read.
@@ -212,10 +212,10 @@ impl KnowledgeService {
         &self,
         credential: &Credential,
         wanted: CredentialKind,
-    ) -> Result<MemberId, Error> {
+    ) -> Result<(OrgId, MemberId), Error> {
         let now = self.env().now();
         let login = Login::check(&mut self.reading(), credential, wanted, now).await?;
-        Ok(login.member)
+        Ok((login.org, login.member))
     }
 }
 
