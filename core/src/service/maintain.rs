@@ -3,6 +3,8 @@
 //! A record that has expired is treated as absent from that moment on, purged or not. An index
 //! ordered by due time leads to it.
 
+use std::slice;
+
 use serde::{Deserialize, Serialize};
 
 use crate::env::Env;
@@ -16,6 +18,8 @@ use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value
 
 /// Maximum number of tasks that one call runs, which bounds its work.
 const TASKS_PER_CALL: usize = 500;
+/// Maximum number of expired records that one commit deletes, with those that go with each.
+const EXPIRIES_PER_COMMIT: usize = 100;
 /// Maximum number of steps of settling deleted roles in one call.
 const SETTLEMENTS_PER_CALL: u32 = 4;
 
@@ -206,6 +210,7 @@ impl KnowledgeService {
     pub async fn maintain(&self, now: Timestamp) -> Result<MaintenanceReport, Error> {
         let mut report = MaintenanceReport::default();
         let (mut settlements, mut completed) = (0, 0);
+        let mut expiries = Vec::new();
         let due = self
             .store()
             .scan(&keys::due_until(now), TASKS_PER_CALL, Direction::Forward)
@@ -213,6 +218,12 @@ impl KnowledgeService {
         report.oldest_due = due.first().and_then(|found| keys::due_at(&found.key));
         for found in &due {
             let kind = decode_value(found);
+            if let Ok(ScheduledTask::Expire { records, counter }) = &kind
+                && let Ok(expiry) = Expiry::new(&found.key, now, records, counter.as_ref())
+            {
+                expiries.push(expiry);
+                continue;
+            }
             let is_settlement = matches!(kind, Ok(ScheduledTask::Redirects(_)));
             let is_look = matches!(kind, Ok(ScheduledTask::Audit(_)));
             if is_settlement && settlements == SETTLEMENTS_PER_CALL {
@@ -225,12 +236,14 @@ impl KnowledgeService {
                     report.purged += u64::from(!is_look);
                     settlements += u32::from(is_settlement);
                 }
-                // A task with corrupt data stays for repair and does not block the others.
-                Err(Error::Internal { detail }) => {
-                    tracing::error!(key = %found.key, %detail, "scheduled task failed; skipped");
-                }
+                Err(Error::Internal { detail }) => log_skipped(&found.key, &detail),
                 Err(error) => return Err(error),
             }
+        }
+        for batch in expiries.chunks(EXPIRIES_PER_COMMIT) {
+            let expired = self.expire_all(batch).await?;
+            completed += expired;
+            report.purged += u64::try_from(expired).unwrap_or(u64::MAX);
         }
         report.has_more |= due.len() == TASKS_PER_CALL && completed > 0;
         Ok(report)
@@ -244,7 +257,8 @@ impl KnowledgeService {
     ) -> Result<(), Error> {
         match decode_value::<ScheduledTask>(found)? {
             ScheduledTask::Expire { records, counter } => {
-                self.expire(found, &records, counter, now).await
+                let expiry = Expiry::new(&found.key, now, &records, counter.as_ref())?;
+                self.expire(&[expiry]).await
             }
             ScheduledTask::Connector {
                 org,
@@ -306,35 +320,90 @@ impl KnowledgeService {
         .await
     }
 
-    /// Deletes records, unless the first one was rewritten meanwhile and expires later.
-    async fn expire(
-        &self,
-        due: &KeyEntry,
-        records: &[String],
-        counter: Option<String>,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        let key = |text: &String| {
-            Key::new(text.clone()).map_err(|error| Error::internal(error.to_string()))
-        };
-        let records = &records.iter().map(key).collect::<Result<Vec<_>, _>>()?;
-        let counter = &counter.as_ref().map(key).transpose()?;
+    /// Deletes expired records in one commit. If one of them is corrupt, the others are deleted one
+    /// by one.
+    ///
+    /// Returns the number of completed tasks.
+    async fn expire_all(&self, expiries: &[Expiry]) -> Result<usize, Error> {
+        match self.expire(expiries).await {
+            Ok(()) => return Ok(expiries.len()),
+            Err(Error::Internal { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let mut completed = 0;
+        for expiry in expiries {
+            match self.expire(slice::from_ref(expiry)).await {
+                Ok(()) => completed += 1,
+                Err(Error::Internal { detail }) => log_skipped(&expiry.due, &detail),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(completed)
+    }
+
+    /// Deletes records, except where the first one was rewritten meanwhile and expires later.
+    async fn expire(&self, expiries: &[Expiry]) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
-            transaction.delete(due.key.clone());
-            let Some(first) = records.first() else {
-                return transaction.done(());
-            };
-            let found = transaction.read::<Expiring>(first).await?;
-            if found.is_some_and(|record| record.expires_at <= now) {
-                records
-                    .iter()
-                    .for_each(|key| transaction.delete(key.clone()));
-                if let Some(counter) = counter {
+            let firsts = expiries.iter().filter_map(|expiry| expiry.records.first());
+            transaction
+                .read_ahead(firsts.cloned().collect(), Vec::new())
+                .await?;
+            let mut deleted = Vec::new();
+            for expiry in expiries {
+                transaction.delete(expiry.due.clone());
+                let Some(first) = expiry.records.first() else {
+                    continue;
+                };
+                // A record that was renewed has several tasks.
+                if deleted.contains(&first) {
+                    continue;
+                }
+                let found = transaction.read::<Expiring>(first).await?;
+                if found.is_none_or(|record| record.expires_at > expiry.now) {
+                    continue;
+                }
+                deleted.push(first);
+                for record in &expiry.records {
+                    transaction.delete(record.clone());
+                }
+                if let Some(counter) = &expiry.counter {
                     transaction.add(counter.clone(), -1);
                 }
             }
             transaction.done(())
         })
         .await
+    }
+}
+
+/// Logs a task with corrupt data, which stays for repair and does not block the others.
+fn log_skipped(key: &Key, detail: &str) {
+    tracing::error!(%key, %detail, "scheduled task failed; skipped");
+}
+
+/// Records that have expired, with the key of their task.
+struct Expiry {
+    due: Key,
+    now: Timestamp,
+    records: Vec<Key>,
+    counter: Option<Key>,
+}
+
+impl Expiry {
+    fn new(
+        due: &Key,
+        now: Timestamp,
+        records: &[String],
+        counter: Option<&String>,
+    ) -> Result<Self, Error> {
+        let key = |text: &String| {
+            Key::new(text.clone()).map_err(|error| Error::internal(error.to_string()))
+        };
+        Ok(Self {
+            due: due.clone(),
+            now,
+            records: records.iter().map(key).collect::<Result<_, _>>()?,
+            counter: counter.map(key).transpose()?,
+        })
     }
 }

@@ -96,6 +96,39 @@ async fn maintenance_call_is_bounded() {
     assert_eq!(family(&world, "credential").await, 0);
 }
 
+/// A backlog of one organisation delays the tasks of others by few commits.
+#[tokio::test]
+async fn expired_records_share_commits() {
+    let world = World::new().await;
+    for _ in 0..500 {
+        world.token(world.owner_id, TokenScope::default()).await;
+    }
+    world.time.pass(HOUR);
+    let before = world.faults.counts().commits;
+    world.service.maintain(world.time.now()).await.unwrap();
+    assert_eq!(family(&world, "credential").await, 0);
+    assert!(world.faults.counts().commits - before <= 6);
+}
+
+/// A record that cannot be read stays, with its task; those that share its commit are purged.
+#[tokio::test]
+async fn corrupt_record_does_not_keep_others_from_expiring() {
+    let world = World::new().await;
+    for _ in 0..3 {
+        world.token(world.owner_id, TokenScope::default()).await;
+    }
+    let credentials = KeyRange::prefix(&Key::new("credential/").unwrap());
+    let contents = world.contents().await;
+    let mut keys = contents.keys().filter(|key| credentials.contains(key));
+    let record = keys.next().unwrap().clone();
+    let commit = Commit::builder().put(record, "{\"expires_at\":7}").build();
+    world.faults.inner().commit(commit.unwrap()).await.unwrap();
+    world.time.pass(HOUR);
+    world.maintain().await;
+    assert_eq!(family(&world, "credential").await, 1);
+    assert_eq!(world.planned().await, 1);
+}
+
 /// The cost does not grow with the amount of data; with nothing due, there are very few reads.
 #[tokio::test]
 async fn maintenance_with_nothing_due_costs_next_to_nothing() {
@@ -112,7 +145,7 @@ async fn maintenance_with_nothing_due_costs_next_to_nothing() {
 #[tokio::test]
 async fn maintenance_completes_after_a_crash() {
     let original = World::new().await;
-    for _ in 0..3 {
+    for _ in 0..210 {
         original
             .token(original.owner_id, TokenScope::default())
             .await;
@@ -123,7 +156,8 @@ async fn maintenance_completes_after_a_crash() {
         let world = original.copy(plan).await;
         world.service.maintain(world.time.now()).await.unwrap_err();
         let world = world.served_with(FaultPlan::none()).await;
-        assert_eq!(world.maintain().await, 4 - number);
+        // Each commit deletes a hundred.
+        assert_eq!(world.maintain().await, 310 - 100 * number);
         assert_eq!(family(&world, "credential").await, 0);
         assert_eq!(family(&world, "credential_id").await, 0);
     }
