@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 
 use super::read::mismatch;
+use super::records::read_json;
 use super::{
     Direction, Entry, Found, Key, KeyEntry, KeyRange, MaybeSend, Read, Store, StoreError,
     StoreErrorKind, Version,
@@ -23,7 +24,7 @@ pub struct Versioned<T> {
 
 /// Decodes the JSON of an entry as a `T`.
 pub fn decode<T: DeserializeOwned>(key: &Key, entry: &Entry) -> Result<Versioned<T>, StoreError> {
-    match serde_json::from_slice(&entry.value) {
+    match read_json(&entry.value) {
         Ok(value) => Ok(Versioned {
             value,
             version: entry.version,

@@ -12,6 +12,7 @@ mod key;
 mod memory;
 mod read;
 mod read_set;
+mod records;
 #[cfg(feature = "system")]
 mod system;
 mod target;
@@ -35,6 +36,7 @@ pub use self::key::{InvalidKey, KEY_BYTES_MAX, Key, KeyRange};
 pub use self::memory::MemoryStore;
 pub use self::read::{Direction, Found, Read};
 pub use self::read_set::RangeRead;
+pub use self::records::read_json;
 pub use self::target::{MaybeSend, MaybeSendSync};
 pub use self::time::{InvalidTimestamp, Timestamp};
 pub use self::transact::{RETRIES_MAX, transact};

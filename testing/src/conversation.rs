@@ -94,7 +94,7 @@ async fn deliver(
     let claimed = service.claim_deliveries(now, CLAIMED_MAX, &in_flight);
     for delivery in claimed.await.expect("the store works").deliveries {
         let request = &delivery.request;
-        let _ = writeln!(text, "POST {}", request.url.as_url());
+        let _ = writeln!(text, "POST {}", request.url.as_str());
         note_headers(text, &request.headers());
         let _ = writeln!(text, "  {}", request.body.escape_ascii());
         let attempt = generator.attempt();

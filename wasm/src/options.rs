@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{AddressPolicy, BaseUrl, IpNet, is_origin};
 use knowledge_core::service::{Options, SealingKey};
+use knowledge_core::store::read_json;
 use serde::Deserialize;
 
 /// The options as JSON. An unknown field is rejected, because it would have no effect.
@@ -90,7 +91,7 @@ knowledge_core::limits!(define_given);
 impl GivenOptions {
     pub(crate) fn parse(json: &str) -> Result<Self, String> {
         let given: Self =
-            serde_json::from_str(json).map_err(|error| format!("invalid options: {error}"))?;
+            read_json(json.as_bytes()).map_err(|error| format!("invalid options: {error}"))?;
         match given.trusted_origins.iter().find(|text| !is_origin(text)) {
             Some(other) => Err(format!(
                 "trustedOrigins: {other} must be an origin as browsers send it, such as https://app.example.com"

@@ -10,6 +10,7 @@ use knowledge_core::service::{
     Attempt, DELIVERY_TIMEOUT, DeliveryRequest, DeliveryResponse, DeliverySender,
     RESPONSE_BYTES_MAX,
 };
+use knowledge_core::store::read_json;
 use serde::Deserialize;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -65,7 +66,7 @@ impl DeliverySender for FetchSender {
             let value = value.to_str().unwrap_or_default();
             headers.extend([name.as_str(), "\n", value, "\n"]);
         }
-        let url = request.url.as_url().as_str();
+        let url = request.url.as_str();
         let timeout_millis = DELIVERY_TIMEOUT.as_secs_f64() * 1e3;
         let sent = match self.bridge.send(
             url,
@@ -79,7 +80,7 @@ impl DeliverySender for FetchSender {
         };
         let exchanged = sent.ok().and_then(|value| value.as_string());
         let exchanged =
-            exchanged.and_then(|json| serde_json::from_str::<ExchangeOutcome>(&json).ok());
+            exchanged.and_then(|json| read_json::<ExchangeOutcome>(json.as_bytes()).ok());
         exchanged.map_or_else(broken, ExchangeOutcome::into_attempt)
     }
 }

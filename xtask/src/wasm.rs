@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::process::{Result, cargo, find_program, read, run};
 use crate::tools::{self, Node};
-use crate::wasm_target::WasmTarget;
+use crate::wasm_target::{TYPES_IN_NAMES, WasmTarget};
 
 const PACKAGE: &str = "knowledge-wasm";
 /// Profile optimised for size, see the workspace's `Cargo.toml`.
@@ -39,9 +39,6 @@ const TEST_MS_MAX: u32 = 900_000;
 ///
 /// Futures are moved often, and the module is a twelfth smaller with it.
 const BULK_COPY: &str = "-Cllvm-args=-max-store-memcpy=1";
-
-/// Flag to name functions with their types, for [`OPTIMIZATIONS`].
-const TYPES_IN_NAMES: &str = "-Csymbol-mangling-version=v0";
 
 /// Passes of the optimiser.
 ///

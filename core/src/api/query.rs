@@ -21,7 +21,7 @@ impl Query {
     pub(super) fn parse(uri: &Uri) -> Self {
         let query = uri.query().unwrap_or_default();
         Self {
-            parameters: url::form_urlencoded::parse(query.as_bytes())
+            parameters: form_urlencoded::parse(query.as_bytes())
                 .into_owned()
                 .collect(),
             known: Vec::new(),

@@ -9,7 +9,7 @@ use crate::access::{CredentialKind, CredentialRecord};
 use crate::keys;
 use crate::service::kit::sealing::SealedRecord;
 use crate::service::maintain::ScheduledTask;
-use crate::store::{Key, VALUE_BYTES_MAX};
+use crate::store::{Key, VALUE_BYTES_MAX, read_json};
 
 /// Treatment of the credentials in a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,7 +90,7 @@ impl RevokedCredentials {
 
     /// Counts a token or session that had not been revoked.
     fn count(&mut self, value: &[u8]) {
-        let record = serde_json::from_slice::<CredentialRecord>(value).ok();
+        let record = read_json::<CredentialRecord>(value).ok();
         match record.filter(|record| record.revoked_at.is_none()) {
             Some(record) if record.kind == CredentialKind::Session => self.sessions += 1,
             Some(_) => self.tokens += 1,
@@ -101,7 +101,7 @@ impl RevokedCredentials {
 
 /// Returns true if a scheduled task deletes an expired credential.
 fn expires_credential(task: &[u8]) -> bool {
-    let Ok(ScheduledTask::Expire { records, .. }) = serde_json::from_slice(task) else {
+    let Ok(ScheduledTask::Expire { records, .. }) = read_json(task) else {
         return false;
     };
     let expiring = records.first().map(|key| keys::family_name(key));
@@ -112,7 +112,7 @@ fn expires_credential(task: &[u8]) -> bool {
 ///
 /// A record in which they cannot be revoked is not restored.
 fn without_secret(record: &[u8]) -> Option<Bytes> {
-    let mut record: SealedRecord<Box<RawValue>> = serde_json::from_slice(record).ok()?;
+    let mut record: SealedRecord<Box<RawValue>> = read_json(record).ok()?;
     record.revoke_secrets();
     let revoked = serde_json::to_vec(&record).expect("a record serialises into memory");
     (revoked.len() <= VALUE_BYTES_MAX).then(|| revoked.into())
@@ -120,7 +120,7 @@ fn without_secret(record: &[u8]) -> Option<Bytes> {
 
 /// Returns true if a webhook or a subscription acts for a credential.
 fn acts_for_credential(record: &[u8]) -> bool {
-    let record = serde_json::from_slice::<SealedRecord<IgnoredAny>>(record);
+    let record = read_json::<SealedRecord<IgnoredAny>>(record);
     record.is_ok_and(|record| {
         let delegator = record.delegator;
         delegator.is_some_and(|delegator| delegator.credential.is_some())

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::line::{Tally, read_entry, write_record};
 use super::{FORMAT, FORMAT_VERSION, Header, LINE_BYTES_MAX, Summary};
-use crate::store::{Key, VALUE_BYTES_MAX};
+use crate::store::{Key, VALUE_BYTES_MAX, read_json};
 
 /// A decoded line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,7 +204,7 @@ impl Decoder {
     }
 
     fn summary(&self, line: &[u8]) -> Result<Summary, LineProblem> {
-        let said: Summary = serde_json::from_slice(line).map_err(|_| LineProblem::Malformed)?;
+        let said: Summary = read_json(line).map_err(|_| LineProblem::Malformed)?;
         let found = self.tally.summary();
         if said.entries != found.entries {
             let (said, found) = (said.entries, found.entries);
@@ -226,7 +226,7 @@ fn header(line: &[u8]) -> Result<Header, LineProblem> {
         version: u32,
     }
 
-    let format: Format = serde_json::from_slice(line).map_err(|_| LineProblem::NotADump)?;
+    let format: Format = read_json(line).map_err(|_| LineProblem::NotADump)?;
     if format.format != FORMAT {
         return Err(LineProblem::NotADump);
     }
@@ -234,7 +234,7 @@ fn header(line: &[u8]) -> Result<Header, LineProblem> {
         let found = format.version;
         return Err(LineProblem::UnknownFormat { found });
     }
-    let header: Header = serde_json::from_slice(line).map_err(|_| LineProblem::Malformed)?;
+    let header: Header = read_json(line).map_err(|_| LineProblem::Malformed)?;
     is_as_written(line, &header)?;
     Ok(header)
 }

@@ -4,7 +4,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use ipnet::IpNet;
 use ipnet::{Ipv4Net, Ipv6Net};
-use url::Host;
 
 use super::WebhookUrl;
 
@@ -180,17 +179,14 @@ impl AddressPolicy {
     /// # Errors
     /// [`RejectedUrl`] names the reason.
     pub fn check_url(&self, url: &WebhookUrl) -> Result<(), RejectedUrl> {
-        let url = url.as_url();
-        if url.scheme() != "https" && !self.allow_http {
+        if !url.is_https() && !self.allow_http {
             return Err(RejectedUrl::NotHttps);
         }
-        match url.host() {
-            Some(Host::Ipv4(address)) => self.check_address(address.into())?,
-            Some(Host::Ipv6(address)) => self.check_address(address.into())?,
-            Some(Host::Domain(name)) => self.check_name(name)?,
-            None => return Err(RejectedUrl::Host),
+        match url.address() {
+            Some(address) => self.check_address(address)?,
+            None => self.check_name(url.host())?,
         }
-        if url.port() == Some(0) {
+        if url.port() == 0 {
             return Err(RejectedUrl::Port);
         }
         match http::Uri::try_from(url.as_str()) {

@@ -8,6 +8,7 @@ use super::{
     ConnectorId, ConnectorStatus, EndpointId, InboundWebhookId, MemoryId, OperationId, RecallId,
     SourceId, WorkspaceId,
 };
+use crate::store::read_json;
 
 /// Defines the events: for each its type, the name of that on the wire, and its data.
 ///
@@ -41,7 +42,7 @@ macro_rules! events {
 
             /// Reads the data of an event of this type.
             pub(crate) fn read(event_type: EventType, data: &RawValue) -> serde_json::Result<Self> {
-                let fields: EventFields = serde_json::from_slice(data.get().as_bytes())?;
+                let fields: EventFields = read_json(data.get().as_bytes())?;
                 match event_type {
                     $(EventType::$variant => fields.try_into().map(Self::$variant)),+
                 }

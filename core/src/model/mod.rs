@@ -7,6 +7,8 @@ mod dashboard;
 mod deliveries;
 mod delivery;
 mod event;
+#[cfg(all(target_arch = "wasm32", target_os = "unknown"))]
+mod host_url;
 mod ids;
 mod labels;
 mod memory;

@@ -1,6 +1,11 @@
 //! URLs of webhooks and services, and origins of web pages.
+//!
+//! Where the host is JavaScript, its parser is used: the tables of international host names would be
+//! a tenth of the module. Everything else reads the serialised form, in which each part has a fixed
+//! place (WHATWG URL, "URL serializing").
 
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -14,7 +19,7 @@ pub const URL_CHARS_MAX: usize = 2_048;
 /// [`AddressPolicy`](super::AddressPolicy) decides, at registration and again at connection, if
 /// deliveries may go there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct WebhookUrl(url::Url);
+pub struct WebhookUrl(HttpUrl);
 
 /// Error of a text that is not a valid webhook URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,16 +41,40 @@ pub enum InvalidUrl {
 }
 
 impl WebhookUrl {
-    /// Returns the parsed URL.
-    #[must_use]
-    pub fn as_url(&self) -> &url::Url {
-        &self.0
-    }
-
     /// Returns the URL as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        self.0.as_str()
+        &self.0.0
+    }
+
+    /// Returns true for a URL of the scheme `https`.
+    #[must_use]
+    pub fn is_https(&self) -> bool {
+        self.0.is_https()
+    }
+
+    /// Returns the host: a name, or an address, which is in brackets for IPv6.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.0.host_and_port().0
+    }
+
+    /// Returns the address if the host is one.
+    #[must_use]
+    pub fn address(&self) -> Option<IpAddr> {
+        let host = self.host();
+        let v6 = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        match v6 {
+            Some(v6) => v6.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+            None => host.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
+        }
+    }
+
+    /// Returns the port, which is that of the scheme if the URL has none.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        let port = self.0.host_and_port().1;
+        port.unwrap_or(if self.is_https() { 443 } else { 80 })
     }
 }
 
@@ -56,18 +85,15 @@ impl FromStr for WebhookUrl {
         if text.chars().count() > URL_CHARS_MAX {
             return Err(InvalidUrl::TooLong);
         }
-        let url = url::Url::parse(text).map_err(|_| InvalidUrl::NotHttp)?;
-        if !matches!(url.scheme(), "https" | "http") || !url.has_host() {
-            return Err(InvalidUrl::NotHttp);
-        }
-        if !url.username().is_empty() || url.password().is_some() {
+        let url = HttpUrl::parse(text).ok_or(InvalidUrl::NotHttp)?;
+        if url.has_credentials() {
             return Err(InvalidUrl::Credentials);
         }
-        if url.fragment().is_some() {
+        if url.0.contains('#') {
             return Err(InvalidUrl::Fragment);
         }
         // Escaping lengthens the URL, and the stored text has to be parsed again.
-        if url.as_str().len() > URL_CHARS_MAX {
+        if url.0.len() > URL_CHARS_MAX {
             return Err(InvalidUrl::TooLong);
         }
         Ok(Self(url))
@@ -89,7 +115,11 @@ impl Serialize for WebhookUrl {
 impl<'de> Deserialize<'de> for WebhookUrl {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        let url = text.parse().or_else(|invalid| match HttpUrl::kept(&text) {
+            Some(url) => Ok(Self(url)),
+            None => Err(invalid),
+        });
+        url.map_err(|invalid: InvalidUrl| serde::de::Error::custom(invalid))
     }
 }
 
@@ -104,13 +134,9 @@ impl BaseUrl {
     /// URL.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let url = url::Url::parse(text).ok()?;
-        let is_plain = url.username().is_empty()
-            && url.password().is_none()
-            && url.query().is_none()
-            && url.fragment().is_none();
-        let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
-        (is_plain && is_http).then(|| Self(url.as_str().trim_end_matches('/').to_owned()))
+        let url = HttpUrl::parse(text)?;
+        let is_plain = !url.has_credentials() && !url.0.contains(['?', '#']);
+        is_plain.then(|| Self(url.0.trim_end_matches('/').to_owned()))
     }
 
     /// Returns the URL, without a trailing slash.
@@ -132,14 +158,74 @@ impl fmt::Display for BaseUrl {
 /// other spelling would silently match no request.
 #[must_use]
 pub fn is_origin(text: &str) -> bool {
-    url::Url::parse(text).is_ok_and(|url| {
+    HttpUrl::parse(text).is_some_and(|url| {
         // A serialised URL differs from its origin by the path only.
-        let is_as_sent = url.as_str().strip_suffix('/') == Some(text);
-        let has_user = !url.username().is_empty() || url.password().is_some();
+        let is_as_sent = url.0.strip_suffix('/') == Some(text);
         // The parser accepts an asterisk in a host name, but a pattern would match no origin.
-        matches!(url.scheme(), "http" | "https") && is_as_sent && !has_user && !text.contains('*')
+        is_as_sent && !url.has_credentials() && !text.contains('*')
     })
 }
+
+/// A serialised `https` or `http` URL.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct HttpUrl(String);
+
+impl HttpUrl {
+    fn parse(text: &str) -> Option<Self> {
+        let text = serialize(text)?;
+        let is_http = text.starts_with("https://") || text.starts_with("http://");
+        is_http.then_some(Self(text))
+    }
+
+    /// Returns a serialised URL that only another parser accepts.
+    ///
+    /// Parsers differ in the international names (`xn--…`) that they accept. Such a name is never an
+    /// address, so it is kept, wherever the store is opened.
+    fn kept(text: &str) -> Option<Self> {
+        let url = Self(text.to_owned());
+        let name = url.host_and_port().0;
+        let is_name = name.bytes().all(|byte| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-._".contains(&byte)
+        });
+        let is_international = name.split('.').any(|label| label.starts_with("xn--"));
+        let is_stored = text.len() <= URL_CHARS_MAX && text.is_ascii() && !text.contains('#');
+        let is_http = text.starts_with("https://") || text.starts_with("http://");
+        (is_http && is_stored && is_name && is_international && !url.has_credentials())
+            .then_some(url)
+    }
+
+    fn is_https(&self) -> bool {
+        self.0.starts_with("https:")
+    }
+
+    /// Returns the part with the host, which ends where the path begins.
+    fn authority(&self) -> &str {
+        self.0.split('/').nth(2).unwrap_or_default()
+    }
+
+    fn has_credentials(&self) -> bool {
+        self.authority().contains('@')
+    }
+
+    /// Returns the host and the port of a URL without credentials.
+    fn host_and_port(&self) -> (&str, Option<u16>) {
+        let authority = self.authority();
+        // The colons of an IPv6 address are in brackets.
+        match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
+            _ => (authority, None),
+        }
+    }
+}
+
+/// Parses a URL and returns it in its serialised form.
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+fn serialize(text: &str) -> Option<String> {
+    url::Url::parse(text).ok().map(String::from)
+}
+
+#[cfg(all(target_arch = "wasm32", target_os = "unknown"))]
+use super::host_url::serialize;
 
 #[cfg(test)]
 mod tests {
@@ -163,6 +249,57 @@ mod tests {
             ),
         ] {
             assert_eq!(text.parse::<WebhookUrl>().unwrap_err(), error, "{text}");
+        }
+    }
+
+    #[test]
+    fn host_address_and_port_are_read_from_the_text() {
+        for (text, host, address, port) in [
+            ("https://Example.com", "example.com", None, 443),
+            ("http://example.com/a:1/@", "example.com", None, 80),
+            ("https://example.com:8443?a=@", "example.com", None, 8_443),
+            ("https://example.com:0", "example.com", None, 0),
+            ("https://bücher.example", "xn--bcher-kva.example", None, 443),
+            (
+                "http://2130706433:8080",
+                "127.0.0.1",
+                Some("127.0.0.1"),
+                8_080,
+            ),
+            ("https://[::1]", "[::1]", Some("::1"), 443),
+            (
+                "https://[2001:DB8::1]:444/",
+                "[2001:db8::1]",
+                Some("2001:db8::1"),
+                444,
+            ),
+        ] {
+            let url: WebhookUrl = text.parse().unwrap();
+            assert_eq!((url.host(), url.port()), (host, port), "{text}");
+            let address = address.map(|it| it.parse::<IpAddr>().unwrap());
+            assert_eq!(url.address(), address, "{text}");
+            assert_eq!(url.is_https(), text.starts_with("https"), "{text}");
+        }
+    }
+
+    #[test]
+    fn stored_url_of_another_parser_is_kept() {
+        let read = |text| serde_json::from_value::<WebhookUrl>(serde_json::Value::from(text));
+        for text in ["https://xn--zzzz/", "http://a.xn--zzzz.example:81/hook?a=1"] {
+            assert!(text.parse::<WebhookUrl>().is_err(), "{text}");
+            let url = read(text).unwrap();
+            assert_eq!((url.as_str(), url.address()), (text, None));
+        }
+        for text in [
+            "xn--zzzz",
+            "ftp://xn--zzzz/",
+            "https://user@xn--zzzz/",
+            "https://xn--zzzz/#part",
+            "https://zzzz zzzz/",
+            "https://xn--zzzz zzzz/",
+            "https://1.2.3.4.5/",
+        ] {
+            assert!(read(text).is_err(), "{text}");
         }
     }
 

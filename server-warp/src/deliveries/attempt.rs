@@ -127,7 +127,7 @@ fn interrupted(duration: Duration) -> Attempt {
 /// its path and query may contain secrets.
 fn log(lease: &DeliveryLease, request: &DeliveryRequest, finished: AttemptOutcome) {
     let (event, endpoint) = (lease.event(), lease.endpoint());
-    let host = request.url.as_url().host_str().unwrap_or_default();
+    let host = request.url.host();
     match finished {
         AttemptOutcome::Dead(reason) => {
             tracing::info!(%event, %endpoint, host, "delivery dead-lettered");

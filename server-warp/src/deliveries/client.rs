@@ -137,7 +137,7 @@ impl DeliveryClient {
         self.policy.check_url(&request.url).map_err(rejected_url)?;
         let sending = self
             .client
-            .post(request.url.as_url().clone())
+            .post(request.url.as_str())
             .headers(request.headers())
             .body(request.body.clone());
         let mut response = sending.send().await.map_err(|it| before_response(&it))?;

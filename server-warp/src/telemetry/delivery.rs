@@ -20,9 +20,7 @@ impl DeliveryTracer {
 
     /// Starts the span of an exchange.
     pub(crate) fn start(&self, request: &DeliveryRequest, event_type: EventType) -> DeliverySpan {
-        let url = request.url.as_url();
-        let host = url.host_str().unwrap_or_default().to_owned();
-        let port = url.port_or_known_default().unwrap_or_default();
+        let (host, port) = (request.url.host().to_owned(), request.url.port());
         let span = SpanBuilder::from_name("POST")
             .with_kind(SpanKind::Client)
             .with_attributes([

@@ -45,7 +45,7 @@ impl Sender {
         })?;
         let mut response = self
             .client
-            .post(request.url.as_url().clone())
+            .post(request.url.as_str())
             .headers(request.headers())
             .body(request.body.clone())
             .send()

@@ -40,7 +40,7 @@ impl RequestErrors {
     ///
     /// None of the generated addresses is public.
     pub(crate) fn url(&mut self, path: &str, url: &WebhookUrl) {
-        let has_name = url.as_url().domain().is_some();
+        let has_name = url.address().is_none();
         let is_https = url.as_str().starts_with("https://");
         self.when(!(has_name && is_https), path, ProblemCode::InvalidValue);
     }

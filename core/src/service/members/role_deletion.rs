@@ -20,7 +20,7 @@ use crate::service::maintain::ScheduledTask;
 use crate::service::members::coverage::Coverage;
 use crate::service::members::roles::DeleteRole;
 use crate::service::members::with_roles;
-use crate::store::{Direction, Key, StoreExt, Transaction, decode_value};
+use crate::store::{Direction, Key, StoreExt, Transaction, decode_value, read_json};
 
 /// Maximum number of holders that one commit rewrites.
 const HOLDERS_PER_COMMIT: usize = 500;
@@ -123,7 +123,7 @@ impl KnowledgeService {
             .await?;
         let targets: Vec<Option<RoleRef>> = redirects
             .iter()
-            .map(|found| serde_json::from_slice(&found.entry.value).ok())
+            .map(|found| read_json(&found.entry.value).ok())
             .collect();
         for redirect in &redirects {
             let role = RoleId(keys::last_id(&redirect.key).ok_or_else(|| foreign(&redirect.key))?);

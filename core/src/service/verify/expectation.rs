@@ -9,7 +9,7 @@ use crate::keys;
 use crate::model::{EndpointId, OrgId, Timestamp};
 use crate::service::deliveries::EndpointState;
 use crate::service::maintain::ScheduledTask;
-use crate::store::{Entry, Key, KeyRange, Store, StoreError, StoreExt, decode_value};
+use crate::store::{Entry, Key, KeyRange, Store, StoreError, StoreExt, decode_value, read_json};
 
 /// Maximum length of a value in a difference, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
@@ -135,7 +135,7 @@ impl Verifier {
                     self.differ(Missing, &key, because, expected, "nothing");
                     return;
                 };
-                let content: Option<Value> = serde_json::from_slice(&entry.value).ok();
+                let content: Option<Value> = read_json(&entry.value).ok();
                 let name = content.and_then(|content| content["source_key"].as_str().map(sha256));
                 if name.as_ref() != Some(&digest) {
                     let found = name.unwrap_or_else(|| "none".to_owned());
@@ -172,7 +172,7 @@ impl Verifier {
                 }
             }
             Expectation::ReadyBy(org, endpoint, at) => {
-                let state = found().and_then(|entry| serde_json::from_slice(&entry.value).ok());
+                let state = found().and_then(|entry| read_json(&entry.value).ok());
                 let Some(EndpointState {
                     due, not_before, ..
                 }) = state
@@ -201,17 +201,17 @@ impl Verifier {
 }
 
 fn number(entry: &Entry) -> Option<i64> {
-    serde_json::from_slice(&entry.value).ok()
+    read_json(&entry.value).ok()
 }
 
 fn field(entry: &Entry, name: &str) -> Option<Value> {
-    let found: Value = serde_json::from_slice(&entry.value).ok()?;
+    let found: Value = read_json(&entry.value).ok()?;
     found.get(name).cloned()
 }
 
 /// Returns the value of an entry, reduced to the wanted fields if it is an object.
 fn actual(entry: &Entry, wanted: &Value) -> Option<Value> {
-    let found: Value = serde_json::from_slice(&entry.value).ok()?;
+    let found: Value = read_json(&entry.value).ok()?;
     Some(same_fields(&found, wanted))
 }
 

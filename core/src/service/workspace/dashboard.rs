@@ -22,7 +22,7 @@ use crate::service::workspace::chats::RecentChat;
 use crate::service::workspace::mcp_key_types::McpKey;
 use crate::service::{KnowledgeService, WithEtag};
 use crate::store::{
-    Direction, Entry, Key, KeyEntry, RangeRead, StoreError, Transaction, decode_value,
+    Direction, Entry, Key, KeyEntry, RangeRead, StoreError, Transaction, decode_value, read_json,
 };
 
 /// Maximum number of chats on the dashboard.
@@ -227,15 +227,15 @@ impl Facts {
         let Some(entry) = &self.counts[count as usize] else {
             return Ok(0);
         };
-        let number: i64 = serde_json::from_slice(&entry.value)
-            .map_err(|_| Error::internal("a counter is not a number"))?;
+        let number: i64 =
+            read_json(&entry.value).map_err(|_| Error::internal("a counter is not a number"))?;
         Ok(u64::try_from(number).unwrap_or(0))
     }
 
     fn last_ingest_at(&self) -> Result<Option<Timestamp>, Error> {
         let entry = self.counts[Count::LastIngest as usize].as_ref();
         entry
-            .map(|entry| serde_json::from_slice(&entry.value))
+            .map(|entry| read_json(&entry.value))
             .transpose()
             .map_err(|_| Error::internal("the time of the last ingest is not a timestamp"))
     }

@@ -118,7 +118,7 @@ async fn attempt_here(server: &InProcess, url: &str, status: Option<u16>) -> Att
     let [delivery] = claimed.deliveries.as_slice() else {
         panic!("one is due: {claimed:?}");
     };
-    assert_eq!(delivery.request.url.as_url().as_str(), url);
+    assert_eq!(delivery.request.url.as_str(), url);
     let attempt = Attempt {
         duration: Duration::from_millis(35),
         outcome: match status {
