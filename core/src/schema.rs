@@ -67,8 +67,23 @@ pub(crate) fn uuid() -> Schema {
     })
 }
 
+/// Control characters in a pattern, those of bidirectional text included.
+macro_rules! controls {
+    () => {
+        r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+    };
+}
+
 /// Pattern of a text without control characters that is not only white space.
-const PLAIN_TEXT: &str = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$";
+const PLAIN_TEXT: &str = concat!(
+    "^[^",
+    controls!(),
+    "]*[^\\s",
+    controls!(),
+    "][^",
+    controls!(),
+    "]*$"
+);
 
 rules! {
     /// An identifier whose kind another field names.

@@ -110,13 +110,18 @@ fn write_new(path: &Path, text: &str) -> Result<(), PrivateFileError> {
 pub fn replace(path: &Path, text: &str) -> Result<(), PrivateFileError> {
     let new = with_suffix(path, ".new");
     // A file left by a crash may have other permissions.
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&new)(error)),
-        _ => {}
-    }
+    remove(&new)?;
     write_new(&new, text)?;
     fs::rename(&new, path).map_err(at(path))?;
     sync_parent(path)
+}
+
+/// Removes the file, if it exists.
+pub(crate) fn remove(path: &Path) -> Result<(), PrivateFileError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Appends a suffix to the last component of a path: `data` and `.key` give `data.key`.

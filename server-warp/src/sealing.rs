@@ -77,12 +77,72 @@ pub fn read_or_create(path: &Path, env: &Env) -> Result<SealingKey, KeyFileError
     match read(path) {
         Err(KeyFileError::Missing { .. }) => {
             let key = SealingKey::generate(env);
-            private_file::create(path, &format!("{}\n", STANDARD.encode(key.expose())))?;
+            private_file::create(path, &text(&key))?;
             tracing::info!(path = %path.display(), "sealing key created");
             Ok(key)
         }
         read => read,
     }
+}
+
+/// Files of the keys of a store whose key is replaced.
+pub(crate) struct KeyFiles {
+    /// The key of the store.
+    pub(crate) present: PathBuf,
+    /// The key that is to replace it.
+    next: PathBuf,
+}
+
+impl KeyFiles {
+    /// Returns the files for a store with this key file.
+    pub(crate) fn of(present: PathBuf) -> Self {
+        let next = private_file::with_suffix(&present, ".next");
+        Self { present, next }
+    }
+
+    /// Returns the file that keeps a replaced key, named after its fingerprint.
+    pub(crate) fn former(&self, fingerprint: &str) -> PathBuf {
+        private_file::with_suffix(&self.present, &format!(".{fingerprint}"))
+    }
+
+    /// Finds the key with this fingerprint in the files.
+    pub(crate) fn find(&self, fingerprint: &str) -> Result<Option<SealingKey>, KeyFileError> {
+        for path in [&self.present, &self.next, &self.former(fingerprint)] {
+            match read(path) {
+                Ok(key) if key.fingerprint() == fingerprint => return Ok(Some(key)),
+                Ok(_) | Err(KeyFileError::Missing { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Stores the next key, or keeps the one that an interrupted replacement has stored or
+    /// generated. Without a given key, it generates one.
+    pub(crate) fn prepare(
+        &self,
+        given: Option<SealingKey>,
+        env: &Env,
+    ) -> Result<SealingKey, KeyFileError> {
+        let Some(key) = given else {
+            return read_or_create(&self.next, env);
+        };
+        private_file::replace(&self.next, &text(&key))?;
+        Ok(key)
+    }
+
+    /// Replaces the key in its file, and keeps the old one in a file of its own.
+    pub(crate) fn switch(&self, old: &SealingKey, new: &SealingKey) -> Result<(), KeyFileError> {
+        private_file::replace(&self.former(&old.fingerprint()), &text(old))?;
+        private_file::replace(&self.present, &text(new))?;
+        private_file::remove(&self.next)?;
+        Ok(())
+    }
+}
+
+/// Returns the contents of a key file.
+fn text(key: &SealingKey) -> String {
+    format!("{}\n", STANDARD.encode(key.expose()))
 }
 
 fn parse(text: &str) -> Option<SealingKey> {

@@ -35,7 +35,7 @@ pub(crate) fn of_open(error: &OpenError) -> JsValue {
     let code = match error {
         OpenError::LaterSchema { .. } => "later_schema",
         OpenError::Unfinished => "unfinished_restore",
-        OpenError::OtherSealingKey { .. } => "other_sealing_key",
+        OpenError::OtherSealingKey { .. } | OpenError::Rekeying { .. } => "other_sealing_key",
         OpenError::Limit(_) => "invalid_options",
         OpenError::Store(error) => match error.kind() {
             StoreErrorKind::Full => "full",

@@ -48,7 +48,11 @@ impl Call<'_> {
         let credential = headers::credential(self.request.headers(), kind)?;
         if kind == CredentialKind::Session {
             let (headers, method) = (self.request.headers(), self.request.method());
-            headers::reject_cross_site(headers, method, trusted_origins)?;
+            if let Err(refused) = headers::reject_cross_site(headers, method, trusted_origins) {
+                // Authentication takes precedence.
+                self.service.recognize(&credential, kind).await?;
+                return Err(refused);
+            }
         }
         match self.carry_out(spec.operation, &credential, kind).await {
             Err(error) if is_of_the_request(&error) => {

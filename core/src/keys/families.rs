@@ -16,7 +16,7 @@
 /// verification.
 macro_rules! families {
     ($then:ident) => { $then! {
-        /// Schema number and fingerprint of the sealing key.
+        /// Schema number and fingerprint of the sealing key, or of the old and the new one.
         meta() => Schema, checked by operations::meta();
 
         /// Organisation.
@@ -34,7 +34,7 @@ macro_rules! families {
         /// Member with its role in the organisation.
         member(org: OrgId, member: MemberId = id) => Member,
             range members(org), with org(org), checked by tenants::member(org);
-        /// Identifier of the member with this handle.
+        /// Identifier of the member or former member with this handle.
         member_handle(org: OrgId, handle: &str) => MemberId,
             checked by tenants::member_handle(org, handle);
         /// Counter of users.
@@ -191,10 +191,10 @@ macro_rules! families {
             workspace: WorkspaceId = record.workspace_id,
             webhook: InboundWebhookId = record.id
         ) => SealedRecord<InboundWebhook>,
-            range inbound_webhooks(org, workspace),
+            range all_inbound_webhooks(), range inbound_webhooks(org, workspace),
             with workspace(org, workspace), counted by inbound_webhook_count(org, workspace),
             checked by workspaces::inbound_webhook();
-        /// Identifier of the workspace of an inbound webhook.
+        /// Workspace of an inbound webhook, also of a deleted one, whose source stays closed.
         inbound_webhook_id(org: OrgId, webhook: InboundWebhookId) => WorkspaceId,
             checked by workspaces::inbound_webhook_id(org, webhook);
         /// Counter of inbound webhooks; guards the limit.

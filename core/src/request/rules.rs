@@ -158,11 +158,21 @@ macro_rules! texts {
     )+};
 }
 
+/// Returns true for control characters, and for characters that change the order of others or break
+/// the line: a name with them could be shown as another one.
+fn is_control(char: char) -> bool {
+    char.is_control()
+        || matches!(
+            char,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
 texts! {
     /// A text that the operation checks.
     Text: |_text, _path, _limits, _problems| {}
     /// A name or a title: 1 to [`Limits::name_chars_max`] characters, not only white space, and no
-    /// control characters.
+    /// control characters, those of bidirectional text included.
     ///
     /// [`Limits::name_chars_max`]: crate::limits::Limits::name_chars_max
     Name: |text, path, limits, problems| {
@@ -170,7 +180,7 @@ texts! {
         let code = match text.chars().count() {
             chars if chars > chars_max => ProblemCode::TooLarge,
             _ if text.trim().is_empty() => ProblemCode::TooSmall,
-            _ if text.chars().any(char::is_control) => ProblemCode::InvalidValue,
+            _ if text.chars().any(is_control) => ProblemCode::InvalidValue,
             _ => return,
         };
         let message = format!(
@@ -328,6 +338,17 @@ mod tests {
         assert_eq!(code(&"ä".repeat(129)), Some(ProblemCode::TooLarge));
         assert_eq!(code(" \t"), Some(ProblemCode::TooSmall));
         assert_eq!(code("a\u{7}b"), Some(ProblemCode::InvalidValue));
+        for char in
+            "\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}".chars()
+        {
+            let invalid = Some(ProblemCode::InvalidValue);
+            assert_eq!(code(&format!("a{char}b")), invalid, "{char:?}");
+        }
+        // A joiner in an emoji and a non-joiner in Persian, and text from right to left.
+        for name in ["👩\u{200d}🚀", "می\u{200c}خواهم", "שלום עולם", "co\u{ad}op"]
+        {
+            assert_eq!(code(name), None, "{name:?}");
+        }
         limits.name_chars_max = 3;
         assert_eq!(problem(&limits, "äöü"), None);
         let problem = problem(&limits, "äöüß").unwrap();

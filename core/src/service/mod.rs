@@ -10,6 +10,7 @@ pub(crate) mod maintain;
 mod members;
 mod memories;
 mod provision;
+mod rekey;
 mod upgrade;
 mod verify;
 mod workspace;
@@ -56,6 +57,7 @@ pub use self::provision::{
     EndpointKind, EndpointSummary, Issued, NewMember, NewOrganization, NewOwner, NewToken,
     NewWorkspace, Provisioning,
 };
+pub use self::rekey::{Rekey, RekeyReport, SealingKeys};
 pub use self::verify::{DIFFERENCES_KEPT_MAX, Difference, DifferenceCode, Verification, Verify};
 pub use self::workspace::chats::{Chat, ChatMessage, NewChat, SNIPPET_CHARS_MAX};
 pub use self::workspace::mcp_key_types::{IssuedMcpKey, NewMcpKey};
@@ -189,12 +191,37 @@ pub enum OpenError {
         /// Fingerprint in the store.
         stored: String,
     },
+    /// Unfinished replacement of the sealing key.
+    #[error(
+        "the sealing key {old} of this store is being replaced by {new}; complete that with both \
+         keys (knowledge rekey)"
+    )]
+    Rekeying {
+        /// Fingerprint of the key that is being replaced.
+        old: String,
+        /// Fingerprint of the new key.
+        new: String,
+    },
     /// Invalid limit.
     #[error(transparent)]
     Limit(#[from] InvalidLimit),
     /// Failure of a transaction during opening.
     #[error(transparent)]
     Transaction(TransactionError),
+}
+
+impl OpenError {
+    /// Returns the error for a key that is not the one in `meta`.
+    fn other_key(given: &str, stored: &str) -> Self {
+        let SealingKeys { present, next } = SealingKeys::parse(stored);
+        match next {
+            Some(new) => Self::Rekeying { old: present, new },
+            None => Self::OtherSealingKey {
+                given: given.to_owned(),
+                stored: present,
+            },
+        }
+    }
 }
 
 impl From<TransactionError> for OpenError {
@@ -216,7 +243,19 @@ struct Schema {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Meta {
     schema: u32,
+    /// Fingerprint of the sealing key, or those of two keys, see [`rekey`].
     sealing_key: String,
+}
+
+/// Reads `meta`, unless a later program or an unfinished restore wrote it.
+async fn known_meta(transaction: &mut Transaction) -> Result<Option<Meta>, OpenError> {
+    // Only the number at first: the other fields of a later version are unknown.
+    let schema = transaction.read::<Schema>(&keys::meta()).await?;
+    match schema {
+        Some(Schema { schema }) if schema == UNFINISHED_SCHEMA => Err(OpenError::Unfinished),
+        Some(Schema { schema: found }) if found > SCHEMA => Err(OpenError::LaterSchema { found }),
+        _ => Ok(transaction.read(&keys::meta()).await?),
+    }
 }
 
 /// # Opening and state
@@ -227,7 +266,7 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// [`OpenError`] if a limit is invalid, or if the store fails, is of a later version, has an
-    /// unfinished restore or is sealed with another key.
+    /// unfinished restore or replacement of its key, or is sealed with another key.
     ///
     /// # Examples
     ///
@@ -266,26 +305,14 @@ impl KnowledgeService {
         };
         let wanted = &given;
         let is_earlier = transact(&store, &env, |mut transaction| async move {
-            // Only the number at first: the other fields of a later version are unknown.
-            let schema = transaction.read::<Schema>(&keys::meta()).await?;
-            match schema {
-                Some(Schema { schema }) if schema == UNFINISHED_SCHEMA => {
-                    return Err(OpenError::Unfinished);
-                }
-                Some(Schema { schema: found }) if found > SCHEMA => {
-                    return Err(OpenError::LaterSchema { found });
-                }
-                _ => {}
-            }
-            match transaction.read::<Meta>(&keys::meta()).await? {
+            match known_meta(&mut transaction).await? {
                 None => {
                     transaction.put(keys::meta(), wanted);
                     transaction.done(false)
                 }
-                Some(found) if found.sealing_key != wanted.sealing_key => {
-                    let (given, stored) = (wanted.sealing_key.clone(), found.sealing_key);
-                    Err(OpenError::OtherSealingKey { given, stored })
-                }
+                Some(found) if found.sealing_key != wanted.sealing_key => Err(
+                    OpenError::other_key(&wanted.sealing_key, &found.sealing_key),
+                ),
                 Some(found) => transaction.done(found.schema < SCHEMA),
             }
         })

@@ -4,14 +4,14 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
-use knowledge_core::access::{BaseRole, CredentialKind, Secret};
+use knowledge_core::access::{BaseRole, Credential, CredentialKind, Secret, TokenScope};
 use knowledge_core::api::{AdminApi, Api, OPERATOR_OPERATIONS, openapi};
 use knowledge_core::limits::Limits;
 use knowledge_testing::seed::Seed;
 use serde_json::{Value, json};
 
 use crate::audit::entries;
-use crate::make::{HOUR, MILLISECOND, VIEWER, actions, custom};
+use crate::make::{HOUR, MILLISECOND, VIEWER, actions, custom, new_mcp_key};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -381,4 +381,29 @@ async fn revoked_mcp_key_releases_its_quota() {
     let (status, _) = ask(&world, Method::DELETE, &path, Value::Null).await;
     assert_eq!(status, 200);
     assert_eq!(world.dashboard().await.mcp_keys, []);
+}
+
+#[tokio::test]
+async fn mcp_key_of_revoked_token_is_listed_as_ended() {
+    let world = World::new().await;
+    let (service, workspace) = (&world.service, world.workspace.id);
+    let token = world.token(world.owner_id, TokenScope::default()).await;
+    let by = Credential::from(token.secret.clone());
+    world.time.pass(MILLISECOND);
+    let new = new_mcp_key("workspace:research");
+    let key = service.create_mcp_key(&by, workspace, &new).await.unwrap();
+    let state = async || {
+        let listed = get(&world, "/orgs/acme/credentials").await;
+        assert_eq!(listed["data"][0]["created_with"], Value::Null);
+        let key = &listed["data"][1];
+        (key["state"].clone(), key["created_with"].clone())
+    };
+    let created_with = json!(token.record.id);
+    assert_eq!(state().await, (json!("valid"), created_with.clone()));
+    let path = format!("/orgs/acme/credentials/{}", token.record.id);
+    ask(&world, Method::DELETE, &path, Value::Null).await;
+    assert_eq!(state().await, (json!("ended"), created_with));
+    let rotated = service.rotate_mcp_key(&world.owner, workspace, key.summary.id, None);
+    rotated.await.unwrap();
+    assert_eq!(state().await, (json!("valid"), Value::Null));
 }

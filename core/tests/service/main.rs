@@ -63,6 +63,7 @@ mod provisioning;
 mod ready_entries;
 mod recall_readers;
 mod recalls;
+mod rekey;
 mod role_actions;
 mod role_deletion;
 mod role_redirects;

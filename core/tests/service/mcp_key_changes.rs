@@ -1,13 +1,13 @@
 //! Tests of MCP keys: list, rotation and revocation.
 
 use knowledge_core::Error;
-use knowledge_core::access::{ActionSet, Credential, CredentialKind, Secret};
+use knowledge_core::access::{ActionSet, BaseRole, Credential, CredentialKind, Secret};
 use knowledge_core::internals::keys;
 use knowledge_core::model::{CredentialId, McpKeySummary};
 use knowledge_core::service::{AuditAction, IssuedMcpKey, PageRequest};
 
 use crate::audit::entry_of;
-use crate::make::{ADMIN, DAY, HOUR, MEMBER, code, new_chat, problem};
+use crate::make::{ADMIN, DAY, HOUR, MEMBER, code, custom, new_chat, problem};
 use crate::world::World;
 
 async fn rotate(
@@ -149,7 +149,7 @@ async fn mcp_key_rotation_transfers_responsibility() {
         "forbidden",
         "the audience is not the administrator's"
     );
-    // Revoking only takes access away, so it requires no audience.
+    // Revoking only takes access away, so it requires no audience, but the actions of the key.
     let revoked = world.service.revoke_mcp_key(&admin, workspace, private);
     revoked.await.unwrap();
 
@@ -158,6 +158,16 @@ async fn mcp_key_rotation_transfers_responsibility() {
             knowledge_core::access::Action::McpKeyManage,
         ]))
         .await;
+    let refused = rotate(&world, &keeper, key.summary.id).await;
+    assert_eq!(code(refused), "forbidden", "the key may do more");
+    let revoked = world
+        .service
+        .revoke_mcp_key(&keeper, workspace, key.summary.id)
+        .await;
+    assert_eq!(code(revoked), "forbidden", "the key may do more");
+    // Once the administrator may do nothing, neither may the key.
+    let idle = world.role(BaseRole::Viewer, ActionSet::EMPTY, ActionSet::ALL);
+    world.assign(id, custom(idle.await.id)).await.unwrap();
     let mut scoped = rotate(&world, &keeper, key.summary.id).await.unwrap();
     scoped.summary.name.clear();
     let caller = Credential::from(scoped.secret);

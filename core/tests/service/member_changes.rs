@@ -200,8 +200,12 @@ async fn member_cannot_grant_role_or_team_beyond_their_own() {
     update(&world, &admin, member, teams(&["finance", "sales"]))
         .await
         .unwrap();
-    // Present teams may stay, and may be removed.
+    // Present teams may stay, but only those who may give one take it away.
+    let same = update(&world, &keeper, member, teams(&["sales", "finance"])).await;
+    assert_eq!(same.unwrap().member.teams, ["sales", "finance"]);
     let fewer = update(&world, &keeper, member, teams(&["sales"])).await;
+    assert_eq!(code(fewer), "forbidden");
+    let fewer = update(&world, &admin, member, teams(&["sales"])).await;
     assert_eq!(fewer.unwrap().member.teams, ["sales"]);
 }
 

@@ -10,7 +10,7 @@ use knowledge_store::faults::{CommitFault, FaultPlan};
 use crate::audit::entries;
 use crate::make::{
     ACME, ADMIN, MEMBER, MINUTE, OWNER, VIEWER, actions, code, custom, new_mcp_key, new_member,
-    problem,
+    new_organization, problem,
 };
 use crate::world::World;
 
@@ -18,7 +18,7 @@ async fn remove_as(world: &World, caller: &Credential, member: MemberId) -> Resu
     world.service.remove_member(caller, ACME, member).await
 }
 
-/// Asserts that of a removed member only the audit log and the tombstone are stored.
+/// Asserts that of a removed member only the audit log, the tombstone and the handle are stored.
 async fn assert_nothing_is_left(world: &World, member: MemberId) {
     let id = member.0.simple().to_string();
     let left: Vec<String> = world
@@ -32,7 +32,7 @@ async fn assert_nothing_is_left(world: &World, member: MemberId) {
         .map(|(key, _)| key.to_string().split('/').next().unwrap().to_owned())
         .filter(|family| !family.starts_with("audit"))
         .collect();
-    assert_eq!(left, ["former_member"], "{member}");
+    assert_eq!(left, ["former_member", "member_handle"], "{member}");
 }
 
 async fn assert_whole(world: &World) {
@@ -93,10 +93,18 @@ async fn removed_member_is_rejected_and_leaves_nothing() {
     );
     let mcp_keys = keys::mcp_key_count(world.org.id, world.workspace.id);
     assert_eq!(world.counter(mcp_keys).await, 0);
-    let again = provisioning
-        .create_member(world.org.id, &new_member(&handle, VIEWER))
-        .await;
-    assert_ne!(again.unwrap().id, member, "the handle is free");
+    // Labels may still name the handle, so nobody else gets it.
+    let again = new_member(&handle, VIEWER);
+    let by_operator = provisioning.create_member(world.org.id, &again).await;
+    assert_eq!(code(by_operator), "slug_taken");
+    let by_owner = world.service.add_member(&world.owner, ACME, &again).await;
+    assert_eq!(code(by_owner), "slug_taken");
+    assert_eq!(
+        provisioning.member(world.org.id, &handle).await.unwrap(),
+        None
+    );
+    let other = new_organization("other", &handle);
+    provisioning.create_organization(&other).await.unwrap();
     assert_whole(&world).await;
 }
 

@@ -23,6 +23,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("member", "--member"),
     ("name", "--name"),
     ("expires_in_seconds", "--expires-in"),
+    ("long_lived", "--long-lived"),
     ("narrowing.workspaces", "--workspace"),
     ("narrowing.actions", "--action"),
     ("narrowing.audience", "--audience"),

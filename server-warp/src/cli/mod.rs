@@ -21,6 +21,7 @@ mod init;
 mod operator;
 mod org;
 mod output;
+mod rekey;
 mod relabel;
 mod restore;
 mod serve;
@@ -69,6 +70,7 @@ enum Command {
     Restore(restore::Args),
     Verify(verify::Args),
     Compact(compact::Args),
+    Rekey(rekey::Args),
     Copy(copy::Args),
     Config(config::Args),
     Healthcheck(healthcheck::Args),
@@ -115,6 +117,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Restore(args) => restore::run(args).await,
             Command::Verify(args) => verify::run(args).await,
             Command::Compact(args) => compact::run(args).await,
+            Command::Rekey(args) => rekey::run(args).await,
             Command::Copy(args) => copy::run(args).await,
             Command::Config(args) => config::run(args),
             Command::Healthcheck(args) => healthcheck::run(args).await,

@@ -104,6 +104,10 @@ struct CreateArgs {
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = duration)]
     expires_in: Duration,
 
+    /// Accept a lifetime of more than 400 days, up to ten years
+    #[arg(long)]
+    long_lived: bool,
+
     /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
@@ -168,7 +172,8 @@ impl CreateArgs {
             .maybe_scope(scope)
             .member(self.member)
             .name(self.name)
-            .lifetime(self.expires_in);
+            .lifetime(self.expires_in)
+            .is_long_lived(self.long_lived);
         credential::create(&new.build(), self.org, self.output).await
     }
 }

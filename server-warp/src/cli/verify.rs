@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use knowledge_core::dump::CredentialPolicy;
 use knowledge_core::env::Env;
-use knowledge_core::service::{SealingKey, Verification, Verify};
+use knowledge_core::service::{SealingKey, SealingKeys, Verification, Verify};
 use knowledge_core::store::Store;
 use knowledge_core::store::StoreErrorKind;
 use knowledge_storage_embedded::{Embedded, OpenError};
@@ -21,7 +21,7 @@ use super::tenant::quiet_log;
 use crate::backup::DumpLines;
 use crate::data::{DataConfig, DataError};
 use crate::progress::{Progress, counted, grouped};
-use crate::sealing;
+use crate::sealing::{self, KeyFiles};
 use crate::store_address::StoreAddress;
 
 /// Verify every counter, index, reference and secret of a store or a dump
@@ -60,8 +60,8 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             let config = args.data.load()?.config.data();
             let store = config.open_store().map_err(damaged_or_not_verified)?;
             check_entries(&*store)?;
-            let (key, entries) = (key_of(&config)?, store.stats().entries);
-            of_store(store, key.as_ref(), entries).await?
+            let entries = store.stats().entries;
+            of_store(store, &config, entries).await?
         }
     };
     match output {
@@ -91,13 +91,25 @@ fn damaged_or_not_verified(error: DataError) -> Failure {
     }
 }
 
-/// Returns the key, if there is one: without it everything else is verified.
-fn key_of(config: &DataConfig) -> Result<Option<SealingKey>, Failure> {
+/// Returns the keys of the store, if there are any: without them everything else is verified.
+async fn keys_of(config: &DataConfig, store: &dyn Store) -> Result<Vec<SealingKey>, Failure> {
     let path = config.sealing_key_path().map_err(not_verified)?;
     if config.sealing_key_file.is_none() && !path.exists() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    sealing::read(&path).map(Some).map_err(not_verified)
+    let present = sealing::read(&path).map_err(not_verified)?;
+    let files = KeyFiles::of(path);
+    // An unreadable record is a difference.
+    let stored = SealingKeys::of(store).await.ok().flatten();
+    let stored = stored.map(|stored| [Some(stored.present), stored.next]);
+    let mut keys = Vec::new();
+    for fingerprint in stored.into_iter().flatten().flatten() {
+        keys.extend(files.find(&fingerprint).map_err(not_verified)?);
+    }
+    if keys.is_empty() {
+        keys.push(present);
+    }
+    Ok(keys)
 }
 
 /// Compares the entries with the store's ledger; damage counts as a difference.
@@ -115,10 +127,11 @@ fn check_entries(store: &dyn Embedded) -> Result<(), Failure> {
 
 async fn of_store(
     store: Arc<dyn Store>,
-    key: Option<&SealingKey>,
+    config: &DataConfig,
     total: u64,
 ) -> Result<Verification, Failure> {
-    let mut verify = Verify::begin(store, key).await.map_err(not_verified)?;
+    let keys = keys_of(config, &*store).await?;
+    let mut verify = Verify::begin(store, &keys).await.map_err(not_verified)?;
     let mut progress = Progress::over_entries("verifying", Some(total));
     while verify.read().await.map_err(not_verified)? {
         progress.advance(verify.entries(), verify.entries());
@@ -135,23 +148,22 @@ async fn of_dump(
     data: DataArgs,
 ) -> Result<Verification, Failure> {
     let config = data.load()?.config.data();
-    let key = key_of(&config)?;
     // A file that cannot be read is no difference, unlike an incomplete dump.
     DumpLines::open(file).map_err(not_verified)?;
     let summary = check_file(file)?.summary;
     let scratch = Scratch::create(scratch.unwrap_or_else(std::env::temp_dir))?;
-    let config = DataConfig {
+    let restored_to = DataConfig {
         store: StoreAddress::in_directory(scratch.0.join("store")),
-        ..config
+        ..config.clone()
     };
-    let store: Arc<dyn Store> = config.make_store().map_err(not_verified)?;
+    let store: Arc<dyn Store> = restored_to.make_store().map_err(not_verified)?;
     let entries = summary.entries;
     let lines = DumpLines::open(file).map_err(not_verified)?;
     // What is verified is the dump itself.
     let policy = CredentialPolicy::Keep;
     let restored = restore_shown(lines, &store, Some(summary), policy).await;
     restored.map_err(not_verified)?;
-    of_store(store, key.as_ref(), entries).await
+    of_store(store, &config, entries).await
 }
 
 /// Private directory that is removed when dropped.

@@ -108,18 +108,23 @@ fn token_rejects_invalid_arguments_as_usage_errors() {
         let run = knowledge(&["token", "create", &data_dir, wrong[0], wrong[1]]);
         assert_eq!(run.code, 2, "{}", run.stderr);
     }
-    let message = knowledge(&[
-        "token",
-        "create",
-        "--member=maya",
-        "--expires-in=20y",
-        &data_dir,
-    ])
-    .failed();
-    assert_eq!(
-        message,
-        "error: --expires-in must be greater than 0 and at most ten years"
-    );
+    let create = |args: &[&str]| {
+        let create = ["token", "create", "--member=maya", &data_dir];
+        knowledge(&[&create, args].concat())
+    };
+    for args in [
+        &["--expires-in=20y"][..],
+        &["--expires-in=20y", "--long-lived"],
+        &["--expires-in=401d"],
+    ] {
+        assert_eq!(
+            create(args).failed(),
+            "error: --expires-in must be greater than 0 and at most 400 days, or ten years if it is \
+             long-lived"
+        );
+    }
+    create(&["--expires-in=400d"]).ok();
+    create(&["--expires-in=9y", "--long-lived"]).ok();
     let unknown = "00000000-0000-0000-0000-000000000000";
     let message = knowledge(&["token", "revoke", unknown, &data_dir]).failed();
     assert_eq!(message, "error: there is no such token or session");

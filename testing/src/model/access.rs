@@ -216,6 +216,12 @@ impl Model {
         token.is_some_and(|token| now < token.expires_at && token.revoked_at.is_none())
     }
 
+    /// Returns the record of a credential.
+    pub(crate) fn record(&self, credential: CredentialId) -> Option<&CredentialRecord> {
+        let token = self.tokens.get(&credential);
+        token.map(|token| &token.record)
+    }
+
     /// Returns the time from which a credential is invalid.
     pub(crate) fn expiry(&self, credential: CredentialId) -> Option<Timestamp> {
         let token = self.tokens.get(&credential);
@@ -245,6 +251,30 @@ impl Model {
             credential,
             scope,
         })
+    }
+
+    /// Checks that a caller holds what an owner may do now in a workspace, among these actions.
+    pub(crate) fn require_covered(
+        &self,
+        who: &Who,
+        workspace: WorkspaceId,
+        owner: Owner,
+        allowed: &BTreeSet<Action>,
+        now: Timestamp,
+    ) -> Result<(), ErrorResponse> {
+        let org = self.org(who.org);
+        let Some(acting) = self.acting_for(who.org, owner, now) else {
+            return Ok(());
+        };
+        let theirs = org.actions_in(&acting, workspace);
+        let own = org.actions_in(who, workspace);
+        match theirs
+            .intersection(allowed)
+            .all(|action| own.contains(action))
+        {
+            true => Ok(()),
+            false => Err(ErrorResponse::Forbidden),
+        }
     }
 
     /// Authenticates the bearer of a token and authorises `action` for the organisation as a whole.

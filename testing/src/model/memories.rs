@@ -125,12 +125,6 @@ impl Org {
             })
     }
 
-    /// Returns true for the source of an inbound webhook.
-    pub(crate) fn is_inbound(&self, source: SourceId) -> bool {
-        let mut webhooks = self.inbound_webhooks.values();
-        webhooks.any(|webhook| webhook.record.source_id == source)
-    }
-
     /// Changes a memory and returns true if anything is different.
     pub(crate) fn relabel(&mut self, id: MemoryId, change: &MemoryChange) -> bool {
         let labels = &mut self

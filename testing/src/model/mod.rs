@@ -79,11 +79,15 @@ pub(crate) struct Org {
     pub(crate) id: OrgId,
     pub(crate) slug: String,
     pub(crate) members: BTreeMap<MemberId, Member>,
+    /// Handles of former members, which stay taken.
+    pub(crate) former_handles: BTreeSet<String>,
     /// Roles that replace the member's own in a workspace.
     pub(crate) overrides: BTreeMap<(MemberId, WorkspaceId), RoleRef>,
     pub(crate) workspaces: BTreeMap<WorkspaceId, Workspace>,
     pub(crate) roles: BTreeMap<RoleId, CustomRole>,
     pub(crate) sources: BTreeMap<SourceId, Source>,
+    /// Sources of inbound webhooks, also of deleted ones.
+    pub(crate) closed_sources: BTreeSet<SourceId>,
     pub(crate) memories: BTreeMap<MemoryId, Memory>,
     /// Memories by their names at their sources.
     pub(crate) names: BTreeMap<(WorkspaceId, SourceId, String), MemoryId>,
@@ -215,10 +219,12 @@ impl Org {
             id: org.id,
             slug: org.slug.clone(),
             members: BTreeMap::new(),
+            former_handles: BTreeSet::new(),
             overrides: BTreeMap::new(),
             workspaces: BTreeMap::new(),
             roles: BTreeMap::new(),
             sources: BTreeMap::new(),
+            closed_sources: BTreeSet::new(),
             memories: BTreeMap::new(),
             names: BTreeMap::new(),
             last_ingest: BTreeMap::new(),

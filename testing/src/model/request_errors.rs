@@ -25,7 +25,10 @@ impl RequestErrors {
             self.push(path, ProblemCode::TooLarge);
         } else if name.chars().all(char::is_whitespace) {
             self.push(path, ProblemCode::TooSmall);
-        } else if name.chars().any(char::is_control) {
+        } else if name
+            .chars()
+            .any(|char| char.is_control() || char == '\u{202e}')
+        {
             self.push(path, ProblemCode::InvalidValue);
         }
     }

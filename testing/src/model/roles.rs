@@ -195,11 +195,13 @@ impl Org {
         errors
     }
 
-    /// Returns true if a caller may not grant one of these teams.
+    /// Returns true if a caller may not grant or take away one of these teams.
     pub(crate) fn exceeds_teams(&self, who: &Who, before: &[String], after: &[String]) -> bool {
         let own = &self.members[&who.member].teams;
-        let mut added = after.iter().filter(|team| !before.contains(team));
-        self.actions(who).len() < Action::ALL.len() && added.any(|team| !own.contains(team))
+        let added = after.iter().filter(|team| !before.contains(team));
+        let removed = before.iter().filter(|team| !after.contains(team));
+        let mut changed = added.chain(removed);
+        self.actions(who).len() < Action::ALL.len() && changed.any(|team| !own.contains(team))
     }
 
     /// Assigns a role to a member, or removes that in a workspace.

@@ -21,6 +21,8 @@ crate::model::names::string_enum! {
         Expired = "expired",
         /// Revoked.
         Revoked = "revoked",
+        /// Rejected: the credential that created it or last rotated it, or the member, has ended.
+        Ended = "ended",
     }
 }
 
@@ -42,6 +44,8 @@ pub struct CredentialView {
     /// Scope of the credential.
     #[serde(rename = "narrowing")]
     pub scope: TokenScope,
+    /// Credential that created an MCP key or last rotated it; `null` if the operator issued it.
+    pub created_with: Option<CredentialId>,
     /// Time of creation.
     pub created_at: Timestamp,
     /// Time from which it is treated as unknown.
@@ -107,6 +111,7 @@ impl Operator<'_> {
             name: new.name.clone(),
             scope,
             lifetime: new.lifetime,
+            is_long_lived: new.is_long_lived,
         };
         let issued = self.provisioning().issue(org.id, &new).await;
         let issued =
@@ -185,6 +190,14 @@ impl Operator<'_> {
         record: CredentialRecord,
         handles: &mut HashMap<MemberId, String>,
     ) -> Result<CredentialView, Error> {
+        let now = self.0.env().now();
+        let mut is_backed = match record.created_with {
+            None => true,
+            Some(id) => {
+                let found = self.provisioning().credential(record.org_id, id).await?;
+                found.is_some_and(|found| found.is_valid_at(now))
+            }
+        };
         let member = match handles.get(&record.member_id) {
             Some(handle) => handle.clone(),
             None => {
@@ -193,16 +206,23 @@ impl Operator<'_> {
                     .member_by_id(record.org_id, record.member_id)
                     .await?;
                 // The member has been removed, and its credentials are about to be deleted.
-                let handle =
-                    found.map_or_else(|| record.member_id.to_string(), |found| found.handle);
-                handles.insert(record.member_id, handle.clone());
-                handle
+                match found {
+                    Some(found) => {
+                        handles.insert(record.member_id, found.handle.clone());
+                        found.handle
+                    }
+                    None => {
+                        is_backed = false;
+                        record.member_id.to_string()
+                    }
+                }
             }
         };
         let state = match record.revoked_at {
             Some(_) => CredentialState::Revoked,
-            None if record.is_valid_at(self.0.env().now()) => CredentialState::Valid,
-            None => CredentialState::Expired,
+            None if !record.is_valid_at(now) => CredentialState::Expired,
+            None if !is_backed => CredentialState::Ended,
+            None => CredentialState::Valid,
         };
         Ok(CredentialView {
             id: record.id,
@@ -211,6 +231,7 @@ impl Operator<'_> {
             member,
             state,
             scope: record.scope,
+            created_with: record.created_with,
             created_at: record.created_at,
             expires_at: record.expires_at,
             revoked_at: record.revoked_at,

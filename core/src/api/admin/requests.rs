@@ -10,7 +10,9 @@ use crate::error::Error;
 use crate::limits::{SCOPE_ITEMS_MAX, TEAMS_PER_MEMBER_MAX};
 use crate::model::{AudienceLabel, MemberKind};
 use crate::request::request;
-use crate::request::rules::{Actions, Items, List, Name, Object, Parsed, Seconds, Slug, Text};
+use crate::request::rules::{
+    Actions, Flag, Items, List, Name, Object, Parsed, Seconds, Slug, Text,
+};
 
 /// Defines names of records in the path: descriptions and examples.
 macro_rules! names {
@@ -131,8 +133,10 @@ request! {
         kind: CredentialKind as Parsed<CredentialKind>,
         /// Purpose, 1 to 128 characters.
         name: String as Name,
-        /// Lifetime in seconds, at most ten years.
+        /// Lifetime in seconds, at most 400 days, or ten years for a long-lived credential.
         lifetime ("expires_in_seconds"): Duration as Seconds,
+        /// True to accept a lifetime of more than 400 days.
+        is_long_lived ("long_lived"): bool as Flag = false,
         /// Scope; unrestricted if omitted. A session has none.
         scope ("narrowing"): Option<NewScope> as Option<Object<NewScope>>,
     }

@@ -1,6 +1,6 @@
 //! Inbound webhooks of a workspace.
 
-use crate::access::Credential;
+use crate::access::{Action, ActionSet, Credential};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
@@ -18,6 +18,8 @@ use crate::store::{Direction, Key};
 
 pub(crate) type Stored = SealedRecord<InboundWebhook>;
 
+/// Actions of an inbound webhook.
+const ACTIONS: ActionSet = ActionSet::of(&[Action::MemoryCreate, Action::MemoryUpdate]);
 /// Kind of the sources of inbound webhooks.
 const SOURCE_KIND: &str = "inbound_webhook";
 
@@ -196,10 +198,12 @@ impl KnowledgeService {
         .await
     }
 
-    /// Deletes an inbound webhook. Its source and the memories that arrived through it remain.
+    /// Deletes an inbound webhook. Its source and the memories that arrived through it remain, and
+    /// no others are added to it.
     ///
     /// # Errors
-    /// As [`KnowledgeService::get_inbound_webhook`].
+    /// As [`KnowledgeService::get_inbound_webhook`], and [`Error::Forbidden`] for a webhook that may
+    /// do more in the workspace than the caller.
     pub async fn delete_inbound_webhook(
         &self,
         credential: &Credential,
@@ -211,10 +215,12 @@ impl KnowledgeService {
             credential,
             |caller| async move {
                 let (mut act, key, stored) = find(caller, workspace, id).await?;
+                let delegator = delegator(&stored);
+                act.require_covered(workspace, delegator, ACTIONS).await?;
                 let org = act.org();
                 let transaction = &mut act.transaction;
+                // Its identifier remains, so that its source stays closed to everybody else.
                 transaction.delete(key);
-                transaction.delete(keys::inbound_webhook_id(org, id));
                 transaction.add(keys::inbound_webhook_count(org, workspace), -1);
                 let resource = (ResourceKind::InboundWebhook, id.0);
                 act.deleted(AuditAction::InboundWebhookDelete, resource, &stored.record);
@@ -231,7 +237,8 @@ impl KnowledgeService {
     /// revoked it; the one before it becomes invalid.
     ///
     /// # Errors
-    /// As [`KnowledgeService::get_inbound_webhook`].
+    /// As [`KnowledgeService::get_inbound_webhook`], and [`Error::Forbidden`] for a webhook that may
+    /// do more in the workspace than the caller.
     pub async fn rotate_inbound_webhook_secret(
         &self,
         credential: &Credential,
@@ -243,6 +250,8 @@ impl KnowledgeService {
             credential,
             |caller| async move {
                 let (mut act, key, mut stored) = find(caller, workspace, id).await?;
+                let delegator = delegator(&stored);
+                act.require_covered(workspace, delegator, ACTIONS).await?;
                 let (now, member) = (act.now, act.caller.member_id());
                 let rotated = stored.rotate(&self.inner.sealer, id.0, now, self.env());
                 if stored.record.acts_as != member {

@@ -173,6 +173,12 @@ impl<T> SealedRecord<T> {
         std::iter::once(&self.secret).chain(previous)
     }
 
+    /// Returns all stored secrets, to reseal them.
+    pub(crate) fn secrets_mut(&mut self) -> impl Iterator<Item = &mut Sealed> {
+        let previous = self.previous.iter_mut();
+        std::iter::once(&mut self.secret).chain(previous.map(|previous| &mut previous.secret))
+    }
+
     /// Returns the secrets that are valid at `now`, newest first.
     pub(crate) fn secrets_at(&self, now: Timestamp) -> impl Iterator<Item = &Sealed> {
         let previous = self.previous.iter();
@@ -210,7 +216,7 @@ impl Sealer {
         (secret, sealed)
     }
 
-    fn seal(&self, secret: &str, owner: Uuid, env: &Env) -> Sealed {
+    pub(crate) fn seal(&self, secret: &str, owner: Uuid, env: &Env) -> Sealed {
         let nonce = env.random::<NONCE_BYTES>();
         let payload = Payload {
             msg: secret.as_bytes(),

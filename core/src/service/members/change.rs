@@ -122,7 +122,7 @@ impl KnowledgeService {
     /// workspace; [`Error::Unauthenticated`]; [`Error::NotFound`] for an organisation that is not
     /// the caller's; [`Error::Forbidden`] without `member:manage`, for a role with actions that the
     /// caller lacks in the organisation or in a workspace, for a team that the caller cannot grant, or if anyone but an owner adds an
-    /// owner; [`Error::SlugTaken`] for the handle of another member.
+    /// owner; [`Error::SlugTaken`] for the handle of another or a former member.
     ///
     /// # Examples
     ///
@@ -198,8 +198,8 @@ impl KnowledgeService {
     /// workspace, or if the organisation would lose its last owner; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an organisation that is not the caller's or an unknown member;
     /// [`Error::Forbidden`] without `member:manage`, if the caller lacks actions that the member has
-    /// before or after in the organisation or in a workspace, for a team that the caller cannot
-    /// grant, or if anyone but an owner adds or changes an owner, or changes their own role;
+    /// before or after in the organisation or in a workspace, for a team that the caller can neither
+    /// grant nor take away, or if anyone but an owner adds or changes an owner, or changes their own role;
     /// [`Error::PreconditionFailed`] if the member is at none of the versions of `if_match`.
     pub async fn update_member(
         &self,
@@ -334,22 +334,25 @@ fn details(stored: &Member, roles: &HeldRoles) -> MemberDetails {
     }
 }
 
-/// Checks that the caller may grant the added teams.
+/// Checks that the caller may grant the added teams and take away the removed ones.
 ///
 /// Members of a team know of everything that is labelled for it. Callers with all actions in the
-/// organisation grant any team, others only their own.
+/// organisation grant and take away any team, others only their own.
 ///
 /// # Errors
-/// [`Error::Forbidden`] naming the first team that the caller cannot grant.
+/// [`Error::Forbidden`] naming the first team that the caller can neither grant nor take away.
 fn require_teams(caller: &Principal, before: &[String], after: &[String]) -> Result<(), Error> {
     if caller.org_actions() == ActionSet::ALL {
         return Ok(());
     }
-    let is_given = |team: &&String| !before.contains(team) && !caller.member.teams.contains(team);
-    match after.iter().find(is_given) {
+    let is_foreign = |team: &&String| {
+        let is_changed = before.contains(team) != after.contains(team);
+        is_changed && !caller.member.teams.contains(team)
+    };
+    match after.iter().chain(before).find(is_foreign) {
         None => Ok(()),
         Some(team) => Err(Error::forbidden(format!(
-            "cannot grant a team that the caller is not in: {team}"
+            "cannot grant or take away a team that the caller is not in: {team}"
         ))),
     }
 }

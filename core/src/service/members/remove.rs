@@ -31,7 +31,8 @@ const LEFTOVERS_PER_COMMIT: usize = 200;
 impl KnowledgeService {
     /// Removes a member. Its tokens, sessions and MCP keys stop working immediately.
     ///
-    /// Its roles lose this holder, and its handle is free. The audit log keeps what it did.
+    /// Its roles lose this holder. Its handle stays taken, as labels `user:HANDLE` may remain. The
+    /// audit log keeps what it did.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for the last owner; [`Error::Unauthenticated`];
@@ -122,7 +123,6 @@ impl KnowledgeService {
             }
         }
         transaction.delete(key);
-        transaction.delete(keys::member_handle(org, &found.handle));
         leave_role(transaction, org, (found.role, held), member, None);
         if found.kind == MemberKind::User {
             transaction.add(keys::member_count(org), -1);

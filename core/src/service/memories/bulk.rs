@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 
 use crate::access::{Action, ActionSet, Credential};
-use crate::error::{Error, ProblemCode};
+use crate::error::Error;
 use crate::keys;
 use crate::model::{
     AuditAction, AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary,
-    BulkUpdate, EventData, Memory, MemoryId, MemoryLabels, OperationId, OrgId, Source, WorkspaceId,
+    BulkUpdate, EventData, Memory, MemoryId, MemoryLabels, OperationId, OrgId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
@@ -26,6 +26,7 @@ use crate::service::kit::monitor::{Monitor, Subject, Use, slugs_read};
 use crate::service::kit::outbox::{Outbox, sequences_read};
 use crate::service::kit::principal::Denial;
 use crate::service::maintain::ScheduledTask;
+use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::store::{Key, Prepared, Transaction};
 
 /// Name of the operation in idempotency records.
@@ -93,7 +94,8 @@ impl KnowledgeService {
             |caller| async move {
                 let wanted = |org| {
                     let source = request.change.source_id;
-                    Wants::keys(source.map(|source| keys::source(org, source)))
+                    let of_source = |source| source_keys(org, source);
+                    Wants::keys(source.into_iter().flat_map(of_source))
                         .and_keys(memory_keys(org, request))
                         .and_idempotency(OPERATION, key)
                         .and_range(sequences_read(org))
@@ -138,15 +140,9 @@ impl KnowledgeService {
         request: &BulkUpdate,
     ) -> Result<Prepared<BulkResult>, Error> {
         let org = act.org();
-        if let Some(source) = request.change.source_id
-            && act
-                .transaction
-                .read::<Source>(&keys::source(org, source))
-                .await?
-                .is_none()
-        {
-            let message = "must be a source of the organisation";
-            return Err(Error::invalid("sourceId", ProblemCode::NotFound, message));
+        check_source(&mut act.transaction, org, request.change.source_id).await?;
+        if let Some(source) = request.change.source_id {
+            require_open_source(&mut act.transaction, org, source).await?;
         }
         let memory_keys: Vec<Key> = memory_keys(org, request).collect();
         let found: Vec<Option<MemoryLabels>> = act.transaction.read_many(&memory_keys).await?;

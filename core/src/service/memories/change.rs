@@ -4,9 +4,8 @@ use crate::access::Credential;
 use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::model::{
-    AudienceLabel, AuditAction, ChangedMemories, EventData, InboundWebhookId, MemoryContent,
-    MemoryDetails, MemoryId, MemoryLabels, MemoryUpdate, OrgId, ReviewStatus, SensitivityLabel,
-    Source, SourceId, WorkspaceId,
+    AudienceLabel, AuditAction, ChangedMemories, EventData, MemoryContent, MemoryDetails, MemoryId,
+    MemoryLabels, MemoryUpdate, ReviewStatus, SensitivityLabel, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::request;
@@ -16,10 +15,10 @@ use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_runs::MemoryAudit;
 use crate::service::kit::monitor::{Subject, Use, Visibility, slugs_read};
 use crate::service::kit::outbox::{Outbox, sequences_read};
-use crate::service::memories::ingest::{IngestContext, NewMemory, require_open_source};
+use crate::service::memories::ingest::{IngestContext, NewMemory};
 use crate::service::memories::read::FoundMemory;
+use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
-use crate::store::Transaction;
 
 request! {
     /// Request to add a memory.
@@ -137,11 +136,8 @@ impl KnowledgeService {
             };
             let wanted = |org| {
                 Wants::keys(key(org))
-                    .and_keys([
-                        keys::source(org, source),
-                        keys::inbound_webhook_id(org, InboundWebhookId(source.0)),
-                        keys::endpoint_sequence(org, workspace),
-                    ])
+                    .and_keys(source_keys(org, source))
+                    .and_keys([keys::endpoint_sequence(org, workspace)])
                     .and_range(slugs_read(org))
             };
             let mut act = caller.in_workspace(workspace, &wanted).await?;
@@ -209,9 +205,13 @@ impl KnowledgeService {
         self.act(Operation::UpdateMemory, credential, |caller| async move {
             let source = update.change.source_id;
             let wanted = |org| {
-                Wants::keys(source.map(|source| keys::source(org, source)))
-                    .and_range(sequences_read(org))
-                    .and_range(slugs_read(org))
+                Wants::keys(
+                    source
+                        .into_iter()
+                        .flat_map(|source| source_keys(org, source)),
+                )
+                .and_range(sequences_read(org))
+                .and_range(slugs_read(org))
             };
             let (mut act, found) = FoundMemory::read(caller, memory, &wanted).await?;
             let (labels, mut content) = update.applied_to(&found.labels, &found.content);
@@ -223,6 +223,9 @@ impl KnowledgeService {
             let visibility = monitor.decide(memory, &found.labels, update.wanted())?;
             let org = act.org();
             check_source(&mut act.transaction, org, source).await?;
+            if labels.source_id != found.labels.source_id {
+                require_open_source(&mut act.transaction, org, labels.source_id).await?;
+            }
             if let Some(IfMatch::Tags(tags)) = if_match
                 && !tags.contains(&found.shown(visibility).etag)
             {
@@ -335,20 +338,4 @@ struct Trace {
     event: fn(ChangedMemories) -> EventData,
     before: Option<MemoryLabels>,
     after: Option<MemoryLabels>,
-}
-
-async fn check_source(
-    transaction: &mut Transaction,
-    org: OrgId,
-    source: Option<SourceId>,
-) -> Result<(), Error> {
-    let Some(source) = source else {
-        return Ok(());
-    };
-    let found = transaction
-        .read::<Source>(&keys::source(org, source))
-        .await?;
-    let message = "must be a source of the organisation";
-    let missing = || Error::invalid("sourceId", ProblemCode::NotFound, message);
-    found.map(drop).ok_or_else(missing)
 }

@@ -1,16 +1,18 @@
 //! Sources of memories. They belong to the organisation as a whole.
 
 use crate::access::Credential;
-use crate::error::Error;
+use crate::error::{Error, ProblemCode};
 use crate::keys;
-use crate::model::{AuditAction, ResourceKind, Source, SourceId};
+use crate::model::{
+    AuditAction, InboundWebhookId, OrgId, ResourceKind, Source, SourceId, WorkspaceId,
+};
 use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::Name;
 use crate::service::KnowledgeService;
 use crate::service::kit::act::Wants;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
-use crate::store::Direction;
+use crate::store::{Direction, Key, Transaction};
 
 request! {
     /// A new source.
@@ -113,5 +115,54 @@ impl KnowledgeService {
             act.done(found)
         })
         .await
+    }
+}
+
+/// Returns the keys that show if a source exists and if it is open.
+pub(crate) fn source_keys(org: OrgId, source: SourceId) -> [Key; 2] {
+    // An inbound webhook and its source have the same identifier.
+    let webhook = InboundWebhookId(source.0);
+    [
+        keys::source(org, source),
+        keys::inbound_webhook_id(org, webhook),
+    ]
+}
+
+/// Rejects an unknown source, if one is given.
+///
+/// # Errors
+/// [`Error::InvalidRequest`]; those of the store.
+pub(crate) async fn check_source(
+    transaction: &mut Transaction,
+    org: OrgId,
+    source: Option<SourceId>,
+) -> Result<(), Error> {
+    let Some(source) = source else {
+        return Ok(());
+    };
+    let found = transaction
+        .read::<Source>(&keys::source(org, source))
+        .await?;
+    let message = "must be a source of the organisation";
+    let missing = || Error::invalid("sourceId", ProblemCode::NotFound, message);
+    found.map(drop).ok_or_else(missing)
+}
+
+/// Rejects the source of an inbound webhook, whose memories arrive through it alone, also once it
+/// has been deleted.
+///
+/// # Errors
+/// [`Error::Forbidden`]; those of the store.
+pub(crate) async fn require_open_source(
+    transaction: &mut Transaction,
+    org: OrgId,
+    source: SourceId,
+) -> Result<(), Error> {
+    let [_, webhook] = source_keys(org, source);
+    match transaction.read::<WorkspaceId>(&webhook).await? {
+        None => Ok(()),
+        Some(_) => Err(Error::forbidden(
+            "memories of this source arrive only through its inbound webhook",
+        )),
     }
 }

@@ -23,7 +23,9 @@ use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value
 type ScopeList<R> = Option<List<R, Items<0, SCOPE_ITEMS_MAX>>>;
 
 /// Maximum lifetime of a token or session.
-const LIFETIME_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
+const LIFETIME_MAX: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+/// Maximum lifetime of one that is long-lived by request.
+const LONG_LIFETIME_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 
 impl Provisioning<'_> {
     /// Issues a bearer token or a session.
@@ -34,11 +36,15 @@ impl Provisioning<'_> {
         let checks = &self.service.checks();
         let mut problems = Problems::default();
         Name::check(&new.name, "name", Path::ROOT, checks, &mut problems);
-        if new.lifetime.is_zero() || new.lifetime > LIFETIME_MAX {
+        let lifetime_max = match new.is_long_lived {
+            true => LONG_LIFETIME_MAX,
+            false => LIFETIME_MAX,
+        };
+        if new.lifetime.is_zero() || new.lifetime > lifetime_max {
             problems.push(
                 "lifetime",
                 ProblemCode::InvalidValue,
-                "must be greater than 0 and at most ten years",
+                "must be greater than 0 and at most 400 days, or ten years if it is long-lived",
             );
         }
         if new.kind == CredentialKind::Session && new.scope != TokenScope::default() {

@@ -21,7 +21,7 @@ impl Provisioning<'_> {
     /// # Errors
     /// [`Error::InvalidRequest`], also for an unknown role or a role of a workspace;
     /// [`Error::NotFound`] for an unknown organisation; [`Error::SlugTaken`] for the handle of
-    /// another member.
+    /// another or a former member.
     pub async fn create_member(&self, org: OrgId, new: &NewMember) -> Result<Member, Error> {
         self.service.checks().check(new)?;
         let env = self.service.env();

@@ -101,8 +101,11 @@ pub struct NewToken {
     /// Scope; empty for a session.
     #[builder(default)]
     pub scope: TokenScope,
-    /// Lifetime, greater than 0 and at most ten years.
+    /// Lifetime, greater than 0 and at most 400 days, or ten years if it is long-lived.
     pub lifetime: Duration,
+    /// True to accept a lifetime of more than 400 days.
+    #[builder(default)]
+    pub is_long_lived: bool,
 }
 
 /// A new token or session.

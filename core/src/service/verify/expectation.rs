@@ -24,6 +24,8 @@ pub(super) enum Expectation {
     Absent(Key),
     /// The entry exists and has this value, or is an object with at least these fields.
     Contains(Key, Value),
+    /// The first entry has these fields, or only the second one exists.
+    ContainsOrExists(Key, Value, Key),
     /// The entry is the content of a memory whose source key has this digest.
     HasName(Key, String),
     /// The task is scheduled for this time.
@@ -55,7 +57,9 @@ impl Expectation {
             | Self::HasName(key, _)
             | Self::AtLeast(key, _)
             | Self::Lists(key, _) => vec![key.clone()],
-            Self::EitherExists(one, other) | Self::Numbered(one, other) => {
+            Self::EitherExists(one, other)
+            | Self::ContainsOrExists(one, _, other)
+            | Self::Numbered(one, other) => {
                 vec![one.clone(), other.clone()]
             }
             Self::Endpoint(org, endpoint) | Self::ReadyBy(org, endpoint, _) => {
@@ -118,17 +122,13 @@ impl Verifier {
                     self.differ(Unexpected, &key, because, "nothing", "an entry");
                 }
             }
-            Expectation::Contains(key, wanted) => match found() {
-                None => self.differ(Missing, &key, because, wanted.to_string(), "nothing"),
-                Some(entry) => {
-                    let actual = actual(&entry, &wanted);
-                    if actual.as_ref() != Some(&wanted) {
-                        let actual =
-                            actual.map_or_else(|| "no JSON".to_owned(), |actual| shown(&actual));
-                        self.differ(Mismatch, &key, because, wanted.to_string(), actual);
-                    }
+            Expectation::Contains(key, wanted) => self.contains(&key, because, &wanted, found()),
+            Expectation::ContainsOrExists(key, wanted, _) => {
+                let (first, second) = (found(), found());
+                if first.is_some() || second.is_none() {
+                    self.contains(&key, because, &wanted, first);
                 }
-            },
+            }
             Expectation::HasName(key, digest) => {
                 let expected = format!("a source key with the SHA-256 {digest}");
                 let Some(entry) = found() else {
@@ -189,6 +189,16 @@ impl Verifier {
             }
             Expectation::Scheduled(..) => unreachable!("scheduled tasks are looked up by time"),
         }
+    }
+
+    fn contains(&mut self, key: &Key, because: Option<&Key>, wanted: &Value, found: Option<Entry>) {
+        let (code, actual) = match found.map(|entry| actual(&entry, wanted)) {
+            None => (DifferenceCode::Missing, "nothing".to_owned()),
+            Some(None) => (DifferenceCode::Mismatch, "no JSON".to_owned()),
+            Some(Some(actual)) if actual == *wanted => return,
+            Some(Some(actual)) => (DifferenceCode::Mismatch, shown(&actual)),
+        };
+        self.differ(code, key, because, wanted.to_string(), actual);
     }
 
     fn at_least(&mut self, key: Key, because: Option<&Key>, least: i64, found: Option<i64>) {

@@ -65,8 +65,8 @@ impl KnowledgeService {
     /// # }
     /// ```
     pub async fn verify(&self) -> Result<Verification, Error> {
-        let sealer = Some(self.inner.sealer.clone());
-        let mut verify = Verify::with(Arc::clone(self.store()), sealer).await?;
+        let sealers = vec![self.inner.sealer.clone()];
+        let mut verify = Verify::with(Arc::clone(self.store()), sealers).await?;
         while verify.read().await? {}
         Ok(verify.finish())
     }
@@ -119,18 +119,21 @@ impl std::fmt::Debug for Verify {
 impl Verify {
     /// Starts a verification at the first entry. Without a sealing key, secrets are not opened.
     ///
+    /// During a replacement of the key, the secrets of a store need both keys to be opened.
+    ///
     /// # Errors
     /// Those of the store.
     pub async fn begin(
         store: Arc<dyn Store>,
-        sealing_key: Option<&SealingKey>,
+        sealing_keys: impl IntoIterator<Item = &SealingKey>,
     ) -> Result<Self, StoreError> {
-        Self::with(store, sealing_key.map(Sealer::new)).await
+        let sealers = sealing_keys.into_iter().map(Sealer::new).collect();
+        Self::with(store, sealers).await
     }
 
-    async fn with(store: Arc<dyn Store>, sealer: Option<Sealer>) -> Result<Self, StoreError> {
+    async fn with(store: Arc<dyn Store>, sealers: Vec<Sealer>) -> Result<Self, StoreError> {
         Ok(Self {
-            verifier: Verifier::begin(&*store, sealer).await?,
+            verifier: Verifier::begin(&*store, sealers).await?,
             rest: Some(KeyRange::all()),
             store,
         })
@@ -171,7 +174,7 @@ impl Verify {
 
 /// Data collected while the store is read.
 struct Verifier {
-    sealer: Option<Sealer>,
+    sealers: Vec<Sealer>,
     roles: BTreeSet<(OrgId, RoleId)>,
     redirects: BTreeMap<(OrgId, RoleId), RoleRef>,
     /// Organisations that have a scheduled task for their role redirects.
@@ -197,7 +200,7 @@ struct Verifier {
 }
 
 impl Verifier {
-    async fn begin(store: &dyn Store, sealer: Option<Sealer>) -> Result<Self, StoreError> {
+    async fn begin(store: &dyn Store, sealers: Vec<Sealer>) -> Result<Self, StoreError> {
         let place = |key: &Key| {
             let org = OrgId(keys::second_last_id(key)?);
             Some((org, RoleId(keys::last_id(key)?)))
@@ -214,11 +217,11 @@ impl Verifier {
         let schema = store.get_as::<Schema>(&keys::meta()).await.ok().flatten();
         let has_global_counters = schema.is_some_and(|meta| meta.value.schema == 1);
         let found = Verification {
-            secrets: sealer.as_ref().map(|_| 0),
+            secrets: (!sealers.is_empty()).then_some(0),
             ..Verification::default()
         };
         Ok(Self {
-            sealer,
+            sealers,
             roles,
             redirects,
             settled: BTreeSet::new(),

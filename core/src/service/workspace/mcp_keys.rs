@@ -19,7 +19,7 @@ use crate::request::rules::RotationSeconds;
 use crate::service::KnowledgeService;
 use crate::service::kit::act::{Act, Caller, Wants};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
-use crate::service::kit::principal::Principal;
+use crate::service::kit::principal::{Delegator, Principal};
 use crate::service::kit::quota::reserve_quota;
 use crate::service::maintain::ScheduledTask;
 use crate::service::workspace::dashboard::same_id;
@@ -192,7 +192,8 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid `rotation`; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an unknown workspace or key; [`Error::Forbidden`] without
-    /// `mcp_key:manage` there, or for an audience that does not cover the caller.
+    /// `mcp_key:manage` there, for a key that may do more there than the caller, or for an audience
+    /// that does not cover the caller.
     pub async fn rotate_mcp_key(
         &self,
         credential: &Credential,
@@ -207,6 +208,8 @@ impl KnowledgeService {
             let (org, now, member) = (act.org(), act.now, act.caller.member_id());
             let [place, used] = records(org, workspace, key);
             let before = find_key(&mut act, &place).await?;
+            let (old, record) = find_credential(&mut act, key).await?;
+            require_covered(&mut act, workspace, &record).await?;
             require_audience(&act.caller, act.workspace(), &before.audience)?;
             let rotation = rotation.unwrap_or_else(|| Duration::from_secs(before.rotation_seconds));
             let (rotates_at, expires_at) = validity(&act.caller, rotation, now);
@@ -218,7 +221,6 @@ impl KnowledgeService {
                 ..before.clone()
             };
             let record = credential_of(&after, &act.caller, workspace, now);
-            let (old, _) = find_credential(&mut act, key).await?;
             act.transaction.delete(old);
             let secret = Secret::generate(CredentialKind::Bearer, org, self.env());
             self.put_credential(&mut act.transaction, &record, &secret);
@@ -237,7 +239,8 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or key;
-    /// [`Error::Forbidden`] without `mcp_key:manage` there.
+    /// [`Error::Forbidden`] without `mcp_key:manage` there, or for a key that may do more there than
+    /// the caller.
     pub async fn revoke_mcp_key(
         &self,
         credential: &Credential,
@@ -250,6 +253,7 @@ impl KnowledgeService {
             let [place, _] = records(org, workspace, key);
             let before = find_key(&mut act, &place).await?;
             let (place, record) = find_credential(&mut act, key).await?;
+            require_covered(&mut act, workspace, &record).await?;
             let revoked = CredentialRecord {
                 revoked_at: Some(now),
                 ..record
@@ -404,6 +408,20 @@ async fn find_credential(
     let place = keys::credential(hash.parse().map_err(|_| NO_SUCH_KEY)?);
     let record = act.find(&place, "MCP key").await?;
     Ok((place, record))
+}
+
+/// Checks that the caller holds what a key may do now, to take it over or to end it.
+async fn require_covered(
+    act: &mut Act<'_>,
+    workspace: WorkspaceId,
+    record: &CredentialRecord,
+) -> Result<(), Error> {
+    let delegator = Delegator {
+        member: record.member_id,
+        credential: record.created_with,
+    };
+    let allowed = record.scope.actions.unwrap_or(ACTIONS);
+    act.require_covered(workspace, delegator, allowed).await
 }
 
 /// Frees the quota of expired keys that are not purged yet.

@@ -4,6 +4,7 @@ mod compact;
 mod copy;
 mod dump;
 mod killed;
+mod rekey;
 mod restore;
 #[cfg(unix)]
 mod serving;

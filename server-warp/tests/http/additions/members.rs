@@ -348,14 +348,14 @@ async fn member_cannot_grant_role_beyond_their_own() {
     insta::assert_snapshot!(refused.show(), @r#"
     403 Forbidden
     cache-control: no-store
-    content-length: 99
+    content-length: 112
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "forbidden",
-      "message": "cannot grant a team that the caller is not in: board",
+      "message": "cannot grant or take away a team that the caller is not in: board",
       "details": {}
     }
     "#);

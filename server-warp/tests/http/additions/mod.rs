@@ -13,5 +13,6 @@ mod memories;
 mod memory_rejections;
 mod recalls;
 mod roles;
+mod takeovers;
 mod webhooks;
 mod workspaces;

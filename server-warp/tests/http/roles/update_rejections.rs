@@ -96,6 +96,7 @@ async fn role_update_rejects_invalid_request() {
 async fn role_fields_are_bounded() {
     insta::assert_snapshot!(problems(json!({ "name": "n".repeat(129) })).await, @r#"{"fields":[{"code":"too_large","message":"must have 1 to 128 characters, not only white space, and no control characters","path":"name"}]}"#);
     insta::assert_snapshot!(problems(json!({ "name": "tab\there" })).await, @r#"{"fields":[{"code":"invalid_value","message":"must have 1 to 128 characters, not only white space, and no control characters","path":"name"}]}"#);
+    insta::assert_snapshot!(problems(json!({ "name": "a\u{202e}b" })).await, @r#"{"fields":[{"code":"invalid_value","message":"must have 1 to 128 characters, not only white space, and no control characters","path":"name"}]}"#);
     insta::assert_snapshot!(problems(json!({ "slug": "" })).await, @r#"{"fields":[{"code":"invalid_value","message":"must have 1 to 64 characters of a-z 0-9 - _ .","path":"slug"}]}"#);
     insta::assert_snapshot!(problems(json!({ "slug": "s".repeat(65) })).await, @r#"{"fields":[{"code":"invalid_value","message":"must have 1 to 64 characters of a-z 0-9 - _ .","path":"slug"}]}"#);
     insta::assert_snapshot!(problems(json!({ "description": "d".repeat(1_025) })).await, @r#"{"fields":[{"code":"too_large","message":"must have at most 1024 characters","path":"description"}]}"#);

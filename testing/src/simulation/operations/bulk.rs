@@ -162,10 +162,14 @@ impl Request for BulkUpdateMemories {
             }
             return Ok(Response::of(&replayed(model.org(who.org), &who, stored)));
         }
-        if let Some(source) = self.request.change.source_id
-            && !model.org(who.org).sources.contains_key(&source)
-        {
-            return Err(ErrorResponse::invalid("sourceId", ProblemCode::NotFound).into());
+        if let Some(source) = self.request.change.source_id {
+            let org = model.org(who.org);
+            if !org.sources.contains_key(&source) {
+                return Err(ErrorResponse::invalid("sourceId", ProblemCode::NotFound).into());
+            }
+            if org.closed_sources.contains(&source) {
+                return Err(ErrorResponse::Forbidden.into());
+            }
         }
         let before: Vec<_> = self.labels(model.org(who.org)).collect();
         let result = self.change_memories(model, &who, at);

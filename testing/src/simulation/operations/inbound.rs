@@ -1,5 +1,7 @@
 //! Inbound webhooks.
 
+use std::collections::BTreeSet;
+
 use proptest::option::weighted;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -161,6 +163,7 @@ impl Request for CreateInboundWebhook {
             previous: None,
         };
         let org = model.org_mut(who.org);
+        org.closed_sources.insert(source.id);
         org.sources.insert(source.id, source);
         org.inbound_webhooks.insert(id, facts);
         let created = (
@@ -208,6 +211,17 @@ impl Request for ListInboundWebhooks {
     fn list(&self) -> Option<String> {
         list_of(self, self.workspace)
     }
+}
+
+/// Checks that the caller holds what the webhook may do now.
+fn require_covered(
+    model: &Model,
+    who: &Who,
+    facts: &InboundFacts,
+    now: Timestamp,
+) -> Result<(), ErrorResponse> {
+    let allowed = BTreeSet::from([Action::MemoryCreate, Action::MemoryUpdate]);
+    model.require_covered(who, facts.record.workspace_id, facts.owner, &allowed, now)
 }
 
 /// Authorises a caller and returns the inbound webhook.
@@ -293,6 +307,7 @@ impl Request for DeleteInboundWebhook {
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, before) = find(model, &self.by, self.workspace, self.id, at.now)?;
+        require_covered(model, &who, &before, at.now)?;
         let org = model.org_mut(who.org);
         org.inbound_webhooks.remove(&self.id);
         let resource = (ResourceKind::InboundWebhook, self.id.0);
@@ -323,6 +338,7 @@ impl Request for RotateInboundWebhookSecret {
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, mut facts) = find(model, &self.by, self.workspace, self.id, at.now)?;
+        require_covered(model, &who, &facts, at.now)?;
         let secret = model.secret(at, "/signing_secret", "whsec_");
         let until = at.now.plus(SECRET_OVERLAP);
         facts.previous = Some((std::mem::replace(&mut facts.secret, secret.clone()), until));

@@ -50,7 +50,7 @@ impl Request for IngestMemories {
         if !model.org(who.org).sources.contains_key(&self.source) {
             return Err(ErrorResponse::invalid("source_id", ProblemCode::NotFound).into());
         }
-        if model.org(who.org).is_inbound(self.source) {
+        if model.org(who.org).closed_sources.contains(&self.source) {
             return Err(ErrorResponse::Forbidden.into());
         }
         let place = (self.workspace, self.source, false);

@@ -295,6 +295,26 @@ fn find(
     Ok((who, found.ok_or(ErrorResponse::NotFound)?.clone()))
 }
 
+/// Checks that the caller holds what the key may do now.
+fn require_covered(
+    model: &Model,
+    who: &Who,
+    key: &McpKey,
+    now: Timestamp,
+) -> Result<(), ErrorResponse> {
+    let Some(record) = model.record(key.id) else {
+        return Ok(());
+    };
+    let owner = (record.member_id, record.created_with);
+    let allowed = record
+        .scope
+        .actions
+        .unwrap_or(ActionSet::ALL)
+        .iter()
+        .collect();
+    model.require_covered(who, key.workspace_id, owner, &allowed, now)
+}
+
 impl Request for GetMcpKey {
     fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
         Box::pin(async move {
@@ -330,6 +350,7 @@ impl Request for RotateMcpKey {
         errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
         let place = (self.workspace, self.key);
         let (who, before) = find(model, (&self.by, action), place, at.now)?;
+        require_covered(model, &who, &before, at.now)?;
         let org = model.org(who.org);
         let mut audience = before.audience.iter();
         if !audience.all(|label| org.is_covered(&who, label, Some(self.workspace))) {
@@ -371,6 +392,7 @@ impl Request for RevokeMcpKey {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (by, place) = ((&self.by, Action::McpKeyManage), (self.workspace, self.key));
         let (who, before) = find(model, by, place, at.now)?;
+        require_covered(model, &who, &before, at.now)?;
         if let Some(token) = model.tokens_mut().get_mut(&self.key) {
             token.record.revoked_at = Some(at.now);
         }

@@ -243,10 +243,9 @@ impl Request for AddMember {
         if new.role == OWNER && !org.is_owner(&who) {
             errors.push(ErrorResponse::Forbidden);
         }
-        if org
-            .members
-            .values()
-            .any(|member| member.handle == new.handle)
+        let mut members = org.members.values();
+        if members.any(|member| member.handle == new.handle)
+            || org.former_handles.contains(&new.handle)
         {
             errors.push(ErrorResponse::SlugTaken);
         }
@@ -367,6 +366,7 @@ impl Request for RemoveMember {
         model.tokens_mut().retain(|_, token| !is_theirs(token));
         let org = model.org_mut(who.org);
         org.members.remove(&self.member);
+        org.former_handles.insert(before.handle.clone());
         org.overrides
             .retain(|(holder, _), _| *holder != self.member);
         org.mcp_keys.retain(|_, key| key.acts_as != self.member);

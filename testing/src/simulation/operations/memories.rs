@@ -180,7 +180,7 @@ impl Request for CreateMemory {
         if !org.sources.contains_key(&new.source_id) {
             return Err(ErrorResponse::invalid("sourceId", ProblemCode::NotFound).into());
         }
-        if org.is_inbound(new.source_id) {
+        if org.closed_sources.contains(&new.source_id) {
             return Err(ErrorResponse::Forbidden.into());
         }
         if let Some(key) = &new.source_key
@@ -366,6 +366,10 @@ impl Request for UpdateMemory {
             return Err(ErrorResponse::invalid("sourceId", ProblemCode::NotFound).into());
         }
         let before = org.memories[&self.memory].clone();
+        let moved = source.filter(|source| *source != before.labels.source_id);
+        if moved.is_some_and(|source| org.closed_sources.contains(&source)) {
+            return Err(ErrorResponse::Forbidden.into());
+        }
         let shown = before.details(self.memory, sight);
         if !model.is_current(self.if_match.as_ref(), &shown) {
             return Err(ErrorResponse::PreconditionFailed.into());

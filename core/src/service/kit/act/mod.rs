@@ -26,7 +26,7 @@ use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
 use crate::service::kit::monitor::{Monitor, Subject, actions_held};
-use crate::service::kit::principal::{Denial, Principal, Resource};
+use crate::service::kit::principal::{Delegator, Denial, Principal, Resource};
 use crate::service::kit::sealing::RotatedSecret;
 use crate::store::{Key, MaybeSend, Prepared, Transaction};
 
@@ -113,6 +113,40 @@ impl Act<'_> {
         let held = held.await?[&workspace];
         self.held.push((workspace, held));
         Ok(held)
+    }
+
+    /// Checks that the caller holds every one of the `allowed` actions that a delegator has now in
+    /// a workspace that the caller was authorised in.
+    ///
+    /// Whoever takes over or ends what acts for the delegator takes these away. Nothing is required
+    /// once the delegator has ended.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] naming the first action that the caller lacks; those of the store.
+    pub(crate) async fn require_covered(
+        &mut self,
+        workspace: WorkspaceId,
+        delegator: Delegator,
+        allowed: ActionSet,
+    ) -> Result<(), Error> {
+        let beyond = allowed - self.held_in(workspace);
+        if beyond.is_empty() || delegator == self.caller.delegator() {
+            return Ok(());
+        }
+        let (org, now) = (self.org(), self.now);
+        let acting = Principal::acting_for(&mut self.transaction, org, (delegator, None), now);
+        let acting = match acting.await {
+            Err(Error::Unauthenticated { .. }) => return Ok(()),
+            acting => acting?,
+        };
+        let places = [workspace];
+        let held = acting.actions_in(&mut self.transaction, &places);
+        match (beyond & held.await?[&workspace]).iter().next() {
+            None => Ok(()),
+            Some(missing) => Err(Error::forbidden(format!(
+                "cannot take over or end what may do more than the caller: {missing}"
+            ))),
+        }
     }
 
     /// Checks the permissions of the operation's row in a workspace.

@@ -15,8 +15,8 @@ use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::INGEST_MEMORIES_MAX;
 use crate::model::{
-    AudienceLabel, AuditAction, InboundWebhookId, MemoryContent, MemoryId, MemoryLabels, OrgId,
-    ReviewStatus, SensitivityLabel, Source, SourceId, Timestamp, Workspace, WorkspaceId,
+    AudienceLabel, AuditAction, MemoryContent, MemoryId, MemoryLabels, OrgId, ReviewStatus,
+    SensitivityLabel, Source, SourceId, Timestamp, Workspace, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::request;
@@ -26,6 +26,7 @@ use crate::service::KnowledgeService;
 use crate::service::kit::act::Wants;
 use crate::service::kit::monitor::slugs_read;
 use crate::service::kit::principal::Principal;
+use crate::service::memories::sources::{require_open_source, source_keys};
 use crate::store::{Key, Transaction};
 
 request! {
@@ -172,11 +173,8 @@ impl KnowledgeService {
             let wanted = |org| {
                 let keys = by_source_key(org, workspace, source, memories);
                 Wants::keys(keys)
-                    .and_keys([
-                        keys::source(org, source),
-                        keys::inbound_webhook_id(org, InboundWebhookId(source.0)),
-                        keys::endpoint_sequence(org, workspace),
-                    ])
+                    .and_keys(source_keys(org, source))
+                    .and_keys([keys::endpoint_sequence(org, workspace)])
                     .and_range(slugs_read(org))
             };
             let known = |org, transaction: &Transaction| {
@@ -210,25 +208,6 @@ impl KnowledgeService {
             act.done(ingested)
         })
         .await
-    }
-}
-
-/// Rejects the source of an inbound webhook, whose memories arrive through it alone.
-///
-/// # Errors
-/// [`Error::Forbidden`]; those of the store.
-pub(crate) async fn require_open_source(
-    transaction: &mut Transaction,
-    org: OrgId,
-    source: SourceId,
-) -> Result<(), Error> {
-    // An inbound webhook and its source have the same identifier.
-    let webhook = keys::inbound_webhook_id(org, InboundWebhookId(source.0));
-    match transaction.read::<WorkspaceId>(&webhook).await? {
-        None => Ok(()),
-        Some(_) => Err(Error::forbidden(
-            "memories of this source arrive through its inbound webhook",
-        )),
     }
 }
 

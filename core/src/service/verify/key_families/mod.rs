@@ -113,15 +113,19 @@ fn present_or_former(org: OrgId, member: MemberId) -> Expectation {
 }
 
 impl Verifier {
-    /// Opens the secrets of a record for its owner, if there is a sealing key.
+    /// Opens the secrets of a record for its owner, if there are sealing keys.
     ///
     /// The secret before the last rotation is included, because it still signs for a while.
     fn open<T>(&mut self, stored: &SealedRecord<T>, owner: Uuid) -> Result<(), Problem> {
-        let (Some(sealer), Some(opened)) = (&self.sealer, &mut self.found.secrets) else {
+        let Some(opened) = &mut self.found.secrets else {
             return Ok(());
         };
         for secret in stored.secrets() {
-            if sealer.open(secret, owner).is_err() {
+            if !self
+                .sealers
+                .iter()
+                .any(|sealer| sealer.open(secret, owner).is_ok())
+            {
                 let (code, expected) = (
                     DifferenceCode::Sealed,
                     "a secret that the sealing key opens",

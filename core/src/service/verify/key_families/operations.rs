@@ -9,10 +9,11 @@ use crate::model::{AuditLogId, MemberId, OperationId, OrgId};
 use crate::service::kit::audit_entry::ENTRY_BITS;
 use crate::service::kit::audit_pages::{AuditPage, PAGE_ENTRIES};
 use crate::service::kit::idempotency::IdempotencyRecord;
+use crate::service::kit::sealing::Sealer;
 use crate::service::maintain::ScheduledTask;
 use crate::service::verify::expectation::Expectation;
 use crate::service::verify::{DifferenceCode, Verifier};
-use crate::service::{Meta, SCHEMA, Schema};
+use crate::service::{Meta, SCHEMA, Schema, SealingKeys};
 use crate::store::{Key, KeyEntry};
 
 /// Position of the audit page read last, and of the next page of its operation.
@@ -34,11 +35,12 @@ pub(super) fn meta(verifier: &mut Verifier, entry: &KeyEntry, written: Schema) -
         return Err(Problem::unreadable(found));
     }
     let stored: Meta = value(entry)?;
-    if let Some(sealer) = &verifier.sealer
-        && sealer.fingerprint() != stored.sealing_key
-    {
-        let expected = format!("the sealing key {}", stored.sealing_key);
-        let found = format!("the given key {}", sealer.fingerprint());
+    let SealingKeys { present, next } = SealingKeys::parse(&stored.sealing_key);
+    let given: Vec<_> = verifier.sealers.iter().map(Sealer::fingerprint).collect();
+    let mut needed = std::iter::once(present).chain(next);
+    if let Some(missing) = needed.find(|key| !given.is_empty() && !given.contains(&&**key)) {
+        let expected = format!("the sealing key {missing}");
+        let found = format!("the given key {}", given.join(", "));
         return Err(Problem::new(DifferenceCode::Sealed, expected, found));
     }
     Ok(Vec::new())

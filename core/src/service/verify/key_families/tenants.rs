@@ -71,8 +71,10 @@ pub(super) fn member_handle(
     org: OrgId,
     handle: &str,
 ) -> Expectations {
-    let (member, handle) = (keys::member(org, member), json!({ "handle": handle }));
-    Ok(vec![Expectation::Contains(member, handle)])
+    // The handle of a former member stays taken.
+    let (present, former) = (keys::member(org, member), keys::former_member(org, member));
+    let handle = json!({ "handle": handle });
+    Ok(vec![Expectation::ContainsOrExists(present, handle, former)])
 }
 
 pub(super) fn former_member(

@@ -6,7 +6,7 @@ use super::{Expectations, Problem, deliveries};
 use crate::keys;
 use crate::model::{
     ChatId, CitationSubscription, ConnectorId, InboundWebhook, InboundWebhookId, OrgId, RecallId,
-    SubscriptionId, Timestamp, Webhook, WorkspaceId,
+    SourceId, SubscriptionId, Timestamp, Webhook, WorkspaceId,
 };
 use crate::service::inbound::post::ProcessedMessage;
 use crate::service::kit::sealing::SealedRecord;
@@ -142,8 +142,10 @@ pub(super) fn inbound_webhook_id(
     org: OrgId,
     id: InboundWebhookId,
 ) -> Expectations {
+    // The identifier of a deleted webhook keeps its source closed.
     let webhook = keys::inbound_webhook(org, workspace, id);
-    Ok(vec![Expectation::Exists(webhook)])
+    let source = keys::source(org, SourceId(id.0));
+    Ok(vec![Expectation::EitherExists(webhook, source)])
 }
 
 /// Reads a processed message. It outlives its webhook, so nothing else has to exist.
