@@ -18,6 +18,8 @@ pub(crate) struct GivenOptions {
     public_url: Option<String>,
     #[serde(default)]
     pub(crate) trusted_origins: Vec<String>,
+    /// Header in which the host tells the address of the client.
+    pub(crate) client_address_header: Option<String>,
     #[serde(default)]
     limits: GivenLimits,
     #[serde(default)]

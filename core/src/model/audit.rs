@@ -98,6 +98,18 @@ crate::model::names::string_enum! {
 }
 
 crate::model::names::string_enum! {
+    /// Kind of the outcome in an audit entry.
+    OutcomeKind {
+        /// Success.
+        Ok = "ok",
+        /// Rejected: the resource does not exist for the caller.
+        NotFound = "not_found",
+        /// Rejected: the caller lacks the permission.
+        Forbidden = "forbidden",
+    }
+}
+
+crate::model::names::string_enum! {
     /// Kind of the resource of an audit entry.
     #[non_exhaustive]
     ResourceKind {

@@ -6,6 +6,8 @@ mod admin;
 mod admin_deliveries;
 mod audit;
 mod audit_log;
+mod audit_origin;
+mod audit_refusals;
 mod bulk;
 mod bulk_access;
 mod bulk_replay;

@@ -28,7 +28,7 @@ async fn audit_log_shows_actor_and_change() {
     insta::assert_snapshot!(listed.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 1404
+    content-length: 1618
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -41,10 +41,13 @@ async fn audit_log_shows_actor_and_change() {
           "at": "<time>",
           "actor_id": "<uuid 4>",
           "credential_id": "<uuid 5>",
+          "inbound_webhook_id": null,
+          "client_address": "127.0.0.1",
+          "request_id": "<uuid 6>",
           "action": "memory.bulk_update",
           "resource": {
             "kind": "memory",
-            "id": "<uuid 6>"
+            "id": "<uuid 7>"
           },
           "outcome": "forbidden",
           "reason": "missing permission memory:declassify",
@@ -52,21 +55,24 @@ async fn audit_log_shows_actor_and_change() {
             "audience": "workspace:handbook",
             "review": "pending",
             "sensitivity": "confidential",
-            "source_id": "<uuid 7>",
-            "workspace_id": "<uuid 8>"
+            "source_id": "<uuid 8>",
+            "workspace_id": "<uuid 9>"
           },
           "after": null
         },
         {
-          "id": "<uuid 9>",
-          "operation_id": "<uuid 10>",
+          "id": "<uuid 10>",
+          "operation_id": "<uuid 11>",
           "at": "<time>",
           "actor_id": "<uuid 4>",
           "credential_id": "<uuid 5>",
+          "inbound_webhook_id": null,
+          "client_address": "127.0.0.1",
+          "request_id": "<uuid 12>",
           "action": "memory.bulk_update",
           "resource": {
             "kind": "memory",
-            "id": "<uuid 6>"
+            "id": "<uuid 7>"
           },
           "outcome": "ok",
           "reason": null,
@@ -74,15 +80,15 @@ async fn audit_log_shows_actor_and_change() {
             "audience": "workspace:handbook",
             "review": "pending",
             "sensitivity": "internal",
-            "source_id": "<uuid 7>",
-            "workspace_id": "<uuid 8>"
+            "source_id": "<uuid 8>",
+            "workspace_id": "<uuid 9>"
           },
           "after": {
             "audience": "workspace:handbook",
             "review": "pending",
             "sensitivity": "confidential",
-            "source_id": "<uuid 7>",
-            "workspace_id": "<uuid 8>"
+            "source_id": "<uuid 8>",
+            "workspace_id": "<uuid 9>"
           }
         }
       ],

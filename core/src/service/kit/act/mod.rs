@@ -251,7 +251,7 @@ impl Act<'_> {
         );
         self.is_audited = true;
         let operation = AuditedOperation::begin(&self.transaction, self.service.env(), self.now);
-        (operation, Actor::from(&self.caller))
+        (operation, Actor::new(&self.caller, self.service.client))
     }
 
     /// Ends the act, with its output once the commit is durable.
