@@ -52,6 +52,11 @@ export interface Options {
    * address is unknown.
    */
   clientAddressHeader?: string;
+  /**
+   * The reads that the audit log records: by default none; with `confidential`, those that return
+   * the title or the content of a confidential or restricted memory.
+   */
+  auditReads?: "none" | "confidential";
   limits?: Limits;
   /** Permitted targets of deliveries. */
   webhooks?: {

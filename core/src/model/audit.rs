@@ -14,6 +14,8 @@ crate::model::names::string_enum! {
         MemoryDelete = "memory.delete",
         /// Bulk update of memories.
         MemoryBulkUpdate = "memory.bulk_update",
+        /// Read of confidential or restricted memories, if the service audits reads.
+        MemoryRead = "memory.read",
         /// Creation of a source.
         SourceCreate = "source.create",
         /// Creation of a custom role.
@@ -94,6 +96,18 @@ crate::model::names::string_enum! {
         CredentialCreate = "credential.create",
         /// Revocation of a token or session.
         CredentialRevoke = "credential.revoke",
+    }
+}
+
+crate::model::names::string_enum! {
+    /// Reads that the audit log records.
+    #[derive(Default)]
+    AuditReads {
+        /// None.
+        #[default]
+        None = "none",
+        /// Those that return the title or the content of a confidential or restricted memory.
+        Confidential = "confidential",
     }
 }
 

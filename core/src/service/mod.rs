@@ -68,7 +68,7 @@ pub use crate::format::SCHEMA;
 use crate::format::UNFINISHED_SCHEMA;
 use crate::keys;
 use crate::limits::{InvalidLimit, Limits};
-use crate::model::AddressPolicy;
+use crate::model::{AddressPolicy, AuditReads};
 pub use crate::model::{AuditAction, ResourceKind};
 use crate::request::Checks;
 use crate::store::{
@@ -89,6 +89,8 @@ pub struct Options {
     pub public_url: Option<String>,
     /// Addresses that webhooks and citation subscriptions may be registered for.
     pub webhook_addresses: AddressPolicy,
+    /// Reads that the audit log records. Their answers wait for the commit of the entries.
+    pub audit_reads: AuditReads,
 }
 
 impl Options {
@@ -100,6 +102,7 @@ impl Options {
             limits: Limits::default(),
             public_url: None,
             webhook_addresses: AddressPolicy::default(),
+            audit_reads: AuditReads::default(),
         }
     }
 }
@@ -147,6 +150,7 @@ struct Inner {
     limits: Limits,
     public_url: String,
     webhook_addresses: AddressPolicy,
+    audit_reads: AuditReads,
     corrupt_events: CorruptEvents,
     known_refusals: KnownRefusals,
     next_turn: NextTurn,
@@ -306,6 +310,7 @@ impl KnowledgeService {
             limits: options.limits,
             public_url: options.public_url.unwrap_or_default(),
             webhook_addresses: options.webhook_addresses,
+            audit_reads: options.audit_reads,
             corrupt_events: CorruptEvents::default(),
             known_refusals: KnownRefusals::default(),
             next_turn: NextTurn::default(),
@@ -361,6 +366,11 @@ impl KnowledgeService {
     #[must_use]
     pub fn webhook_addresses(&self) -> &AddressPolicy {
         &self.inner.webhook_addresses
+    }
+
+    /// Returns true if the audit log records reads of confidential and restricted memories.
+    pub(crate) fn audits_reads(&self) -> bool {
+        self.inner.audit_reads == AuditReads::Confidential
     }
 
     /// Returns what requests are checked against.

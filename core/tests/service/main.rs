@@ -7,6 +7,7 @@ mod admin_deliveries;
 mod audit;
 mod audit_log;
 mod audit_origin;
+mod audit_reads;
 mod audit_refusals;
 mod bulk;
 mod bulk_access;

@@ -14,8 +14,8 @@ use crate::digest::sha256_bytes;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    ConnectorId, CredentialId, InboundWebhookId, MemberId, MemoryId, OrgId, ResourceKind, RoleId,
-    SubscriptionId, WebhookId, WorkspaceId,
+    AuditAction, ConnectorId, CredentialId, InboundWebhookId, MemberId, MemoryId, OrgId,
+    ResourceKind, RoleId, SubscriptionId, WebhookId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
@@ -149,15 +149,16 @@ impl Refusal {
 
 /// # Audit log
 impl KnowledgeService {
-    /// Records in the audit log that a change was refused, if its caller is known.
+    /// Records in the audit log that a change, not a read, was refused, if its caller is known.
     ///
     /// [`Api`](crate::api::Api) calls it for every [`Error::Forbidden`]; a caller of the functions of
     /// this type does so itself. Equal refusals within an hour, and all beyond a number for each
     /// member, leave no further entry. If the entry cannot be written, that is logged: the refusal
     /// does not depend on it.
     pub async fn record_refusal(&self, credential: &Credential, refusal: &Refusal) {
-        if refusal.operation.spec().audit_actions.is_empty() {
-            return;
+        match refusal.operation.spec().audit_actions {
+            [] | [AuditAction::MemoryRead] => return,
+            _ => {}
         }
         let window = self.env().now().as_millis().div_euclid(WINDOW_MS);
         let fingerprint = refusal.fingerprint(credential);
