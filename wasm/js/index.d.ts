@@ -46,6 +46,17 @@ export interface Options {
    * as browsers send it, such as `https://app.example.com`.
    */
   trustedOrigins?: string[];
+  /**
+   * The header in which the host tells the address of the client, such as `cf-connecting-ip`. The
+   * audit log records it. Name only a header that the host sets itself: without the option the
+   * address is unknown.
+   */
+  clientAddressHeader?: string;
+  /**
+   * The reads that the audit log records: by default none; with `confidential`, those that return
+   * the title or the content of a confidential or restricted memory.
+   */
+  auditReads?: "none" | "confidential";
   limits?: Limits;
   /** Permitted targets of deliveries. */
   webhooks?: {

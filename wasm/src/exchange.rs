@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request, Response, Uri};
 use js_sys::{Array, Uint8Array};
+use knowledge_core::api::ClientInfo;
 use knowledge_core::{Error, ProblemCode};
 use wasm_bindgen::JsValue;
 
@@ -30,6 +31,16 @@ pub(crate) fn request(
         request.headers_mut().append(name, value);
     }
     Ok(request)
+}
+
+/// Adds the address of the client, if the host tells it in this header.
+pub(crate) fn add_client(request: &mut Request<Bytes>, header: Option<&str>) {
+    let value = header.and_then(|name| request.headers().get(name));
+    let address = value.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    request.extensions_mut().insert(ClientInfo {
+        address,
+        request_id: None,
+    });
 }
 
 /// Parses the method and path of a rejected request, which decide the form of the response.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use knowledge_core::limits::Limits;
-use knowledge_core::model::{AddressPolicy, BaseUrl, IpNet, is_origin};
+use knowledge_core::model::{AddressPolicy, AuditReads, BaseUrl, IpNet, is_origin};
 use knowledge_core::service::{Options, SealingKey};
 use knowledge_core::store::read_json;
 use serde::Deserialize;
@@ -19,6 +19,10 @@ pub(crate) struct GivenOptions {
     public_url: Option<String>,
     #[serde(default)]
     pub(crate) trusted_origins: Vec<String>,
+    /// Header in which the host tells the address of the client.
+    pub(crate) client_address_header: Option<String>,
+    #[serde(default)]
+    audit_reads: AuditReads,
     #[serde(default)]
     limits: GivenLimits,
     #[serde(default)]
@@ -108,6 +112,7 @@ impl GivenOptions {
         let mut options = Options::new(SealingKey::new(key));
         options.limits = self.limits.over(options.limits);
         options.public_url = url;
+        options.audit_reads = self.audit_reads;
         options.webhook_addresses = self.webhooks.addresses()?;
         Ok(options)
     }

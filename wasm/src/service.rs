@@ -22,26 +22,28 @@ use crate::{error, exchange, host, options, task};
 pub struct Service {
     api: Api,
     admin: AdminApi,
+    client_address_header: Option<String>,
 }
 
 /// Opens a service over a store, with options in JSON.
 #[wasm_bindgen]
 pub fn open(store: StoreBridge, options: String) -> u32 {
     task::spawn(async move {
-        let (service, trusted_origins) = open_service(store, &options).await?;
+        let (service, given) = open_service(store, &options).await?;
         let service = Service {
             admin: AdminApi::new(service.clone()),
-            api: Api::new(service).trust_origins(trusted_origins),
+            api: Api::new(service).trust_origins(given.trusted_origins),
+            client_address_header: given.client_address_header,
         };
         Ok(service.into())
     })
 }
 
-/// Opens a service over a store; returns it with its trusted origins.
+/// Opens a service over a store; returns it with the options.
 pub(crate) async fn open_service(
     store: StoreBridge,
     options: &str,
-) -> Result<(KnowledgeService, Vec<String>), JsValue> {
+) -> Result<(KnowledgeService, options::GivenOptions), JsValue> {
     let given = options::GivenOptions::parse(options);
     let given = given.map_err(|message| error::invalid_options(&message))?;
     let options = given.options();
@@ -53,7 +55,7 @@ pub(crate) async fn open_service(
     let store = Arc::new(JsStore::new(store));
     let service = KnowledgeService::open(store, env, options).await;
     let service = service.map_err(|error| error::of_open(&error))?;
-    Ok((service, given.trusted_origins))
+    Ok((service, given))
 }
 
 #[wasm_bindgen]
@@ -81,7 +83,11 @@ impl Service {
         task::spawn(async move {
             let response = match request {
                 Ok(request) if is_operator => service.admin.handle(request).await,
-                Ok(request) => service.api.handle(request).await,
+                Ok(mut request) => {
+                    let header = service.client_address_header.as_deref();
+                    exchange::add_client(&mut request, header);
+                    service.api.handle(request).await
+                }
                 Err(response) => response,
             };
             Ok(exchange::to_parts(response))

@@ -230,6 +230,7 @@ test("open rejects invalid options", async () => {
     { trustedOrigins: ["https://a.example/"] },
     { trustedOrigins: ["https://A.example"] },
     { trustedOrigins: ["https://a.example", "*"] },
+    { auditReads: "all" },
     { unknown: true },
   ]) {
     await assert.rejects(open(options), { code: "invalid_options" }, JSON.stringify(options));

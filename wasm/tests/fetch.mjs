@@ -56,6 +56,19 @@ test("fetch replays a bulk update with the same key", async () => {
   assert.deepEqual(replayed, { ...fresh, replayed: true });
 });
 
+test("the audit log has the address that the host tells in the header it names", async () => {
+  const headers = { "content-type": "application/json", "cf-connecting-ip": "2001:db8::7" };
+  const body = JSON.stringify({ name: "Handbook", kind: "wiki" });
+  for (const [options, address] of [[{}, null], [{ clientAddressHeader: "CF-Connecting-IP" }, "2001:db8::7"]]) {
+    const { service, token } = await acme(undefined, options);
+    const response = await service.fetch(request("/v1/sources", { token, method: "POST", headers, body }));
+    assert.equal(response.status, 201);
+    const { data } = await service.listAuditEntries(token, { action: "source.create" });
+    assert.equal(data[0].client_address, address);
+    assert.equal(data[0].request_id, response.headers.get("request-id"));
+  }
+});
+
 test("fetch accepts a session cookie and returns an empty 204", async () => {
   const { service, session } = await acme();
   const role = {

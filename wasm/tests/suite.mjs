@@ -16,6 +16,8 @@ const ROOT = resolve(import.meta.dirname, "..");
 const SKIPPED = {
   "contract::": "tests the suite itself",
   "support::": "tests the suite itself",
+  "audit_clients::": "a feature of the host, as is everything of the network",
+  "additions::audit_log::audit_log_shows_actor_and_change": "the address of a client is a feature of the host",
   "compression::": "a feature of the host, as is everything of the network",
   "cors::": "a feature of the host",
   "rate_limits::": "a feature of the host",

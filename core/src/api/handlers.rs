@@ -11,12 +11,13 @@ use super::response::ApiResponse;
 use crate::access::{Credential, CredentialKind};
 use crate::error::Error;
 use crate::model::{
-    ChatId, ConnectorId, CredentialId, InboundWebhookId, MemberId, OrgId, WorkspaceId,
+    ChatId, ConnectorId, CredentialId, InboundWebhookId, MemberId, MemoryId, OrgId, ResourceKind,
+    WorkspaceId,
 };
 use crate::operation::{Operation, OperationSpec};
 use crate::service::{
-    ChatMessage, InboundBatch, IngestBatch, IngestResult, IssuedMcpKey, MemberAssignment,
-    VerifiedMessage,
+    AuditResource, ChatMessage, InboundBatch, IngestBatch, IngestResult, IssuedMcpKey,
+    MemberAssignment, Refusal, VerifiedMessage,
 };
 
 /// Maximum length of a body that is parsed before the credential is known, in bytes.
@@ -61,7 +62,47 @@ impl Call<'_> {
                 Err(error)
             }
             Err(Error::Conflict) if !spec.documents(409) => Err(Error::unavailable("contention")),
+            Err(Error::Forbidden { reason }) => {
+                let refusal = self.refusal(spec, reason);
+                self.service.record_refusal(&credential, &refusal).await;
+                let reason = refusal.reason;
+                Err(Error::Forbidden { reason })
+            }
             handled => handled,
+        }
+    }
+
+    /// Returns the refusal of an operation, with the workspace and the resource in its path.
+    fn refusal(&self, spec: &OperationSpec, reason: String) -> Refusal {
+        let (mut workspace, mut resource) = (None, None);
+        for (name, value) in self.parameters {
+            let Some(id) = value.parse::<MemoryId>().ok().map(|id| id.0) else {
+                continue;
+            };
+            let kind = match name.as_str() {
+                "id" if spec.path.starts_with("/v1/workspaces/") => {
+                    workspace = Some(WorkspaceId(id));
+                    continue;
+                }
+                "id" if spec.path.starts_with("/v1/memories/") => ResourceKind::Memory,
+                "id" => ResourceKind::Subscription,
+                "connectorId" => ResourceKind::Connector,
+                "keyId" => ResourceKind::Credential,
+                "memberId" => ResourceKind::Member,
+                "roleId" => ResourceKind::Role,
+                "webhookId" if spec.path.contains("/inbound-webhooks/") => {
+                    ResourceKind::InboundWebhook
+                }
+                "webhookId" => ResourceKind::Webhook,
+                _ => continue,
+            };
+            resource = Some(AuditResource { kind, id });
+        }
+        Refusal {
+            operation: spec.operation,
+            workspace,
+            resource,
+            reason,
         }
     }
 

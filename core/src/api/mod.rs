@@ -36,6 +36,7 @@ pub use crate::operation::{
     Authentication, COMMON_ERROR_STATUSES, ErrorStyle, OPERATIONS, OPERATOR_ERROR_STATUSES,
     OPERATOR_OPERATIONS, Operation, OperationSpec, OperatorOperation, OperatorSpec, Origin,
 };
+pub use crate::service::ClientInfo;
 use crate::service::KnowledgeService;
 
 /// Path template of the operation that a response belongs to, with parameters in braces.
@@ -123,7 +124,7 @@ impl Api {
         if spec.authentication != Authentication::Signature {
             return None;
         }
-        let call = self.new_call(spec, &parameters, request);
+        let call = self.new_call(&self.service, spec, &parameters, request);
         let message = call.verify_post().await.ok()?;
         Some(Caller {
             organization: message.organization(),
@@ -133,12 +134,13 @@ impl Api {
 
     fn new_call<'c>(
         &'c self,
+        service: &'c KnowledgeService,
         spec: &OperationSpec,
         parameters: &'c Parameters,
         request: &'c Request<Bytes>,
     ) -> Call<'c> {
         Call {
-            service: &self.service,
+            service,
             parameters,
             request,
             success: spec.success,
@@ -152,11 +154,21 @@ impl Api {
     }
 
     /// Handles a request. Every response has a `Request-Id`.
+    ///
+    /// The audit log records the [`ClientInfo`] among the extensions of the request. If it has no
+    /// identifier of the request, or if there is none, the request gets one.
     pub async fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let client = request.extensions().get::<ClientInfo>().copied();
+        let mut client = client.unwrap_or_default();
+        let request_id = client
+            .request_id
+            .unwrap_or_else(|| self.service.env().uuid());
+        client.request_id = Some(request_id);
+        let service = self.service.for_client(client);
         let is_head = request.method() == Method::HEAD;
         let (response, style) = match self.routes.find(request.method(), request.uri().path()) {
             Ok((spec, parameters)) => {
-                let call = self.new_call(spec, &parameters, &request);
+                let call = self.new_call(&service, spec, &parameters, &request);
                 let response = call.respond(spec, &self.trusted_origins).await;
                 debug_assert!(
                     is_documented(spec, &response),
@@ -177,7 +189,7 @@ impl Api {
                 response::error_response(&error, style, challenge)
             }
         };
-        self.finish(response, request.uri().path(), is_head)
+        self.finish(response, request_id, request.uri().path(), is_head)
     }
 
     /// Returns the response to a request that a front end rejects before routing.
@@ -194,16 +206,23 @@ impl Api {
             has_token: false,
         };
         let response = response::error_response(error, style, challenge);
-        self.finish(response, path, method == Method::HEAD)
+        let request_id = self.service.env().uuid();
+        self.finish(response, request_id, path, method == Method::HEAD)
     }
 
-    fn finish(&self, response: Response<Bytes>, path: &str, is_head: bool) -> Response<Bytes> {
+    fn finish(
+        &self,
+        response: Response<Bytes>,
+        request_id: Uuid,
+        path: &str,
+        is_head: bool,
+    ) -> Response<Bytes> {
         let mut response = if is_head {
             response::without_body(response)
         } else {
             response
         };
-        response::add_request_id(&mut response, self.service.env().uuid());
+        response::add_request_id(&mut response, request_id);
         if let Some(route) = self.routes.template(path) {
             response.extensions_mut().insert(MatchedRoute(route));
         }

@@ -210,6 +210,9 @@ macro_rules! families {
         /// Mark of the audit pages of an operation by its actor.
         audit_actor(org: OrgId, actor: MemberId, first: AuditLogId) => Option<OperationId>,
             range audits_of(org, actor), checked by operations::audit_actor(org, actor, first);
+        /// Refused changes of a member in the current hour, so that equal ones are audited once.
+        member_refusals(org: OrgId, member: MemberId) => MemberRefusals,
+            with member(org, member);
         /// Idempotency record, from which a replay is rebuilt.
         idempotency(org: OrgId, member: MemberId, operation: &str, key: &str as Sha256)
             => IdempotencyRecord, checked by operations::idempotency(org, member);

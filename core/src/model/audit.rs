@@ -14,6 +14,8 @@ crate::model::names::string_enum! {
         MemoryDelete = "memory.delete",
         /// Bulk update of memories.
         MemoryBulkUpdate = "memory.bulk_update",
+        /// Read of confidential or restricted memories, if the service audits reads.
+        MemoryRead = "memory.read",
         /// Creation of a source.
         SourceCreate = "source.create",
         /// Creation of a custom role.
@@ -94,6 +96,30 @@ crate::model::names::string_enum! {
         CredentialCreate = "credential.create",
         /// Revocation of a token or session.
         CredentialRevoke = "credential.revoke",
+    }
+}
+
+crate::model::names::string_enum! {
+    /// Reads that the audit log records.
+    #[derive(Default)]
+    AuditReads {
+        /// None.
+        #[default]
+        None = "none",
+        /// Those that return the title or the content of a confidential or restricted memory.
+        Confidential = "confidential",
+    }
+}
+
+crate::model::names::string_enum! {
+    /// Kind of the outcome in an audit entry.
+    OutcomeKind {
+        /// Success.
+        Ok = "ok",
+        /// Rejected: the resource does not exist for the caller.
+        NotFound = "not_found",
+        /// Rejected: the caller lacks the permission.
+        Forbidden = "forbidden",
     }
 }
 

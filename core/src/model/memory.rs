@@ -97,6 +97,17 @@ impl MemorySummary {
             updated_at: content.updated_at,
         }
     }
+
+    /// Returns the labels of the memory.
+    pub(crate) fn labels(&self) -> MemoryLabels {
+        MemoryLabels {
+            workspace_id: self.workspace_id,
+            source_id: self.source_id,
+            audience: self.audience_tag.clone(),
+            sensitivity: self.sensitivity_label,
+            review: self.review_status,
+        }
+    }
 }
 
 /// A memory with its content.

@@ -23,7 +23,7 @@ pub use self::address::{
     AddressPolicy, GLOBAL_UNICAST, IpNet, RejectedAddress, RejectedUrl, SPECIAL_RANGES,
     SpecialRange,
 };
-pub use self::audit::{AuditAction, ResourceKind};
+pub use self::audit::{AuditAction, AuditReads, OutcomeKind, ResourceKind};
 pub use self::dashboard::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, ConnectorScope,
     ConnectorStatus, DashboardSummary, McpClient, McpKeySummary, WorkspaceSummary,

@@ -53,7 +53,7 @@ macro_rules! operations {
             requires [
                 Workspace MemoryRead "for memories whose audience covers the caller",
                 Workspace MemoryShare "for the labels of every memory",
-            ], audits [], reads 3,
+            ], audits [MemoryRead], reads 3,
             list_memories(
                 id: WorkspaceId, filter: MemoryFilter, page: PageRequest
             ) -> Page<MemorySummary>,
@@ -106,7 +106,7 @@ macro_rules! operations {
             requires [
                 EachMemory MemoryRead "for memories whose audience covers the caller",
                 EachMemory MemoryShare "for the labels of every memory",
-            ], audits [], reads 3,
+            ], audits [MemoryRead], reads 3,
             check_memory_access(body: AccessCheck) -> AccessCheckResult,
             example {
                 "memoryIds": ["01890a5d-ac96-774b-bcce-b302099a8057"], "includeContent": true,
@@ -118,7 +118,7 @@ macro_rules! operations {
             requires [
                 Workspace MemoryRead "for a memory whose audience covers the caller",
                 Workspace MemoryShare "for the labels of any memory",
-            ], audits [], reads 3,
+            ], audits [MemoryRead], reads 3,
             get_memory(id: MemoryId) -> Revalidated<MemoryDetails>;
     }
     "Workspaces" {

@@ -9,7 +9,9 @@ use crate::access::Credential;
 use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::PAGE_RECORDS_MAX;
-use crate::model::{AuditAction, AuditLogId, MemberId, OrgId, ResourceKind, Timestamp};
+use crate::model::{
+    AuditAction, AuditLogId, MemberId, OrgId, OutcomeKind, ResourceKind, Timestamp,
+};
 use crate::operation::Operation;
 use crate::request::Problems;
 use crate::service::KnowledgeService;
@@ -53,6 +55,9 @@ pub struct AuditFilter {
         schemars(with = "Option<crate::schema::Identifier>")
     )]
     pub resource_id: Option<Uuid>,
+    /// Outcome of the entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<OutcomeKind>,
     /// Earliest time, inclusive.
     pub since: Option<Timestamp>,
     /// Latest time, exclusive.
@@ -79,6 +84,9 @@ impl AuditFilter {
         let resource = entry.resource;
         self.resource_kind.is_none_or(|kind| resource.kind == kind)
             && self.resource_id.is_none_or(|id| resource.id == id)
+            && self
+                .outcome
+                .is_none_or(|kind| entry.outcome.as_str() == kind.as_str())
     }
 }
 
@@ -135,8 +143,8 @@ impl KnowledgeService {
     /// Lists the entries of the audit log that match `filter`, newest first.
     ///
     /// A page scans a bounded number of entries. It may be short or even empty and still have a
-    /// next cursor. Filters by actor and time are indexed; filters by action and resource are
-    /// applied to the scanned entries.
+    /// next cursor. Filters by actor and time are indexed; filters by action, resource and outcome
+    /// are applied to the scanned entries.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page request, or a resource identifier without its

@@ -34,12 +34,14 @@ pub use self::deliveries::{
 };
 use self::deliveries::{CorruptEvents, NextTurn, NotifyingStore, Signal};
 pub use self::inbound::post::{InboundBatch, VerifiedMessage};
-pub use self::kit::audit_entry::{AuditEntry, AuditOutcome, AuditResource};
+pub use self::kit::audit_entry::{AuditEntry, AuditOutcome, AuditResource, ClientInfo};
 pub use self::kit::etag::{IfMatch, WithEtag};
 pub use self::kit::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
 pub use self::kit::outbox::Event;
 pub use self::kit::page::{Cursor, InvalidCursor, Page, PageRequest};
 pub use self::kit::principal::{Denial, Principal};
+use self::kit::refusals::KnownRefusals;
+pub use self::kit::refusals::Refusal;
 use self::kit::sealing::Sealer;
 pub use self::kit::sealing::{RotatedSecret, SealingKey};
 pub use self::kit::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};
@@ -68,7 +70,7 @@ pub use crate::format::SCHEMA;
 use crate::format::UNFINISHED_SCHEMA;
 use crate::keys;
 use crate::limits::{InvalidLimit, Limits};
-use crate::model::AddressPolicy;
+use crate::model::{AddressPolicy, AuditReads};
 pub use crate::model::{AuditAction, ResourceKind};
 use crate::request::Checks;
 use crate::store::{
@@ -89,6 +91,8 @@ pub struct Options {
     pub public_url: Option<String>,
     /// Addresses that webhooks and citation subscriptions may be registered for.
     pub webhook_addresses: AddressPolicy,
+    /// Reads that the audit log records. Their answers wait for the commit of the entries.
+    pub audit_reads: AuditReads,
 }
 
 impl Options {
@@ -100,6 +104,7 @@ impl Options {
             limits: Limits::default(),
             public_url: None,
             webhook_addresses: AddressPolicy::default(),
+            audit_reads: AuditReads::default(),
         }
     }
 }
@@ -115,7 +120,7 @@ impl Options {
 ///
 /// | group | methods |
 /// | --- | --- |
-/// | Opening and state | [`open`](Self::open), [`is_new`](Self::is_new), [`ready`](Self::ready), [`authenticate`](Self::authenticate), [`limits`](Self::limits), [`env`](Self::env), [`store`](Self::store), [`webhook_addresses`](Self::webhook_addresses) |
+/// | Opening and state | [`open`](Self::open), [`is_new`](Self::is_new), [`ready`](Self::ready), [`authenticate`](Self::authenticate), [`limits`](Self::limits), [`env`](Self::env), [`store`](Self::store), [`for_client`](Self::for_client), [`webhook_addresses`](Self::webhook_addresses) |
 /// | Memories | [`list_memories`](Self::list_memories), [`get_memory`](Self::get_memory), [`create_memory`](Self::create_memory), [`update_memory`](Self::update_memory), [`delete_memory`](Self::delete_memory), [`ingest_memories`](Self::ingest_memories), [`bulk_update_memories`](Self::bulk_update_memories), [`check_memory_access`](Self::check_memory_access) |
 /// | Sources | [`create_source`](Self::create_source), [`list_sources`](Self::list_sources), [`get_source`](Self::get_source) |
 /// | Recalls | [`create_recall`](Self::create_recall), [`list_recalls`](Self::list_recalls), [`get_recall`](Self::get_recall) |
@@ -125,7 +130,7 @@ impl Options {
 /// | Chats | [`create_chat`](Self::create_chat), [`list_chats`](Self::list_chats), [`get_chat`](Self::get_chat), [`post_chat_message`](Self::post_chat_message), [`list_chat_messages`](Self::list_chat_messages) |
 /// | Custom roles | [`list_custom_roles`](Self::list_custom_roles), [`get_custom_role`](Self::get_custom_role), [`create_custom_role`](Self::create_custom_role), [`update_custom_role`](Self::update_custom_role), [`delete_custom_role`](Self::delete_custom_role) |
 /// | Members | [`list_members`](Self::list_members), [`get_member`](Self::get_member), [`add_member`](Self::add_member), [`update_member`](Self::update_member), [`remove_member`](Self::remove_member), [`assign_role`](Self::assign_role), [`end_workspace_role`](Self::end_workspace_role) |
-/// | Audit log | [`list_audit_entries`](Self::list_audit_entries), [`get_audit_entry`](Self::get_audit_entry) |
+/// | Audit log | [`list_audit_entries`](Self::list_audit_entries), [`get_audit_entry`](Self::get_audit_entry), [`record_refusal`](Self::record_refusal) |
 /// | Webhooks | [`create_webhook`](Self::create_webhook), [`list_webhooks`](Self::list_webhooks), [`get_webhook`](Self::get_webhook), [`update_webhook`](Self::update_webhook), [`delete_webhook`](Self::delete_webhook), [`rotate_webhook_secret`](Self::rotate_webhook_secret) |
 /// | Citation subscriptions | [`create_citation_subscription`](Self::create_citation_subscription), [`list_citation_subscriptions`](Self::list_citation_subscriptions), [`get_citation_subscription`](Self::get_citation_subscription), [`delete_citation_subscription`](Self::delete_citation_subscription), [`rotate_citation_subscription_secret`](Self::rotate_citation_subscription_secret) |
 /// | Deliveries of both | [`list_deliveries`](Self::list_deliveries), [`get_delivery`](Self::get_delivery), [`redeliver`](Self::redeliver), [`redeliver_dead`](Self::redeliver_dead), [`ping`](Self::ping) |
@@ -136,6 +141,8 @@ impl Options {
 #[derive(Clone)]
 pub struct KnowledgeService {
     inner: Arc<Inner>,
+    /// Client of the calls made through this clone.
+    client: ClientInfo,
 }
 
 struct Inner {
@@ -145,7 +152,9 @@ struct Inner {
     limits: Limits,
     public_url: String,
     webhook_addresses: AddressPolicy,
+    audit_reads: AuditReads,
     corrupt_events: CorruptEvents,
+    known_refusals: KnownRefusals,
     next_turn: NextTurn,
     pending: Arc<Signal>,
 }
@@ -328,13 +337,39 @@ impl KnowledgeService {
             limits: options.limits,
             public_url: options.public_url.unwrap_or_default(),
             webhook_addresses: options.webhook_addresses,
+            audit_reads: options.audit_reads,
             corrupt_events: CorruptEvents::default(),
+            known_refusals: KnownRefusals::default(),
             next_turn: NextTurn::default(),
             pending,
         };
         Ok(Self {
             inner: Arc::new(inner),
+            client: ClientInfo::default(),
         })
+    }
+
+    /// Returns a clone whose calls are recorded in the audit log with these facts about the client.
+    ///
+    /// ```
+    #[doc = include_str!("example.txt")]
+    /// use knowledge_core::service::{AuditFilter, ClientInfo, PageRequest};
+    ///
+    /// let mut client = ClientInfo::default();
+    /// client.address = Some("192.0.2.7".parse()?);
+    /// service.for_client(client).delete_memory(&owner, memories[0]).await?;
+    /// let (filter, page) = (AuditFilter::default(), PageRequest::default());
+    /// let entries = service.list_audit_entries(&owner, &filter, &page).await?.data;
+    /// assert_eq!(entries[0].client_address, client.address);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn for_client(&self, client: ClientInfo) -> Self {
+        Self {
+            client,
+            ..self.clone()
+        }
     }
 
     /// Returns true if no service has opened the store yet.
@@ -360,12 +395,22 @@ impl KnowledgeService {
         &self.inner.webhook_addresses
     }
 
+    /// Returns true if the audit log records reads of confidential and restricted memories.
+    pub(crate) fn audits_reads(&self) -> bool {
+        self.inner.audit_reads == AuditReads::Confidential
+    }
+
     /// Returns what requests are checked against.
     pub(crate) fn checks(&self) -> Checks<'_> {
         Checks {
             limits: self.limits(),
             addresses: Some(self.webhook_addresses()),
         }
+    }
+
+    /// Returns the refusals that this process need not write to the audit log any more.
+    pub(crate) fn known_refusals(&self) -> &KnownRefusals {
+        &self.inner.known_refusals
     }
 
     /// Returns the clock and the source of randomness of the service.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use knowledge_core::access::{Action, Credential, TokenScope};
 use knowledge_core::internals::keys;
-use knowledge_core::model::AuditLogId;
+use knowledge_core::model::{AuditLogId, AuditReads};
 use knowledge_core::service::{AuditAction, AuditEntry, AuditOutcome, ResourceKind};
 
 use crate::events::everything;
@@ -39,8 +39,14 @@ pub(crate) async fn entry_of(world: &World, action: AuditAction) -> AuditEntry {
 
 #[tokio::test]
 async fn audit_log_has_entry_for_each_creation_and_change() {
-    let world = World::new().await;
+    let world = World::with(|options| options.audit_reads = AuditReads::Confidential).await;
     everything(&world).await;
+    let secret = world.confidential().await;
+    world
+        .service
+        .get_memory(&world.owner, secret)
+        .await
+        .unwrap();
     let mut counts: BTreeMap<AuditAction, usize> = BTreeMap::new();
     for entry in entries(&world).await {
         *counts.entry(entry.action).or_default() += 1;

@@ -15,8 +15,8 @@ use knowledge_core::limits::BULK_MEMORIES_CEILING;
 use knowledge_core::model::{
     BulkResult, BulkUpdate, ChatId, CitationSubscription, ConnectorId, CustomRole,
     DashboardSummary, EventType, Member, MemberId, MemoryChange, MemoryId, MemoryLabels,
-    NewCitationSubscription, RecallId, ReviewStatus, RoleActions, SourceId, SubscriptionId,
-    Timestamp, Webhook, Workspace, WorkspaceId,
+    NewCitationSubscription, RecallId, ReviewStatus, RoleActions, SensitivityLabel, SourceId,
+    SubscriptionId, Timestamp, Webhook, Workspace, WorkspaceId,
 };
 use knowledge_core::service::{
     Event, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment, NewMember, Options,
@@ -231,6 +231,16 @@ impl World {
     /// Adds a member.
     pub(crate) async fn add(&self, new: &NewMember) -> MemberId {
         self.seed.member(new).await.unwrap().id
+    }
+
+    /// Adds an approved confidential memory.
+    pub(crate) async fn confidential(&self) -> MemoryId {
+        let memory = self.approved_memories(1).await[0];
+        let change = MemoryChange::builder().sensitivity_label(SensitivityLabel::Confidential);
+        let memories = [memory];
+        let changed = self.bulk(&self.owner, &memories, change.build());
+        changed.await.unwrap();
+        memory
     }
 
     /// Adds a member with a role, and returns it as a caller.

@@ -50,6 +50,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use knowledge_core::limits::Limits;
+use knowledge_core::model::AuditReads;
 pub use knowledge_core::model::BaseUrl;
 
 pub(crate) use self::describe::{
@@ -103,6 +104,8 @@ pub struct Config {
     pub admin_socket: SocketPlace,
     /// Limits of the service.
     pub limits: Limits,
+    /// Reads that the audit log records.
+    pub audit_reads: AuditReads,
     /// Deliveries; the retention of events is one of the limits.
     pub webhooks: WebhookSettings,
     /// Logging.
@@ -129,6 +132,7 @@ impl Default for Config {
             data: DataConfig::default(),
             admin_socket: SocketPlace::default(),
             limits: Limits::default(),
+            audit_reads: AuditReads::default(),
             webhooks: WebhookSettings::default(),
             log: LogConfig::default(),
             maintenance_interval: MAINTENANCE_INTERVAL_DEFAULT,

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use knowledge_core::model::{BaseUrl, IpNet, is_origin};
+use knowledge_core::model::{AuditReads, BaseUrl, IpNet, is_origin};
 use knowledge_storage_sled::Mode;
 
 use super::network::AllowedOrigin;
@@ -58,6 +58,19 @@ impl Textual for String {
 
     fn write(&self) -> Option<String> {
         Some(self.clone())
+    }
+}
+
+impl Textual for AuditReads {
+    const EXPECTS: &'static str = "none or confidential";
+    const PLACEHOLDER: &'static str = "READS";
+
+    fn read(text: &OsStr) -> Option<Self> {
+        text.to_str()?.parse().ok()
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(self.to_string())
     }
 }
 

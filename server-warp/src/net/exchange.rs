@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use http::{HeaderName, HeaderValue, Method, Uri};
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::rate_limit::RateLimitStatus;
 
@@ -19,6 +20,8 @@ pub(super) struct Exchange {
     pub(super) uri: Uri,
     /// Address of the client, see [`ProxyConfig`](super::ProxyConfig).
     pub(super) client: IpAddr,
+    /// Identifier of the request, in the response, the log and the audit log.
+    pub(super) request_id: Uuid,
     /// True if a trusted proxy sent the request.
     pub(super) is_from_proxy: bool,
     /// Origin of the page that sent the request, if any.

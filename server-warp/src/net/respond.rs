@@ -52,6 +52,7 @@ where
         method: request.method().clone(),
         uri: request.uri().clone(),
         client: shared.config.proxy.client(peer, request.headers()),
+        request_id: shared.env.uuid(),
         is_from_proxy: shared.config.proxy.trusts(peer),
         origin: request.headers().get(ORIGIN).cloned(),
         started: Instant::now(),
@@ -122,7 +123,7 @@ impl<'a> Record<'a> {
         exchange: &'a Exchange,
         request: &Request<Incoming>,
     ) -> Self {
-        let request_id = shared.env.uuid().to_string();
+        let request_id = exchange.request_id.to_string();
         let tracer = shared.tracer.as_ref();
         let span = tracer
             .filter(|_| !is_probe(exchange.uri.path()))

@@ -9,7 +9,7 @@ use futures::Stream;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use knowledge_core::api::{Caller, MatchedRoute};
+use knowledge_core::api::{Caller, ClientInfo, MatchedRoute};
 use tokio::time::Instant;
 use tower_service::Service;
 use warp::{Filter, Reply};
@@ -137,6 +137,10 @@ where
     *request.method_mut() = exchange.method.clone();
     *request.uri_mut() = exchange.uri.clone();
     *request.headers_mut() = headers;
+    request.extensions_mut().insert(ClientInfo {
+        address: Some(exchange.client),
+        request_id: Some(exchange.request_id),
+    });
     let caller = shared.responder.caller(&request);
     let caller = tokio::time::timeout_at(deadline, caller).await;
     let caller = caller.ok().flatten();

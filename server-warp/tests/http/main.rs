@@ -15,6 +15,7 @@
 //! matter.
 
 mod additions;
+mod audit_clients;
 mod bad_input;
 mod bulk;
 mod bulk_rejections;

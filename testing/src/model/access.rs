@@ -8,7 +8,8 @@ use knowledge_core::access::{
     TokenScope,
 };
 use knowledge_core::model::{
-    AudienceLabel, AudienceScope, CredentialId, CustomRole, MemberId, OrgId, Timestamp, WorkspaceId,
+    AudienceLabel, AudienceScope, CredentialId, CustomRole, InboundWebhookId, MemberId, OrgId,
+    Timestamp, WorkspaceId,
 };
 
 /// Issued credential. Without a secret, the response that had it was lost.
@@ -25,6 +26,8 @@ pub(crate) struct Who {
     pub(crate) member: MemberId,
     pub(crate) credential: Option<CredentialId>,
     pub(crate) scope: TokenScope,
+    /// Inbound webhook that acts on behalf of the member.
+    pub(crate) webhook: Option<InboundWebhookId>,
 }
 
 /// Member and credential that created something or took it over.
@@ -182,6 +185,7 @@ impl Model {
                 member: *member,
                 credential: None,
                 scope: TokenScope::default(),
+                webhook: None,
             },
             Credential::Secret(secret) => {
                 let known =
@@ -199,6 +203,7 @@ impl Model {
                     member: token.member_id,
                     credential: Some(token.id),
                     scope: token.scope.clone(),
+                    webhook: None,
                 }
             }
         };
@@ -250,6 +255,7 @@ impl Model {
             member,
             credential,
             scope,
+            webhook: None,
         })
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{ErrorResponse, Expected, Model, Moment, Org, Response, Who};
-use knowledge_core::model::{CredentialId, MemberId, OrgId, Timestamp};
+use knowledge_core::model::{CredentialId, InboundWebhookId, MemberId, OrgId, Timestamp};
 use knowledge_core::service::{AuditAction, AuditFilter, PageRequest, ResourceKind};
 
 /// Retention of an entry.
@@ -25,6 +25,7 @@ pub(crate) struct AuditOperation {
     pub(crate) at: Timestamp,
     pub(crate) actor: Option<MemberId>,
     pub(crate) credential: Option<CredentialId>,
+    pub(crate) webhook: Option<InboundWebhookId>,
     pub(crate) action: AuditAction,
     pub(crate) entries: Vec<AuditFacts>,
 }
@@ -66,6 +67,9 @@ impl AuditOperation {
             "at": self.at,
             "actor_id": self.actor,
             "credential_id": self.credential,
+            "inbound_webhook_id": self.webhook,
+            "client_address": null,
+            "request_id": null,
             "action": self.action,
             "resource": { "kind": entry.kind, "id": entry.resource },
             "outcome": entry.outcome,
@@ -170,6 +174,7 @@ impl Org {
             at,
             actor: who.map(|who| who.member),
             credential: who.and_then(|who| who.credential),
+            webhook: who.and_then(|who| who.webhook),
             action,
             entries,
         }));
@@ -188,7 +193,10 @@ impl Org {
                 && filter.until.is_none_or(|until| operation.at < until);
             for (index, entry) in operation.entries.iter().enumerate() {
                 let is_about = filter.resource_kind.is_none_or(|kind| entry.kind == kind)
-                    && filter.resource_id.is_none_or(|id| entry.resource == id);
+                    && filter.resource_id.is_none_or(|id| entry.resource == id)
+                    && filter
+                        .outcome
+                        .is_none_or(|outcome| entry.outcome == outcome.as_str());
                 if is_wanted && is_about {
                     found.push((place, index));
                 }

@@ -17,6 +17,7 @@ impl Input for AuditFilter {
             action: query.parsed("action"),
             resource_kind: query.parsed("resource_kind"),
             resource_id: query.parsed::<AuditLogId>("resource_id").map(|id| id.0),
+            outcome: query.parsed("outcome"),
             since: query.parsed("since"),
             until: query.parsed("until"),
         };

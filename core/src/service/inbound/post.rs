@@ -300,7 +300,11 @@ impl KnowledgeService {
                 is_signed: true,
             };
             let operation = AuditedOperation::begin(&transaction, self.env(), now);
-            let audit = (operation, Actor::from(&caller));
+            let actor = Actor {
+                webhook: Some(message.webhook),
+                ..Actor::new(&caller, self.client)
+            };
+            let audit = (operation, actor);
             self.ingest_batch(&mut transaction, context, audit, memories)
                 .await?;
             self.remember_message(&mut transaction, key, false, now);

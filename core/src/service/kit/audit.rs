@@ -11,9 +11,10 @@ use crate::env::Env;
 use crate::keys;
 use crate::model::{AuditAction, ResourceKind};
 use crate::model::{
-    AuditLogId, CredentialId, MemberId, MemoryChange, OperationId, OrgId, Timestamp,
+    AuditLogId, CredentialId, InboundWebhookId, MemberId, MemoryChange, OperationId, OrgId,
+    Timestamp,
 };
-use crate::service::kit::audit_entry::{AuditResource, ENTRY_BITS};
+use crate::service::kit::audit_entry::{AuditResource, ClientInfo, ENTRY_BITS};
 use crate::service::kit::audit_pages::{AuditPage, PAGE_ENTRIES, PageBody};
 use crate::service::kit::audit_runs::{MemoryAudit, MemoryEntries};
 use crate::service::kit::principal::Principal;
@@ -25,25 +26,31 @@ pub(crate) struct Actor {
     pub(crate) org: OrgId,
     pub(crate) member: Option<MemberId>,
     pub(crate) credential: Option<CredentialId>,
+    /// Inbound webhook that acts on behalf of the member.
+    pub(crate) webhook: Option<InboundWebhookId>,
+    pub(crate) client: ClientInfo,
 }
 
-impl From<&Principal> for Actor {
-    fn from(principal: &Principal) -> Self {
+impl Actor {
+    /// Returns the actor for a caller whose request came from this client.
+    pub(crate) fn new(principal: &Principal, client: ClientInfo) -> Self {
         Self {
             org: principal.org_id(),
             member: Some(principal.member_id()),
             credential: principal.credential,
+            webhook: None,
+            client,
         }
     }
-}
 
-impl Actor {
     /// Returns the actor for the operator of the service, who acts through provisioning.
     pub(crate) fn operator(org: OrgId) -> Self {
         Self {
             org,
             member: None,
             credential: None,
+            webhook: None,
+            client: ClientInfo::default(),
         }
     }
 
@@ -128,6 +135,22 @@ impl AuditedOperation {
         self.write(transaction, actor, action, vec![body]);
     }
 
+    /// Records that a change was refused.
+    pub(crate) fn refused(
+        self,
+        transaction: &mut Transaction,
+        actor: Actor,
+        action: AuditAction,
+        (kind, id): (ResourceKind, uuid::Uuid),
+        reason: &str,
+    ) {
+        let body = PageBody::Refused {
+            resource: AuditResource { kind, id },
+            reason: reason.to_owned(),
+        };
+        self.write(transaction, actor, action, vec![body]);
+    }
+
     /// Records the outcomes for memories.
     ///
     /// `change` is the change of the successful entries that have a state before.
@@ -167,6 +190,9 @@ impl AuditedOperation {
                 at: self.at,
                 actor_id: actor.member,
                 credential_id: actor.credential,
+                inbound_webhook_id: actor.webhook,
+                client_address: actor.client.address,
+                request_id: actor.client.request_id,
                 action,
                 body,
             };

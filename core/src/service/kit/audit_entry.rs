@@ -1,10 +1,13 @@
 //! Entries of the audit log.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::model::{
-    AuditAction, AuditLogId, CredentialId, MemberId, OperationId, ResourceKind, Timestamp,
+    AuditAction, AuditLogId, CredentialId, InboundWebhookId, MemberId, OperationId, ResourceKind,
+    Timestamp,
 };
 use crate::service::kit::principal::Denial;
 
@@ -24,6 +27,20 @@ pub struct AuditResource {
     pub id: uuid::Uuid,
 }
 
+/// Facts about a request that audit entries record and no decision depends on.
+///
+/// A front end sets them: over HTTP as an extension of the request to
+/// [`Api::handle`](crate::api::Api::handle), for direct calls with
+/// [`KnowledgeService::for_client`](crate::service::KnowledgeService::for_client).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientInfo {
+    /// Address of the client, if it is known for certain. Never take it from a header that a client
+    /// could have sent.
+    pub address: Option<IpAddr>,
+    /// Identifier of the request; over HTTP, the `Request-Id` of its response.
+    pub request_id: Option<uuid::Uuid>,
+}
+
 /// Outcome of an operation for one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -34,6 +51,8 @@ pub enum AuditOutcome {
     NotFound,
     /// Rejected: the caller lacks the permission.
     Denied(Denial),
+    /// Rejected as a whole: the caller lacks the permission for the operation.
+    Refused,
 }
 
 impl AuditOutcome {
@@ -43,7 +62,7 @@ impl AuditOutcome {
         match self {
             Self::Ok => "ok",
             Self::NotFound => "not_found",
-            Self::Denied(_) => "forbidden",
+            Self::Denied(_) | Self::Refused => "forbidden",
         }
     }
 }
@@ -66,6 +85,17 @@ pub struct AuditEntry {
     pub actor_id: Option<MemberId>,
     /// Token or session of the actor.
     pub credential_id: Option<CredentialId>,
+    /// Inbound webhook whose signed post made the change on behalf of the actor; `null` otherwise.
+    pub inbound_webhook_id: Option<InboundWebhookId>,
+    /// Address of the client, as text; `null` if it is unknown.
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<String>"))]
+    pub client_address: Option<IpAddr>,
+    /// Identifier of the request, which is the `Request-Id` of its response; `null` if it is unknown.
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(with = "Option<crate::schema::Identifier>")
+    )]
+    pub request_id: Option<uuid::Uuid>,
     /// Action of the operation.
     pub action: AuditAction,
     /// Resource that the entry concerns.

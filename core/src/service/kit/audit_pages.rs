@@ -1,5 +1,7 @@
 //! Stored form of the audit log: pages of entries.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -7,7 +9,8 @@ use crate::error::Error;
 use crate::keys;
 use crate::model::{AuditAction, ResourceKind};
 use crate::model::{
-    AuditLogId, CredentialId, MemberId, MemoryLabels, OperationId, OrgId, Timestamp,
+    AuditLogId, CredentialId, InboundWebhookId, MemberId, MemoryLabels, OperationId, OrgId,
+    Timestamp,
 };
 use crate::service::kit::audit_entry::{AuditEntry, AuditOutcome, AuditResource};
 use crate::service::kit::audit_runs::{MemoryAudit, MemoryEntries};
@@ -27,6 +30,12 @@ pub(crate) struct AuditPage {
     pub(crate) actor_id: Option<MemberId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) credential_id: Option<CredentialId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) inbound_webhook_id: Option<InboundWebhookId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) client_address: Option<IpAddr>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) request_id: Option<uuid::Uuid>,
     pub(crate) action: AuditAction,
     pub(crate) body: PageBody,
 }
@@ -41,6 +50,11 @@ pub(crate) enum PageBody {
         before: Option<Value>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<Value>,
+    },
+    /// One refused change, about one resource of any kind.
+    Refused {
+        resource: AuditResource,
+        reason: String,
     },
     /// Many memories.
     Memories(MemoryEntries),
@@ -99,14 +113,19 @@ impl AuditPage {
     /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         match &self.body {
-            PageBody::Single { .. } => 1,
+            PageBody::Single { .. } | PageBody::Refused { .. } => 1,
             PageBody::Memories(memories) => memories.entries.len(),
         }
     }
 
     /// Returns the entry at this index of the page.
     pub(crate) fn entry(&self, id: AuditLogId, index: usize) -> Option<AuditEntry> {
+        let mut refused = None;
         let (resource, outcome, before, after) = match &self.body {
+            PageBody::Refused { resource, reason } => {
+                refused = Some(reason.clone());
+                (index == 0).then_some((*resource, AuditOutcome::Refused, None, None))?
+            }
             PageBody::Single {
                 resource,
                 before,
@@ -134,11 +153,14 @@ impl AuditPage {
             at: self.at,
             actor_id: self.actor_id,
             credential_id: self.credential_id,
+            inbound_webhook_id: self.inbound_webhook_id,
+            client_address: self.client_address,
+            request_id: self.request_id,
             action: self.action,
             resource,
             reason: match outcome {
                 AuditOutcome::Denied(denial) => Some(denial.to_string()),
-                AuditOutcome::Ok | AuditOutcome::NotFound => None,
+                AuditOutcome::Ok | AuditOutcome::NotFound | AuditOutcome::Refused => refused,
             },
             outcome,
             before,
@@ -188,6 +210,9 @@ mod tests {
             at: Timestamp::MAX,
             actor_id: Some(MemberId(id)),
             credential_id: Some(CredentialId(id)),
+            inbound_webhook_id: Some(InboundWebhookId(id)),
+            client_address: Some(std::net::Ipv6Addr::from([0xffff; 8]).into()),
+            request_id: Some(id),
             action: AuditAction::InboundWebhookCreate,
             body: PageBody::Memories(MemoryEntries {
                 change: Some(MemoryChange {

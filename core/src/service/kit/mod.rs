@@ -15,6 +15,7 @@ pub(crate) mod outbox;
 pub(crate) mod page;
 pub(crate) mod principal;
 pub(crate) mod quota;
+pub(crate) mod refusals;
 pub(crate) mod roles;
 pub(crate) mod sealing;
 pub(crate) mod signing;

@@ -123,6 +123,7 @@ impl KnowledgeService {
             }
         }
         transaction.delete(key);
+        transaction.delete(keys::member_refusals(org, member));
         leave_role(transaction, org, (found.role, held), member, None);
         if found.kind == MemberKind::User {
             transaction.add(keys::member_count(org), -1);

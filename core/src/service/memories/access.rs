@@ -77,9 +77,11 @@ impl KnowledgeService {
                         found.insert(*id, labels);
                     }
                 }
-                let mut items = visible(&mut act, found).await?;
+                let mut items = visible(&mut act, &found).await?;
                 if check.include_content {
                     add_contents(&mut act, &check.memory_ids, &mut items).await?;
+                    found.retain(|id, _| items.get(id).is_some_and(|item| item.content.is_some()));
+                    act.audit_read(found.into_iter().collect());
                 }
                 let item =
                     |id: &MemoryId| items.get(id).cloned().unwrap_or(MemoryAccess::none(*id));
@@ -100,7 +102,7 @@ fn contents_of(org: OrgId, memories: &[MemoryId]) -> Vec<Key> {
 /// Returns the items of the memories that the caller may know of, without their contents.
 async fn visible(
     act: &mut Act<'_>,
-    found: BTreeMap<MemoryId, MemoryLabels>,
+    found: &BTreeMap<MemoryId, MemoryLabels>,
 ) -> Result<HashMap<MemoryId, MemoryAccess>, Error> {
     let subjects = found.iter().map(|(id, labels)| Subject::new(*id, labels));
     let subjects: Vec<Subject<'_>> = subjects.collect();

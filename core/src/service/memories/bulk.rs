@@ -299,6 +299,8 @@ fn result<'e>(
             AuditOutcome::Denied(denial) => {
                 Some((BulkItemErrorCode::Forbidden, denial.to_string()))
             }
+            // Never of one of many memories.
+            AuditOutcome::Refused => Some((BulkItemErrorCode::Forbidden, String::new())),
         };
         summary.requested += 1;
         if error.is_none() {

@@ -144,7 +144,10 @@ impl KnowledgeService {
                 // Most of what follows a page with hidden memories may be hidden too.
                 labels_first = true;
             }
-            act.done(scan.end(data))
+            let page = scan.end(data);
+            let read = page.data.iter().filter(|memory| memory.title.is_some());
+            act.audit_read(read.map(|memory| (memory.id, memory.labels())).collect());
+            act.done(page)
         })
         .await
     }
@@ -168,7 +171,11 @@ impl KnowledgeService {
             let (mut act, found) = FoundMemory::read(caller, memory, &nothing).await?;
             let monitor = act.monitor(&[found.subject()]).await?;
             let visibility = monitor.decide(memory, &found.labels, Use::Read)?;
-            act.done(found.shown(visibility))
+            let shown = found.shown(visibility);
+            if visibility == Visibility::Everything {
+                act.audit_read(vec![(memory, found.labels)]);
+            }
+            act.done(shown)
         })
         .await
     }
@@ -227,7 +234,11 @@ async fn summaries(
         let labels = wanted.iter().map(|index| keys::memory(org, ids[*index]));
         let contents = wanted.iter().map(|index| keys::content(org, ids[*index]));
         let records: Vec<Key> = labels.chain(contents).collect();
-        let found = act.transaction.entries_unchecked(&records).await?;
+        // A commit of the entries about the read checks what was read.
+        let found = match act.service.audits_reads() {
+            true => act.transaction.entries(&records).await?,
+            false => act.transaction.entries_unchecked(&records).await?,
+        };
         let mut memories = Vec::with_capacity(wanted.len());
         for (label, index) in wanted.iter().enumerate() {
             let content = wanted.len() + label;

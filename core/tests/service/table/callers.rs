@@ -11,17 +11,17 @@ use crate::world::World;
 use knowledge_testing::requests::with;
 
 /// A member with a token and a session.
-pub(super) struct Caller {
-    pub(super) member: MemberId,
+pub(crate) struct Caller {
+    pub(crate) member: MemberId,
     /// Credential of the member that the host vouches for.
-    pub(super) trusted: Credential,
-    pub(super) token: String,
-    pub(super) session: String,
+    pub(crate) trusted: Credential,
+    pub(crate) token: String,
+    pub(crate) session: String,
 }
 
 impl Caller {
     /// Issues the credentials of a member of an organisation.
-    pub(super) async fn of(seed: &Seed, member: MemberId, scope: TokenScope) -> Self {
+    pub(crate) async fn of(seed: &Seed, member: MemberId, scope: TokenScope) -> Self {
         let issue = async |kind, scope| {
             let new = with(new_token(member, kind), |new| new.scope = scope);
             let issued = seed.issue(&new).await.unwrap();
@@ -36,13 +36,13 @@ impl Caller {
     }
 
     /// Creates an administrator.
-    pub(super) async fn admin(world: &World) -> Self {
+    pub(crate) async fn admin(world: &World) -> Self {
         let member = world.member(ADMIN).await;
         Self::of(world, member, TokenScope::default()).await
     }
 
     /// Returns the member with credentials that nobody issued.
-    pub(super) fn forged(&self, world: &World) -> Self {
+    pub(crate) fn forged(&self, world: &World) -> Self {
         let forge = |kind| {
             let secret = Secret::generate(kind, world.org.id, world.service.env());
             secret.expose().to_owned()
@@ -56,7 +56,7 @@ impl Caller {
     }
 
     /// Returns the member with each credential in the place of the other kind.
-    pub(super) fn swapped(&self) -> Self {
+    pub(crate) fn swapped(&self) -> Self {
         Self {
             member: self.member,
             trusted: self.trusted.clone(),
@@ -67,7 +67,7 @@ impl Caller {
 
     /// Creates a member with all permissions by two custom roles: one in the organisation, and
     /// another in the workspace.
-    pub(super) async fn custom(world: &World) -> Self {
+    pub(crate) async fn custom(world: &World) -> Self {
         let member = world.member(all_actions(world).await).await;
         let role = all_actions(world).await;
         let assigned = world.assign_in(member, world.workspace.id, Some(role));
@@ -76,7 +76,7 @@ impl Caller {
     }
 
     /// Takes all permissions from the member.
-    pub(super) async fn disempower(&self, world: &World) {
+    pub(crate) async fn disempower(&self, world: &World) {
         let nothing = world.role(BaseRole::Viewer, ActionSet::EMPTY, ActionSet::ALL);
         let nothing = RoleRef::Custom(nothing.await.id);
         world.assign(self.member, nothing).await.unwrap();

@@ -2,9 +2,9 @@
 
 mod audit;
 mod authorization;
-mod callers;
+pub(crate) mod callers;
 mod non_interference;
 mod reads;
 mod records;
-mod requests;
+pub(crate) mod requests;
 mod strangers;

@@ -13,10 +13,10 @@ use crate::make::ACME;
 use crate::world::World;
 
 /// A valid request of an operation on prepared records, without a credential.
-pub(super) struct Call {
-    pub(super) spec: &'static OperationSpec,
+pub(crate) struct Call {
+    pub(crate) spec: &'static OperationSpec,
     /// Path and query.
-    pub(super) uri: String,
+    pub(crate) uri: String,
     body: Bytes,
     /// Headers of a signature, or the `Idempotency-Key`.
     headers: Vec<(&'static str, String)>,
@@ -26,7 +26,7 @@ pub(super) struct Call {
 
 impl Call {
     /// Prepares the records and the request; `caller` owns the records that have an owner.
-    pub(super) async fn new(world: &World, operation: Operation, caller: &Caller) -> Self {
+    pub(crate) async fn new(world: &World, operation: Operation, caller: &Caller) -> Self {
         let records = Records::new(world, caller).await;
         let spec = operation.spec();
         let query = query(&records, operation);
@@ -51,13 +51,13 @@ impl Call {
     }
 
     /// Replaces the body.
-    pub(super) fn with_body(mut self, body: impl Into<Bytes>) -> Self {
+    pub(crate) fn with_body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = body.into();
         self
     }
 
     /// Returns the body, followed by white space up to a length.
-    pub(super) fn padded_body(&self, bytes: usize) -> Vec<u8> {
+    pub(crate) fn padded_body(&self, bytes: usize) -> Vec<u8> {
         let mut body = match self.body.is_empty() {
             true => b"{}".to_vec(),
             false => self.body.to_vec(),
@@ -68,7 +68,7 @@ impl Call {
     }
 
     /// Returns the request, with the credential of a caller.
-    pub(super) fn request(&self, caller: Option<&Caller>) -> Request<Bytes> {
+    pub(crate) fn request(&self, caller: Option<&Caller>) -> Request<Bytes> {
         let mut request = Request::builder()
             .method(self.spec.method.clone())
             .uri(&self.uri);
@@ -100,7 +100,7 @@ impl Call {
     }
 
     /// Sends the request, which succeeds.
-    pub(super) async fn succeed(&self, world: &World, caller: &Caller) {
+    pub(crate) async fn succeed(&self, world: &World, caller: &Caller) {
         let mut request = self.request(Some(caller));
         if let Some(token) = &self.token {
             let value = format!("Bearer {token}").parse().unwrap();
@@ -116,7 +116,7 @@ impl Call {
     }
 
     /// Sends the request and returns the status of the response.
-    pub(super) async fn status(&self, world: &World, caller: Option<&Caller>) -> StatusCode {
+    pub(crate) async fn status(&self, world: &World, caller: Option<&Caller>) -> StatusCode {
         let api = Api::new(world.service.clone());
         api.handle(self.request(caller)).await.status()
     }

@@ -1,6 +1,7 @@
 //! All sections in display order.
 
 mod admin;
+mod audit;
 mod compression;
 mod cors;
 mod limits;
@@ -30,6 +31,7 @@ pub(crate) static SECTIONS: &[&Section] = &[
     &storage::SECTION,
     &admin::SECTION,
     &limits::SECTION,
+    &audit::SECTION,
     &webhooks::SECTION,
     &log::SECTION,
     &maintenance::SECTION,

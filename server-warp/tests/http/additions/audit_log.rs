@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Answer, Show, bulk, get, own_org, patch, quiet_org};
+use crate::support::{Answer, Show, bulk, get, own_org, patch, post, quiet_org};
 
 async fn list(token: &str, query: &str) -> Answer {
     get(format!("/v1/audit-log{query}"))
@@ -28,7 +28,7 @@ async fn audit_log_shows_actor_and_change() {
     insta::assert_snapshot!(listed.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 1404
+    content-length: 1618
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -41,10 +41,13 @@ async fn audit_log_shows_actor_and_change() {
           "at": "<time>",
           "actor_id": "<uuid 4>",
           "credential_id": "<uuid 5>",
+          "inbound_webhook_id": null,
+          "client_address": "127.0.0.1",
+          "request_id": "<uuid 6>",
           "action": "memory.bulk_update",
           "resource": {
             "kind": "memory",
-            "id": "<uuid 6>"
+            "id": "<uuid 7>"
           },
           "outcome": "forbidden",
           "reason": "missing permission memory:declassify",
@@ -52,21 +55,24 @@ async fn audit_log_shows_actor_and_change() {
             "audience": "workspace:handbook",
             "review": "pending",
             "sensitivity": "confidential",
-            "source_id": "<uuid 7>",
-            "workspace_id": "<uuid 8>"
+            "source_id": "<uuid 8>",
+            "workspace_id": "<uuid 9>"
           },
           "after": null
         },
         {
-          "id": "<uuid 9>",
-          "operation_id": "<uuid 10>",
+          "id": "<uuid 10>",
+          "operation_id": "<uuid 11>",
           "at": "<time>",
           "actor_id": "<uuid 4>",
           "credential_id": "<uuid 5>",
+          "inbound_webhook_id": null,
+          "client_address": "127.0.0.1",
+          "request_id": "<uuid 12>",
           "action": "memory.bulk_update",
           "resource": {
             "kind": "memory",
-            "id": "<uuid 6>"
+            "id": "<uuid 7>"
           },
           "outcome": "ok",
           "reason": null,
@@ -74,15 +80,15 @@ async fn audit_log_shows_actor_and_change() {
             "audience": "workspace:handbook",
             "review": "pending",
             "sensitivity": "internal",
-            "source_id": "<uuid 7>",
-            "workspace_id": "<uuid 8>"
+            "source_id": "<uuid 8>",
+            "workspace_id": "<uuid 9>"
           },
           "after": {
             "audience": "workspace:handbook",
             "review": "pending",
             "sensitivity": "confidential",
-            "source_id": "<uuid 7>",
-            "workspace_id": "<uuid 8>"
+            "source_id": "<uuid 8>",
+            "workspace_id": "<uuid 9>"
           }
         }
       ],
@@ -136,6 +142,17 @@ async fn audit_log_filters_and_paginates() {
     assert_eq!(all(&format!("&until={at}")).await, everything[1..]);
     let ingested = all("&action=memory.ingest&resource_kind=memory").await;
     assert_eq!(ingested.len(), 120);
+
+    let source = json!({ "name": "Wiki", "kind": "wiki" });
+    for _ in 0..3 {
+        let refused = post("/v1/sources").bearer(&org.members.viewer.token);
+        assert_eq!(refused.json(&source).send().await.status, 403);
+    }
+    let refused = all("&outcome=forbidden").await;
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!(refused[0]["action"], "source.create");
+    assert_eq!(refused[0]["actor_id"], json!(org.members.viewer.id));
+    assert_eq!(refused[0]["reason"], "missing permission connector:manage");
 }
 
 #[tokio::test]
@@ -146,20 +163,20 @@ async fn audit_log_rejects_invalid_requests() {
     insta::assert_snapshot!(list(owner, wrong).await.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 2299
+    content-length: 2325
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "invalid_request",
-      "message": "the request is not valid: action must be one of memory.ingest, memory.create, memory.update, memory.delete, memory.bulk_update, source.create, role.create, role.update, role.delete, role.assign, citation_subscription.create, citation_subscription.delete, citation_subscription.rotate_secret, citation_subscription.disable, citation_subscription.enable, citation_subscription.ping, citation_subscription.redeliver, webhook.create, webhook.update, webhook.delete, webhook.rotate_secret, webhook.disable, webhook.enable, webhook.ping, webhook.redeliver, inbound_webhook.create, inbound_webhook.update, inbound_webhook.delete, inbound_webhook.rotate_secret, connector.create, connector.pause, connector.update, connector.delete, mcp_key.create, mcp_key.rotate, mcp_key.revoke, chat.create, recall.create, organization.create, workspace.create, member.create, member.update, member.remove, credential.create, credential.revoke (and 3 more)",
+      "message": "the request is not valid: action must be one of memory.ingest, memory.create, memory.update, memory.delete, memory.bulk_update, memory.read, source.create, role.create, role.update, role.delete, role.assign, citation_subscription.create, citation_subscription.delete, citation_subscription.rotate_secret, citation_subscription.disable, citation_subscription.enable, citation_subscription.ping, citation_subscription.redeliver, webhook.create, webhook.update, webhook.delete, webhook.rotate_secret, webhook.disable, webhook.enable, webhook.ping, webhook.redeliver, inbound_webhook.create, inbound_webhook.update, inbound_webhook.delete, inbound_webhook.rotate_secret, connector.create, connector.pause, connector.update, connector.delete, mcp_key.create, mcp_key.rotate, mcp_key.revoke, chat.create, recall.create, organization.create, workspace.create, member.create, member.update, member.remove, credential.create, credential.revoke (and 3 more)",
       "details": {
         "fields": [
           {
             "path": "action",
             "code": "invalid_value",
-            "message": "must be one of memory.ingest, memory.create, memory.update, memory.delete, memory.bulk_update, source.create, role.create, role.update, role.delete, role.assign, citation_subscription.create, citation_subscription.delete, citation_subscription.rotate_secret, citation_subscription.disable, citation_subscription.enable, citation_subscription.ping, citation_subscription.redeliver, webhook.create, webhook.update, webhook.delete, webhook.rotate_secret, webhook.disable, webhook.enable, webhook.ping, webhook.redeliver, inbound_webhook.create, inbound_webhook.update, inbound_webhook.delete, inbound_webhook.rotate_secret, connector.create, connector.pause, connector.update, connector.delete, mcp_key.create, mcp_key.rotate, mcp_key.revoke, chat.create, recall.create, organization.create, workspace.create, member.create, member.update, member.remove, credential.create, credential.revoke"
+            "message": "must be one of memory.ingest, memory.create, memory.update, memory.delete, memory.bulk_update, memory.read, source.create, role.create, role.update, role.delete, role.assign, citation_subscription.create, citation_subscription.delete, citation_subscription.rotate_secret, citation_subscription.disable, citation_subscription.enable, citation_subscription.ping, citation_subscription.redeliver, webhook.create, webhook.update, webhook.delete, webhook.rotate_secret, webhook.disable, webhook.enable, webhook.ping, webhook.redeliver, inbound_webhook.create, inbound_webhook.update, inbound_webhook.delete, inbound_webhook.rotate_secret, connector.create, connector.pause, connector.update, connector.delete, mcp_key.create, mcp_key.rotate, mcp_key.revoke, chat.create, recall.create, organization.create, workspace.create, member.create, member.update, member.remove, credential.create, credential.revoke"
           },
           {
             "path": "resource_id",

@@ -14,7 +14,7 @@ use crate::simulation::world::OrgState;
 use crate::strategies::{entity, governor, page};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::Action;
-use knowledge_core::model::{AuditLogId, MemoryId, Timestamp};
+use knowledge_core::model::{AuditLogId, MemoryId, OutcomeKind, Timestamp};
 use knowledge_core::service::{
     AuditAction, AuditFilter, KnowledgeService, PageRequest, ResourceKind,
 };
@@ -30,6 +30,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
         weighted(0.2, select(AuditAction::ALL)),
         weighted(0.2, select(ResourceKind::ALL)),
         weighted(0.1, entity()),
+        weighted(0.2, select(OutcomeKind::ALL)),
         weighted(0.1, 0_i64..3_600_000),
         weighted(0.1, 0_i64..3_600_000),
     );
@@ -37,7 +38,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
         alone(
             1,
             (governor(), filter, page()).prop_map(|(by, filter, page)| {
-                let (actor, action, resource_kind, resource, since, until) = filter;
+                let (actor, action, resource_kind, resource, outcome, since, until) = filter;
                 Op::by(by, move |view| {
                     let memory = |entity| view.memory(entity);
                     let after = |millis| Timestamp::from_millis(BEGIN_MILLIS + millis);
@@ -48,6 +49,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
                             .maybe_action(action)
                             .maybe_resource_kind(resource_kind)
                             .maybe_resource_id(resource.map(memory).map(|MemoryId(id)| id))
+                            .maybe_outcome(outcome)
                             .maybe_since(since.map(after))
                             .maybe_until(until.map(after))
                             .build(),

@@ -149,7 +149,8 @@ impl Request for PostToInboundWebhook {
             let held = org.actions_in(who, workspace);
             held.contains(&Action::MemoryCreate)
         });
-        let who = who.ok_or(ErrorResponse::Forbidden)?;
+        let mut who = who.ok_or(ErrorResponse::Forbidden)?;
+        who.webhook = Some(self.id);
         let ids = at
             .learned
             .and_then(|learned| learned.get::<Vec<MemoryId>>("/added"));

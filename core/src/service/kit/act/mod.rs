@@ -21,10 +21,15 @@ pub(crate) use self::wants::{Wants, WantsOf};
 use crate::access::{Action, ActionSet};
 use crate::error::Error;
 use crate::keys;
-use crate::model::{AuditAction, OrgId, ResourceKind, Timestamp, Workspace, WorkspaceId};
+use crate::model::{
+    AuditAction, MemoryId, MemoryLabels, OrgId, ResourceKind, SensitivityLabel, Timestamp,
+    Workspace, WorkspaceId,
+};
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
+use crate::service::kit::audit_entry::AuditOutcome;
+use crate::service::kit::audit_runs::MemoryAudit;
 use crate::service::kit::monitor::{Monitor, Subject, actions_held};
 use crate::service::kit::principal::{Delegator, Denial, Principal, Resource};
 use crate::service::kit::sealing::RotatedSecret;
@@ -285,7 +290,28 @@ impl Act<'_> {
         );
         self.is_audited = true;
         let operation = AuditedOperation::begin(&self.transaction, self.service.env(), self.now);
-        (operation, Actor::from(&self.caller))
+        (operation, Actor::new(&self.caller, self.service.client))
+    }
+
+    /// Audits a read of these memories, with their labels, of which those count that are
+    /// confidential or restricted.
+    ///
+    /// The reads of the labels have to be checks of the commit.
+    pub(crate) fn audit_read(&mut self, mut read: Vec<(MemoryId, MemoryLabels)>) {
+        read.retain(|(_, labels)| labels.sensitivity >= SensitivityLabel::Confidential);
+        if read.is_empty() || !self.service.audits_reads() {
+            return;
+        }
+        let entries = read.into_iter().map(|(memory_id, labels)| MemoryAudit {
+            memory_id,
+            outcome: AuditOutcome::Ok,
+            before: Some(labels),
+            after: None,
+        });
+        let entries = entries.collect();
+        let action = AuditAction::MemoryRead;
+        let (operation, actor) = self.audit(action);
+        operation.record_memories(&mut self.transaction, actor, action, None, entries);
     }
 
     /// Ends the act, with its output once the commit is durable.

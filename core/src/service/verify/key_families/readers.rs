@@ -17,6 +17,7 @@ use crate::service::deliveries::{
 use crate::service::inbound::post::ProcessedMessage;
 use crate::service::kit::audit_pages::AuditPage;
 use crate::service::kit::idempotency::IdempotencyRecord;
+use crate::service::kit::refusals::MemberRefusals;
 use crate::service::kit::sealing::SealedRecord;
 use crate::service::maintain::ScheduledTask;
 use crate::service::verify::Verifier;

@@ -1,0 +1,227 @@
+//! Audit entries about refused changes, of which a flood leaves few.
+//!
+//! Of equal refusals in an hour, the first leaves an entry: the same credential, action and
+//! resource. A member has one record of its refusals in the current hour, which limits their
+//! number. What was recorded is also remembered in the process, so that a repetition reads nothing.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::access::Credential;
+use crate::digest::sha256_bytes;
+use crate::error::Error;
+use crate::keys;
+use crate::model::{
+    AuditAction, ConnectorId, CredentialId, InboundWebhookId, MemberId, MemoryId, OrgId,
+    ResourceKind, RoleId, SubscriptionId, WebhookId, WorkspaceId,
+};
+use crate::operation::Operation;
+use crate::service::KnowledgeService;
+use crate::service::kit::audit::{Actor, AuditedOperation};
+use crate::service::kit::audit_entry::AuditResource;
+use crate::service::kit::principal::Principal;
+use crate::store::{Key, Prepared, Transaction};
+
+/// Time for which equal refusals leave one entry, in milliseconds.
+const WINDOW_MS: i64 = 60 * 60 * 1_000;
+/// Maximum number of entries about refusals of one member in a window.
+const REFUSALS_MAX: usize = 32;
+/// Maximum number of refusals that a process remembers.
+const REMEMBERED_MAX: usize = 10_000;
+/// Maximum number of attempts to write an entry.
+const ATTEMPTS_MAX: u32 = 2;
+
+/// A refused change, as the audit log records it.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// Operation that was refused.
+    pub operation: Operation,
+    /// Workspace that the caller named.
+    pub workspace: Option<WorkspaceId>,
+    /// Resource that the caller named. If there is none, the entry is about the workspace, or the
+    /// organisation.
+    pub resource: Option<AuditResource>,
+    /// Reason that the caller was told.
+    pub reason: String,
+}
+
+/// Stored record of the refusals of a member.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct MemberRefusals {
+    /// Number of the hour since the Unix epoch.
+    window: i64,
+    /// Fingerprints of what was refused.
+    refused: BTreeSet<u64>,
+}
+
+/// Fingerprints of the refusals in a window that need not be written any more.
+#[derive(Debug, Default)]
+pub(crate) struct KnownRefusals(Mutex<MemberRefusals>);
+
+impl KnownRefusals {
+    /// Calls a function with the refusals known of this window.
+    fn with<T>(&self, window: i64, then: impl FnOnce(&mut BTreeSet<u64>) -> T) -> T {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.window != window || known.refused.len() >= REMEMBERED_MAX {
+            known.window = window;
+            known.refused.clear();
+        }
+        then(&mut known.refused)
+    }
+}
+
+impl Refusal {
+    /// Returns a number that equal refusals share, and hardly any others.
+    fn fingerprint(&self, credential: &Credential) -> u64 {
+        let mut bytes = Vec::new();
+        match credential {
+            Credential::Secret(secret) => bytes.extend(secret.hash().0),
+            Credential::Trusted { org, member } => {
+                bytes.extend(org.0.as_bytes());
+                bytes.extend(member.0.as_bytes());
+            }
+        }
+        let resource = self.resource.map(|resource| resource.id);
+        let workspace = self.workspace.map(|workspace| workspace.0);
+        for id in [workspace, resource] {
+            bytes.extend(id.unwrap_or_default().as_bytes());
+        }
+        let actions = self.operation.spec().audit_actions;
+        bytes.extend(actions.iter().flat_map(|action| action.as_str().bytes()));
+        let [a, b, c, d, e, f, g, h, ..] = sha256_bytes(bytes);
+        u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
+
+    /// Returns the key of the resource, if it is of a kind that operations name.
+    fn key(&self, org: OrgId) -> Option<Key> {
+        let AuditResource { kind, id } = self.resource?;
+        Some(match (kind, self.workspace) {
+            (ResourceKind::Memory, _) => keys::memory(org, MemoryId(id)),
+            (ResourceKind::Role, _) => keys::role(org, RoleId(id)),
+            (ResourceKind::Member, _) => keys::member(org, MemberId(id)),
+            (ResourceKind::Subscription, _) => keys::subscription_id(org, SubscriptionId(id)),
+            (ResourceKind::Webhook, Some(workspace)) => {
+                keys::webhook(org, workspace, WebhookId(id))
+            }
+            (ResourceKind::InboundWebhook, Some(workspace)) => {
+                keys::inbound_webhook(org, workspace, InboundWebhookId(id))
+            }
+            (ResourceKind::Connector, Some(workspace)) => {
+                keys::connector(org, workspace, ConnectorId(id))
+            }
+            (ResourceKind::Credential, Some(workspace)) => {
+                keys::mcp_key(org, workspace, CredentialId(id))
+            }
+            _ => return None,
+        })
+    }
+
+    /// Returns the resource of the entry: the one that the caller named if it exists, or otherwise
+    /// the workspace or the organisation.
+    async fn audited(
+        &self,
+        transaction: &mut Transaction,
+        org: OrgId,
+    ) -> Result<(ResourceKind, uuid::Uuid), Error> {
+        let workspace = self.workspace.map(|id| keys::workspace(org, id));
+        let named = [
+            (
+                self.key(org),
+                self.resource.map(|named| (named.kind, named.id)),
+            ),
+            (
+                workspace,
+                self.workspace.map(|id| (ResourceKind::Workspace, id.0)),
+            ),
+        ];
+        for (key, resource) in named {
+            if let (Some(key), Some(resource)) = (key, resource)
+                && transaction.entries_unchecked(&[key]).await?[0].is_some()
+            {
+                return Ok(resource);
+            }
+        }
+        Ok((ResourceKind::Organization, org.0))
+    }
+}
+
+/// # Audit log
+impl KnowledgeService {
+    /// Records in the audit log that a change, not a read, was refused, if its caller is known.
+    ///
+    /// [`Api`](crate::api::Api) calls it for every [`Error::Forbidden`]; a caller of the functions of
+    /// this type does so itself. Equal refusals within an hour, and all beyond a number for each
+    /// member, leave no further entry. If the entry cannot be written, that is logged: the refusal
+    /// does not depend on it.
+    pub async fn record_refusal(&self, credential: &Credential, refusal: &Refusal) {
+        match refusal.operation.spec().audit_actions {
+            [] | [AuditAction::MemoryRead] => return,
+            _ => {}
+        }
+        let window = self.env().now().as_millis().div_euclid(WINDOW_MS);
+        let fingerprint = refusal.fingerprint(credential);
+        if self
+            .known_refusals()
+            .with(window, |known| known.contains(&fingerprint))
+        {
+            return;
+        }
+        let mut attempts = 0;
+        let written = self.transact(|transaction| {
+            attempts += 1;
+            let place = (window, fingerprint, attempts);
+            self.write_refusal(transaction, credential, refusal, place)
+        });
+        match written.await {
+            Ok(()) => {
+                self.known_refusals()
+                    .with(window, |known| known.insert(fingerprint));
+            }
+            Err(Error::Unauthenticated { .. }) => {}
+            Err(error) => {
+                tracing::warn!(%error, "a refused change is missing in the audit log");
+            }
+        }
+    }
+
+    async fn write_refusal(
+        &self,
+        mut transaction: Transaction,
+        credential: &Credential,
+        refusal: &Refusal,
+        (window, fingerprint, attempt): (i64, u64, u32),
+    ) -> Result<Prepared<()>, Error> {
+        if attempt > ATTEMPTS_MAX {
+            return Err(Error::Conflict);
+        }
+        let spec = refusal.operation.spec();
+        let (Some(wanted), Some(action)) =
+            (spec.authentication.credential(), spec.audit_actions.first())
+        else {
+            return transaction.done(());
+        };
+        let now = self.env().now();
+        let caller = Principal::authenticate(&mut transaction, credential, wanted, now).await?;
+        let (org, member) = (caller.org_id(), caller.member_id());
+        let key = keys::member_refusals(org, member);
+        let stored = transaction.read::<MemberRefusals>(&key).await?;
+        let mut stored = stored.unwrap_or_default();
+        if stored.window != window {
+            stored = MemberRefusals {
+                window,
+                refused: BTreeSet::new(),
+            };
+        }
+        if stored.refused.len() >= REFUSALS_MAX || !stored.refused.insert(fingerprint) {
+            return transaction.done(());
+        }
+        transaction.put(key, &stored);
+        let resource = refusal.audited(&mut transaction, org).await?;
+        let actor = Actor::new(&caller, self.client);
+        let operation = AuditedOperation::begin(&transaction, self.env(), now);
+        operation.refused(&mut transaction, actor, *action, resource, &refusal.reason);
+        transaction.done(())
+    }
+}
