@@ -10,7 +10,7 @@ use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
 use knowledge_core::model::EventType;
 use knowledge_core::service::KnowledgeService;
-use knowledge_core::store::{Commit, KeyRange, MemoryStore, Store, StoreExt};
+use knowledge_core::store::{Commit, KeyRange, MemoryStore, StoreExt};
 use knowledge_server::data::DataConfig;
 use knowledge_testing::requests::{new_organization, new_workspace};
 use knowledge_testing::seed::Seed;
