@@ -9,6 +9,7 @@ mod audit_log;
 mod bulk;
 mod bulk_access;
 mod bulk_replay;
+mod bulk_storage;
 mod chat_participants;
 mod chats;
 mod citations;
