@@ -378,7 +378,9 @@ async fn connectors_are_reported_by_members_and_managed_by_admins() {
 #[tokio::test]
 async fn connector_has_one_scheduled_check_whatever_it_reports() {
     let world = World::new().await;
-    let (id, other) = (world.connector(HOUR).await, world.connector(DAY).await);
+    let id = world.connector(HOUR).await;
+    world.time.pass(MINUTE);
+    let other = world.connector(DAY).await;
     report(&world, other, SUCCESS.clone()).await;
     for number in 0..1_000 {
         let outcome = match number % 3 {
@@ -405,7 +407,7 @@ async fn connector_has_one_scheduled_check_whatever_it_reports() {
 
 #[tokio::test]
 async fn scheduled_checks_of_earlier_versions_end() {
-    let world = World::new().await;
+    let world = World::with_endpoint().await;
     let id = world.connector(HOUR).await;
     report(&world, id, SUCCESS.clone()).await;
     let org = world.org.id;

@@ -61,6 +61,7 @@ mod permission_calls;
 mod permissions;
 mod probe;
 mod provisioning;
+mod quotas;
 mod ready_entries;
 mod recall_readers;
 mod recalls;

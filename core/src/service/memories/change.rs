@@ -5,8 +5,8 @@ use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::model::{
     AudienceLabel, AuditAction, ChangedMemories, EventData, InboundWebhookId, MemoryContent,
-    MemoryDetails, MemoryId, MemoryLabels, MemoryUpdate, OrgId, ReviewStatus, SensitivityLabel,
-    Source, SourceId, WorkspaceId,
+    MemoryDetails, MemoryId, MemoryLabels, MemoryUpdate, OrgId, Quota, ReviewStatus,
+    SensitivityLabel, Source, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::request;
@@ -16,6 +16,7 @@ use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_runs::MemoryAudit;
 use crate::service::kit::monitor::{Subject, Use, Visibility, slugs_read};
 use crate::service::kit::outbox::{Outbox, sequences_read};
+use crate::service::kit::quota::release_unit;
 use crate::service::memories::ingest::{IngestContext, NewMemory, require_open_source};
 use crate::service::memories::read::FoundMemory;
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
@@ -141,6 +142,7 @@ impl KnowledgeService {
                         keys::source(org, source),
                         keys::inbound_webhook_id(org, InboundWebhookId(source.0)),
                         keys::endpoint_sequence(org, workspace),
+                        keys::usage(org, Quota::Memories),
                     ])
                     .and_range(slugs_read(org))
             };
@@ -154,6 +156,7 @@ impl KnowledgeService {
                 let message = "must not be the key of another memory from the source";
                 return Err(Error::invalid("sourceKey", ProblemCode::Duplicate, message));
             }
+            act.reserve(Quota::Memories, 1).await?;
             let place = act.workspace().clone();
             let context = IngestContext {
                 caller: &act.caller,
@@ -291,6 +294,7 @@ impl KnowledgeService {
                 transaction.delete(keys::source_key(org, workspace, origin, name));
             }
             transaction.add(keys::memory_count(org, workspace), -1);
+            release_unit(transaction, org, Quota::Memories);
             let waited = i64::from(found.labels.is_pending());
             transaction.add(keys::pending_count(org, workspace), -waited);
             let trace = Trace {

@@ -3,7 +3,7 @@
 use crate::access::Credential;
 use crate::error::Error;
 use crate::keys;
-use crate::model::{AuditAction, ResourceKind, Source, SourceId};
+use crate::model::{AuditAction, Quota, ResourceKind, Source, SourceId};
 use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::Name;
@@ -28,7 +28,8 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for invalid values; [`Error::Unauthenticated`];
-    /// [`Error::Forbidden`] without `connector:manage` in the organisation.
+    /// [`Error::Forbidden`] without `connector:manage` in the organisation;
+    /// [`Error::QuotaExceeded`].
     ///
     /// # Examples
     ///
@@ -52,7 +53,9 @@ impl KnowledgeService {
     ) -> Result<Source, Error> {
         self.checks().check(new)?;
         self.act(Operation::CreateSource, credential, |caller| async move {
-            let mut act = caller.in_organization(None, &|_| Wants::nothing()).await?;
+            let counted = |org| Wants::keys([keys::usage(org, Quota::Sources)]);
+            let mut act = caller.in_organization(None, &counted).await?;
+            act.reserve(Quota::Sources, 1).await?;
             let now = act.now;
             let source = Source {
                 id: SourceId(self.env().uuid_at(now)),

@@ -40,6 +40,13 @@ macro_rules! kind {
             max: lesser(*($range).end(), HELD_BYTES_MAX),
         }
     };
+    ("bytes", $at:expr, $range:expr) => {
+        Bytes {
+            at: $at,
+            min: *($range).start(),
+            max: lesser(*($range).end(), STORED_BYTES_MAX),
+        }
+    };
     (time, $at:expr, $range:expr) => {
         Time {
             at: $at,
@@ -59,6 +66,9 @@ macro_rules! kind {
         }
     };
 }
+
+/// Maximum of a size that is stored, not held in memory.
+const STORED_BYTES_MAX: u64 = 1 << 40;
 
 const fn lesser(one: u64, other: u64) -> u64 {
     if one < other { one } else { other }

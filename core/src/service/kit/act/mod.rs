@@ -21,12 +21,13 @@ pub(crate) use self::wants::{Wants, WantsOf};
 use crate::access::{Action, ActionSet};
 use crate::error::Error;
 use crate::keys;
-use crate::model::{AuditAction, OrgId, ResourceKind, Timestamp, Workspace, WorkspaceId};
+use crate::model::{AuditAction, OrgId, Quota, ResourceKind, Timestamp, Workspace, WorkspaceId};
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
 use crate::service::kit::monitor::{Monitor, Subject, actions_held};
 use crate::service::kit::principal::{Denial, Principal, Resource};
+use crate::service::kit::quota::{AuditQuota, reserve_units};
 use crate::service::kit::sealing::RotatedSecret;
 use crate::store::{Key, MaybeSend, Prepared, Transaction};
 
@@ -41,6 +42,9 @@ pub(crate) struct Act<'c> {
     /// Actions that the caller holds in the workspaces in which they were read.
     held: Vec<(WorkspaceId, ActionSet)>,
     is_audited: bool,
+    audit_quota: AuditQuota,
+    /// True if the quota of the audit log limits the act.
+    is_metered: bool,
 }
 
 impl Act<'_> {
@@ -167,6 +171,15 @@ impl Act<'_> {
         decided.await
     }
 
+    /// Reserves units of a quota of the organisation, whose counter was read ahead.
+    ///
+    /// # Errors
+    /// [`Error::QuotaExceeded`]; those of the store.
+    pub(crate) async fn reserve(&mut self, quota: Quota, units: usize) -> Result<(), Error> {
+        let (limits, org) = (self.service.limits(), self.org());
+        reserve_units(&mut self.transaction, limits, org, quota, units).await
+    }
+
     /// Reads a record that has to exist; the commit checks it.
     ///
     /// # Errors
@@ -250,6 +263,7 @@ impl Act<'_> {
             self.operation
         );
         self.is_audited = true;
+        self.is_metered |= action.is_metered();
         let operation = AuditedOperation::begin(&self.transaction, self.service.env(), self.now);
         (operation, Actor::from(&self.caller))
     }
@@ -257,8 +271,9 @@ impl Act<'_> {
     /// Ends the act, with its output once the commit is durable.
     ///
     /// # Errors
-    /// [`Error::Internal`] for a change without the audit entry that the operation declares: it
-    /// would be a defect, and nothing is committed.
+    /// [`Error::QuotaExceeded`] if the quota of the audit log is exhausted, unless the act takes
+    /// something away; [`Error::Internal`] for a change without the audit entry that the operation
+    /// declares: it would be a defect, and nothing is committed.
     pub(crate) fn done<T>(self, output: T) -> Result<Prepared<T>, Error> {
         self.end()?.done(output)
     }
@@ -270,6 +285,11 @@ impl Act<'_> {
         if must_audit && !self.is_audited && self.transaction.has_changes() {
             let message = format!("{:?} changed something without auditing it", self.operation);
             return Err(Error::internal(message));
+        }
+        if self.is_metered {
+            let (limits, org) = (self.service.limits(), self.caller.org_id());
+            self.audit_quota
+                .check(&self.transaction, limits, org, self.now)?;
         }
         Ok(self.transaction)
     }

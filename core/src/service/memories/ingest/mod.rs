@@ -16,7 +16,7 @@ use crate::keys;
 use crate::limits::INGEST_MEMORIES_MAX;
 use crate::model::{
     AudienceLabel, AuditAction, InboundWebhookId, MemoryContent, MemoryId, MemoryLabels, OrgId,
-    ReviewStatus, SensitivityLabel, Source, SourceId, Timestamp, Workspace, WorkspaceId,
+    Quota, ReviewStatus, SensitivityLabel, Source, SourceId, Timestamp, Workspace, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::request;
@@ -176,6 +176,7 @@ impl KnowledgeService {
                         keys::source(org, source),
                         keys::inbound_webhook_id(org, InboundWebhookId(source.0)),
                         keys::endpoint_sequence(org, workspace),
+                        keys::usage(org, Quota::Memories),
                     ])
                     .and_range(slugs_read(org))
             };
