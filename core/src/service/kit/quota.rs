@@ -14,8 +14,8 @@ use crate::store::{Key, Transaction};
 
 /// Number of units left below which the counter of a quota is a guard.
 ///
-/// The commits that are in progress at one time add fewer.
-const UNITS_LEFT_MIN: u64 = 10_000;
+/// The commits that are in progress at one time add fewer: that of an ingest adds 100 memories.
+const UNITS_LEFT_MIN: u64 = 100_000;
 /// The same for bytes of the audit log.
 const AUDIT_BYTES_LEFT_MIN: u64 = 64 * 1024 * 1024;
 /// Period of the quota of the audit log.

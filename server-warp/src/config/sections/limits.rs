@@ -1,6 +1,6 @@
 //! `[limits]`: limits of the service.
 
-use super::{COUNT_MAX, HELD_BYTES_MAX, RETENTION_MAX};
+use super::{COUNT_MAX, HELD_BYTES_MAX, RETENTION_MAX, SIZE_MAX};
 use crate::config::kind::{Bytes, Count, Time, field};
 use crate::config::setting::{Section, Setting, nothing};
 use crate::config::{Check, Config, format_time};
@@ -44,7 +44,7 @@ macro_rules! kind {
         Bytes {
             at: $at,
             min: *($range).start(),
-            max: lesser(*($range).end(), STORED_BYTES_MAX),
+            max: lesser(*($range).end(), SIZE_MAX),
         }
     };
     (time, $at:expr, $range:expr) => {
@@ -66,9 +66,6 @@ macro_rules! kind {
         }
     };
 }
-
-/// Maximum of a size that is stored, not held in memory.
-const STORED_BYTES_MAX: u64 = 1 << 40;
 
 const fn lesser(one: u64, other: u64) -> u64 {
     if one < other { one } else { other }
