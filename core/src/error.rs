@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::model::Quota;
 use crate::store::{InvalidCommit, StoreError, StoreErrorKind, TransactionError};
 
 /// Waiting time that [`Error::Unavailable`] suggests, in whole seconds.
@@ -86,6 +87,16 @@ pub enum Error {
     /// Idempotency key that the same caller used for a different request.
     #[error("this Idempotency-Key was used for a different request; choose a new one")]
     IdempotencyKeyReused,
+    /// Exhausted quota of the organisation. Nothing was changed.
+    #[error("{}", describe_quota(*quota, *maximum, *retry_after))]
+    QuotaExceeded {
+        /// Quota that is exhausted.
+        quota: Quota,
+        /// Maximum of the quota.
+        maximum: u64,
+        /// Waiting time until the quota is renewed; `None` if only a deletion makes room.
+        retry_after: Option<Duration>,
+    },
     /// Too many requests.
     #[error("too many requests; try again in {} s", .retry_after.as_secs())]
     RateLimited {
@@ -225,6 +236,7 @@ impl Error {
             Self::PayloadTooLarge { .. } => "payload_too_large",
             Self::UnsupportedMediaType => "unsupported_media_type",
             Self::IdempotencyKeyReused => "idempotency_key_reused",
+            Self::QuotaExceeded { .. } => "quota_exceeded",
             Self::RateLimited { .. } => "rate_limited",
             Self::Internal { .. } => "internal",
             Self::Unavailable { .. } => "unavailable",
@@ -238,6 +250,15 @@ fn describe(fields: &[FieldProblem]) -> String {
         [only] => only.to_string(),
         [first, rest @ ..] => format!("{first} (and {} more)", rest.len()),
     }
+}
+
+fn describe_quota(quota: Quota, maximum: u64, retry_after: Option<Duration>) -> String {
+    let what = quota.as_str().replace('_', " ");
+    let then = match retry_after {
+        Some(after) => format!("try again in {} s", after.as_secs()),
+        None => "delete some, or ask the operator".to_owned(),
+    };
+    format!("the organisation may have at most {maximum} {what}; {then}")
 }
 
 impl From<StoreError> for Error {

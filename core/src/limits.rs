@@ -82,6 +82,47 @@ macro_rules! limits {
             field custom_roles_per_org_max "customRolesPerOrgMax" in 0..=u64::MAX,
             setting "Custom roles of an organisation";
 
+        /// Maximum number of memories of an organisation.
+        MEMORIES_PER_ORG_MAX: u64 = 1_000_000, "memories", "memories of an organisation",
+            field memories_per_org_max "memoriesPerOrgMax" in 0..=u64::MAX,
+            setting "Memories of an organisation";
+
+        /// Maximum number of recalls of an organisation.
+        RECALLS_PER_ORG_MAX: u64 = 1_000_000, "recalls", "recalls of an organisation",
+            field recalls_per_org_max "recallsPerOrgMax" in 0..=u64::MAX,
+            setting "Recalls of an organisation";
+
+        /// Maximum number of chats of an organisation.
+        CHATS_PER_ORG_MAX: u64 = 1_000_000, "chats", "chats of an organisation",
+            field chats_per_org_max "chatsPerOrgMax" in 0..=u64::MAX,
+            setting "Chats of an organisation";
+
+        /// Maximum number of messages in all chats of an organisation.
+        CHAT_MESSAGES_PER_ORG_MAX: u64 = 10_000_000, "messages", "chat messages of an organisation",
+            field chat_messages_per_org_max "chatMessagesPerOrgMax" in 0..=u64::MAX,
+            setting "Messages in all chats of an organisation";
+
+        /// Maximum number of sources of an organisation.
+        SOURCES_PER_ORG_MAX: u64 = 10_000, "sources", "sources of an organisation",
+            field sources_per_org_max "sourcesPerOrgMax" in 0..=u64::MAX,
+            setting "Sources of an organisation, with those of inbound webhooks";
+
+        /// Maximum number of members of an organisation.
+        MEMBERS_PER_ORG_MAX: u64 = 100_000, "members", "members of an organisation",
+            field members_per_org_max "membersPerOrgMax" in 1..=u64::MAX,
+            setting "Members of an organisation, service accounts included";
+
+        /// Maximum number of endpoints of an organisation.
+        ENDPOINTS_PER_ORG_MAX: u64 = 10_000, "endpoints", "endpoints of an organisation",
+            field endpoints_per_org_max "endpointsPerOrgMax" in 0..=u64::MAX,
+            setting "Webhooks, inbound webhooks and citation subscriptions of an organisation";
+
+        /// Maximum size of what an organisation adds to its audit log on one day (UTC), in bytes.
+        AUDIT_BYTES_PER_DAY_MAX: u64 = 1024 * 1024 * 1024, "bytes",
+            "additions to the audit log of an organisation on one day",
+            field audit_bytes_per_day_max "auditBytesPerDayMax" in 0..=u64::MAX,
+            setting "Additions to the audit log of an organisation on one day (UTC)";
+
         /// Maximum number of memories in one access check.
         ACCESS_CHECK_MEMORIES_MAX: usize = 1_000, "memories", "memories of one access check";
 

@@ -11,7 +11,7 @@ use knowledge_core::api::{ErrorStyle, OPERATIONS, Origin, openapi};
 use knowledge_core::limits::{self, Limit, Limits};
 use knowledge_core::model::{
     AudienceScope, BulkItemErrorCode, ChecklistTier, ConnectorScope, ConnectorStatus,
-    DeliveryFailureCode, EventType, McpClient, MemberKind, ReviewStatus, SPECIAL_RANGES,
+    DeliveryFailureCode, EventType, McpClient, MemberKind, Quota, ReviewStatus, SPECIAL_RANGES,
     SensitivityLabel, SpecialRange,
 };
 use knowledge_core::service::{
@@ -170,6 +170,16 @@ fn errors() -> String {
         Error::PayloadTooLarge { bytes_max: 1 },
         Error::UnsupportedMediaType,
         Error::IdempotencyKeyReused,
+        Error::QuotaExceeded {
+            quota: Quota::Memories,
+            maximum: 1,
+            retry_after: None,
+        },
+        Error::QuotaExceeded {
+            quota: Quota::AuditBytes,
+            maximum: 1,
+            retry_after: Some(after),
+        },
         Error::RateLimited { retry_after: after },
         Error::internal(""),
         Error::unavailable(""),

@@ -7,14 +7,14 @@ use knowledge_core::dump::{CredentialPolicy, Restore};
 use knowledge_core::env::Env;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    BulkUpdate, ChatId, ChatMessageId, EventId, MemberId, MemoryChange, MemoryId, OrgId, Timestamp,
-    WorkspaceId,
+    BulkUpdate, ChatId, ChatMessageId, EventId, MemberId, MemoryChange, MemoryId, OrgId, Quota,
+    Timestamp, WorkspaceId,
 };
 use knowledge_core::service::{
     AuditFilter, DifferenceCode, KnowledgeService, Options, PageRequest, SCHEMA, SealingKey,
     Verification, Verify,
 };
-use knowledge_core::store::{Commit, Key, MemoryStore, Store, StoreExt};
+use knowledge_core::store::{Commit, Key, KeyRange, MemoryStore, Store, StoreExt};
 use knowledge_store::faults::{CommitFault, FaultPlan, FaultStore};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -22,19 +22,21 @@ use serde_json::{Value, json};
 /// The counters of schema 1.
 const GLOBAL: [&str; 2] = ["undelivered_count", "disabled_endpoint_count"];
 
-/// The responses of the program of schema 1.
+/// The responses of the program of an earlier schema.
 #[derive(Deserialize)]
 struct Answers {
     now: Timestamp,
     org: OrgId,
     member: MemberId,
-    other_org: OrgId,
+    other_org: Option<OrgId>,
     idempotency_key: String,
     request: Request,
     result: Value,
     memories: Vec<Value>,
     audit: Vec<Value>,
+    #[serde(default)]
     undelivered: u64,
+    #[serde(default)]
     disabled_endpoints: u64,
 }
 
@@ -50,12 +52,19 @@ fn answers() -> Answers {
     serde_json::from_str(include_str!("stored/schema-1.json")).unwrap()
 }
 
+fn answers_of_schema_2() -> Answers {
+    serde_json::from_str(include_str!("stored/schema-2.json")).unwrap()
+}
+
 async fn restored() -> Arc<dyn Store> {
+    restored_from(include_bytes!("stored/schema-1.dump")).await
+}
+
+async fn restored_from(dump: &[u8]) -> Arc<dyn Store> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let policy = CredentialPolicy::Keep;
     let restore = Restore::begin(Arc::clone(&store), None, policy).await;
     let mut restore = restore.unwrap();
-    let dump = include_bytes!("stored/schema-1.dump");
     for line in dump.split_inclusive(|byte| *byte == b'\n') {
         restore.take(line).await.unwrap();
     }
@@ -97,7 +106,10 @@ async fn put(store: &Arc<dyn Store>, key: Key, value: &str) {
 async fn counters(store: &Arc<dyn Store>) -> [[i64; 2]; 2] {
     let answers = answers();
     let mut counters = [[0; 2]; 2];
-    for (counters, org) in counters.iter_mut().zip([answers.org, answers.other_org]) {
+    for (counters, org) in counters
+        .iter_mut()
+        .zip([answers.org, answers.other_org.unwrap()])
+    {
         for (counter, key) in counters.iter_mut().zip([
             keys::undelivered_count(org),
             keys::disabled_endpoint_count(org),
@@ -272,9 +284,15 @@ async fn failed_upgrade_leaves_schema_1() {
 
 #[tokio::test]
 async fn schema_1_store_yields_same_responses_after_upgrade() {
-    let store = restored().await;
-    let service = open(&store).await;
-    let answers = answers();
+    let service = open(&restored().await).await;
+    let audited = assert_same_responses(&service, answers()).await;
+    assert_eq!(audited, answers().audit.len());
+}
+
+/// Asserts that the responses are those of the program of the earlier schema.
+///
+/// Returns the number of audit entries, of which the newest are compared.
+async fn assert_same_responses(service: &KnowledgeService, answers: Answers) -> usize {
     let owner = Credential::Trusted {
         org: answers.org,
         member: answers.member,
@@ -303,7 +321,8 @@ async fn schema_1_store_yields_same_responses_after_upgrade() {
             break;
         }
     }
-    assert_eq!(json!(audit), json!(answers.audit));
+    let newest = &audit[..answers.audit.len()];
+    assert_eq!(json!(newest), json!(answers.audit));
     for expected in &answers.audit {
         let id = serde_json::from_value(expected["id"].clone()).unwrap();
         let found = service.get_audit_entry(&owner, id).await.unwrap();
@@ -314,4 +333,61 @@ async fn schema_1_store_yields_same_responses_after_upgrade() {
         let found = service.get_memory(&owner, id).await.unwrap();
         assert_eq!(json!(found.value), *expected);
     }
+    audit.len()
+}
+
+/// Returns the number of keys in a range.
+async fn count(store: &Arc<dyn Store>, range: KeyRange) -> usize {
+    store.scan_all(&range).await.unwrap().len()
+}
+
+/// Asserts that the counters of the quotas are those of the entries.
+async fn assert_usage(store: &Arc<dyn Store>, org: OrgId) {
+    for (quota, expected) in [
+        (Quota::Memories, count(store, keys::memories(org)).await),
+        (Quota::Recalls, count(store, keys::recalls(org)).await),
+        (Quota::Sources, count(store, keys::sources(org)).await),
+        (Quota::Members, count(store, keys::members(org)).await),
+    ] {
+        let counter = store.counter(&keys::usage(org, quota)).await.unwrap();
+        assert_eq!(usize::try_from(counter).unwrap(), expected, "{quota}");
+        assert!(expected > 0, "{quota}");
+    }
+    for quota in [Quota::Chats, Quota::ChatMessages, Quota::Endpoints] {
+        let counter = store.counter(&keys::usage(org, quota)).await.unwrap();
+        assert!(counter > 0, "{quota}");
+    }
+}
+
+#[tokio::test]
+async fn schema_2_store_yields_same_responses_after_upgrade() {
+    let store = restored_from(include_bytes!("stored/schema-2.dump")).await;
+    assert_eq!(verified(&store).await.differences, []);
+    let org = answers_of_schema_2().org;
+    // An interrupted upgrade left this counter, and the earlier program went on.
+    put(&store, keys::usage(org, Quota::Recalls), "77").await;
+    assert_eq!(verified(&store).await.differences, []);
+    let service = open(&store).await;
+    assert_usage(&store, org).await;
+    let meta: Value = store.get_as(&keys::meta()).await.unwrap().unwrap().value;
+    assert_eq!(meta["schema"], SCHEMA);
+    assert_eq!(verified(&store).await.differences, []);
+    assert_same_responses(&service, answers_of_schema_2()).await;
+    open(&store).await;
+    assert_usage(&store, org).await;
+}
+
+#[tokio::test]
+async fn failed_upgrade_leaves_schema_2() {
+    let inner = restored_from(include_bytes!("stored/schema-2.dump")).await;
+    let plan = FaultPlan::none().at_commit(1, CommitFault::Unavailable);
+    let store: Arc<dyn Store> = Arc::new(FaultStore::new(Arc::clone(&inner), plan));
+    let options = Options::new(SealingKey::new([7; 32]));
+    let refused = KnowledgeService::open(Arc::clone(&store), env(), options).await;
+    refused.unwrap_err();
+    let meta: Value = inner.get_as(&keys::meta()).await.unwrap().unwrap().value;
+    assert_eq!(meta["schema"], 2);
+    assert_eq!(verified(&inner).await.differences, []);
+    open(&store).await;
+    assert_usage(&inner, answers_of_schema_2().org).await;
 }

@@ -369,14 +369,18 @@ impl Transaction {
     /// At most one of all attempts is ever applied, even if an indeterminate one arrives after
     /// another attempt has replaced it. The stored value identifies the attempt: the values of two
     /// attempts that differ in anything must differ.
-    pub fn create_unique<T: Serialize>(&mut self, key: Key, value: &T) {
+    ///
+    /// Returns the size of the key and the value in bytes.
+    pub fn create_unique<T: Serialize>(&mut self, key: Key, value: &T) -> usize {
         let value = json(value);
+        let bytes = key.as_bytes().len() + value.len();
         self.check(key.clone(), None);
         self.proof.get_or_insert_with(|| CommitProof {
             key: key.clone(),
             value: value.clone(),
         });
         self.mutations.push(Mutation::Put { key, value });
+        bytes
     }
 
     /// Removes an entry.

@@ -23,6 +23,14 @@ export interface Limits {
   connectorsPerWorkspaceMax?: number;
   mcpKeysPerWorkspaceMax?: number;
   customRolesPerOrgMax?: number;
+  memoriesPerOrgMax?: number;
+  recallsPerOrgMax?: number;
+  chatsPerOrgMax?: number;
+  chatMessagesPerOrgMax?: number;
+  sourcesPerOrgMax?: number;
+  membersPerOrgMax?: number;
+  endpointsPerOrgMax?: number;
+  auditBytesPerDayMax?: number;
   subscriptionsPerRecallMax?: number;
   idempotencyRetentionSeconds?: number;
   auditRetentionSeconds?: number;

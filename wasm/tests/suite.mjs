@@ -21,6 +21,7 @@ const SKIPPED = {
   "compression::": "a feature of the host, as is everything of the network",
   "cors::": "a feature of the host",
   "rate_limits::": "a feature of the host",
+  "quotas::": "needs limits of its own, inside the suite; core has the same tests",
   "reference::": "the OpenAPI document and its pages are the server's only",
   "strangers::": "needs a store that counts its reads, inside the suite; core has the same test",
   "failures::": "needs a store that misbehaves, inside the suite; calls.mjs has one of JavaScript",

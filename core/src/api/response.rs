@@ -9,6 +9,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::error::{Error, FieldProblem, ProblemCode};
+use crate::model::Quota;
 use crate::operation::{Authentication, ErrorStyle};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
@@ -91,7 +92,10 @@ pub fn status(error: &Error) -> StatusCode {
     match error {
         Error::InvalidRequest { .. } | Error::IdempotencyKeyRequired => StatusCode::BAD_REQUEST,
         Error::Unauthenticated { .. } => StatusCode::UNAUTHORIZED,
-        Error::Forbidden { .. } => StatusCode::FORBIDDEN,
+        Error::Forbidden { .. }
+        | Error::QuotaExceeded {
+            retry_after: None, ..
+        } => StatusCode::FORBIDDEN,
         Error::NotFound { .. } => StatusCode::NOT_FOUND,
         Error::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
         Error::Conflict
@@ -102,7 +106,7 @@ pub fn status(error: &Error) -> StatusCode {
         Error::PayloadTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         Error::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Error::IdempotencyKeyReused => StatusCode::UNPROCESSABLE_ENTITY,
-        Error::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
+        Error::RateLimited { .. } | Error::QuotaExceeded { .. } => StatusCode::TOO_MANY_REQUESTS,
         Error::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         Error::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
     }
@@ -123,6 +127,7 @@ enum Details<'e> {
     Invalid { fields: &'e [FieldProblem] },
     InUse { holder_count: u64 },
     TooLarge { bytes_max: usize },
+    Quota { limit: Quota, maximum: u64 },
     Later { retry_after_seconds: u64 },
     None {},
 }
@@ -135,6 +140,10 @@ fn details(error: &Error) -> Details<'_> {
         },
         Error::PayloadTooLarge { bytes_max } => Details::TooLarge {
             bytes_max: *bytes_max,
+        },
+        Error::QuotaExceeded { quota, maximum, .. } => Details::Quota {
+            limit: *quota,
+            maximum: *maximum,
         },
         Error::RateLimited { retry_after } | Error::Unavailable { retry_after, .. } => {
             Details::Later {
@@ -172,7 +181,12 @@ pub(super) fn error_response(
             response = response.header(WWW_AUTHENTICATE, challenge.header());
         }
         Error::MethodNotAllowed { allow } => response = response.header(ALLOW, header_text(allow)),
-        Error::RateLimited { retry_after } | Error::Unavailable { retry_after, .. } => {
+        Error::RateLimited { retry_after }
+        | Error::Unavailable { retry_after, .. }
+        | Error::QuotaExceeded {
+            retry_after: Some(retry_after),
+            ..
+        } => {
             response =
                 response.header(RETRY_AFTER, HeaderValue::from(retry_after.as_secs().max(1)));
         }

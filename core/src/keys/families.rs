@@ -9,7 +9,7 @@
 /// - `range name(parts)`: the range of the keys with these leading parts.
 /// - `parser name(parts)`: a function that parses these last parts of a key.
 /// - `with family(parts)`: that entry exists too.
-/// - `counted by family(parts)`: each entry adds 1 to this counter.
+/// - `counted by family(parts)`: each entry adds 1 to this counter, of which there may be several.
 /// - `checked by module::function(parts)`: the rest of what verification checks.
 ///
 /// Types and functions are resolved where the rows are expanded: the value and the checks only by
@@ -18,6 +18,13 @@ macro_rules! families {
     ($then:ident) => { $then! {
         /// Schema number and fingerprint of the sealing key, or of the old and the new one.
         meta() => Schema, checked by operations::meta();
+
+        /// Counter of what an organisation has of a quota; guards the limit when it is near.
+        usage(org: OrgId, quota: Quota) => Count,
+            range usages(org), with org(org), checked by operations::usage();
+        /// Counter of the bytes added to the audit log on the day (UTC) that begins then.
+        audit_bytes(org: OrgId, day: Timestamp) => Count,
+            range audit_days(org), with org(org);
 
         /// Organisation.
         org(org: OrgId = id) => Organization,
@@ -33,7 +40,8 @@ macro_rules! families {
 
         /// Member with its role in the organisation.
         member(org: OrgId, member: MemberId = id) => Member,
-            range members(org), with org(org), checked by tenants::member(org);
+            range members(org), with org(org), counted by usage(org, Quota::Members),
+            checked by tenants::member(org);
         /// Identifier of the member or former member with this handle.
         member_handle(org: OrgId, handle: &str) => MemberId,
             checked by tenants::member_handle(org, handle);
@@ -75,11 +83,13 @@ macro_rules! families {
             range credential_ids(org), checked by tenants::credential_id(org, credential);
 
         /// Source.
-        source(org: OrgId, source: SourceId = id) => Source, range sources(org), with org(org);
+        source(org: OrgId, source: SourceId = id) => Source,
+            range sources(org), with org(org), counted by usage(org, Quota::Sources);
         /// Labels of a memory.
         memory(org: OrgId, memory: MemoryId) => MemoryLabels,
             range memories(org),
-            with content(org, memory), checked by memories::memory(org, memory);
+            with content(org, memory), counted by usage(org, Quota::Memories),
+            checked by memories::memory(org, memory);
         /// Title, content and origin of a memory.
         content(org: OrgId, memory: MemoryId) => MemoryContent,
             with memory(org, memory), checked by memories::content(org);
@@ -134,11 +144,13 @@ macro_rules! families {
         chat(org: OrgId, workspace: WorkspaceId = workspace_id, chat: ChatId = id) => Chat,
             range all_chats(), range chats(org, workspace),
             parser parse_chat(org: OrgId, workspace: WorkspaceId, chat: ChatId),
-            with workspace(org, workspace), checked by workspaces::chat(org);
+            with workspace(org, workspace), counted by usage(org, Quota::Chats),
+            checked by workspaces::chat(org);
         /// Message of a chat.
         chat_message(org: OrgId, chat: ChatId = chat_id, message: ChatMessageId = id)
             => ChatMessage,
-            range chat_messages(org, chat), checked by workspaces::chat_message(org);
+            range chat_messages(org, chat), counted by usage(org, Quota::ChatMessages),
+            checked by workspaces::chat_message(org);
         /// Summary of a chat for the dashboard, ordered by its newest message.
         chat_recent(
             org: OrgId, workspace: WorkspaceId, last_message_at: Timestamp, chat: ChatId
@@ -152,7 +164,8 @@ macro_rules! families {
             checked by memories::workspace_recall(org, workspace, recall);
         /// Recall with the memories that it cites.
         recall(org: OrgId, recall: RecallId = id) => Recall,
-            range recalls(org), checked by memories::recall(org);
+            range recalls(org), counted by usage(org, Quota::Recalls),
+            checked by memories::recall(org);
         /// Mark of a recall that cites a memory; it outlives the memory.
         cited_by(org: OrgId, memory: MemoryId, recall: RecallId) => (),
             range citing_recalls(org, memory), with recall(org, recall);
@@ -165,6 +178,7 @@ macro_rules! families {
         ) => SealedRecord<CitationSubscription>,
             range all_subscriptions(), range subscriptions(org, recall),
             with recall(org, recall), counted by subscription_count(org, recall),
+            counted by usage(org, Quota::Endpoints),
             checked by workspaces::subscription();
         /// Identifier of the recall of a subscription.
         subscription_id(org: OrgId, subscription: SubscriptionId) => RecallId,
@@ -180,6 +194,7 @@ macro_rules! families {
         ) => SealedRecord<Webhook>,
             range all_webhooks(), range webhooks(org, workspace),
             with workspace(org, workspace), counted by webhook_count(org, workspace),
+            counted by usage(org, Quota::Endpoints),
             checked by workspaces::webhook();
         /// Counter of outbound webhooks; guards the limit.
         webhook_count(org: OrgId, workspace: WorkspaceId) => Count,
@@ -193,6 +208,7 @@ macro_rules! families {
         ) => SealedRecord<InboundWebhook>,
             range all_inbound_webhooks(), range inbound_webhooks(org, workspace),
             with workspace(org, workspace), counted by inbound_webhook_count(org, workspace),
+            counted by usage(org, Quota::Endpoints),
             checked by workspaces::inbound_webhook();
         /// Workspace of an inbound webhook, also of a deleted one, whose source stays closed.
         inbound_webhook_id(org: OrgId, webhook: InboundWebhookId) => WorkspaceId,

@@ -8,7 +8,7 @@ macro_rules! define_keys {
         $(, range $range:ident $leading:tt)*
         $(, parser $parser:ident($($last:ident: $type:ty),+))?
         $(, with $other:ident $of:tt)*
-        $(, counted by $counter:ident $counted:tt)?
+        $(, counted by $counter:ident $counted:tt)*
         $(, checked by $module:ident::$check:ident $given:tt)?;
     )+) => {
         $(

@@ -116,6 +116,22 @@ pub(crate) fn global_disabled_endpoint_count() -> Key {
     Builder::new("disabled_endpoint_count").key()
 }
 
+/// Returns true for a `usage` key.
+pub(crate) fn is_usage(key: &Key) -> bool {
+    key.as_bytes().starts_with(b"usage/")
+}
+
+/// Builds the range of all keys of a family.
+pub(crate) fn all_of(family: &str) -> KeyRange {
+    Builder::new(family).range()
+}
+
+/// Parses the organisation that a key begins with, after the name of its family.
+pub(crate) fn org_of(key: &Key) -> Option<OrgId> {
+    let text = std::str::from_utf8(key.as_bytes()).ok()?;
+    Part::parse(text.split(DIVIDER).nth(1)?)
+}
+
 /// Parses the due time from a `due` key.
 #[must_use]
 pub fn due_at(key: &Key) -> Option<Timestamp> {

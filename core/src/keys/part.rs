@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::access::{RoleRef, SecretHash};
 use crate::digest::{hex, sha256};
 use crate::model::names::Identifier;
-use crate::model::{Timestamp, WorkspaceId};
+use crate::model::{Quota, Timestamp, WorkspaceId};
 
 /// Part of a `holder` key for the whole organisation. It sorts before every identifier.
 const WHOLE_ORG: &str = "-";
@@ -110,6 +110,26 @@ impl Part<'_> for RoleRef {
         match is_other {
             true => Self::BuiltIn(crate::access::BuiltInRole::Owner),
             false => Self::Custom(Part::sample(position, is_other)),
+        }
+    }
+}
+
+impl Part<'_> for Quota {
+    const EXPECTED: &'static str = "a quota";
+
+    fn write(&self, key: &mut String) {
+        key.push_str(self.as_str());
+    }
+
+    fn parse(part: &str) -> Option<Self> {
+        part.parse().ok()
+    }
+
+    #[cfg(test)]
+    fn sample(_: u128, is_other: bool) -> Self {
+        match is_other {
+            true => Self::ChatMessages,
+            false => Self::Memories,
         }
     }
 }

@@ -99,6 +99,37 @@ crate::model::names::string_enum! {
     }
 }
 
+impl AuditAction {
+    /// Returns true if the quota of the audit log limits the action.
+    ///
+    /// Whatever takes something away is not limited: deletion, revocation, and the changes that can
+    /// restrict a member, a role, a credential or an endpoint.
+    pub(crate) const fn is_metered(self) -> bool {
+        matches!(
+            self,
+            Self::MemoryIngest
+                | Self::MemoryCreate
+                | Self::MemoryUpdate
+                | Self::MemoryBulkUpdate
+                | Self::SourceCreate
+                | Self::RoleCreate
+                | Self::MemberCreate
+                | Self::ConnectorCreate
+                | Self::ConnectorUpdate
+                | Self::McpKeyCreate
+                | Self::ChatCreate
+                | Self::RecallCreate
+                | Self::SubscriptionCreate
+                | Self::SubscriptionRedeliver
+                | Self::SubscriptionPing
+                | Self::WebhookCreate
+                | Self::WebhookRedeliver
+                | Self::WebhookPing
+                | Self::InboundWebhookCreate
+        )
+    }
+}
+
 crate::model::names::string_enum! {
     /// Reads that the audit log records.
     #[derive(Default)]

@@ -16,6 +16,7 @@ mod memory_access;
 mod memory_record;
 pub(crate) mod names;
 mod organization;
+mod quota;
 mod role;
 mod url;
 
@@ -57,6 +58,7 @@ pub use self::memory_access::{AccessCheck, AccessCheckResult, AccessLabels, Memo
 pub use self::memory_record::{MemoryContent, MemoryLabels};
 pub use self::names::{InvalidId, UnknownName};
 pub use self::organization::{Member, MemberKind, Organization, Source, Workspace};
+pub use self::quota::Quota;
 pub use self::role::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate};
 pub use self::url::{BaseUrl, InvalidUrl, URL_CHARS_MAX, WebhookUrl, is_origin};
 pub use knowledge_store::{InvalidTimestamp, Timestamp};

@@ -108,6 +108,13 @@ impl OperationSpec {
     pub fn documents(&self, status: u16) -> bool {
         self.error_statuses.contains(&status) || COMMON_ERROR_STATUSES.contains(&status)
     }
+
+    /// Returns true if a quota of the organisation limits the operation.
+    #[must_use]
+    pub fn has_quota(&self) -> bool {
+        let mut audited = self.audit_actions.iter();
+        audited.any(|action| action.is_metered()) || self.operation == Operation::PostChatMessage
+    }
 }
 
 /// Returns a name in Pascal case in camel case.

@@ -49,7 +49,8 @@ macro_rules! operator_operations {
         ListMembers: GET "/admin/v1/orgs/{org}/members", 200, [400, 404],
             list_members(org: OrgSlug, page: PageRequest) -> Page<MemberView>;
         /// Adds a member to an organisation.
-        CreateMember: POST "/admin/v1/orgs/{org}/members", 201, [400, 404, 409 "slug_taken"],
+        CreateMember: POST "/admin/v1/orgs/{org}/members", 201,
+            [400, 403 "quota_exceeded", 404, 409 "slug_taken"],
             create_member(org: OrgSlug, body: NewProvisionedMember) -> MemberView;
         /// Reads a member.
         GetMember: GET "/admin/v1/orgs/{org}/members/{member}", 200, [404],

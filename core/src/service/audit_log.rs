@@ -19,6 +19,7 @@ use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::audit_entry::{AuditEntry, ENTRY_BITS};
 use crate::service::kit::audit_pages::AuditPage;
 use crate::service::kit::page::{Listing, Page, PageRequest};
+use crate::service::kit::quota::audit_counter;
 use crate::service::maintain::ScheduledTask;
 use crate::store::{
     Direction, Key, KeyEntry, KeyRange, RangeRead, StoreExt, Transaction, decode_value,
@@ -36,6 +37,8 @@ const CLOCK_SLACK: Duration = Duration::from_secs(60 * 60);
 pub(super) const AUDIT_PURGE_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum number of pages that one commit purges.
 const PURGED_PAGES_MAX: usize = 200;
+/// Maximum number of counters of past days that one step deletes.
+const PURGED_DAYS_MAX: usize = 100;
 
 /// A filter of the audit log. An entry matches if it matches every field that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, bon::Builder)]
@@ -296,6 +299,11 @@ impl KnowledgeService {
             let found = store
                 .scan(old, PURGED_PAGES_MAX + 1, Direction::Forward)
                 .await?;
+            let today = audit_counter(org, now);
+            let past = keys::audit_days(org).before(&today);
+            let past = store
+                .scan(&past, PURGED_DAYS_MAX, Direction::Forward)
+                .await?;
             let is_all = found.len() <= PURGED_PAGES_MAX;
             let mut pages = Vec::with_capacity(found.len());
             for found in &found {
@@ -315,6 +323,7 @@ impl KnowledgeService {
                 }
                 purged += 1;
             }
+            past.into_iter().for_each(|day| transaction.delete(day.key));
             transaction.delete(due.clone());
             let next = due_at.plus(AUDIT_PURGE_INTERVAL);
             let again = if !is_all && purged > 0 {

@@ -4,6 +4,8 @@
 //! instead of one for the whole store, which the upgrade recounts. Chats have participants, which
 //! the upgrade names. Audit pages, labels and contents are written without redundancy; the form of
 //! schema 1 is still read and remains as it is.
+//!
+//! Schema 3: `usage` counts what each organisation has of its quotas, which the upgrade counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use serde::Deserialize;
 use crate::env::Env;
 use crate::keys;
 use crate::limits::CHAT_PARTICIPANTS_MAX;
-use crate::model::{DisabledReason, OrgId};
+use crate::model::{DisabledReason, OrgId, Quota};
 use crate::service::workspace::chats::{Chat, ChatMessage, RecentChat};
 use crate::service::{Meta, OpenError, SCHEMA};
 use crate::store::{
@@ -21,6 +23,20 @@ use crate::store::{
     decode_value, transact,
 };
 
+/// First schema with participants of chats and counters per organisation.
+const COUNTERS_PER_ORG_SCHEMA: u32 = 2;
+/// Key families whose entries a quota counts.
+const COUNTED_FAMILIES: [(&str, Quota); 9] = [
+    ("memory", Quota::Memories),
+    ("recall", Quota::Recalls),
+    ("chat", Quota::Chats),
+    ("chat_message", Quota::ChatMessages),
+    ("source", Quota::Sources),
+    ("member", Quota::Members),
+    ("webhook", Quota::Endpoints),
+    ("inbound_webhook", Quota::Endpoints),
+    ("subscription", Quota::Endpoints),
+];
 /// Maximum number of counters that one commit of the upgrade writes.
 const COUNTERS_PER_COMMIT: usize = 2_000;
 /// Maximum number of chats that one commit of the upgrade changes.
@@ -34,6 +50,7 @@ const PAGE_ENTRIES: usize = 512;
 pub(super) async fn upgrade(store: &Arc<dyn Store>, env: &Env) -> Result<(), OpenError> {
     while transact(store, env, name_participants).await? {}
     while transact(store, env, count_per_org).await? {}
+    while transact(store, env, count_usage).await? {}
     Ok(())
 }
 
@@ -43,7 +60,7 @@ pub(super) async fn upgrade(store: &Arc<dyn Store>, env: &Env) -> Result<(), Ope
 /// counters: if a program of the earlier schema changes them meanwhile, everything is recounted.
 async fn count_per_org(mut transaction: Transaction) -> Result<Prepared<bool>, OpenError> {
     let meta = transaction.read::<Meta>(&keys::meta()).await;
-    let Some(mut meta) = meta?.filter(|meta| meta.schema < SCHEMA) else {
+    let Some(mut meta) = meta?.filter(|meta| meta.schema < COUNTERS_PER_ORG_SCHEMA) else {
         return transaction.done(false);
     };
     let replaced = [
@@ -52,21 +69,43 @@ async fn count_per_org(mut transaction: Transaction) -> Result<Prepared<bool>, O
     ];
     transaction.read_many::<i64>(&replaced).await?;
     let counted = recount(&**transaction.unchecked()).await?;
+    let has_more = write_wrong(&mut transaction, &counted);
+    if !has_more {
+        for key in replaced {
+            transaction.delete(key);
+        }
+        meta.schema = COUNTERS_PER_ORG_SCHEMA;
+        transaction.put(keys::meta(), &meta);
+    }
+    transaction.done(has_more)
+}
+
+/// Counts what the organisations have of their quotas.
+///
+/// Each commit writes some of the counters; returns true if there are more.
+async fn count_usage(mut transaction: Transaction) -> Result<Prepared<bool>, OpenError> {
+    let meta = transaction.read::<Meta>(&keys::meta()).await?;
+    let Some(mut meta) = meta.filter(|meta| meta.schema < SCHEMA) else {
+        return transaction.done(false);
+    };
+    let counted = recount_usage(&**transaction.unchecked()).await?;
+    let has_more = write_wrong(&mut transaction, &counted);
+    if !has_more {
+        meta.schema = SCHEMA;
+        transaction.put(keys::meta(), &meta);
+    }
+    transaction.done(has_more)
+}
+
+/// Writes some of the counters that are wrong; returns true if there are more.
+fn write_wrong(transaction: &mut Transaction, counted: &BTreeMap<Key, Count>) -> bool {
     let mut wrong = counted
         .iter()
         .filter(|(_, count)| count.stored != count.recounted);
     for (key, count) in wrong.by_ref().take(COUNTERS_PER_COMMIT) {
         transaction.put(key.clone(), &count.recounted);
     }
-    let has_more = wrong.next().is_some();
-    if !has_more {
-        for key in replaced {
-            transaction.delete(key);
-        }
-        meta.schema = SCHEMA;
-        transaction.put(keys::meta(), &meta);
-    }
-    transaction.done(has_more)
+    wrong.next().is_some()
 }
 
 /// Names the participants of chats: the creator and the authors of messages.
@@ -75,7 +114,7 @@ async fn count_per_org(mut transaction: Transaction) -> Result<Prepared<bool>, O
 /// a program of the earlier schema adds a message meanwhile, its chat is read again.
 async fn name_participants(mut transaction: Transaction) -> Result<Prepared<bool>, OpenError> {
     let meta = transaction.read::<Meta>(&keys::meta()).await?;
-    if meta.is_none_or(|meta| meta.schema >= SCHEMA) {
+    if meta.is_none_or(|meta| meta.schema >= COUNTERS_PER_ORG_SCHEMA) {
         return transaction.done(false);
     }
     let store = Arc::clone(transaction.unchecked());
@@ -151,6 +190,25 @@ async fn recount(store: &dyn Store) -> Result<BTreeMap<Key, Count>, StoreError> 
             let record = decode_value::<EndpointRecord>(found).ok();
             if let Some(record) = record.filter(|record| record.disabled.is_some()) {
                 count(keys::disabled_endpoint_count(record.record.org_id));
+            }
+        })
+        .await?;
+    }
+    Ok(counts)
+}
+
+async fn recount_usage(store: &dyn Store) -> Result<BTreeMap<Key, Count>, StoreError> {
+    let mut counts = BTreeMap::<Key, Count>::new();
+    for_each(store, keys::all_of("usage"), |found| {
+        let stored = decode_value(found).unwrap_or(i64::MIN);
+        counts.entry(found.key.clone()).or_default().stored = stored;
+    })
+    .await?;
+    for (family, quota) in COUNTED_FAMILIES {
+        for_each(store, keys::all_of(family), |found| {
+            if let Some(org) = keys::org_of(&found.key) {
+                let counter = keys::usage(org, quota);
+                counts.entry(counter).or_default().recounted += 1;
             }
         })
         .await?;

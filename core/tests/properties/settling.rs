@@ -30,9 +30,10 @@ fn role(slug: &str, allow: &[Action]) -> NewCustomRole {
 
 async fn open(store: Arc<dyn Store>, seed: u64) -> KnowledgeService {
     let env = SimulatedTime::new().env(seed);
-    KnowledgeService::open(store, env, simulated_options())
-        .await
-        .unwrap()
+    let options = with(simulated_options(), |options| {
+        options.limits.members_per_org_max = 10_000;
+    });
+    KnowledgeService::open(store, env, options).await.unwrap()
 }
 
 /// Creates a store with a deleted role of many holders.

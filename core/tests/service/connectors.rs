@@ -1,5 +1,6 @@
 //! Tests of the statuses of connectors, and of the times at which these change.
 
+use knowledge_core::internals::keys;
 use knowledge_core::model::{ConnectorHealth, ConnectorId, ConnectorStatus, EventType};
 use knowledge_core::service::{ConnectorUpdate, SyncOutcome, SyncReport};
 
@@ -261,7 +262,7 @@ async fn connector_status_changed_by_time_is_announced_by_maintenance() {
 
 /// Each report schedules a task; those that a later report supersedes schedule no further one.
 #[tokio::test]
-async fn superseded_connector_tasks_end() {
+async fn connector_report_replaces_the_scheduled_check() {
     let world = World::new().await;
     let id = world.connector(HOUR).await;
     let begin = world.time.now();
@@ -269,10 +270,10 @@ async fn superseded_connector_tasks_end() {
         report(&world, id, SUCCESS.clone()).await;
         world.time.pass(MINUTE);
     }
-    assert_eq!(world.planned().await, 5);
+    assert_eq!(world.planned().await, 1);
     world.time.set(begin.plus(2 * HOUR));
-    world.maintain().await;
-    assert_eq!(world.planned().await, 4);
+    assert_eq!(world.maintain().await, 0);
+    assert_eq!(world.planned().await, 1);
     world.time.pass(5 * MINUTE);
     world.maintain().await;
     assert_eq!(
@@ -372,4 +373,61 @@ async fn connectors_are_reported_by_members_and_managed_by_admins() {
         "not_found",
         "a connector is of its workspace"
     );
+}
+
+#[tokio::test]
+async fn connector_has_one_scheduled_check_whatever_it_reports() {
+    let world = World::new().await;
+    let id = world.connector(HOUR).await;
+    world.time.pass(MINUTE);
+    let other = world.connector(DAY).await;
+    report(&world, other, SUCCESS.clone()).await;
+    for number in 0..1_000 {
+        let outcome = match number % 3 {
+            0 => failure("no answer"),
+            _ => SUCCESS.clone(),
+        };
+        report(&world, id, outcome).await;
+        // Some reports are of the same time.
+        world.time.pass((number % 2) * MINUTE);
+    }
+    assert_eq!(world.planned().await, 2);
+    assert_eq!(world.service.verify().await.unwrap().differences, []);
+
+    // The check happens, and continues.
+    world.time.pass(3 * HOUR);
+    world.maintain().await;
+    assert_eq!(status(&world).await, ConnectorStatus::Stale);
+    assert_eq!(world.planned().await, 2);
+    let workspace = world.workspace.id;
+    let deleted = world.service.delete_connector(&world.owner, workspace, id);
+    deleted.await.unwrap();
+    assert_eq!(world.planned().await, 1);
+}
+
+#[tokio::test]
+async fn scheduled_checks_of_earlier_versions_end() {
+    let world = World::with_endpoint().await;
+    let id = world.connector(HOUR).await;
+    report(&world, id, SUCCESS.clone()).await;
+    let org = world.org.id;
+    let task = serde_json::json!({
+        "connector": { "org": org, "workspace": world.workspace.id, "connector": id },
+    });
+    let mut planted = knowledge_core::store::Commit::builder();
+    for number in 1..=10 {
+        let at = world.time.now().plus(number * 10 * MINUTE);
+        let key = keys::due(at, uuid::Uuid::from_u128(u128::from(number)));
+        planted = planted.put(key, task.to_string());
+    }
+    let store = world.service.store();
+    store.commit(planted.build().unwrap()).await.unwrap();
+    assert_eq!(world.planned().await, 11);
+    world.time.pass(DAY);
+    world.maintain().await;
+    assert_eq!(status(&world).await, ConnectorStatus::Stale);
+    assert_eq!(world.planned().await, 0);
+    let stale = announced(&world).await;
+    assert_eq!(stale.iter().filter(|(_, to)| to == "stale").count(), 1);
+    assert_eq!(world.service.verify().await.unwrap().differences, []);
 }

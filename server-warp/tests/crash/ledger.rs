@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use knowledge_core::internals::keys;
+use knowledge_core::internals::{audited_memories, keys};
 use knowledge_core::model::{MemoryId, MemoryLabels, ReviewStatus};
 use knowledge_core::service::KnowledgeService;
 use knowledge_core::store::{KeyRange, StoreExt};
@@ -145,16 +145,11 @@ impl Ledger {
             let Some(audience) = memories["change"]["audienceTag"].as_str() else {
                 continue;
             };
-            let runs = memories["runs"].as_array().expect("a list");
-            let memory_ids = |run: &Value| -> Vec<MemoryId> {
-                serde_json::from_value(run["memory_ids"].clone()).expect("identifiers")
-            };
             let entry = Audited {
                 operation_id: stored["operation_id"].clone(),
-                memory_ids: runs
-                    .iter()
-                    .flat_map(memory_ids)
-                    .map(|id| json!(id))
+                memory_ids: audited_memories(&stored)
+                    .into_iter()
+                    .map(|(id, _)| json!(id))
                     .collect(),
             };
             let earlier = audited.insert(audience.to_owned(), entry);

@@ -31,6 +31,7 @@ mod failures;
 mod full_disk;
 mod idempotency;
 mod inbound;
+mod quotas;
 mod rate_limits;
 mod reference;
 mod roles;

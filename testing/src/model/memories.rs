@@ -13,7 +13,7 @@ use knowledge_core::ProblemCode;
 use knowledge_core::access::Action;
 use knowledge_core::model::{
     BulkItemErrorCode, EventType, Memory as WireMemory, MemoryChange, MemoryContent, MemoryDetails,
-    MemoryId, MemoryLabels, MemorySummary, Recall, RecallId, ReviewStatus, SensitivityLabel,
+    MemoryId, MemoryLabels, MemorySummary, Quota, Recall, RecallId, ReviewStatus, SensitivityLabel,
     SourceId, Timestamp, WorkspaceId,
 };
 use knowledge_core::service::{
@@ -306,6 +306,8 @@ impl Model {
             let is_author = org.memories[&id].content.created_by == who.member;
             is_signed || (is_author && who.scope.audience.is_none())
         };
+        let created = known.iter().filter(|id| id.is_none()).count();
+        self.check_quota(who.org, Quota::Memories, created)?;
         let held = org.actions_in(who, workspace);
         let reported: Vec<bool> = changed.iter().zip(&hidden).map(|(a, b)| *a || *b).collect();
         let is_taken =

@@ -17,6 +17,7 @@ mod deliveries;
 mod endpoints;
 mod memories;
 mod pages;
+mod quotas;
 mod request_errors;
 mod response;
 mod roles;

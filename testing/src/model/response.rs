@@ -8,7 +8,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use knowledge_core::access::Credential;
-use knowledge_core::model::{OrgId, Timestamp};
+use knowledge_core::model::{OrgId, Quota, Timestamp};
 use knowledge_core::service::WithEtag;
 use knowledge_core::{Error, ProblemCode};
 
@@ -110,6 +110,8 @@ pub enum ErrorResponse {
     SlugTaken,
     /// [`Error::EndpointInactive`]
     EndpointInactive,
+    /// [`Error::QuotaExceeded`], with the quota.
+    QuotaExceeded(Quota),
     /// [`Error::PreconditionFailed`]
     PreconditionFailed,
     /// [`Error::IdempotencyKeyReused`]
@@ -158,6 +160,7 @@ impl From<&Error> for ErrorResponse {
             Error::RoleInUse { holder_count } => Self::RoleInUse(*holder_count),
             Error::SlugTaken { .. } => Self::SlugTaken,
             Error::EndpointInactive => Self::EndpointInactive,
+            Error::QuotaExceeded { quota, .. } => Self::QuotaExceeded(*quota),
             Error::PreconditionFailed => Self::PreconditionFailed,
             Error::IdempotencyKeyReused => Self::IdempotencyKeyReused,
             Error::Conflict => Self::Conflict,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::model::Response;
-use knowledge_core::internals::keys;
+use knowledge_core::internals::{audited_memories, keys};
 use knowledge_core::store::Key;
 
 /// Contents of a store, by key.
@@ -52,22 +52,23 @@ impl Changes<'_> {
         let (_, page) = self.audit_page()?;
         let body = &page["body"];
         let id = match body["single"]["resource"].get("id") {
-            Some(id) => id,
-            None => &body["memories"]["runs"][0]["memory_ids"][0],
+            Some(id) => read(id)?,
+            None => match &audited_memories(&page)[..] {
+                [(id, _), ..] => id.0,
+                [] => return Err("a page about no memory".to_owned()),
+            },
         };
-        Ok(Response::of(&json!({ "id": read::<Uuid>(id)? })))
+        Ok(Response::of(&json!({ "id": id })))
     }
 
     /// Returns the memories that a batch added, in order.
     ///
-    /// They are, in the runs of the audit log, those without labels before.
+    /// They are, in the audit log, those without labels before.
     pub(crate) fn added_memories(&self) -> Result<Vec<Uuid>, String> {
         let (_, page) = self.audit_page()?;
-        let runs = page["body"]["memories"]["runs"].as_array();
-        let runs = runs.ok_or("not a page about memories")?.iter();
-        let added = runs.filter(|run| run.get("before").is_none());
-        let ids = added.filter_map(|run| run["memory_ids"].as_array());
-        ids.flatten().map(read).collect()
+        let memories = audited_memories(&page).into_iter();
+        let added = memories.filter(|(_, has_before)| !has_before);
+        Ok(added.map(|(id, _)| id.0).collect())
     }
 }
 

@@ -56,6 +56,13 @@ pub fn simulated_limits() -> Limits {
         limits.connectors_per_workspace_max = 3;
         limits.mcp_keys_per_workspace_max = 3;
         limits.custom_roles_per_org_max = 6;
+        limits.memories_per_org_max = 40;
+        limits.recalls_per_org_max = 8;
+        limits.chats_per_org_max = 6;
+        limits.chat_messages_per_org_max = 12;
+        limits.sources_per_org_max = 6;
+        limits.members_per_org_max = 12;
+        limits.endpoints_per_org_max = 6;
         limits.subscriptions_per_recall_max = 2;
     })
 }

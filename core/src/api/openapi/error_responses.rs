@@ -9,7 +9,8 @@ use super::description::Row;
 use super::schemas::{Schemas, reference};
 use crate::api::status;
 use crate::error::{Error, FieldProblem};
-use crate::operation::ErrorStyle;
+use crate::model::Quota;
+use crate::operation::{ErrorStyle, OperationSpec};
 
 /// Headers that every response of the public interface may have.
 pub(super) const ALWAYS: &[&str] = &["Request-Id", "RateLimit", "RateLimit-Policy"];
@@ -25,7 +26,7 @@ fn style(row: &Row) -> ErrorStyle {
 }
 
 /// Returns one error of each kind that an operation can respond with.
-pub(super) fn errors() -> [Error; 16] {
+pub(super) fn errors() -> [Error; 18] {
     let retry_after = Duration::from_secs(1);
     [
         Error::InvalidRequest { fields: Vec::new() },
@@ -47,6 +48,16 @@ pub(super) fn errors() -> [Error; 16] {
         },
         Error::UnsupportedMediaType,
         Error::IdempotencyKeyReused,
+        Error::QuotaExceeded {
+            quota: Quota::Memories,
+            maximum: 1_000_000,
+            retry_after: None,
+        },
+        Error::QuotaExceeded {
+            quota: Quota::AuditBytes,
+            maximum: 1_073_741_824,
+            retry_after: Some(retry_after),
+        },
         Error::RateLimited { retry_after },
         Error::internal(""),
         Error::unavailable(""),
@@ -61,6 +72,7 @@ fn is_particular(error: &Error) -> bool {
             | Error::RoleInUse { .. }
             | Error::SlugTaken { .. }
             | Error::EndpointInactive
+            | Error::QuotaExceeded { .. }
     )
 }
 
@@ -69,7 +81,7 @@ fn meaning(status: StatusCode) -> &'static str {
     match status.as_u16() {
         400 => "Invalid request.",
         401 => "Missing, unknown, expired or revoked credential, or one of the wrong kind.",
-        403 => "The caller does not have the required permission.",
+        403 => "The caller does not have the required permission, or a quota is exhausted.",
         404 => "The resource does not exist, or the caller may not know of it.",
         409 => "Conflicts with the current state.",
         412 => "The resource has changed since the version in `If-Match`.",
@@ -107,15 +119,22 @@ impl ErrorResponses {
     pub(super) fn of(&mut self, row: &Row, particular: &[&str]) -> Vec<(u16, Value)> {
         let response = |status: &u16| {
             let status = StatusCode::from_u16(*status).expect("a status of the table");
-            let codes = self.codes(status, particular);
+            let codes = self.codes(status, particular, row);
             (status.as_u16(), self.response(status, &codes, row))
         };
         row.error_statuses.iter().map(response).collect()
     }
 
-    fn codes(&self, wanted: StatusCode, particular: &[&str]) -> Vec<&'static str> {
+    fn codes(&self, wanted: StatusCode, particular: &[&str], row: &Row) -> Vec<&'static str> {
         let has = |error: &&Error| {
-            status(error) == wanted && (!is_particular(error) || particular.contains(&error.code()))
+            let is_found = match error {
+                Error::QuotaExceeded { .. } if row.public.is_some_and(OperationSpec::has_quota) => {
+                    true
+                }
+                Error::Forbidden { .. } => row.public.is_some(),
+                error => !is_particular(error) || particular.contains(&error.code()),
+            };
+            status(error) == wanted && is_found
         };
         self.errors.iter().filter(has).map(Error::code).collect()
     }
@@ -205,6 +224,18 @@ fn details(error: &Error, schemas: &mut Schemas) -> Value {
             object("holder_count", count("Number of assignments of the role."))
         }
         Error::PayloadTooLarge { .. } => object("bytes_max", count("Limit in bytes.")),
+        Error::QuotaExceeded { .. } => json!({
+            "type": "object",
+            "properties": {
+                "limit": {
+                    "type": "string",
+                    "enum": Quota::ALL,
+                    "description": "Quota that is exhausted.",
+                },
+                "maximum": count("Maximum of the quota."),
+            },
+            "required": ["limit", "maximum"],
+        }),
         Error::RateLimited { .. } | Error::Unavailable { .. } => object(
             "retry_after_seconds",
             count("Waiting time before the next attempt, in seconds."),

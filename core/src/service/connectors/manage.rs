@@ -240,8 +240,10 @@ impl KnowledgeService {
                 let wanted = |org| reference(org).wants();
                 let mut act = caller.in_workspace(workspace, &wanted).await?;
                 let reference = reference(act.org());
-                let (before, _) = read_connector(&mut act.transaction, reference).await?;
-                // A scheduled check of its status finds nothing and ends.
+                let (before, state) = read_connector(&mut act.transaction, reference).await?;
+                if let Some(at) = state.look_at {
+                    act.transaction.delete(reference.due(at));
+                }
                 act.transaction.delete(reference.key());
                 act.transaction.delete(reference.state_key());
                 let counter = keys::connector_count(reference.org, workspace);

@@ -62,9 +62,11 @@ impl KnowledgeService {
         self.transact(|mut transaction| async move {
             transaction.delete(due.clone());
             match read_connector(&mut transaction, reference).await {
-                Ok((connector, state)) => {
-                    // Each report schedules its own check: only the last one continues.
+                Ok((connector, mut state)) => {
+                    // Earlier versions scheduled a check with each report: only the last one
+                    // continues.
                     if state.look_at.is_none_or(|planned| planned <= now) {
+                        state.look_at = state.look_at.filter(|at| reference.due(*at) != *due);
                         self.write_state(&mut transaction, reference, &connector, state, now)
                             .await?;
                     }
@@ -77,7 +79,8 @@ impl KnowledgeService {
         .await
     }
 
-    /// Writes the state, publishes a changed status and schedules the next check.
+    /// Writes the state, publishes a changed status and schedules the next check instead of the one
+    /// before.
     pub(crate) async fn write_state(
         &self,
         transaction: &mut Transaction,
@@ -100,15 +103,19 @@ impl KnowledgeService {
             outbox.emit(transaction, self.env(), data);
             state.announced = Some(health.status);
         }
+        let planned = state.look_at.filter(|at| Some(*at) != health.changes_at);
+        if let Some(planned) = planned {
+            transaction.delete(reference.due(planned));
+        }
         state.look_at = health.changes_at;
         transaction.put(reference.state_key(), &state);
         if let Some(at) = health.changes_at {
-            let due = ScheduledTask::Connector {
+            let check = ScheduledTask::Connector {
                 org: reference.org,
                 workspace: reference.workspace,
                 connector: reference.connector,
             };
-            due.schedule(transaction, at, self.env());
+            transaction.put(reference.due(at), &check);
         }
         Ok(())
     }

@@ -125,6 +125,11 @@ impl ConnectorRef {
         keys::connector_state(self.org, self.workspace, self.connector)
     }
 
+    /// Returns the key of the scheduled check of the status at this time: there is one at most.
+    pub(super) fn due(self, at: Timestamp) -> Key {
+        keys::due(at, self.connector.0)
+    }
+
     /// Returns the reads of the connector with its state, and of those that a change publishes.
     pub(super) fn wants(self) -> Wants {
         let endpoints = keys::endpoint_sequence(self.org, self.workspace);

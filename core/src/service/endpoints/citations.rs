@@ -7,7 +7,7 @@ use crate::access::{Action, Credential};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    AuditAction, CitationSubscription, NewCitationSubscription, RecallId, ResourceKind,
+    AuditAction, CitationSubscription, NewCitationSubscription, Quota, RecallId, ResourceKind,
     SubscriptionId,
 };
 use crate::operation::Operation;
@@ -17,7 +17,7 @@ use crate::service::kit::act::{Act, Caller, Wants};
 use crate::service::kit::monitor::slugs_read;
 use crate::service::kit::outbox::sequences_read;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
-use crate::service::kit::quota::reserve_quota;
+use crate::service::kit::quota::{release_unit, reserve_quota};
 use crate::service::kit::sealing::{RotatedSecret, SealedRecord};
 use crate::service::memories::recalls::find_recall;
 use crate::store::{Direction, Key};
@@ -71,7 +71,8 @@ impl KnowledgeService {
                 let recall = request.recall_id;
                 let wanted = |org| {
                     let counter = keys::subscription_count(org, recall);
-                    Wants::keys([keys::recall(org, recall), counter])
+                    let quota = keys::usage(org, Quota::Endpoints);
+                    Wants::keys([keys::recall(org, recall), counter, quota])
                         .and_reads([sequences_read(org), slugs_read(org)])
                 };
                 let caller = caller.identify(&wanted).await?;
@@ -81,6 +82,7 @@ impl KnowledgeService {
                 let counter = keys::subscription_count(org, recall.id);
                 let what = ("recall", "subscriptions");
                 reserve_quota(&mut act.transaction, counter, limit, "recall_id", what).await?;
+                act.reserve(Quota::Endpoints, 1).await?;
                 let id = SubscriptionId(self.env().uuid());
                 let (secret, sealed) = self.inner.sealer.new_secret(id.0, self.env());
                 let mut subscription = CitationSubscription {
@@ -190,6 +192,7 @@ impl KnowledgeService {
                 transaction.delete(keys::subscription_id(org, id));
                 let counter = keys::subscription_count(org, subscription.recall_id);
                 transaction.add(counter, -1);
+                release_unit(transaction, org, Quota::Endpoints);
                 let resource = (ResourceKind::Subscription, id.0);
                 act.deleted(AuditAction::SubscriptionDelete, resource, &subscription);
                 act.done(())

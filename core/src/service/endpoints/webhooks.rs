@@ -4,13 +4,13 @@ use crate::access::Credential;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    AuditAction, NewWebhook, ResourceKind, Webhook, WebhookId, WebhookUpdate, WorkspaceId,
+    AuditAction, NewWebhook, Quota, ResourceKind, Webhook, WebhookId, WebhookUpdate, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::service::deliveries::{EndpointParent, EndpointQueue};
 use crate::service::kit::act::Wants;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
-use crate::service::kit::quota::reserve_quota;
+use crate::service::kit::quota::{release_unit, reserve_quota};
 use crate::service::kit::sealing::{RotatedSecret, SealedRecord};
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
 use crate::store::{Direction, Key};
@@ -59,7 +59,8 @@ impl KnowledgeService {
         self.act(Operation::CreateWebhook, credential, |caller| async move {
             let counted = |org| {
                 let count = keys::webhook_count(org, workspace);
-                Wants::keys([count, keys::endpoint_sequence(org, workspace)])
+                let quota = keys::usage(org, Quota::Endpoints);
+                Wants::keys([count, keys::endpoint_sequence(org, workspace), quota])
             };
             let mut act = caller.in_workspace(workspace, &counted).await?;
             let (org, now) = (act.org(), act.now);
@@ -67,6 +68,7 @@ impl KnowledgeService {
             let counter = keys::webhook_count(org, workspace);
             let what = ("workspace", "webhooks");
             reserve_quota(&mut act.transaction, counter, limit, "body", what).await?;
+            act.reserve(Quota::Endpoints, 1).await?;
             let id = WebhookId(self.env().uuid());
             let (secret, sealed) = self.inner.sealer.new_secret(id.0, self.env());
             let mut webhook = Webhook {
@@ -234,6 +236,7 @@ impl KnowledgeService {
             act.transaction.delete(key);
             let counter = keys::webhook_count(org, workspace);
             act.transaction.add(counter, -1);
+            release_unit(&mut act.transaction, org, Quota::Endpoints);
             self.endpoint_deleted(&mut act.transaction, org, id.into(), stored.disabled, now)
                 .await?;
             act.deleted(

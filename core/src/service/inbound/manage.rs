@@ -4,14 +4,14 @@ use crate::access::{Action, ActionSet, Credential};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    AuditAction, InboundWebhook, InboundWebhookId, InboundWebhookUpdate, NewInboundWebhook,
+    AuditAction, InboundWebhook, InboundWebhookId, InboundWebhookUpdate, NewInboundWebhook, Quota,
     ResourceKind, Source, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::service::kit::act::{Act, Caller, Wants};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::principal::Delegator;
-use crate::service::kit::quota::reserve_quota;
+use crate::service::kit::quota::{release_unit, reserve_quota};
 use crate::service::kit::sealing::{RotatedSecret, SealedRecord};
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
 use crate::store::{Direction, Key};
@@ -66,12 +66,18 @@ impl KnowledgeService {
             credential,
             |caller| async move {
                 let counter = |org| keys::inbound_webhook_count(org, workspace);
-                let counted = |org| Wants::keys([counter(org)]);
+                let counted = |org| {
+                    let quotas = [Quota::Endpoints, Quota::Sources];
+                    Wants::keys([counter(org)])
+                        .and_keys(quotas.map(|quota| keys::usage(org, quota)))
+                };
                 let mut act = caller.in_workspace(workspace, &counted).await?;
                 let (org, now, member) = (act.org(), act.now, act.caller.member_id());
                 let limit = self.limits().inbound_webhooks_per_workspace_max;
                 let what = ("workspace", "inbound webhooks");
                 reserve_quota(&mut act.transaction, counter(org), limit, "body", what).await?;
+                act.reserve(Quota::Endpoints, 1).await?;
+                act.reserve(Quota::Sources, 1).await?;
                 let id = InboundWebhookId(self.env().uuid());
                 let (secret, sealed) = self.inner.sealer.new_secret(id.0, self.env());
                 let mut webhook = InboundWebhook {
@@ -222,6 +228,7 @@ impl KnowledgeService {
                 // Its identifier remains, so that its source stays closed to everybody else.
                 transaction.delete(key);
                 transaction.add(keys::inbound_webhook_count(org, workspace), -1);
+                release_unit(transaction, org, Quota::Endpoints);
                 let resource = (ResourceKind::InboundWebhook, id.0);
                 act.deleted(AuditAction::InboundWebhookDelete, resource, &stored.record);
                 act.done(())

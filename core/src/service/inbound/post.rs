@@ -11,8 +11,8 @@ use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::INBOUND_MESSAGE_RETENTION;
 use crate::model::{
-    EventData, InboundWebhookId, IngestFailure, Member, OrgId, SourceId, Timestamp, Workspace,
-    WorkspaceId,
+    EventData, InboundWebhookId, IngestFailure, Member, OrgId, Quota, SourceId, Timestamp,
+    Workspace, WorkspaceId,
 };
 use crate::request::request;
 use crate::service::KnowledgeService;
@@ -22,6 +22,7 @@ use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::monitor::slugs_read;
 use crate::service::kit::outbox::Outbox;
 use crate::service::kit::principal::{Delegator, Principal, Resource};
+use crate::service::kit::quota::{AuditQuota, audit_counter};
 use crate::service::kit::sealing::Sealed;
 use crate::service::kit::signing::SignedMessage;
 use crate::service::maintain::ScheduledTask;
@@ -182,7 +183,8 @@ impl KnowledgeService {
     /// [`Error::Unauthenticated`] if the webhook was deleted or its secret replaced meanwhile;
     /// [`Error::Forbidden`] if the member was removed, if the credential that the webhook depends on
     /// has expired or was revoked, or if they do not permit `memory:create` there, or
-    /// `memory:update` if a memory changes.
+    /// `memory:update` if a memory changes; [`Error::QuotaExceeded`], after which the same message
+    /// is ingested as soon as there is room.
     pub async fn ingest_message(
         &self,
         message: &VerifiedMessage,
@@ -299,6 +301,8 @@ impl KnowledgeService {
                 source: webhook.source_id,
                 is_signed: true,
             };
+            let (limits, org) = (self.limits(), message.org);
+            let quota = AuditQuota::read(&mut transaction, limits, org, now).await?;
             let operation = AuditedOperation::begin(&transaction, self.env(), now);
             let actor = Actor {
                 webhook: Some(message.webhook),
@@ -307,6 +311,7 @@ impl KnowledgeService {
             let audit = (operation, actor);
             self.ingest_batch(&mut transaction, context, audit, memories)
                 .await?;
+            quota.check(&transaction, limits, org, now)?;
             self.remember_message(&mut transaction, key, false, now);
             transaction.done(())
         })
@@ -332,6 +337,8 @@ impl VerifiedMessage {
             keys::inbound_webhook(org, workspace, self.webhook),
             keys::inbound_message(org, self.webhook, &self.id),
             keys::endpoint_sequence(org, workspace),
+            keys::usage(org, Quota::Memories),
+            audit_counter(org, now),
         ]);
         let wants = wants.and_range(slugs_read(org));
         let known = |org, transaction: &Transaction| known_memories(transaction, org, by_name());

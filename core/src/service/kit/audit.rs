@@ -18,6 +18,7 @@ use crate::service::kit::audit_entry::{AuditResource, ClientInfo, ENTRY_BITS};
 use crate::service::kit::audit_pages::{AuditPage, PAGE_ENTRIES, PageBody};
 use crate::service::kit::audit_runs::{MemoryAudit, MemoryEntries};
 use crate::service::kit::principal::Principal;
+use crate::service::kit::quota::audit_counter;
 use crate::store::Transaction;
 
 /// The actor of an operation.
@@ -184,6 +185,7 @@ impl AuditedOperation {
         action: AuditAction,
         pages: Vec<PageBody>,
     ) {
+        let mut bytes = 0;
         for (index, body) in pages.into_iter().enumerate() {
             let page = AuditPage {
                 operation_id: self.id,
@@ -197,14 +199,15 @@ impl AuditedOperation {
                 body,
             };
             let first = self.first_audit_id.plus((index * PAGE_ENTRIES) as u128);
-            transaction.create_unique(keys::audit(actor.org, first), &page);
+            bytes += transaction.create_unique(keys::audit(actor.org, first), &page);
         }
         if let Some(member) = actor.member {
-            transaction.put(
-                keys::audit_actor(actor.org, member, self.first_audit_id),
-                &(),
-            );
+            let mark = keys::audit_actor(actor.org, member, self.first_audit_id);
+            bytes += mark.as_bytes().len();
+            transaction.put(mark, &());
         }
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        transaction.add(audit_counter(actor.org, self.at), bytes);
     }
 }
 

@@ -1,14 +1,21 @@
 //! Stored form of audit entries about memories, without redundancy.
 //!
-//! A run is a sequence of memories with one outcome and the same labels before and after. The runs
-//! refer to a list of labels by index, so that alternating labels are also written once. Schema 1
-//! wrote each entry in full; both forms are read.
+//! A page lists its distinct labels, and its distinct outcomes with the labels before and after, which
+//! refer to the labels by index. What remains for each memory is its identifier, packed, and for each
+//! sequence of memories with one outcome a reference to it. An entry about an unknown memory thus takes
+//! less than the identifier in the request, whatever its neighbours are.
+//!
+//! Earlier versions wrote runs that contain their identifiers, and schema 1 wrote each entry in full;
+//! all of these forms are read.
 
 use std::collections::HashMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use foldhash::fast::RandomState;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
+use uuid::Uuid;
 
 use crate::model::{MemoryChange, MemoryId, MemoryLabels};
 use crate::service::kit::audit_entry::AuditOutcome;
@@ -44,7 +51,7 @@ impl MemoryAudit {
     }
 }
 
-/// Consecutive memories with one outcome and the same labels.
+/// An outcome with the labels before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Run {
     #[serde(default = "ok", skip_serializing_if = "is_ok")]
@@ -55,7 +62,8 @@ struct Run {
     /// Index of the labels after, unless they follow from the change of the page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     after: Option<usize>,
-    #[serde(serialize_with = "simple_ids")]
+    /// Consecutive memories with this outcome, as earlier versions wrote them.
+    #[serde(default, skip_serializing)]
     memory_ids: Vec<MemoryId>,
 }
 
@@ -67,14 +75,14 @@ fn is_ok(outcome: &AuditOutcome) -> bool {
     *outcome == AuditOutcome::Ok
 }
 
-fn simple_ids<S: Serializer>(ids: &[MemoryId], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(ids.iter().map(|id| id.0.simple()))
-}
-
 impl Serialize for MemoryEntries {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (labels, runs) = runs(&self.entries);
-        let mut stored = serializer.serialize_struct("MemoryEntries", 3)?;
+        let (labels, outcomes, order) = runs(&self.entries);
+        let ids = self.entries.iter();
+        let ids: Vec<u8> = ids
+            .flat_map(|entry| *entry.memory_id.0.as_bytes())
+            .collect();
+        let mut stored = serializer.serialize_struct("MemoryEntries", 5)?;
         match &self.change {
             Some(change) => stored.serialize_field("change", change)?,
             None => stored.skip_field("change")?,
@@ -84,7 +92,9 @@ impl Serialize for MemoryEntries {
         } else {
             stored.serialize_field("labels", &labels)?;
         }
-        stored.serialize_field("runs", &runs)?;
+        stored.serialize_field("runs", &outcomes)?;
+        stored.serialize_field("order", &order)?;
+        stored.serialize_field("ids", &STANDARD_NO_PAD.encode(ids))?;
         stored.end()
     }
 }
@@ -106,30 +116,35 @@ impl<'l> LabelTable<'l> {
     }
 }
 
-/// Returns the distinct labels of entries, in order of first use, and the runs.
-fn runs(entries: &[MemoryAudit]) -> (Vec<&MemoryLabels>, Vec<Run>) {
+/// Returns the distinct labels of entries and their distinct outcomes, in order of first use, and the
+/// order of the outcomes: the index of one and its number of entries, then those of the next.
+fn runs(entries: &[MemoryAudit]) -> (Vec<&MemoryLabels>, Vec<Run>, Vec<usize>) {
     let mut table = LabelTable::default();
     let mut runs: Vec<Run> = Vec::new();
+    let mut order: Vec<usize> = Vec::new();
     for entry in entries {
-        let (before, after) = (&entry.before, &entry.after);
-        let before = before.as_ref().map(|labels| table.place(labels));
-        let after = after.as_ref().map(|labels| table.place(labels));
-        match runs.last_mut() {
-            Some(run) if (run.outcome, run.before, run.after) == (entry.outcome, before, after) => {
-                run.memory_ids.push(entry.memory_id);
-            }
-            _ => runs.push(Run {
-                outcome: entry.outcome,
-                before,
-                after,
-                memory_ids: vec![entry.memory_id],
-            }),
+        let run = Run {
+            outcome: entry.outcome,
+            before: entry.before.as_ref().map(|labels| table.place(labels)),
+            after: entry.after.as_ref().map(|labels| table.place(labels)),
+            memory_ids: Vec::new(),
+        };
+        if let [.., last, count] = order.as_mut_slice()
+            && runs[*last] == run
+        {
+            *count += 1;
+            continue;
+        }
+        let found = runs.iter().position(|found| *found == run);
+        order.extend([found.unwrap_or(runs.len()), 1]);
+        if found.is_none() {
+            runs.push(run);
         }
     }
-    (table.labels, runs)
+    (table.labels, runs, order)
 }
 
-/// Stored entries of either schema.
+/// Stored entries of any version.
 #[derive(Deserialize)]
 pub(crate) struct StoredEntries {
     change: Option<MemoryChange>,
@@ -137,6 +152,12 @@ pub(crate) struct StoredEntries {
     labels: Vec<MemoryLabels>,
     #[serde(default)]
     runs: Vec<Run>,
+    /// Index of a run and number of consecutive entries with it, in turns.
+    #[serde(default)]
+    order: Vec<usize>,
+    /// Identifiers of the memories, packed.
+    #[serde(default)]
+    ids: String,
     /// Entries in full, as schema 1 wrote them.
     #[serde(default)]
     entries: Vec<MemoryAudit>,
@@ -154,15 +175,34 @@ impl TryFrom<StoredEntries> for MemoryEntries {
             place.map(found).transpose()
         };
         let mut entries = stored.entries;
-        for run in stored.runs {
-            for memory_id in run.memory_ids {
-                entries.push(MemoryAudit {
-                    memory_id,
-                    outcome: run.outcome,
-                    before: labels(run.before)?,
-                    after: labels(run.after)?,
-                });
+        let mut add = |run: &Run, memory_id| {
+            entries.push(MemoryAudit {
+                memory_id,
+                outcome: run.outcome,
+                before: labels(run.before)?,
+                after: labels(run.after)?,
+            });
+            Ok::<_, String>(())
+        };
+        for run in &stored.runs {
+            run.memory_ids.iter().try_for_each(|id| add(run, *id))?;
+        }
+        let mut ids = unpacked(&stored.ids)?.into_iter();
+        for run in stored.order.chunks(2) {
+            let [place, count] = *run else {
+                return Err("the last run of the page has no length".to_owned());
+            };
+            let found = stored.runs.get(place);
+            let found = found.ok_or_else(|| format!("the page has no run at index {place}"))?;
+            for _ in 0..count {
+                let id = ids
+                    .next()
+                    .ok_or("the page has fewer identifiers than entries")?;
+                add(found, id)?;
             }
+        }
+        if ids.next().is_some() {
+            return Err("the page has more identifiers than entries".to_owned());
         }
         Ok(Self {
             change: stored.change,
@@ -171,10 +211,20 @@ impl TryFrom<StoredEntries> for MemoryEntries {
     }
 }
 
+/// Returns the identifiers of packed ones.
+fn unpacked(ids: &str) -> Result<Vec<MemoryId>, &'static str> {
+    let bytes = STANDARD_NO_PAD.decode(ids).unwrap_or_else(|_| vec![0]);
+    let (ids, rest) = bytes.as_chunks::<16>();
+    if !rest.is_empty() {
+        return Err("the identifiers of the page are unreadable");
+    }
+    let ids = ids.iter().map(|id| MemoryId(Uuid::from_bytes(*id)));
+    Ok(ids.collect())
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-    use uuid::Uuid;
+    use serde_json::json;
 
     use super::*;
     use crate::access::Action;
@@ -212,7 +262,23 @@ mod tests {
                 .collect(),
         };
         let bytes = |count| serde_json::to_vec(&entries(count)).unwrap().len();
-        assert_eq!(bytes(100) - bytes(99), 35);
+        assert_eq!(bytes(99) - bytes(96), 64);
+    }
+
+    #[test]
+    fn alternating_outcomes_cost_less_than_identifiers_in_a_request() {
+        let entries = |count| MemoryEntries {
+            change: None,
+            entries: (0..count)
+                .map(|id| match id % 2 {
+                    0 => entry(id, AuditOutcome::NotFound, None),
+                    _ => entry(id, AuditOutcome::Ok, Some("org:acme")),
+                })
+                .collect(),
+        };
+        let bytes = |count| serde_json::to_vec(&entries(count)).unwrap().len();
+        let request = format!("\"{}\",", Uuid::nil());
+        assert!(bytes(99) - bytes(96) < 3 * request.len());
     }
 
     #[test]
@@ -242,6 +308,22 @@ mod tests {
                 { "workspace_id": workspace, "source_id": source, "audience": "team:web" },
             ],
             "runs": [
+                { "before": 0 },
+                { "before": 1 },
+                { "outcome": "not_found" },
+                { "outcome": { "denied": { "lacks": "memory:review" } }, "before": 0 },
+                { "before": 0, "after": 1 },
+            ],
+            "order": [0, 2, 1, 1, 2, 1, 3, 1, 4, 1],
+            "ids": STANDARD_NO_PAD.encode((1..=6).flat_map(u128::to_be_bytes).collect::<Vec<_>>()),
+        });
+        assert_eq!(stored, expected);
+        let read: MemoryEntries = serde_json::from_value(stored).unwrap();
+        assert_eq!(read, entries);
+        // Earlier versions wrote the identifiers of each run with it.
+        let earlier = json!({
+            "labels": expected["labels"],
+            "runs": [
                 { "before": 0, "memory_ids": [id(1), id(2)] },
                 { "before": 1, "memory_ids": [id(3)] },
                 { "outcome": "not_found", "memory_ids": [id(4)] },
@@ -253,8 +335,7 @@ mod tests {
                 { "before": 0, "after": 1, "memory_ids": [id(6)] },
             ],
         });
-        assert_eq!(stored, expected);
-        let read: MemoryEntries = serde_json::from_value(stored).unwrap();
+        let read: MemoryEntries = serde_json::from_value(earlier).unwrap();
         assert_eq!(read, entries);
     }
 
@@ -292,11 +373,34 @@ mod tests {
     }
 
     #[test]
-    fn audit_run_without_its_labels_is_corrupt() {
-        let stored: Value = json!({
-            "runs": [{ "before": 0, "memory_ids": ["00000000000000000000000000000001"] }],
-        });
-        let refused = serde_json::from_value::<MemoryEntries>(stored).unwrap_err();
-        assert!(refused.to_string().contains("no labels at index 0"));
+    fn inconsistent_audit_runs_are_corrupt() {
+        let id = STANDARD_NO_PAD.encode([0; 16]);
+        for (stored, expected) in [
+            (
+                json!({ "runs": [{ "before": 0 }], "order": [0, 1], "ids": id }),
+                "no labels at index 0",
+            ),
+            (
+                json!({ "runs": [{ "before": 0, "memory_ids": [Uuid::nil()] }] }),
+                "no labels at index 0",
+            ),
+            (json!({ "order": [0, 1], "ids": id }), "no run at index 0"),
+            (
+                json!({ "runs": [{}], "order": [0], "ids": id }),
+                "has no length",
+            ),
+            (
+                json!({ "runs": [{}], "order": [0, 2], "ids": id }),
+                "fewer identifiers",
+            ),
+            (json!({ "ids": id }), "more identifiers"),
+            (
+                json!({ "runs": [{}], "order": [0, 1], "ids": "A" }),
+                "unreadable",
+            ),
+        ] {
+            let refused = serde_json::from_value::<MemoryEntries>(stored).unwrap_err();
+            assert!(refused.to_string().contains(expected), "{refused}");
+        }
     }
 }

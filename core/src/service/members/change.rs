@@ -8,7 +8,7 @@ use crate::access::{ActionSet, Credential, RoleRef};
 use crate::error::Error;
 use crate::keys;
 use crate::limits::TEAMS_PER_MEMBER_MAX;
-use crate::model::{AuditAction, Member, MemberId, OrgId, ResourceKind, WorkspaceId};
+use crate::model::{AuditAction, Member, MemberId, OrgId, Quota, ResourceKind, WorkspaceId};
 use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::{Items, List, Name, Parsed, Slug};
@@ -158,7 +158,8 @@ impl KnowledgeService {
                     RoleRef::Custom(role) => Some(keys::role(org, role)),
                 };
                 let handle = keys::member_handle(org, &new.handle);
-                with_roles(Wants::keys([handle]).and_keys(role), org)
+                let quota = keys::usage(org, Quota::Members);
+                with_roles(Wants::keys([handle, quota]).and_keys(role), org)
             };
             let identified = caller.identify(&wanted).await?;
             let mut act = identified.in_organization(Some(org_slug)).await?;
@@ -174,7 +175,9 @@ impl KnowledgeService {
                 return Err(Error::SlugTaken { what: "member" });
             }
             let provisioning = self.provisioning();
-            let member = provisioning.add_member(&mut act.transaction, org, new, now);
+            let member = provisioning
+                .add_member(&mut act.transaction, org, new, now)
+                .await?;
             act.created(
                 AuditAction::MemberCreate,
                 (ResourceKind::Member, member.id.0),

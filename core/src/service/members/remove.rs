@@ -9,7 +9,7 @@ use crate::access::{Credential, CredentialRecord, RoleRef, SecretHash};
 use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::model::{
-    AuditAction, CredentialId, Member, MemberId, MemberKind, OrgId, ResourceKind, Timestamp,
+    AuditAction, CredentialId, Member, MemberId, MemberKind, OrgId, Quota, ResourceKind, Timestamp,
     WorkspaceId,
 };
 use crate::operation::Operation;
@@ -17,6 +17,7 @@ use crate::service::KnowledgeService;
 use crate::service::kit::act::Wants;
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
 use crate::service::kit::principal::workspace_roles_read;
+use crate::service::kit::quota::release_unit;
 use crate::service::maintain::ScheduledTask;
 use crate::service::members::assign::{Authority, OWNER, current_role, is_last_owner, leave_role};
 use crate::service::members::coverage::{Coverage, HeldRoles};
@@ -128,6 +129,7 @@ impl KnowledgeService {
         if found.kind == MemberKind::User {
             transaction.add(keys::member_count(org), -1);
         }
+        release_unit(transaction, org, Quota::Members);
         transaction.put(keys::former_member(org, member), &now);
         let after = None;
         ScheduledTask::FormerMember { org, member, after }.schedule(transaction, now, self.env());

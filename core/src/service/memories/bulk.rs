@@ -164,10 +164,12 @@ impl KnowledgeService {
                     effects.note(*id, before, &after);
                 }
             }
+            // What does not exist for the caller costs no more than what does not exist.
+            let is_hidden = outcome == AuditOutcome::Denied(Denial::Invisible);
             entries.push(MemoryAudit {
                 memory_id: *id,
                 outcome,
-                before,
+                before: before.filter(|_| !is_hidden),
                 after: None,
             });
         }

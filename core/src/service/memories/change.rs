@@ -5,7 +5,7 @@ use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::model::{
     AudienceLabel, AuditAction, ChangedMemories, EventData, MemoryContent, MemoryDetails, MemoryId,
-    MemoryLabels, MemoryUpdate, ReviewStatus, SensitivityLabel, SourceId, WorkspaceId,
+    MemoryLabels, MemoryUpdate, Quota, ReviewStatus, SensitivityLabel, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::request;
@@ -15,6 +15,7 @@ use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_runs::MemoryAudit;
 use crate::service::kit::monitor::{Subject, Use, Visibility, slugs_read};
 use crate::service::kit::outbox::{Outbox, sequences_read};
+use crate::service::kit::quota::release_unit;
 use crate::service::memories::ingest::{IngestContext, NewMemory};
 use crate::service::memories::read::FoundMemory;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
@@ -137,7 +138,10 @@ impl KnowledgeService {
             let wanted = |org| {
                 Wants::keys(key(org))
                     .and_keys(source_keys(org, source))
-                    .and_keys([keys::endpoint_sequence(org, workspace)])
+                    .and_keys([
+                        keys::endpoint_sequence(org, workspace),
+                        keys::usage(org, Quota::Memories),
+                    ])
                     .and_range(slugs_read(org))
             };
             let mut act = caller.in_workspace(workspace, &wanted).await?;
@@ -150,6 +154,7 @@ impl KnowledgeService {
                 let message = "must not be the key of another memory from the source";
                 return Err(Error::invalid("sourceKey", ProblemCode::Duplicate, message));
             }
+            act.reserve(Quota::Memories, 1).await?;
             let place = act.workspace().clone();
             let context = IngestContext {
                 caller: &act.caller,
@@ -294,6 +299,7 @@ impl KnowledgeService {
                 transaction.delete(keys::source_key(org, workspace, origin, name));
             }
             transaction.add(keys::memory_count(org, workspace), -1);
+            release_unit(transaction, org, Quota::Memories);
             let waited = i64::from(found.labels.is_pending());
             transaction.add(keys::pending_count(org, workspace), -waited);
             let trace = Trace {

@@ -12,7 +12,8 @@ use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::RECALL_MEMORIES_MAX;
 use crate::model::{
-    AuditAction, MemoryId, MemoryLabels, Recall, RecallId, RecallSummary, ResourceKind, WorkspaceId,
+    AuditAction, MemoryId, MemoryLabels, Quota, Recall, RecallId, RecallSummary, ResourceKind,
+    WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::Problems;
@@ -73,7 +74,11 @@ impl KnowledgeService {
         self.checks().check(new)?;
         self.act(Operation::CreateRecall, credential, |caller| async move {
             let memories = |org| new.memory_ids.iter().map(move |id| keys::memory(org, *id));
-            let wanted = |org| Wants::keys(memories(org)).and_range(slugs_read(org));
+            let wanted = |org| {
+                Wants::keys(memories(org))
+                    .and_keys([keys::usage(org, Quota::Recalls)])
+                    .and_range(slugs_read(org))
+            };
             let mut act = caller.in_workspace(workspace, &wanted).await?;
             let (org, now) = (act.org(), act.now);
             let memories: Vec<_> = memories(org).collect();
@@ -98,6 +103,7 @@ impl KnowledgeService {
                 }
             }
             problems.into_result()?;
+            act.reserve(Quota::Recalls, 1).await?;
             let recall = Recall {
                 id: RecallId(self.env().uuid_at(now)),
                 workspace_id: workspace,

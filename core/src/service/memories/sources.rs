@@ -4,7 +4,7 @@ use crate::access::Credential;
 use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::model::{
-    AuditAction, InboundWebhookId, OrgId, ResourceKind, Source, SourceId, WorkspaceId,
+    AuditAction, InboundWebhookId, OrgId, Quota, ResourceKind, Source, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::request;
@@ -30,7 +30,8 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for invalid values; [`Error::Unauthenticated`];
-    /// [`Error::Forbidden`] without `connector:manage` in the organisation.
+    /// [`Error::Forbidden`] without `connector:manage` in the organisation;
+    /// [`Error::QuotaExceeded`].
     ///
     /// # Examples
     ///
@@ -54,7 +55,9 @@ impl KnowledgeService {
     ) -> Result<Source, Error> {
         self.checks().check(new)?;
         self.act(Operation::CreateSource, credential, |caller| async move {
-            let mut act = caller.in_organization(None, &|_| Wants::nothing()).await?;
+            let counted = |org| Wants::keys([keys::usage(org, Quota::Sources)]);
+            let mut act = caller.in_organization(None, &counted).await?;
+            act.reserve(Quota::Sources, 1).await?;
             let now = act.now;
             let source = Source {
                 id: SourceId(self.env().uuid_at(now)),

@@ -4,13 +4,14 @@ use super::{NewMember, Provisioning};
 use crate::access::RoleRef;
 use crate::error::{Error, ProblemCode};
 use crate::keys;
-use crate::model::{AuditAction, ResourceKind};
+use crate::model::{AuditAction, Quota, ResourceKind};
 use crate::model::{
     CustomRole, Member, MemberId, MemberKind, OrgId, Timestamp, WorkspaceId, is_label_name,
 };
 use crate::service::MemberAssignment;
 use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::kit::quota::reserve_units;
 use crate::service::kit::roles::{ResolvedRole, follow_role};
 use crate::service::members::assign::hold_role;
 use crate::store::{Direction, StoreExt, Transaction, decode_value};
@@ -21,7 +22,7 @@ impl Provisioning<'_> {
     /// # Errors
     /// [`Error::InvalidRequest`], also for an unknown role or a role of a workspace;
     /// [`Error::NotFound`] for an unknown organisation; [`Error::SlugTaken`] for the handle of
-    /// another or a former member.
+    /// another or a former member; [`Error::QuotaExceeded`].
     pub async fn create_member(&self, org: OrgId, new: &NewMember) -> Result<Member, Error> {
         self.service.checks().check(new)?;
         let env = self.service.env();
@@ -39,7 +40,7 @@ impl Provisioning<'_> {
                     }
                 }
                 let now = env.now();
-                let member = self.add_member(&mut transaction, org, new, now);
+                let member = self.add_member(&mut transaction, org, new, now).await?;
                 let (actor, action) = (Actor::operator(org), AuditAction::MemberCreate);
                 let resource = (ResourceKind::Member, member.id.0);
                 AuditedOperation::begin(&transaction, env, now).created(&mut transaction, actor, action, resource, &member);
@@ -173,13 +174,15 @@ impl Provisioning<'_> {
             .await
     }
 
-    pub(in crate::service) fn add_member(
+    pub(in crate::service) async fn add_member(
         &self,
         transaction: &mut Transaction,
         org: OrgId,
         new: &NewMember,
         now: Timestamp,
-    ) -> Member {
+    ) -> Result<Member, Error> {
+        let limits = self.service.limits();
+        reserve_units(transaction, limits, org, Quota::Members, 1).await?;
         let member = Member {
             id: MemberId(self.service.env().uuid_at(now)),
             kind: new.kind,
@@ -195,6 +198,6 @@ impl Provisioning<'_> {
         if member.kind == MemberKind::User {
             transaction.add(keys::member_count(org), 1);
         }
-        member
+        Ok(member)
     }
 }

@@ -54,7 +54,9 @@ impl Provisioning<'_> {
                 }
                 transaction.put(keys::org_slug(slug), &org.id);
                 transaction.create(keys::org(org.id), &org);
-                let member = self.add_member(&mut transaction, org.id, owner, now);
+                let member = self
+                    .add_member(&mut transaction, org.id, owner, now)
+                    .await?;
                 ScheduledTask::Audit(org.id).schedule(
                     &mut transaction,
                     now.plus(AUDIT_PURGE_INTERVAL),

@@ -21,6 +21,7 @@ use self::expectation::ExpectationFrom;
 use self::key_families::{AuditPosition, Problem};
 use crate::access::RoleRef;
 use crate::error::Error;
+use crate::format::USAGE_SCHEMA;
 use crate::keys;
 use crate::model::{ChatId, EndpointId, OrgId, RoleId};
 use crate::service::kit::sealing::{Sealer, SealingKey};
@@ -194,6 +195,8 @@ struct Verifier {
     has_meta: bool,
     /// True if the store is of schema 1, whose store-wide counters are now per organisation.
     has_global_counters: bool,
+    /// True unless the store is of an earlier schema, without the counters of quotas.
+    has_usage: bool,
     counted: BTreeMap<Key, i64>,
     counters: BTreeMap<Key, i64>,
     found: Verification,
@@ -215,7 +218,9 @@ impl Verifier {
         }
         // An unreadable one is a difference of its own.
         let schema = store.get_as::<Schema>(&keys::meta()).await.ok().flatten();
-        let has_global_counters = schema.is_some_and(|meta| meta.value.schema == 1);
+        let schema = schema.map(|meta| meta.value.schema);
+        let has_global_counters = schema == Some(1);
+        let has_usage = schema.is_none_or(|schema| schema >= USAGE_SCHEMA);
         let found = Verification {
             secrets: (!sealers.is_empty()).then_some(0),
             ..Verification::default()
@@ -234,6 +239,7 @@ impl Verifier {
             audit: None,
             has_meta: false,
             has_global_counters,
+            has_usage,
             counted: BTreeMap::new(),
             counters: BTreeMap::new(),
             found,
@@ -352,7 +358,8 @@ impl Verifier {
                 self.differ(Count, &keys::org(org), None, expected, found);
             }
         }
-        let counted = std::mem::take(&mut self.counted);
+        let mut counted = std::mem::take(&mut self.counted);
+        counted.retain(|key, _| self.has_usage || !keys::is_usage(key));
         let counters = std::mem::take(&mut self.counters);
         let every: BTreeSet<&Key> = counted.keys().chain(counters.keys()).collect();
         for key in every {

@@ -9,8 +9,8 @@ use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::CHAT_PARTICIPANTS_MAX;
 use crate::model::{
-    AuditAction, ChatId, ChatMessageId, ChatSummary, Member, MemberId, ResourceKind, Timestamp,
-    WorkspaceId,
+    AuditAction, ChatId, ChatMessageId, ChatSummary, Member, MemberId, Quota, ResourceKind,
+    Timestamp, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::rules::{Content, Id, Items, List, Name, Unique};
@@ -163,10 +163,11 @@ impl KnowledgeService {
                     .iter()
                     .map(move |id| keys::member(org, *id))
             };
-            let wanted = |org| Wants::keys(members(org));
+            let wanted = |org| Wants::keys(members(org)).and_keys([keys::usage(org, Quota::Chats)]);
             let mut act = caller.in_workspace(workspace, &wanted).await?;
             let (org, now) = (act.org(), act.now);
             let participants = participants(&mut act, new).await?;
+            act.reserve(Quota::Chats, 1).await?;
             let chat = Chat {
                 id: ChatId(self.env().uuid_at(now)),
                 workspace_id: workspace,
@@ -291,11 +292,15 @@ impl KnowledgeService {
             Operation::PostChatMessage,
             credential,
             |caller| async move {
-                let wanted = |org| Wants::keys([keys::chat(org, workspace, chat)]);
+                let wanted = |org| {
+                    let counter = keys::usage(org, Quota::ChatMessages);
+                    Wants::keys([keys::chat(org, workspace, chat), counter])
+                };
                 let mut act = caller.in_workspace(workspace, &wanted).await?;
                 let (org, now) = (act.org(), act.now);
                 let key = keys::chat(org, workspace, chat);
                 let before = find(&mut act, workspace, chat).await?;
+                act.reserve(Quota::ChatMessages, 1).await?;
                 let transaction = &mut act.transaction;
                 let message = ChatMessage {
                     id: ChatMessageId(transaction.unique()),

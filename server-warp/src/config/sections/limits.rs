@@ -1,6 +1,6 @@
 //! `[limits]`: limits of the service.
 
-use super::{COUNT_MAX, HELD_BYTES_MAX, RETENTION_MAX};
+use super::{COUNT_MAX, HELD_BYTES_MAX, RETENTION_MAX, SIZE_MAX};
 use crate::config::kind::{Bytes, Count, Time, field};
 use crate::config::setting::{Section, Setting, nothing};
 use crate::config::{Check, Config, format_time};
@@ -38,6 +38,13 @@ macro_rules! kind {
             at: $at,
             min: *($range).start(),
             max: lesser(*($range).end(), HELD_BYTES_MAX),
+        }
+    };
+    ("bytes", $at:expr, $range:expr) => {
+        Bytes {
+            at: $at,
+            min: *($range).start(),
+            max: lesser(*($range).end(), SIZE_MAX),
         }
     };
     (time, $at:expr, $range:expr) => {

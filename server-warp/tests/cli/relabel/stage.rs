@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use knowledge_core::access::{BuiltInRole, Credential, RoleRef};
 use knowledge_core::env::Env;
-use knowledge_core::internals::keys;
+use knowledge_core::internals::{audited_memories, keys};
 use knowledge_core::model::AuditLogId;
 use knowledge_core::service::AuditAction;
 use knowledge_core::store::StoreExt;
@@ -183,11 +183,7 @@ impl Stage {
     }
 }
 
-/// Returns the number of entries on a page of the audit log: the memories of all its runs.
+/// Returns the number of entries on a page of the audit log.
 fn entry_count(page: &Value) -> usize {
-    let Some(runs) = page["body"]["memories"]["runs"].as_array() else {
-        return 1;
-    };
-    let memories = |run: &Value| run["memory_ids"].as_array().map_or(0, Vec::len);
-    runs.iter().map(memories).sum()
+    audited_memories(page).len().max(1)
 }

@@ -36,20 +36,39 @@ impl InProcess {
         Self::start_with(store, 1, NetConfig::default()).await
     }
 
+    /// Starts a server over its own store with one organisation, after which these limits apply.
+    pub(crate) async fn limited(adapt: impl FnOnce(&mut Options)) -> Self {
+        let store = Arc::new(MemoryStore::new());
+        Self::start_adapted(store, 1, NetConfig::default(), adapt).await
+    }
+
     /// Returns the only organisation.
     pub(crate) fn org(&self) -> &OrgFixture {
         &self.fixture.orgs[0]
     }
 
     async fn start_with(store: Arc<dyn Store>, orgs: usize, net: NetConfig) -> Self {
+        Self::start_adapted(store, orgs, net, |_| {}).await
+    }
+
+    async fn start_adapted(
+        store: Arc<dyn Store>,
+        orgs: usize,
+        net: NetConfig,
+        adapt: impl FnOnce(&mut Options),
+    ) -> Self {
         let env = Env::system();
-        let options = Options::new(SealingKey::generate(&env));
-        let service = KnowledgeService::open(store, env, options)
-            .await
-            .expect("open the service");
-        let fixture = fixture::seed_orgs(&service, orgs)
+        let mut options = Options::new(SealingKey::generate(&env));
+        let open = async |options: &Options| {
+            let (store, env) = (Arc::clone(&store), env.clone());
+            let service = KnowledgeService::open(store, env, options.clone()).await;
+            service.expect("open the service")
+        };
+        let fixture = fixture::seed_orgs(&open(&options).await, orgs)
             .await
             .expect("seed the store");
+        adapt(&mut options);
+        let service = open(&options).await;
         let net = NetConfig {
             address: "127.0.0.1:0".parse().expect("an address"),
             ..net

@@ -279,6 +279,9 @@ impl BulkUpdateMemories {
                     message: String::new(),
                 }),
             });
+            // It does not tell the labels of a hidden memory.
+            let shown = before.as_ref();
+            let shown = shown.filter(|_| code != Some(BulkItemErrorCode::NotFound));
             audit.push(AuditFacts {
                 outcome: match code {
                     None => "ok",
@@ -289,7 +292,7 @@ impl BulkUpdateMemories {
                 ..AuditFacts::ok(
                     ResourceKind::Memory,
                     id.0,
-                    labels_state(before.as_ref()),
+                    labels_state(shown),
                     labels_state(after),
                 )
             });

@@ -14,7 +14,7 @@ use crate::simulation::world::OrgState;
 use crate::strategies::{actor, elsewhere, entity, name, page, text};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::Action;
-use knowledge_core::model::{ChatId, ChatMessageId, MemberId, Timestamp, WorkspaceId};
+use knowledge_core::model::{ChatId, ChatMessageId, MemberId, Quota, Timestamp, WorkspaceId};
 use knowledge_core::service::{
     AuditAction, Chat, ChatMessage, KnowledgeService, NewChat, PageRequest, ResourceKind,
 };
@@ -134,6 +134,7 @@ impl Request for CreateChat {
             unknown.when(!is_known, &path, ProblemCode::NotFound);
         }
         unknown.then(Ok(()))?;
+        model.check_quota(who.org, Quota::Chats, 1)?;
         let others = named.iter().filter(|member| **member != who.member);
         let chat = Chat {
             id: ChatId(model.made(at.learned.and_then(Response::id))),
@@ -227,6 +228,10 @@ impl Request for PostChatMessage {
         errors.text("content", &self.content, model.limits.content_bytes_max);
         let action = Action::ChatWrite;
         let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let found = model.org(who.org).chats.get(&self.chat);
+        if found.is_some_and(|facts| facts.is_shown(who.member, self.workspace)) {
+            model.check_quota(who.org, Quota::ChatMessages, 1)?;
+        }
         let id = ChatMessageId(model.made(at.learned.and_then(Response::id)));
         let found = model.org_mut(who.org).chats.get_mut(&self.chat);
         let found = found.filter(|facts| facts.is_shown(who.member, self.workspace));

@@ -16,8 +16,8 @@ use crate::simulation::world::OrgState;
 use crate::strategies::{elsewhere, entity, etag, governor, name, new_inbound_webhook, page};
 use knowledge_core::access::Action;
 use knowledge_core::model::{
-    InboundWebhook, InboundWebhookId, InboundWebhookUpdate, NewInboundWebhook, Source, SourceId,
-    Timestamp, WorkspaceId,
+    InboundWebhook, InboundWebhookId, InboundWebhookUpdate, NewInboundWebhook, Quota, Source,
+    SourceId, Timestamp, WorkspaceId,
 };
 use knowledge_core::service::{AuditAction, IfMatch, KnowledgeService, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
@@ -135,6 +135,8 @@ impl Request for CreateInboundWebhook {
         if here.count() as u64 >= model.limits.inbound_webhooks_per_workspace_max {
             return Err(limit_reached("body"));
         }
+        model.check_quota(who.org, Quota::Endpoints, 1)?;
+        model.check_quota(who.org, Quota::Sources, 1)?;
         let id = InboundWebhookId(model.made(at.learned.and_then(Response::id)));
         let source = Source {
             id: SourceId(id.0),

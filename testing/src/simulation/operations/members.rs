@@ -14,7 +14,7 @@ use crate::simulation::world::OrgState;
 use crate::strategies::{RoleEntityRef, entity, etag, governor, name, page, role_pick};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::{Action, BuiltInRole};
-use knowledge_core::model::{Member, MemberId, MemberKind, Timestamp};
+use knowledge_core::model::{Member, MemberId, MemberKind, Quota, Timestamp};
 use knowledge_core::service::{
     AuditAction, IfMatch, KnowledgeService, MemberDetails, MemberUpdate, NewMember, PageRequest,
     ResourceKind, WorkspaceRole,
@@ -250,6 +250,7 @@ impl Request for AddMember {
             errors.push(ErrorResponse::SlugTaken);
         }
         none_of(errors)?;
+        model.check_quota(who.org, Quota::Members, 1)?;
         let member = Member {
             id: MemberId(model.made(at.learned.and_then(Response::id))),
             kind: new.kind,

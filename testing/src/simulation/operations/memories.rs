@@ -20,7 +20,7 @@ use knowledge_core::ProblemCode;
 use knowledge_core::access::{Action, CredentialKind};
 use knowledge_core::model::{
     AccessCheck, AccessCheckResult, AccessLabels, EventType, MemoryAccess, MemoryFilter, MemoryId,
-    MemoryUpdate, ReviewStatus, WorkspaceId,
+    MemoryUpdate, Quota, ReviewStatus, WorkspaceId,
 };
 use knowledge_core::service::{
     AuditAction, CreateMemory as NewSingleMemory, IfMatch, KnowledgeService, NewMemory, PageRequest,
@@ -188,6 +188,7 @@ impl Request for CreateMemory {
         {
             return Err(ErrorResponse::invalid("sourceKey", ProblemCode::Duplicate).into());
         }
+        model.check_quota(who.org, Quota::Memories, 1)?;
         let id = MemoryId(model.made(at.learned.and_then(Response::id)));
         let added = model.add_memory(&who, (place, new.source_id), id, &memory, at.now);
         let org = model.org_mut(who.org);

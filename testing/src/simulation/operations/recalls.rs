@@ -12,7 +12,7 @@ use crate::simulation::world::OrgState;
 use crate::strategies::{actor, entity, memory_entity, page};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::{Action, CredentialKind};
-use knowledge_core::model::{Recall, RecallId, RecallSummary, WorkspaceId};
+use knowledge_core::model::{Quota, Recall, RecallId, RecallSummary, WorkspaceId};
 use knowledge_core::service::{
     AuditAction, KnowledgeService, NewRecall, PageRequest, ResourceKind,
 };
@@ -101,6 +101,7 @@ impl Request for CreateRecall {
             unknown.when(!is_known, &path, ProblemCode::NotFound);
         }
         unknown.then(Ok(()))?;
+        model.check_quota(who.org, Quota::Recalls, 1)?;
         let recall = Recall {
             id: RecallId(model.made(at.learned.and_then(Response::id))),
             workspace_id: place,

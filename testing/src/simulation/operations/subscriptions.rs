@@ -11,7 +11,7 @@ use crate::simulation::world::OrgState;
 use crate::strategies::{entity, governor, page, webhook_url};
 use knowledge_core::access::{Action, CredentialKind};
 use knowledge_core::model::{
-    CitationSubscription, NewCitationSubscription, RecallId, SubscriptionId,
+    CitationSubscription, NewCitationSubscription, Quota, RecallId, SubscriptionId,
 };
 use knowledge_core::service::{AuditAction, KnowledgeService, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
@@ -107,6 +107,7 @@ impl Request for CreateCitationSubscription {
         if same.count() as u64 >= model.limits.subscriptions_per_recall_max {
             return Err(limit_reached("recall_id"));
         }
+        model.check_quota(who.org, Quota::Endpoints, 1)?;
         let subscription = CitationSubscription {
             id: SubscriptionId(model.made(at.learned.and_then(Response::id))),
             org_id: who.org,

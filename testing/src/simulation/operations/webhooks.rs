@@ -13,7 +13,7 @@ use crate::simulation::world::OrgState;
 use crate::strategies::{elsewhere, entity, etag, governor, new_webhook, page, webhook_url};
 use knowledge_core::access::Action;
 use knowledge_core::model::{
-    EventType, NewWebhook, Webhook, WebhookId, WebhookUpdate, WorkspaceId,
+    EventType, NewWebhook, Quota, Webhook, WebhookId, WebhookUpdate, WorkspaceId,
 };
 use knowledge_core::service::{AuditAction, IfMatch, KnowledgeService, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
@@ -140,6 +140,7 @@ impl Request for CreateWebhook {
         if here.count() as u64 >= model.limits.webhooks_per_workspace_max {
             return Err(limit_reached("body"));
         }
+        model.check_quota(who.org, Quota::Endpoints, 1)?;
         let webhook = Webhook {
             id: WebhookId(model.made(at.learned.and_then(Response::id))),
             org_id: who.org,

@@ -10,7 +10,7 @@ use crate::simulation::call::{Request, Run};
 use crate::simulation::world::OrgState;
 use crate::strategies::{actor, entity, new_source, page};
 use knowledge_core::access::{Action, CredentialKind};
-use knowledge_core::model::{DashboardSummary, Source, SourceId, Timestamp, WorkspaceId};
+use knowledge_core::model::{DashboardSummary, Quota, Source, SourceId, Timestamp, WorkspaceId};
 use knowledge_core::service::{
     AuditAction, KnowledgeService, NewSource, PageRequest, ResourceKind, WithEtag,
 };
@@ -172,6 +172,7 @@ impl Request for CreateSource {
         errors.name("name", &self.new.name);
         errors.name("kind", &self.new.kind);
         let who = errors.then(model.bearer(&self.by, Action::ConnectorManage, at.now))?;
+        model.check_quota(who.org, Quota::Sources, 1)?;
         let source = Source {
             id: SourceId(model.made(at.learned.and_then(Response::id))),
             name: self.new.name.clone(),

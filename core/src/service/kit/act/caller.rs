@@ -12,7 +12,8 @@ use crate::keys;
 use crate::model::{CredentialId, Member, MemberId, OrgId, Timestamp, WorkspaceId};
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::principal::{Principal, Resource};
+use crate::service::kit::principal::Resource;
+use crate::service::kit::quota::{AuditQuota, audit_counter};
 use crate::store::{Key, MaybeSend, Prepared, Transaction};
 
 /// The caller of an operation, before it is authenticated.
@@ -78,12 +79,11 @@ impl<'c> Caller<'c> {
         following: Following<'_>,
     ) -> Result<Act<'c>, Error> {
         let login = self.log_in().await?;
-        let wants = wants(login.org);
+        let wants = wants(login.org).and_keys(self.quota_key(login.org));
         let transaction = &mut self.transaction;
         let member = login.read_ahead_in(transaction, workspace, wants, following);
         let member = member.await?;
-        let principal = login.principal(&mut self.transaction, member).await?;
-        let mut act = self.into_act(principal);
+        let mut act = self.into_act(login, member).await?;
         act.authorize_in_named(workspace).await?;
         Ok(act)
     }
@@ -122,7 +122,8 @@ impl<'c> Caller<'c> {
 
     /// Reads the organisation and the member ahead, with what the operation wants.
     async fn identified(mut self, login: Login, wants: Wants) -> Result<Identified<'c>, Error> {
-        let wants = wants.and_keys(login.keys());
+        let quota = self.quota_key(login.org);
+        let wants = wants.and_keys(login.keys()).and_keys(quota);
         self.transaction
             .read_ahead(wants.keys, wants.ranges)
             .await?;
@@ -142,8 +143,21 @@ impl<'c> Caller<'c> {
         Login::check(&mut self.transaction, self.credential, wanted, self.now).await
     }
 
-    fn into_act(self, caller: Principal) -> Act<'c> {
-        Act {
+    /// Returns the counter of the audit log, if it limits the operation.
+    fn quota_key(&self, org: OrgId) -> Option<Key> {
+        let is_audited = !self.operation.spec().audit_actions.is_empty();
+        is_audited.then(|| audit_counter(org, self.now))
+    }
+
+    async fn into_act(mut self, login: Login, member: Option<Member>) -> Result<Act<'c>, Error> {
+        let (org, transaction) = (login.org, &mut self.transaction);
+        let caller = login.principal(transaction, member).await?;
+        let mut audit_quota = AuditQuota::default();
+        if self.quota_key(org).is_some() {
+            let (transaction, limits) = (&mut self.transaction, self.service.limits());
+            audit_quota = AuditQuota::read(transaction, limits, org, self.now).await?;
+        }
+        Ok(Act {
             service: self.service,
             operation: self.operation,
             transaction: self.transaction,
@@ -152,7 +166,9 @@ impl<'c> Caller<'c> {
             workspace: None,
             held: Vec::new(),
             is_audited: false,
-        }
+            audit_quota,
+            is_metered: false,
+        })
     }
 }
 
@@ -255,11 +271,6 @@ impl<'c> Identified<'c> {
     /// [`Error::Unauthenticated`] for a removed member.
     pub(crate) async fn unauthorized(mut self) -> Result<Act<'c>, Error> {
         self.read_ahead(Wants::nothing()).await?;
-        let mut caller = self.caller;
-        let principal = self
-            .login
-            .principal(&mut caller.transaction, self.member)
-            .await?;
-        Ok(caller.into_act(principal))
+        self.caller.into_act(self.login, self.member).await
     }
 }

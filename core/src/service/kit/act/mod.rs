@@ -22,7 +22,7 @@ use crate::access::{Action, ActionSet};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    AuditAction, MemoryId, MemoryLabels, OrgId, ResourceKind, SensitivityLabel, Timestamp,
+    AuditAction, MemoryId, MemoryLabels, OrgId, Quota, ResourceKind, SensitivityLabel, Timestamp,
     Workspace, WorkspaceId,
 };
 use crate::operation::Operation;
@@ -32,6 +32,7 @@ use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_runs::MemoryAudit;
 use crate::service::kit::monitor::{Monitor, Subject, actions_held};
 use crate::service::kit::principal::{Delegator, Denial, Principal, Resource};
+use crate::service::kit::quota::{AuditQuota, reserve_units};
 use crate::service::kit::sealing::RotatedSecret;
 use crate::store::{Key, MaybeSend, Prepared, Transaction};
 
@@ -46,6 +47,9 @@ pub(crate) struct Act<'c> {
     /// Actions that the caller holds in the workspaces in which they were read.
     held: Vec<(WorkspaceId, ActionSet)>,
     is_audited: bool,
+    audit_quota: AuditQuota,
+    /// True if the quota of the audit log limits the act.
+    is_metered: bool,
 }
 
 impl Act<'_> {
@@ -206,6 +210,15 @@ impl Act<'_> {
         decided.await
     }
 
+    /// Reserves units of a quota of the organisation, whose counter was read ahead.
+    ///
+    /// # Errors
+    /// [`Error::QuotaExceeded`]; those of the store.
+    pub(crate) async fn reserve(&mut self, quota: Quota, units: usize) -> Result<(), Error> {
+        let (limits, org) = (self.service.limits(), self.org());
+        reserve_units(&mut self.transaction, limits, org, quota, units).await
+    }
+
     /// Reads a record that has to exist; the commit checks it.
     ///
     /// # Errors
@@ -289,6 +302,7 @@ impl Act<'_> {
             self.operation
         );
         self.is_audited = true;
+        self.is_metered |= action.is_metered();
         let operation = AuditedOperation::begin(&self.transaction, self.service.env(), self.now);
         (operation, Actor::new(&self.caller, self.service.client))
     }
@@ -317,8 +331,9 @@ impl Act<'_> {
     /// Ends the act, with its output once the commit is durable.
     ///
     /// # Errors
-    /// [`Error::Internal`] for a change without the audit entry that the operation declares: it
-    /// would be a defect, and nothing is committed.
+    /// [`Error::QuotaExceeded`] if the quota of the audit log is exhausted, unless the act takes
+    /// something away; [`Error::Internal`] for a change without the audit entry that the operation
+    /// declares: it would be a defect, and nothing is committed.
     pub(crate) fn done<T>(self, output: T) -> Result<Prepared<T>, Error> {
         self.end()?.done(output)
     }
@@ -330,6 +345,11 @@ impl Act<'_> {
         if must_audit && !self.is_audited && self.transaction.has_changes() {
             let message = format!("{:?} changed something without auditing it", self.operation);
             return Err(Error::internal(message));
+        }
+        if self.is_metered {
+            let (limits, org) = (self.service.limits(), self.caller.org_id());
+            self.audit_quota
+                .check(&self.transaction, limits, org, self.now)?;
         }
         Ok(self.transaction)
     }

@@ -9,7 +9,8 @@ use crate::access::Action;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    AuditAction, EventData, IngestSummary, MemoryContent, MemoryId, MemoryLabels, ReviewStatus,
+    AuditAction, EventData, IngestSummary, MemoryContent, MemoryId, MemoryLabels, Quota,
+    ReviewStatus,
 };
 use crate::service::KnowledgeService;
 use crate::service::kit::audit::{Actor, AuditedOperation};
@@ -18,6 +19,7 @@ use crate::service::kit::audit_runs::MemoryAudit;
 use crate::service::kit::monitor::{Monitor, Subject, Visibility};
 use crate::service::kit::outbox::Outbox;
 use crate::service::kit::principal::Denial;
+use crate::service::kit::quota::reserve_units;
 use crate::store::{Entry, Key, Transaction, decode};
 
 impl KnowledgeService {
@@ -25,7 +27,8 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// [`Error::Forbidden`] if a memory changes and the caller does not have `memory:update`, or if
-    /// it may neither read a stored memory nor has added it; those of the store.
+    /// it may neither read a stored memory nor has added it; [`Error::QuotaExceeded`]; those of the
+    /// store.
     pub(crate) async fn ingest_batch(
         &self,
         transaction: &mut Transaction,
@@ -71,6 +74,9 @@ impl Batch<'_> {
     ) -> Result<Vec<IngestedMemory>, Error> {
         let mut known = self.known(transaction, memories).await?;
         let monitor = self.monitor(transaction, &known).await?;
+        let (limits, org) = (self.service.limits(), self.context.caller.org_id());
+        let (quota, created) = (Quota::Memories, memories.len() - known.len());
+        reserve_units(transaction, limits, org, quota, created).await?;
         let mut ingested = Vec::with_capacity(memories.len());
         let mut audit = Vec::new();
         for memory in memories {

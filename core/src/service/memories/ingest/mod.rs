@@ -15,7 +15,7 @@ use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::INGEST_MEMORIES_MAX;
 use crate::model::{
-    AudienceLabel, AuditAction, MemoryContent, MemoryId, MemoryLabels, OrgId, ReviewStatus,
+    AudienceLabel, AuditAction, MemoryContent, MemoryId, MemoryLabels, OrgId, Quota, ReviewStatus,
     SensitivityLabel, Source, SourceId, Timestamp, Workspace, WorkspaceId,
 };
 use crate::operation::Operation;
@@ -174,7 +174,10 @@ impl KnowledgeService {
                 let keys = by_source_key(org, workspace, source, memories);
                 Wants::keys(keys)
                     .and_keys(source_keys(org, source))
-                    .and_keys([keys::endpoint_sequence(org, workspace)])
+                    .and_keys([
+                        keys::endpoint_sequence(org, workspace),
+                        keys::usage(org, Quota::Memories),
+                    ])
                     .and_range(slugs_read(org))
             };
             let known = |org, transaction: &Transaction| {

@@ -51,6 +51,16 @@ pub(super) fn counter(verifier: &mut Verifier, entry: &KeyEntry, count: i64) -> 
     Ok(Vec::new())
 }
 
+/// Reads a counter of a quota, which an upgrade adds to stores of schema 1 and 2.
+///
+/// In such a store, it was written by an interrupted upgrade, and the next upgrade writes it again.
+pub(super) fn usage(verifier: &mut Verifier, entry: &KeyEntry, count: i64) -> Expectations {
+    if verifier.has_usage {
+        return counter(verifier, entry, count);
+    }
+    Ok(Vec::new())
+}
+
 /// Reads a counter of an organisation, which schema 1 kept for the whole store.
 ///
 /// In a store of schema 1, such a counter was written by an interrupted upgrade, and the next

@@ -38,12 +38,12 @@ macro_rules! define_readers {
         $(, range $range:ident $leading:tt)*
         $(, parser $parser:ident $last:tt)?
         $(, with $other:ident $of:tt)*
-        $(, counted by $counter:ident $counted:tt)?
+        $(, counted by $counter:ident $counted:tt)*
         $(, checked by $module:ident::$check:ident $given:tt)?;
     )+) => {
         $(reader! {
             $name $parts $value,
-            [$($other $of)*] [$($counter $counted)?] [$($module::$check $given)?]
+            [$($other $of)*] [$($counter $counted)*] [$($module::$check $given)?]
         })+
 
         /// Readers in the order of [`keys::FAMILIES`].
@@ -57,7 +57,7 @@ macro_rules! reader {
         $name:ident($($part:ident: $kind:ty $(as $form:ident)? $(= $($field:ident).+)?),*)
         $value:ty,
         [$($other:ident $of:tt)*]
-        [$($counter:ident $counted:tt)?]
+        [$($counter:ident $counted:tt)*]
         [$($module:ident::$check:ident($($given:ident),*))?]
     ) => {
         #[allow(unused_mut, unused_variables, reason = "not every family uses all parts of its key")]
@@ -65,7 +65,7 @@ macro_rules! reader {
             $(let $part = parts.next::<written!($kind $(as $form)?)>()?;)*
             let value: $value = value(entry)?;
             $($(agree(&$part, &value.$($field).+)?;)?)*
-            $(verifier.count(keys::$counter $counted, 1);)?
+            $(verifier.count(keys::$counter $counted, 1);)*
             let mut expectations = vec![$(Expectation::Exists(keys::$other $of)),*];
             $(expectations.extend($module::$check(verifier, entry, value $(, $given)*)?);)?
             Ok(expectations)
