@@ -42,6 +42,14 @@ impl WebhookUrl {
         &self.0
     }
 
+    /// Returns the URL without its path and its query, which may contain a secret.
+    pub(crate) fn origin(&self) -> Self {
+        let mut url = self.0.clone();
+        url.set_path("");
+        url.set_query(None);
+        Self(url)
+    }
+
     /// Returns the URL as text.
     #[must_use]
     pub fn as_str(&self) -> &str {

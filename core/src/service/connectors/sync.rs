@@ -97,7 +97,7 @@ impl KnowledgeService {
             let outbox =
                 Outbox::begin(transaction, reference.org, reference.workspace, now).await?;
             let data = EventData::ConnectorStatusChanged(change);
-            outbox.emit(transaction, self.env(), data);
+            outbox.emit(transaction, self.env(), data, None);
             state.announced = Some(health.status);
         }
         state.look_at = health.changes_at;
