@@ -78,8 +78,9 @@ events! {
     MemoryUpdated(ChangedMemories) = "memory.updated",
     /// A memory that a recall cites changed.
     ///
-    /// One event per recall and cause, generated during delivery: a `memory.updated` (`change` is
-    /// `updated`) or a `chunk.deleted` (`deleted`) affects memories that the recall cites.
+    /// One event per recall, cause and kind of change, generated during delivery: a
+    /// `memory.updated` or a `chunk.deleted` affects memories that the recall cites. `change` is
+    /// `deleted` for those that no longer exist for the owner of the endpoint, otherwise `updated`.
     CitationChanged(ChangedCitations) = "citation.changed",
     /// A batch of memories was ingested.
     ///
@@ -106,7 +107,8 @@ events! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ChangedMemories {
-    /// Memories of the operation, or a part of them: at most 450 in one body.
+    /// Memories of the operation that existed for the owner of the endpoint before or after it, or a
+    /// part of them: at most 450 in one body.
     pub memory_ids: Vec<MemoryId>,
     /// Identifier of the operation, as in the audit log.
     pub operation_id: OperationId,
@@ -119,8 +121,30 @@ string_enum! {
     CitationChange {
         /// The labels, the review status or the content changed.
         Updated = "updated",
-        /// The memory was deleted.
+        /// The memory was deleted, or no longer exists for the owner of the endpoint.
         Deleted = "deleted",
+    }
+}
+
+impl EventData {
+    /// Returns the memories that the event lists, if it is about a change of listed memories.
+    pub(crate) fn memories(&self) -> &[MemoryId] {
+        match self {
+            Self::ChunkCreated(changed)
+            | Self::ChunkDeleted(changed)
+            | Self::MemoryUpdated(changed) => &changed.memory_ids,
+            _ => &[],
+        }
+    }
+
+    /// Lists other memories, if the event is about a change of listed memories.
+    pub(crate) fn set_memories(&mut self, memories: Vec<MemoryId>) {
+        if let Self::ChunkCreated(changed)
+        | Self::ChunkDeleted(changed)
+        | Self::MemoryUpdated(changed) = self
+        {
+            changed.memory_ids = memories;
+        }
     }
 }
 
@@ -130,7 +154,7 @@ string_enum! {
 pub struct ChangedCitations {
     /// Change of the memories.
     pub change: CitationChange,
-    /// Affected memories that the recall cites, whatever their labels are.
+    /// Affected memories that the recall cites and that existed for the owner of the endpoint.
     pub memory_ids: Vec<MemoryId>,
     /// Identifier of the operation, as in the audit log.
     pub operation_id: OperationId,
@@ -144,14 +168,14 @@ pub struct ChangedCitations {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct IngestSummary {
-    /// Number of memories that the batch added.
+    /// Number of memories that the batch added and that exist for the owner of the endpoint.
     #[cfg_attr(feature = "openapi", schemars(with = "u32"))]
     pub created: usize,
     /// Identifier of the operation, as in the audit log.
     pub operation_id: OperationId,
     /// Source of the memories.
     pub source_id: SourceId,
-    /// Number of memories that the batch updated.
+    /// Number of memories that the batch updated and that exist for the owner of the endpoint.
     #[cfg_attr(feature = "openapi", schemars(with = "u32"))]
     pub updated: usize,
     /// Workspace of the memories.

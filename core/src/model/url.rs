@@ -41,6 +41,12 @@ pub enum InvalidUrl {
 }
 
 impl WebhookUrl {
+    /// Returns the URL without its path and its query, which may contain a secret.
+    pub(crate) fn origin(&self) -> Self {
+        let scheme = if self.is_https() { "https" } else { "http" };
+        Self(HttpUrl(format!("{scheme}://{}/", self.0.authority())))
+    }
+
     /// Returns the URL as text.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -180,7 +180,8 @@ async fn delivery_log_of_foreign_subscription_requires_both_actions() {
     let world = World::new().await;
     let of_owner = Endpoint::Subscription(world.subscription().await);
     let delivery = world.announce_to(of_owner, 1).await.remove(0).id;
-    let one = actions(&[Action::CitationSubscriptionManage]);
+    // The subscription exists only for readers of its recall.
+    let one = actions(&[Action::CitationSubscriptionManage, Action::MemoryRead]);
     let both = one | actions(&[Action::WebhookManage]);
     let outcomes = async |caller: &Credential| {
         let (service, page) = (&world.service, PageRequest::default());

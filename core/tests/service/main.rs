@@ -35,6 +35,7 @@ mod dispatch_shares;
 mod dispatch_storm;
 mod dispatching;
 mod event_bodies;
+mod event_receivers;
 mod events;
 mod fan_out;
 mod fan_out_citations;

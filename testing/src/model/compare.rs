@@ -244,7 +244,9 @@ impl Stored<'_> {
                 found.push((announcement(&event), event.endpoints));
             }
         }
-        let mut wanted = org.events.clone();
+        let wanted = org.events.iter();
+        let wanted = wanted.map(|(event, endpoints, _)| (event.clone(), *endpoints));
+        let mut wanted: Vec<_> = wanted.collect();
         let is_kept = |(event, _): &(Announcement, i64)| {
             with_statuses || !matches!(event, Announcement::Status(..))
         };

@@ -6,12 +6,12 @@ use std::fmt::Debug;
 use serde::Deserialize;
 
 use super::compare::announcement;
-use super::{Announcement, Caller, ErrorResponse, Model, Org, Who};
+use super::{Announcement, Caller, ErrorResponse, LabelChanges, Model, Org, Who};
 use knowledge_core::access::Action;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
     CitationChange, Delivery, DeliveryId, DeliveryStatus, EndpointId, EventData, EventId,
-    EventType, MemoryId, OrgId, RecallId, Timestamp, WorkspaceId,
+    EventType, MemoryId, MemoryLabels, OrgId, Recall, RecallId, Timestamp, WorkspaceId,
 };
 use knowledge_core::service::{Endpoint, Event, ResourceKind};
 use knowledge_core::store::{Key, KeyRange, Store, StoreError, StoreErrorKind, StoreExt};
@@ -45,6 +45,9 @@ enum Notification {
     Citation(RecallId, CitationChange, BTreeSet<MemoryId>),
     Ping,
 }
+
+/// Memories that existed for a receiver before or after a change.
+type Known = BTreeMap<MemoryId, (bool, bool)>;
 
 /// Number of deliveries per endpoint and notification.
 type Deliveries = BTreeMap<(EndpointId, Notification), usize>;
@@ -132,6 +135,22 @@ fn notification(event: &Event) -> Notification {
 }
 
 impl Announcement {
+    /// Returns the event without the memories that a receiver does not know, if any are left.
+    fn reduced(&self, known: &Known) -> Option<Self> {
+        match self {
+            Self::Memories(..) | Self::Ingest(..) if known.is_empty() => None,
+            Self::Memories(event_type, workspace, _) => {
+                let memories = known.keys().copied().collect();
+                Some(Self::Memories(*event_type, *workspace, memories))
+            }
+            Self::Ingest(workspace, ..) => {
+                let created = known.values().filter(|(before, _)| !before).count();
+                Some(Self::Ingest(*workspace, created, known.len() - created))
+            }
+            Self::Rejected(..) | Self::Status(..) | Self::Unexpected(..) => Some(self.clone()),
+        }
+    }
+
     fn event_type(&self) -> EventType {
         match self {
             Self::Memories(event_type, ..) | Self::Unexpected(event_type, _) => *event_type,
@@ -147,16 +166,17 @@ impl Model {
         let mut wanted = Deliveries::new();
         let mut notify =
             |endpoint, notification| *wanted.entry((endpoint, notification)).or_default() += 1;
-        let is_authorized = |endpoint: EndpointId, workspace, action| {
-            let who = self.acting_for(org.id, org.owners[&endpoint], now);
-            who.is_some_and(|who| org.actions_in(&who, workspace).contains(&action))
+        let receiver = |endpoint: EndpointId, workspace, action| {
+            let who = self.acting_for(org.id, org.owners[&endpoint], now)?;
+            let held = org.actions_in(&who, workspace);
+            held.contains(&action).then_some((endpoint, who))
         };
         for (endpoint, pings) in &org.pings {
             pings
                 .iter()
                 .for_each(|_| notify(*endpoint, Notification::Ping));
         }
-        for (event, endpoints) in &org.events {
+        for (event, endpoints, changes) in &org.events {
             let was_there = |endpoint: EndpointId| org.endpoints[&endpoint] <= *endpoints;
             let webhooks = |event_type| {
                 let webhooks = org.webhooks.values().filter(move |webhook| {
@@ -165,22 +185,25 @@ impl Model {
                         && webhook.is_active
                 });
                 let webhooks = webhooks.map(|webhook| EndpointId::from(webhook.id));
-                webhooks.filter(|webhook| {
-                    was_there(*webhook)
-                        && is_authorized(*webhook, event.workspace(), Action::WebhookManage)
+                let webhooks = webhooks.filter(|webhook| was_there(*webhook));
+                webhooks.filter_map(|webhook| {
+                    receiver(webhook, event.workspace(), Action::WebhookManage)
                 })
             };
-            for webhook in webhooks(event.event_type()) {
-                notify(webhook, Notification::Event(event.clone()));
+            for (webhook, who) in webhooks(event.event_type()) {
+                if let Some(known) = event.reduced(&org.known(&who, changes)) {
+                    notify(webhook, Notification::Event(known));
+                }
             }
             let Announcement::Memories(event_type, _, memories) = event else {
                 continue;
             };
-            let change = match event_type {
-                EventType::MemoryUpdated => CitationChange::Updated,
-                EventType::ChunkDeleted => CitationChange::Deleted,
-                _ => continue,
-            };
+            if !matches!(
+                event_type,
+                EventType::MemoryUpdated | EventType::ChunkDeleted
+            ) {
+                continue;
+            }
             for recall in org.recalls.values() {
                 let cited = recall.memory_ids.iter().copied();
                 let cited: BTreeSet<_> = cited.filter(|id| memories.contains(id)).collect();
@@ -190,15 +213,25 @@ impl Model {
                 let action = Action::CitationSubscriptionManage;
                 let subscriptions = org.subscriptions.values();
                 let subscriptions = subscriptions
-                    .filter(|to| {
-                        to.recall_id == recall.id
-                            && is_authorized(to.id.into(), to.workspace_id, action)
-                    })
-                    .map(|to| EndpointId::from(to.id))
-                    .filter(|to| was_there(*to));
-                for endpoint in subscriptions.chain(webhooks(EventType::CitationChanged)) {
-                    let notification = Notification::Citation(recall.id, change, cited.clone());
-                    notify(endpoint, notification);
+                    .filter(|to| to.recall_id == recall.id && was_there(to.id.into()))
+                    .filter_map(|to| receiver(to.id.into(), to.workspace_id, action));
+                for (endpoint, who) in subscriptions.chain(webhooks(EventType::CitationChanged)) {
+                    if !org.recall_is_known(&who, recall, changes) {
+                        continue;
+                    }
+                    let known = org.known(&who, changes);
+                    let known = known.into_iter().filter(|(id, _)| cited.contains(id));
+                    let (updated, deleted): (Known, Known) =
+                        known.partition(|(_, (_, remains))| *remains);
+                    for (change, known) in [
+                        (CitationChange::Updated, updated),
+                        (CitationChange::Deleted, deleted),
+                    ] {
+                        if !known.is_empty() {
+                            let cited = known.into_keys().collect();
+                            notify(endpoint, Notification::Citation(recall.id, change, cited));
+                        }
+                    }
                 }
             }
         }
@@ -207,6 +240,35 @@ impl Model {
 }
 
 impl Org {
+    /// Returns those changed memories that existed for a receiver before or after.
+    fn known(&self, who: &Who, changes: &LabelChanges) -> Known {
+        let exists = |id, labels: &Option<MemoryLabels>| {
+            let labels = labels.as_ref();
+            labels.is_some_and(|labels| self.exists(who, id, labels))
+        };
+        let known = changes.iter().map(|(id, (before, after))| {
+            let existence = (exists(*id, before), exists(*id, after));
+            (*id, existence)
+        });
+        known
+            .filter(|(_, (before, after))| *before || *after)
+            .collect()
+    }
+
+    /// Returns true if a recall existed for a receiver before or after these changes.
+    fn recall_is_known(&self, who: &Who, recall: &Recall, changes: &LabelChanges) -> bool {
+        let now = |id| Some(&self.memories.get(&id)?.labels);
+        let before = |id| match changes.get(&id) {
+            Some((before, _)) => before.as_ref(),
+            None => now(id),
+        };
+        let after = |id| match changes.get(&id) {
+            Some((_, after)) => after.as_ref(),
+            None => now(id),
+        };
+        self.recall_existed(who, recall, before) || self.recall_existed(who, recall, after)
+    }
+
     /// Returns the workspace of an endpoint; `None` if it does not exist.
     fn workspace_of(&self, endpoint: Endpoint) -> Option<WorkspaceId> {
         match endpoint {

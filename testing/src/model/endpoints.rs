@@ -74,6 +74,24 @@ impl Org {
     }
 }
 
+impl Org {
+    /// Returns a subscription as a caller sees it.
+    pub(crate) fn shown_subscription(
+        &self,
+        who: &Who,
+        found: &CitationSubscription,
+    ) -> CitationSubscription {
+        let mut found = found.clone();
+        let held = self.actions_in(who, found.workspace_id);
+        if found.subscriber_user_id != who.member && !held.contains(&Action::WebhookManage) {
+            let parts: Vec<&str> = found.webhook_url.as_str().splitn(4, '/').collect();
+            let origin = format!("{}//{}", parts[0], parts[2]);
+            found.webhook_url = origin.parse().expect("the origin of a URL is a URL");
+        }
+        found
+    }
+}
+
 impl Model {
     /// Authorises a caller for a subscription.
     ///
@@ -89,6 +107,9 @@ impl Model {
         let found = self.org(who.org).subscriptions.get(&id);
         let found = found.ok_or(ErrorResponse::NotFound)?.clone();
         let place = found.workspace_id;
+        if found.subscriber_user_id != who.member || who.scope.audience.is_some() {
+            self.org(who.org).recall(&who, found.recall_id)?;
+        }
         self.authorize_in(by, place, Action::CitationSubscriptionManage, now)?;
         if is_change && found.subscriber_user_id != who.member {
             self.authorize_in(by, place, Action::WebhookManage, now)?;

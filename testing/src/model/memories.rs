@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use super::audit::AuditFacts;
 use super::{
-    Announcement, ErrorResponse, Expected, Memory, Model, Org, RequestErrors, Response, Who,
+    Announcement, ErrorResponse, Expected, LabelChanges, Memory, Model, Org, RequestErrors,
+    Response, Who,
 };
 use knowledge_core::ProblemCode;
 use knowledge_core::access::Action;
@@ -116,12 +117,21 @@ impl Org {
 
     /// Returns true if a recall exists for a caller: its maker, or one who may read all it cites.
     pub(crate) fn recall_exists(&self, who: &Who, recall: &Recall) -> bool {
+        self.recall_existed(who, recall, |id| Some(&self.memories.get(&id)?.labels))
+    }
+
+    /// Returns true if a recall exists for a caller while its memories have these labels.
+    pub(crate) fn recall_existed<'l>(
+        &self,
+        who: &Who,
+        recall: &Recall,
+        labels: impl Fn(MemoryId) -> Option<&'l MemoryLabels>,
+    ) -> bool {
         let is_own = recall.created_by == who.member && who.scope.audience.is_none();
         let mut cited = recall.memory_ids.iter();
         is_own
-            || cited.all(|id| match self.memories.get(id) {
-                None => true,
-                Some(memory) => self.sight(who, *id, &memory.labels) == Sight::Everything,
+            || cited.all(|id| {
+                labels(*id).is_none_or(|labels| self.sight(who, *id, labels) == Sight::Everything)
             })
     }
 
@@ -206,7 +216,8 @@ impl Org {
     ) {
         let workspace = after.or(before).map(|labels| labels.workspace_id);
         let workspace = workspace.expect("the memory has labels");
-        self.announce(Announcement::Memories(event, workspace, [id].into()));
+        let changes = [(id, (before.cloned(), after.cloned()))];
+        self.announce_memories(event, workspace, changes.into());
         let states = (labels_state(before), labels_state(after));
         self.audit(who, action, (ResourceKind::Memory, id.0), states, at);
     }
@@ -323,24 +334,28 @@ impl Model {
             let after = labels_state(after);
             audit.push(AuditFacts::ok(ResourceKind::Memory, id.0, before, after));
         };
+        let mut changes = LabelChanges::new();
         for (index, (memory, known)) in memories.iter().zip(&known).enumerate() {
             let (id, outcome) = match known {
                 None => {
                     let id = MemoryId(self.made(id(index)));
                     let added = self.add_memory(who, (workspace, source), id, memory, now);
+                    changes.insert(id, (None, Some(added.labels.clone())));
                     note(id, Value::Null, Some(&added.labels));
                     (id, IngestOutcome::Created)
                 }
                 Some(id) if reported[index] => {
                     let stored = self.org_mut(who.org).memories.get_mut(id);
                     let stored = stored.expect("a name belongs to a memory");
-                    let before = labels_state(Some(&stored.labels));
+                    let labels = stored.labels.clone();
+                    let before = labels_state(Some(&labels));
                     if changed[index] {
                         stored.content.title = memory.title.clone();
                         stored.content.content = memory.content.clone();
                         stored.content.updated_at = now;
                         stored.labels.review = ReviewStatus::Pending;
                     }
+                    changes.insert(*id, (Some(labels), Some(stored.labels.clone())));
                     note(*id, before, Some(&stored.labels));
                     (*id, IngestOutcome::Updated)
                 }
@@ -350,7 +365,7 @@ impl Model {
         }
         if !audit.is_empty() {
             let org = self.org_mut(who.org);
-            org.announce_ingest(workspace, &ingested, now);
+            org.announce_ingest(workspace, changes, now);
             org.audit_all(Some(who), AuditAction::MemoryIngest, None, audit, now);
         }
         Ok(Response::of(&ingested))
@@ -394,31 +409,14 @@ impl Model {
 }
 
 impl Org {
-    fn announce_ingest(
-        &mut self,
-        workspace: WorkspaceId,
-        ingested: &[IngestedMemory],
-        now: Timestamp,
-    ) {
-        let of = |outcome| -> BTreeSet<MemoryId> {
-            let these = ingested.iter().filter(|memory| memory.outcome == outcome);
-            these.map(|memory| memory.id).collect()
-        };
-        let (created, updated) = (of(IngestOutcome::Created), of(IngestOutcome::Updated));
-        if created.is_empty() && updated.is_empty() {
-            return;
-        }
+    fn announce_ingest(&mut self, workspace: WorkspaceId, changes: LabelChanges, now: Timestamp) {
+        let all = changes.clone().into_iter();
+        let (created, updated): (LabelChanges, LabelChanges) =
+            all.partition(|(_, (before, _))| before.is_none());
         let ingest = Announcement::Ingest(workspace, created.len(), updated.len());
-        self.announce(ingest);
-        for (event_type, memories) in [
-            (EventType::ChunkCreated, created),
-            (EventType::MemoryUpdated, updated),
-        ] {
-            if !memories.is_empty() {
-                let event = Announcement::Memories(event_type, workspace, memories);
-                self.announce(event);
-            }
-        }
+        self.announce_changes(ingest, changes);
+        self.announce_memories(EventType::ChunkCreated, workspace, created);
+        self.announce_memories(EventType::MemoryUpdated, workspace, updated);
         self.last_ingest.insert(workspace, now);
     }
 }

@@ -114,8 +114,9 @@ pub(crate) struct Org {
     pub(crate) owners: BTreeMap<EndpointId, Owner>,
     /// Test events, which are pending: nothing is sent during a simulation.
     pub(crate) pings: BTreeMap<EndpointId, BTreeMap<EventId, PendingPing>>,
-    /// Announced events, each with the number of endpoints created before.
-    events: Vec<(Announcement, i64)>,
+    /// Announced events, each with the number of endpoints created before and the changes of its
+    /// memories.
+    events: Vec<(Announcement, i64, LabelChanges)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -185,6 +186,9 @@ impl ChatFacts {
         self.chat.workspace_id == workspace && self.chat.participants.contains(&member)
     }
 }
+
+/// Labels of memories before and after an operation.
+pub(crate) type LabelChanges = BTreeMap<MemoryId, (Option<MemoryLabels>, Option<MemoryLabels>)>;
 
 /// Event that must be in the outbox.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -262,8 +266,27 @@ impl Org {
 
     /// Announces an event, unless the workspace never had an endpoint.
     pub(crate) fn announce(&mut self, event: Announcement) {
+        self.announce_changes(event, LabelChanges::new());
+    }
+
+    /// Announces an event with the changes of its memories.
+    fn announce_changes(&mut self, event: Announcement, changes: LabelChanges) {
         if let Some(endpoints) = self.endpoints_made.get(&event.workspace()) {
-            self.events.push((event, *endpoints));
+            self.events.push((event, *endpoints, changes));
+        }
+    }
+
+    /// Announces changes of memories of a workspace, if there are any.
+    pub(crate) fn announce_memories(
+        &mut self,
+        event_type: EventType,
+        workspace: WorkspaceId,
+        changes: LabelChanges,
+    ) {
+        if !changes.is_empty() {
+            let memories = changes.keys().copied().collect();
+            let event = Announcement::Memories(event_type, workspace, memories);
+            self.announce_changes(event, changes);
         }
     }
 }

@@ -100,7 +100,7 @@ impl KnowledgeService {
             let outbox =
                 Outbox::begin(transaction, reference.org, reference.workspace, now).await?;
             let data = EventData::ConnectorStatusChanged(change);
-            outbox.emit(transaction, self.env(), data);
+            outbox.emit(transaction, self.env(), data, None);
             state.announced = Some(health.status);
         }
         let planned = state.look_at.filter(|at| Some(*at) != health.changes_at);

@@ -3,19 +3,20 @@
 use serde_json::json;
 
 use super::queue::{EndpointParent, EndpointQueue};
-use crate::access::Action;
+use crate::access::{Action, ActionSet};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{AuditAction, ResourceKind};
 use crate::model::{
-    CitationSubscription, DisabledReason, EndpointId, MemberId, OrgId, SubscriptionId, Timestamp,
-    Webhook, WebhookId, WebhookUrl, WorkspaceId,
+    CitationSubscription, DisabledReason, EndpointId, MemberId, OrgId, RecallId, SubscriptionId,
+    Timestamp, Webhook, WebhookId, WebhookUrl, WorkspaceId,
 };
 use crate::service::KnowledgeService;
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
 use crate::service::kit::principal::{Delegator, Principal, Resource};
 use crate::service::kit::sealing::{Sealed, SealedRecord};
+use crate::service::memories::recalls::find_existing;
 use crate::store::{Entry, Key, StoreError, Transaction, decode};
 
 /// Record of an endpoint: a webhook or a citation subscription.
@@ -232,11 +233,33 @@ impl EndpointRecord {
     }
 }
 
+/// Finds a citation subscription that exists for the caller, and authorises the caller in its
+/// workspace.
+///
+/// It exists for its subscriber, and for those for whom its recall exists. With a credential that
+/// has a list of audience labels, the subscriber is one of the others.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Forbidden`] without the permissions of the operation; those of the
+/// store.
+pub(in crate::service) async fn find_subscription(
+    act: &mut Act<'_>,
+    id: SubscriptionId,
+) -> Result<SealedRecord<CitationSubscription>, Error> {
+    let (org, what) = (act.org(), "citation subscription");
+    let recall: RecallId = act.find(&keys::subscription_id(org, id), what).await?;
+    let key = keys::subscription(org, recall, id);
+    let found: SealedRecord<CitationSubscription> = act.find(&key, what).await?;
+    let is_subscriber = found.record.subscriber_user_id == act.caller.member_id();
+    if !is_subscriber || act.caller.has_audience_list() {
+        find_existing(act, recall, what).await?;
+    }
+    act.authorize_in(found.record.workspace_id, what).await?;
+    Ok(found)
+}
+
 impl KnowledgeService {
-    /// Returns true if the endpoint may receive events now.
-    ///
-    /// The member and the credential that it depends on must still permit to create it. What the
-    /// caller `wants` to read next is read with them.
+    /// Returns true if the endpoint may receive events now, as [`Self::receiver`] decides.
     pub(in crate::service) async fn is_authorized(
         &self,
         transaction: &mut Transaction,
@@ -244,6 +267,22 @@ impl KnowledgeService {
         wants: Wants,
         now: Timestamp,
     ) -> Result<bool, Error> {
+        let receiver = self.receiver(transaction, record, wants, now).await?;
+        Ok(receiver.is_some())
+    }
+
+    /// Returns on whose behalf the endpoint receives events now, with the actions held in its
+    /// workspace, if it may receive any.
+    ///
+    /// The member and the credential that it depends on must still permit to create it. What the
+    /// caller `wants` to read next is read with them.
+    pub(in crate::service) async fn receiver(
+        &self,
+        transaction: &mut Transaction,
+        record: &EndpointRecord,
+        wants: Wants,
+        now: Timestamp,
+    ) -> Result<Option<(Principal, ActionSet)>, Error> {
         let (delegator, action) = record.requirement();
         let (org, id) = (record.org(), record.workspace());
         let login = (org, delegator, now);
@@ -252,12 +291,13 @@ impl KnowledgeService {
         let found = Principal::acting_for(transaction, org, (delegator, member), now).await;
         let principal = match found {
             Ok(principal) => principal,
-            Err(Error::Unauthenticated { .. }) => return Ok(false),
+            Err(Error::Unauthenticated { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
         let held = principal.actions_in(transaction, &[id]).await?[&id];
         let workspace = Resource::Workspace { id, held };
-        Ok(principal.authorize(action, workspace).is_ok())
+        let is_authorized = principal.authorize(action, workspace).is_ok();
+        Ok(is_authorized.then_some((principal, held)))
     }
 
     /// Disables an endpoint for a reason, or enables it for `None`, on behalf of the service.

@@ -27,7 +27,7 @@ mod schedule;
 
 pub use self::claim::{ClaimBatch, IN_FLIGHT_PER_ENDPOINT_MAX};
 pub use self::dispatch::{DispatchLimits, DispatchReport};
-pub(super) use self::endpoint_record::EndpointRecord;
+pub(super) use self::endpoint_record::{EndpointRecord, find_subscription};
 pub use self::entry_claim::ClaimedDelivery;
 pub use self::exchange::{
     Attempt, DELIVERY_TIMEOUT, DeliveryRequest, DeliveryResponse, DeliverySender,

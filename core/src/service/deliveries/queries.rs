@@ -1,6 +1,6 @@
 //! Operations on deliveries: queries, redelivery and test events.
 
-use super::endpoint_record::EndpointRecord;
+use super::endpoint_record::{EndpointRecord, find_subscription};
 use super::queue::EndpointQueue;
 use super::record::{DeliveryRef, StoredDelivery, delivery_keys, find_delivery};
 use super::redelivery::{
@@ -104,11 +104,8 @@ impl Endpoint {
                 Ok((act, EndpointRecord::Webhook(found)))
             }
             Self::Subscription(id) => {
-                let what = "citation subscription";
-                let recall: RecallId = act.find(&keys::subscription_id(org, id), what).await?;
-                let key = keys::subscription(org, recall, id);
-                let found = EndpointRecord::Subscription(act.find(&key, what).await?);
-                act.authorize_in(found.workspace(), what).await?;
+                let found = find_subscription(&mut act, id).await?;
+                let found = EndpointRecord::Subscription(found);
                 if found.subscriber() != Some(act.caller.member_id()) {
                     act.require(Action::WebhookManage, found.workspace())?;
                 }

@@ -140,6 +140,7 @@ impl KnowledgeService {
                 workspace_id: record.workspace(),
             }),
             endpoints: 0,
+            audit: None,
         };
         let mut delivery = StoredDelivery::new(&event, record.endpoint());
         delivery.is_ping = true;

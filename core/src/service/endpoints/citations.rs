@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::deliveries::{EndpointParent, EndpointQueue};
+use crate::service::deliveries::{EndpointParent, EndpointQueue, find_subscription};
 use crate::service::kit::act::{Act, Caller, Wants};
 use crate::service::kit::monitor::slugs_read;
 use crate::service::kit::outbox::sequences_read;
@@ -113,6 +113,8 @@ impl KnowledgeService {
 
     /// Lists the subscriptions to a recall, in no particular order, without their secrets.
     ///
+    /// As for [`KnowledgeService::get_citation_subscription`], URLs may be reduced to their origins.
+    ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page request; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an unknown recall, or one that does not exist for the caller;
@@ -140,7 +142,9 @@ impl KnowledgeService {
                 let (mut act, _) = find_recall(caller, recall).await?;
                 let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
                 let listing = listing(act.org());
-                let found = listing.page(&mut act.transaction, page, show).await?;
+                let mut found = listing.page(&mut act.transaction, page, show).await?;
+                let records = std::mem::take(&mut found.data).into_iter();
+                found.data = records.map(|record| shown(&act, record)).collect();
                 act.done(found)
             },
         )
@@ -148,6 +152,10 @@ impl KnowledgeService {
     }
 
     /// Returns a citation subscription, without its secret.
+    ///
+    /// It exists for its subscriber, and for those for whom its recall exists. With a credential
+    /// that has a list of audience labels, the subscriber is one of the others. Of the URL, others
+    /// than the subscriber see only the origin without `webhook:manage` in its workspace.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`]; [`Error::Forbidden`] without
@@ -162,7 +170,8 @@ impl KnowledgeService {
             credential,
             |caller| async move {
                 let (act, found) = find(caller, id).await?;
-                act.done(found.record)
+                let shown = shown(&act, found.record);
+                act.done(shown)
             },
         )
         .await
@@ -259,9 +268,18 @@ async fn find(caller: Caller<'_>, id: SubscriptionId) -> Result<(Act<'_>, Stored
     let key = recall.map(|recall| keys::subscription(org, recall, id));
     caller.read_ahead(Wants::keys(key)).await?;
     let mut act = caller.unauthorized().await?;
-    let what = "citation subscription";
-    let recall: RecallId = act.find(&id_key(org), what).await?;
-    let found: Stored = act.find(&keys::subscription(org, recall, id), what).await?;
-    act.authorize_in(found.record.workspace_id, what).await?;
+    let found = find_subscription(&mut act, id).await?;
     Ok((act, found))
+}
+
+/// Returns the record of a subscription as the caller may see it.
+///
+/// Others than the subscriber need `webhook:manage` to see more of the URL than its origin.
+fn shown(act: &Act<'_>, mut record: CitationSubscription) -> CitationSubscription {
+    let held = act.held_in(record.workspace_id);
+    let is_subscriber = record.subscriber_user_id == act.caller.member_id();
+    if !is_subscriber && !held.contains(Action::WebhookManage) {
+        record.webhook_url = record.webhook_url.origin();
+    }
+    record
 }

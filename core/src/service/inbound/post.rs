@@ -234,7 +234,7 @@ impl KnowledgeService {
                 source_id: webhook.source_id,
                 workspace_id: workspace,
             });
-            outbox.emit(&mut transaction, self.env(), data);
+            outbox.emit(&mut transaction, self.env(), data, None);
             self.remember_message(&mut transaction, key, true, now);
             transaction.done(())
         })

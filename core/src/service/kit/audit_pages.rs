@@ -12,9 +12,9 @@ use crate::model::{
     AuditLogId, CredentialId, InboundWebhookId, MemberId, MemoryLabels, OperationId, OrgId,
     Timestamp,
 };
-use crate::service::kit::audit_entry::{AuditEntry, AuditOutcome, AuditResource};
+use crate::service::kit::audit_entry::{AuditEntry, AuditOutcome, AuditResource, ENTRY_BITS};
 use crate::service::kit::audit_runs::{MemoryAudit, MemoryEntries};
-use crate::store::{Key, Transaction, decode};
+use crate::store::{Key, KeyRange, Transaction, decode, decode_value};
 
 /// Maximum number of entries about memories in a page.
 ///
@@ -78,15 +78,8 @@ pub(crate) async fn read_memory_entries(
     let mut entries = Vec::with_capacity(count);
     for (key, entry) in pages.iter().zip(&found) {
         let page = entry.as_ref().map(|entry| decode::<AuditPage>(key, entry));
-        let Some(page) = page.transpose()? else {
-            continue;
-        };
-        if let PageBody::Memories(found) = page.value.body {
-            let change = found.change.as_ref();
-            entries.extend(found.entries.into_iter().map(|entry| {
-                let after = entry.labels_after(change);
-                (entry, after)
-            }));
+        if let Some(page) = page.transpose()? {
+            entries.extend(page.value.into_memories());
         }
     }
     if entries.len() == count {
@@ -96,6 +89,28 @@ pub(crate) async fn read_memory_entries(
             "audit pages from {first} on are missing"
         )))
     }
+}
+
+/// Reads the successful entries about memories of one operation, as [`read_memory_entries`] does.
+///
+/// There are none once they have expired.
+///
+/// # Errors
+/// Those of the store.
+pub(crate) async fn read_changed_memories(
+    transaction: &Transaction,
+    org: OrgId,
+    first: AuditLogId,
+) -> Result<Vec<(MemoryAudit, Option<MemoryLabels>)>, Error> {
+    let behind = keys::audit(org, first.plus(1 << ENTRY_BITS));
+    let pages = KeyRange::new(keys::audit(org, first), behind);
+    let mut entries = Vec::new();
+    for found in transaction.scan_unchecked(&pages).await? {
+        let page: AuditPage = decode_value(&found)?;
+        let found = page.into_memories().into_iter();
+        entries.extend(found.filter(|(entry, _)| entry.outcome == AuditOutcome::Ok));
+    }
+    Ok(entries)
 }
 
 /// Returns labels in full: their stored form omits default values.
@@ -110,6 +125,19 @@ fn labels_state(labels: &MemoryLabels) -> Value {
 }
 
 impl AuditPage {
+    /// Returns the entries about memories, each with its labels after.
+    fn into_memories(self) -> Vec<(MemoryAudit, Option<MemoryLabels>)> {
+        let PageBody::Memories(found) = self.body else {
+            return Vec::new();
+        };
+        let (change, entries) = (found.change.as_ref(), found.entries.into_iter());
+        let entries = entries.map(|entry| {
+            let after = entry.labels_after(change);
+            (entry, after)
+        });
+        entries.collect()
+    }
+
     /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         match &self.body {

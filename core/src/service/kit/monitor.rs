@@ -238,6 +238,12 @@ impl Monitor {
         (self.is_past_review(labels) || self.is_own(id)) && self.is_in_reach(labels)
     }
 
+    /// Returns true if every memory of a workspace exists for a caller with these actions there.
+    pub(crate) fn knows_all(caller: &Principal, held: ActionSet) -> bool {
+        let unlimited = [Action::MemoryReview, Action::MemoryShare];
+        unlimited.iter().all(|action| held.contains(*action)) && !caller.has_audience_list()
+    }
+
     /// Returns true if a recall shows the caller that it cites the memory.
     pub(crate) fn shows_citation(&self, id: MemoryId, labels: &MemoryLabels) -> bool {
         labels.review == ReviewStatus::Approved && self.exists(id, labels)

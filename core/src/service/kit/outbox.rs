@@ -10,9 +10,10 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    ChangedMemories, EventContent, EventData, EventId, EventType, MemoryId, OperationId, OrgId,
+    AuditLogId, ChangedMemories, EventContent, EventData, EventId, EventType, MemoryId, OrgId,
     Timestamp, WorkspaceId,
 };
+use crate::service::kit::audit::AuditedOperation;
 use crate::store::{RangeRead, Transaction};
 
 /// An event to publish.
@@ -33,6 +34,12 @@ pub struct Event {
     ///
     /// Only these receive the event.
     pub endpoints: i64,
+    /// First audit entry of the operation, whose entries have the labels of its memories before and
+    /// after.
+    ///
+    /// `None` for an event that is not about memories, or that an earlier version wrote, and once
+    /// the event has deliveries.
+    pub(crate) audit: Option<AuditLogId>,
 }
 
 impl Event {
@@ -54,6 +61,8 @@ struct StoredEvent<D> {
     timestamp: Timestamp,
     data: D,
     endpoints: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    audit: Option<AuditLogId>,
 }
 
 impl Serialize for Event {
@@ -66,6 +75,7 @@ impl Serialize for Event {
             timestamp: self.timestamp,
             data: EventContent(&self.data),
             endpoints: self.endpoints,
+            audit: self.audit,
         };
         stored.serialize(serializer)
     }
@@ -82,6 +92,7 @@ impl TryFrom<StoredEvent<Box<RawValue>>> for Event {
             timestamp: stored.timestamp,
             data: EventData::read(stored.event_type, &stored.data)?,
             endpoints: stored.endpoints,
+            audit: stored.audit,
         })
     }
 }
@@ -128,7 +139,15 @@ impl Outbox {
     }
 
     /// Adds an event to the outbox, unless the workspace never had an endpoint.
-    pub(crate) fn emit(self, transaction: &mut Transaction, env: &Env, data: EventData) {
+    ///
+    /// `audit` is the first audit entry of the operation, if the event is about its memories.
+    pub(crate) fn emit(
+        self,
+        transaction: &mut Transaction,
+        env: &Env,
+        data: EventData,
+        audit: Option<AuditLogId>,
+    ) {
         if !self.has_endpoints() {
             return;
         }
@@ -140,6 +159,7 @@ impl Outbox {
             timestamp: self.at,
             data,
             endpoints: self.endpoints,
+            audit,
         };
         transaction.create(keys::outbox(id), &event);
         transaction.put(keys::outbox_queue(self.org, id), &());
@@ -153,7 +173,7 @@ impl Outbox {
         transaction: &mut Transaction,
         env: &Env,
         event: fn(ChangedMemories) -> EventData,
-        operation: OperationId,
+        operation: AuditedOperation,
         memories: &[MemoryId],
     ) {
         if memories.is_empty() || !self.has_endpoints() {
@@ -161,10 +181,11 @@ impl Outbox {
         }
         let changed = ChangedMemories {
             memory_ids: memories.to_vec(),
-            operation_id: operation,
+            operation_id: operation.id,
             workspace_id: self.workspace,
         };
-        self.emit(transaction, env, event(changed));
+        let audit = Some(operation.first_audit_id);
+        self.emit(transaction, env, event(changed), audit);
     }
 }
 
@@ -172,6 +193,7 @@ impl Outbox {
 mod tests {
     use super::*;
     use crate::limits::BULK_MEMORIES_CEILING;
+    use crate::model::OperationId;
     use crate::store::VALUE_BYTES_MAX;
 
     #[test]
@@ -188,6 +210,7 @@ mod tests {
                 workspace_id: WorkspaceId(id),
             }),
             endpoints: i64::MAX,
+            audit: Some(AuditLogId(id)),
         };
         assert!(serde_json::to_vec(&event).unwrap().len() < VALUE_BYTES_MAX);
     }

@@ -234,7 +234,7 @@ impl Effects {
         for (workspace, memories) in self.changed {
             let outbox = Outbox::begin(transaction, org, workspace, operation.at).await?;
             let event = EventData::MemoryUpdated;
-            outbox.emit_memories(transaction, service.env(), event, operation.id, &memories);
+            outbox.emit_memories(transaction, service.env(), event, operation, &memories);
         }
         Ok(())
     }

@@ -325,7 +325,7 @@ impl Act<'_> {
         if let Some(labels) = labels {
             let outbox = Outbox::begin(transaction, org, labels.workspace_id, operation.at).await?;
             let (event, memories) = (trace.event, [memory]);
-            outbox.emit_memories(transaction, env, event, operation.id, &memories);
+            outbox.emit_memories(transaction, env, event, operation, &memories);
         }
         let entry = MemoryAudit {
             memory_id: memory,

@@ -12,8 +12,8 @@ use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::RECALL_MEMORIES_MAX;
 use crate::model::{
-    AuditAction, MemoryId, MemoryLabels, Quota, Recall, RecallId, RecallSummary, ResourceKind,
-    WorkspaceId,
+    AuditAction, MemoryId, MemoryLabels, OrgId, Quota, Recall, RecallId, RecallSummary,
+    ResourceKind, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::Problems;
@@ -23,6 +23,7 @@ use crate::service::KnowledgeService;
 use crate::service::kit::act::{Act, Identified, Wants};
 use crate::service::kit::monitor::{Monitor, Subject, Use, Visibility, slugs_read};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
+use crate::service::kit::principal::Principal;
 use crate::store::{Direction, Key, Transaction, decode};
 
 /// Number of citations from which a list reads the labels of further memories in another read.
@@ -221,28 +222,40 @@ pub(crate) async fn find_recall(
 ) -> Result<(Act<'_>, Recall), Error> {
     let org = caller.org();
     let key = keys::recall(org, id);
-    let memories = |recall: &Recall| -> Vec<Key> {
-        let ids = recall.memory_ids.iter();
-        ids.map(|id| keys::memory(org, *id)).collect()
-    };
     let ahead = caller.peek::<Recall>(&key)?;
-    let ahead = Wants::keys(ahead.iter().flat_map(memories));
+    let ahead = Wants::keys(ahead.iter().flat_map(|recall| recall.memory_keys(org)));
     caller.read_ahead(ahead).await?;
     let mut act = caller.unauthorized().await?;
-    let mut recall: Recall = act.find(&key, "recall").await?;
-    let labels = act.transaction.read_many(&memories(&recall)).await?;
+    let recall = find_existing(&mut act, id, "recall").await?;
+    act.authorize_in(recall.workspace_id, "recall").await?;
+    Ok((act, recall))
+}
+
+/// Returns a recall that exists for the caller, with those memories that it shows the caller.
+///
+/// The commit checks the recall and the labels of all memories.
+///
+/// # Errors
+/// [`Error::NotFound`] naming `what`; those of the store.
+pub(crate) async fn find_existing(
+    act: &mut Act<'_>,
+    id: RecallId,
+    what: &'static str,
+) -> Result<Recall, Error> {
+    let org = act.org();
+    let mut recall: Recall = act.find(&keys::recall(org, id), what).await?;
+    let labels = act.transaction.read_many(&recall.memory_keys(org)).await?;
     let cited = Cited::new(recall.memory_ids.iter().copied().zip(labels));
     act.actions_in(recall.workspace_id).await?;
     let monitor = act.monitor(&cited.subjects()).await?;
-    if !cited.lets_exist(&recall, &act, &monitor) {
-        return Err(Error::NotFound { what: "recall" });
+    if !cited.lets_exist(&recall, &act.caller, &monitor) {
+        return Err(Error::NotFound { what });
     }
-    act.authorize_in(recall.workspace_id, "recall").await?;
     recall.memory_ids.retain(|id| {
         let labels = cited.0.get(id);
         labels.is_some_and(|labels| monitor.shows_citation(*id, labels))
     });
-    Ok((act, recall))
+    Ok(recall)
 }
 
 /// Returns true for each of these recalls that exists for the caller.
@@ -256,7 +269,7 @@ async fn existing(act: &mut Act<'_>, recalls: &[Option<Recall>]) -> Result<Vec<b
             let has_room = cited.len() < CITATIONS_PER_READ;
             let recall = recall
                 .as_ref()
-                .filter(|recall| has_room && !is_own(act, recall));
+                .filter(|recall| has_room && !is_own(&act.caller, recall));
             cited.extend(recall.iter().flat_map(|recall| &recall.memory_ids));
             has_room
         });
@@ -279,22 +292,30 @@ async fn existing(act: &mut Act<'_>, recalls: &[Option<Recall>]) -> Result<Vec<b
         let monitor = act.monitor(&cited.subjects()).await?;
         exist.extend(batch.iter().map(|recall| {
             let recall = recall.as_ref();
-            recall.is_some_and(|recall| cited.lets_exist(recall, act, &monitor))
+            recall.is_some_and(|recall| cited.lets_exist(recall, &act.caller, &monitor))
         }));
     }
     Ok(exist)
 }
 
 /// Returns true for a recall that exists for the caller whatever it cites.
-fn is_own(act: &Act<'_>, recall: &Recall) -> bool {
-    recall.created_by == act.caller.member_id() && !act.caller.has_audience_list()
+pub(crate) fn is_own(caller: &Principal, recall: &Recall) -> bool {
+    recall.created_by == caller.member_id() && !caller.has_audience_list()
+}
+
+impl Recall {
+    /// Returns the keys of the labels of the cited memories.
+    pub(crate) fn memory_keys(&self, org: OrgId) -> Vec<Key> {
+        let ids = self.memory_ids.iter();
+        ids.map(|id| keys::memory(org, *id)).collect()
+    }
 }
 
 /// Labels of the cited memories that are stored.
-struct Cited(BTreeMap<MemoryId, MemoryLabels>);
+pub(crate) struct Cited(BTreeMap<MemoryId, MemoryLabels>);
 
 impl Cited {
-    fn new(found: impl Iterator<Item = (MemoryId, Option<MemoryLabels>)>) -> Self {
+    pub(crate) fn new(found: impl Iterator<Item = (MemoryId, Option<MemoryLabels>)>) -> Self {
         Self(
             found
                 .filter_map(|(id, labels)| Some((id, labels?)))
@@ -302,7 +323,7 @@ impl Cited {
         )
     }
 
-    fn subjects(&self) -> Vec<Subject<'_>> {
+    pub(crate) fn subjects(&self) -> Vec<Subject<'_>> {
         let memories = self.0.iter();
         memories
             .map(|(id, labels)| Subject::new(*id, labels))
@@ -310,12 +331,17 @@ impl Cited {
     }
 
     /// Returns true if a recall exists for the caller.
-    fn lets_exist(&self, recall: &Recall, act: &Act<'_>, monitor: &Monitor) -> bool {
+    pub(crate) fn lets_exist(
+        &self,
+        recall: &Recall,
+        caller: &Principal,
+        monitor: &Monitor,
+    ) -> bool {
         let mut stored = recall
             .memory_ids
             .iter()
             .filter_map(|id| self.0.get_key_value(id));
-        is_own(act, recall)
+        is_own(caller, recall)
             || stored
                 .all(|(id, labels)| monitor.visibility(*id, labels) == Some(Visibility::Everything))
     }

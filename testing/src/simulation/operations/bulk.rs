@@ -1,6 +1,6 @@
 //! Bulk updates of memories.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use proptest::collection::vec;
 use proptest::option::weighted;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Op, Weighted, of};
 use crate::model::{
-    Announcement, AuditFacts, Expected, Model, Org, Replay, RequestErrors, Response, Who,
+    AuditFacts, Expected, LabelChanges, Model, Org, Replay, RequestErrors, Response, Who,
     labels_state, required_actions, wire_memory,
 };
 use crate::model::{Caller, ErrorResponse, Moment};
@@ -27,7 +27,7 @@ use knowledge_core::access::CredentialKind;
 use knowledge_core::api::Operation;
 use knowledge_core::model::{
     AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate,
-    EventType, MemoryChange, MemoryId, MemoryLabels, OperationId, WorkspaceId,
+    EventType, MemoryChange, MemoryLabels, OperationId, WorkspaceId,
 };
 use knowledge_core::service::{AuditAction, IdempotencyKey, KnowledgeService, ResourceKind};
 
@@ -259,13 +259,14 @@ impl BulkUpdateMemories {
         let change = &self.request.change;
         let org = model.org_mut(who.org);
         let (mut results, mut audit) = (Vec::new(), Vec::new());
-        let mut changed: BTreeMap<WorkspaceId, BTreeSet<MemoryId>> = BTreeMap::new();
+        let mut changed: BTreeMap<WorkspaceId, LabelChanges> = BTreeMap::new();
         for (index, id) in self.request.memory_ids.iter().enumerate() {
             let code = org.denied(who, *id, change);
             let before = org.memories.get(id).map(|memory| memory.labels.clone());
             if code.is_none() && org.relabel(*id, change) {
-                let workspace = org.memories[id].labels.workspace_id;
-                changed.entry(workspace).or_default().insert(*id);
+                let after = org.memories[id].labels.clone();
+                let changed = changed.entry(after.workspace_id).or_default();
+                changed.insert(*id, (before.clone(), Some(after)));
             }
             let after = org.memories.get(id).filter(|_| code.is_none());
             let after = after.map(|memory| &memory.labels);
@@ -297,9 +298,8 @@ impl BulkUpdateMemories {
                 )
             });
         }
-        for (workspace, memories) in changed {
-            let event = Announcement::Memories(EventType::MemoryUpdated, workspace, memories);
-            org.announce(event);
+        for (workspace, changes) in changed {
+            org.announce_memories(EventType::MemoryUpdated, workspace, changes);
         }
         let ids = Some((operation_id.0, first));
         org.audit_all(Some(who), AuditAction::MemoryBulkUpdate, ids, audit, at.now);

@@ -153,7 +153,9 @@ impl Request for ListCitationSubscriptions {
         model.authorize_in(&self.by, workspace, action, at.now)?;
         let all = model.org(who.org).subscriptions.values();
         let found = all.filter(|subscription| subscription.recall_id == self.recall);
-        let records = found.map(|found| (found.id.0, json!(found)));
+        let org = model.org(who.org);
+        let shown = found.map(|found| org.shown_subscription(&who, found));
+        let records = shown.map(|found| (found.id.0, json!(found)));
         let records = records.collect();
         let list = (self.list().unwrap_or_default(), Direction::Forward);
         model.page(list, records, &self.page, at)
@@ -173,9 +175,9 @@ impl Request for GetCitationSubscription {
     }
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        // By the rules, only the subscriber and holders of `webhook:manage` see the URL.
-        let found = model.authorize_for_subscription(&self.by, self.id, false, at.now)?;
-        Ok(Response::of(&found.1))
+        let (who, found) = model.authorize_for_subscription(&self.by, self.id, false, at.now)?;
+        let shown = model.org(who.org).shown_subscription(&who, &found);
+        Ok(Response::of(&shown))
     }
 }
 

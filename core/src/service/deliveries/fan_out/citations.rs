@@ -4,14 +4,19 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow::{Break, Continue};
+use std::sync::Arc;
 
 use super::cited_event::{Recalls, SourceEvent};
 use super::derived;
-use super::step::{FanOutStep, Progress};
+use super::known::{CitingRecall, Receiver};
+use super::step::{FanOutStep, Notified, Progress};
 use super::targets::{self, Target};
 use crate::error::Error;
 use crate::keys;
-use crate::model::{ChangedCitations, EndpointId, EventType, MemoryId, OrgId, Recall, RecallId};
+use crate::model::{
+    ChangedCitations, CitationChange, EndpointId, EventData, EventType, MemoryId, OrgId, Recall,
+    RecallId,
+};
 use crate::store::{Direction, KeyRange, Read, StoreErrorKind, StoreExt};
 
 /// Maximum number of citation entries of a memory that one read returns.
@@ -118,7 +123,7 @@ impl FanOutStep<'_> {
         source: &SourceEvent<'_>,
         at: &mut Recalls,
         recall: RecallId,
-        webhooks: &[Target],
+        webhooks: &[(Target, Arc<Receiver>)],
     ) -> Result<Progress<Option<EndpointId>>, Error> {
         let (org, endpoints) = (source.event.org_id, source.event.endpoints);
         let key = keys::recall(org, recall);
@@ -132,6 +137,9 @@ impl FanOutStep<'_> {
             }
             Err(error) => return Err(error.into()),
         };
+        // Decisions about a recall may read the labels of all memories that it cites.
+        let reads = recall.memory_ids.len() / LOOKS_PER_MEMORY;
+        self.budget.recalls = self.budget.recalls.saturating_sub(reads);
         let mut cited = recall.memory_ids.clone();
         cited.retain(|memory| source.places.contains_key(memory));
         let first = cited.iter().map(|memory| source.places[memory]).min();
@@ -142,20 +150,41 @@ impl FanOutStep<'_> {
         let mut targets = webhooks.to_vec();
         let subscribed = keys::subscriptions(org, recall.id);
         for target in targets::read(&self.transaction, org, &subscribed).await? {
-            let matches = target.matches(EventType::CitationChanged, endpoints);
-            if matches && self.is_authorized(&target).await? {
-                targets.push(target);
+            if target.matches(EventType::CitationChanged, endpoints)
+                && let Some(receiver) = self.receiver(&target.record).await?
+            {
+                targets.push((target, receiver));
             }
         }
-        targets.sort_by_key(|target| target.endpoint);
-        let citations = ChangedCitations {
-            change: source.change,
-            memory_ids: cited,
-            operation_id: source.changed.operation_id,
-            recall_id: recall.id,
-            workspace_id: source.event.workspace_id,
+        targets.sort_by_key(|(target, _)| target.endpoint);
+        let event = source.event;
+        let data_of = |change, memory_ids| {
+            EventData::CitationChanged(ChangedCitations {
+                change,
+                memory_ids,
+                operation_id: source.changed.operation_id,
+                recall_id: recall.id,
+                workspace_id: event.workspace_id,
+            })
         };
-        let event_for = |after| derived::citation(source.event, citations.clone(), after);
-        Ok(self.notify_targets(&targets, at.within, event_for))
+        let id_for = |after| derived::citation_id(event.id, recall.id, after);
+        let whole = data_of(source.change, cited.clone());
+        let mut citing = CitingRecall::new(&recall);
+        let mut notified: Vec<Notified<'_>> = Vec::with_capacity(targets.len());
+        for (target, receiver) in &targets {
+            let mut events = Vec::new();
+            if self.recall_exists(event, &mut citing, receiver).await? {
+                let known = self.known(event, receiver).await?;
+                for change in [CitationChange::Updated, CitationChange::Deleted] {
+                    let mut memories = cited.clone();
+                    memories.retain(|id| known.citation(*id, source.change) == Some(change));
+                    if !memories.is_empty() {
+                        events.push(data_of(change, memories));
+                    }
+                }
+            }
+            notified.push((target, events));
+        }
+        Ok(self.notify_targets(event, &notified, at.within, (&whole, id_for)))
     }
 }

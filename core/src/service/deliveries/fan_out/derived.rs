@@ -1,12 +1,12 @@
-//! Events derived from a source event: parts that fit into a body, and citation changes.
+//! Events derived from a source event: parts that fit into a body, citation changes, and what some
+//! of the receivers may know of them.
 
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::model::{
-    ChangedCitations, ChangedMemories, CitationChange, EndpointId, EventData, EventId, MemoryId,
+    ChangedMemories, CitationChange, EndpointId, EventContent, EventData, EventId, RecallId,
 };
-use crate::service::Event;
 
 /// Maximum number of memories that one body lists, which keeps it below 20 kB.
 const EVENT_MEMORIES_MAX: usize = 450;
@@ -31,41 +31,28 @@ fn page(after: Option<EndpointId>) -> [u8; 16] {
     *after.map_or(Uuid::nil(), |after| after.0).as_bytes()
 }
 
-/// Returns the memories of an event, if it is about memories.
-pub(super) fn memories_of(event: &Event) -> &[MemoryId] {
-    match &event.data {
-        EventData::ChunkCreated(changed)
-        | EventData::ChunkDeleted(changed)
-        | EventData::MemoryUpdated(changed) => &changed.memory_ids,
-        _ => &[],
+/// Returns the data of the parts of an event, each of which fits into a body.
+pub(super) fn parts(data: &EventData) -> Vec<EventData> {
+    let parts = data.memories().chunks(EVENT_MEMORIES_MAX);
+    let parts = parts.map(|memories| {
+        let mut part = data.clone();
+        part.set_memories(memories.to_vec());
+        part
+    });
+    let parts: Vec<_> = parts.collect();
+    if parts.is_empty() {
+        return vec![data.clone()];
     }
+    parts
 }
 
-/// Returns the number of parts of an event with this many memories.
-pub(super) fn parts(memories: usize) -> usize {
-    memories.div_ceil(EVENT_MEMORIES_MAX).max(1)
-}
-
-/// Creates one part of an event, for the endpoints after `after`.
-pub(super) fn part(
-    source: &Event,
-    memories: &[MemoryId],
-    part: usize,
-    after: Option<EndpointId>,
-) -> Event {
-    let mut event = source.clone();
-    if let EventData::ChunkCreated(changed)
-    | EventData::ChunkDeleted(changed)
-    | EventData::MemoryUpdated(changed) = &mut event.data
-        && let Some(memories) = memories.chunks(EVENT_MEMORIES_MAX).nth(part)
-    {
-        changed.memory_ids = memories.to_vec();
+/// Returns the identifier of one part of an event, for the endpoints after `after`.
+pub(super) fn part_id(source: EventId, part: usize, after: Option<EndpointId>) -> EventId {
+    if part == 0 && after.is_none() {
+        return source;
     }
-    if part > 0 || after.is_some() {
-        let number = u64::try_from(part).unwrap_or(u64::MAX).to_be_bytes();
-        event.id = derived_id(source.id, &[b"part", &number, &page(after)]);
-    }
-    event
+    let number = u64::try_from(part).unwrap_or(u64::MAX).to_be_bytes();
+    derived_id(source, &[b"part", &number, &page(after)])
 }
 
 /// Returns the change that an event means for recalls that cite its memories, if any.
@@ -77,65 +64,56 @@ pub(super) fn change_of(source: &EventData) -> Option<(CitationChange, &ChangedM
     }
 }
 
-/// Creates the event of changed citations of a recall, for the endpoints after `after`.
-pub(super) fn citation(
-    source: &Event,
-    citations: ChangedCitations,
-    after: Option<EndpointId>,
-) -> Event {
-    let what: [&[u8]; 3] = [b"citation", citations.recall_id.0.as_bytes(), &page(after)];
-    Event {
-        id: derived_id(source.id, &what),
-        data: EventData::CitationChanged(citations),
-        ..*source
-    }
+/// Returns the identifier of the event of changed citations of a recall, for the endpoints after
+/// `after`.
+pub(super) fn citation_id(source: EventId, recall: RecallId, after: Option<EndpointId>) -> EventId {
+    derived_id(source, &[b"citation", recall.0.as_bytes(), &page(after)])
+}
+
+/// Returns the identifier of an event for those receivers that know only this part of its data.
+pub(super) fn reduced_id(whole: EventId, data: &EventData) -> EventId {
+    let data = serde_json::to_vec(&EventContent(data)).expect("the data of an event serialises");
+    derived_id(whole, &[b"reduced", &data])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{OperationId, OrgId, RecallId, Timestamp, WorkspaceId};
+    use crate::model::{MemoryId, OperationId, WorkspaceId};
 
     #[test]
     fn derived_event_id_is_stable_and_has_time_of_its_source_event() {
         let millis = 1_700_000_000_123;
         let source = uuid::Builder::from_unix_timestamp_millis(millis, &[9; 10]).into_uuid();
-        let event = Event {
-            id: EventId(source),
-            org_id: OrgId(Uuid::nil()),
-            workspace_id: WorkspaceId(Uuid::nil()),
-            timestamp: Timestamp::UNIX_EPOCH,
-            data: EventData::MemoryUpdated(ChangedMemories {
-                memory_ids: vec![MemoryId(Uuid::nil()); 1_000],
+        let source = EventId(source);
+        let of = |memories| {
+            EventData::MemoryUpdated(ChangedMemories {
+                memory_ids: vec![MemoryId(Uuid::nil()); memories],
                 operation_id: OperationId(Uuid::nil()),
                 workspace_id: WorkspaceId(Uuid::nil()),
-            }),
-            endpoints: 1,
+            })
         };
-        let memories = memories_of(&event);
-        assert_eq!(parts(memories.len()), 3);
-        let recall = |number| ChangedCitations {
-            change: CitationChange::Updated,
-            memory_ids: Vec::new(),
-            operation_id: OperationId(Uuid::nil()),
-            recall_id: RecallId(Uuid::from_u128(number)),
-            workspace_id: event.workspace_id,
-        };
+        assert_eq!(parts(&of(1_000)), [of(450), of(450), of(100)]);
+        assert_eq!(parts(&of(0)), [of(0)]);
+        let recall = |number| RecallId(Uuid::from_u128(number));
         let after = [None, Some(EndpointId(Uuid::from_u128(1)))];
         let derive = || {
             let ids = after.into_iter().flat_map(|after| {
-                let parts = (0..3).map(move |number| (number, after));
-                let parts = parts.map(|(number, after)| part(&event, memories, number, after).id);
-                let recalls = (1..3).map(move |number| (recall(number), after));
-                let recalls = recalls.map(|(recall, after)| citation(&event, recall, after).id);
+                let parts = (0..3).map(move |number| part_id(source, number, after));
+                let recalls = (1..3).map(move |number| citation_id(source, recall(number), after));
                 parts.chain(recalls).collect::<Vec<_>>()
             });
-            ids.collect::<Vec<_>>()
+            let whole = ids.collect::<Vec<_>>();
+            let reduced = (1..3).flat_map(|known| {
+                let whole = whole.iter();
+                whole.map(move |whole| reduced_id(*whole, &of(known)))
+            });
+            reduced.chain(whole.iter().copied()).collect::<Vec<_>>()
         };
         let ids = derive();
         assert_eq!(ids, derive());
         let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
-        assert_eq!(distinct.len(), 10);
+        assert_eq!(distinct.len(), 30);
         for id in &ids {
             assert_eq!(id.0.as_u128() >> 80, u128::from(millis));
             assert_eq!(id.0.get_version_num(), 7);

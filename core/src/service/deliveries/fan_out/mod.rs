@@ -4,6 +4,7 @@ mod citations;
 mod cited_event;
 mod corrupt_events;
 mod derived;
+mod known;
 mod step;
 mod targets;
 mod turns;

@@ -8,21 +8,24 @@ use super::super::history::RetainedEvent;
 use super::super::queue::EndpointQueue;
 use super::super::record::StoredDelivery;
 use super::cited_event::{Recalls, SourceEvent};
-use super::derived::{self, change_of, memories_of};
+use super::derived::{self, change_of};
+use super::known::{Decisions, Receiver};
 use super::targets::{self, Target};
 use super::turns::QueuedEvent;
 use super::{FanOutCursor, FanOutLimits};
 use crate::access::Action;
 use crate::error::Error;
 use crate::keys;
-use crate::model::{EndpointId, EventType, MemoryId, OrgId, Timestamp, WorkspaceId};
-use crate::service::kit::act::Wants;
+use crate::model::{EndpointId, EventData, EventId, EventType, OrgId, Timestamp, WorkspaceId};
 use crate::service::kit::principal::Delegator;
 use crate::service::{Event, KnowledgeService};
 use crate::store::{Key, KeyEntry, Prepared, StoreExt, Transaction, decode_value};
 
 /// Progress: complete, or the cursor to resume from.
 pub(super) type Progress<At> = ControlFlow<At>;
+
+/// An endpoint with the data of the events that it receives.
+pub(super) type Notified<'t> = (&'t Target, Vec<EventData>);
 
 /// Result of one commit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,9 +41,9 @@ pub(super) struct StepReport {
 
 /// A commit that is being prepared.
 pub(super) struct FanOutStep<'s> {
-    service: &'s KnowledgeService,
+    pub(super) service: &'s KnowledgeService,
     pub(super) transaction: Transaction,
-    now: Timestamp,
+    pub(super) now: Timestamp,
     /// Remaining budget of this commit.
     pub(super) budget: FanOutLimits,
     /// Queues that deliveries were added to.
@@ -48,8 +51,10 @@ pub(super) struct FanOutStep<'s> {
     /// The commit writes the state of each once, however many events its endpoint receives.
     queues: BTreeMap<(OrgId, EndpointId), EndpointQueue>,
     webhooks: HashMap<(OrgId, WorkspaceId), Arc<Vec<Target>>>,
-    /// Decisions of [`Self::is_authorized`].
-    authorized: HashMap<(OrgId, WorkspaceId, Delegator, Action), bool>,
+    /// Decisions of [`Self::receiver`].
+    pub(super) receivers: HashMap<(OrgId, WorkspaceId, Delegator, Action), Option<Arc<Receiver>>>,
+    /// Decisions about the memories of the event in hand.
+    pub(super) decisions: Decisions,
     report: StepReport,
 }
 
@@ -67,7 +72,8 @@ impl<'s> FanOutStep<'s> {
             budget,
             queues: BTreeMap::new(),
             webhooks: HashMap::new(),
-            authorized: HashMap::new(),
+            receivers: HashMap::new(),
+            decisions: Decisions::default(),
             report: StepReport::default(),
         }
     }
@@ -152,10 +158,9 @@ impl<'s> FanOutStep<'s> {
         event: &Event,
         at: FanOutCursor,
     ) -> Result<Progress<FanOutCursor>, Error> {
-        let memories = memories_of(event);
         let at = match at {
             FanOutCursor::Webhooks { part, after } => {
-                let progress = self.notify_webhooks(event, memories, part, after).await?;
+                let progress = self.notify_webhooks(event, part, after).await?;
                 if progress.is_break() {
                     return Ok(progress);
                 }
@@ -180,7 +185,7 @@ impl<'s> FanOutStep<'s> {
         &mut self,
         event: &Event,
         event_type: EventType,
-    ) -> Result<Vec<Target>, Error> {
+    ) -> Result<Vec<(Target, Arc<Receiver>)>, Error> {
         let workspace = (event.org_id, event.workspace_id);
         let known = if let Some(known) = self.webhooks.get(&workspace) {
             Arc::clone(known)
@@ -192,8 +197,10 @@ impl<'s> FanOutStep<'s> {
         };
         let mut targets = Vec::new();
         for target in known.iter() {
-            if target.matches(event_type, event.endpoints) && self.is_authorized(target).await? {
-                targets.push(target.clone());
+            if target.matches(event_type, event.endpoints)
+                && let Some(receiver) = self.receiver(&target.record).await?
+            {
+                targets.push((target.clone(), receiver));
             }
         }
         Ok(targets)
@@ -202,14 +209,27 @@ impl<'s> FanOutStep<'s> {
     async fn notify_webhooks(
         &mut self,
         event: &Event,
-        memories: &[MemoryId],
         mut part: usize,
         mut after: Option<EndpointId>,
     ) -> Result<Progress<FanOutCursor>, Error> {
-        let targets = self.webhooks_for(event, event.event_type()).await?;
-        while part < derived::parts(memories.len()) && !targets.is_empty() {
-            let event_for = |after| derived::part(event, memories, part, after);
-            if let Break(after) = self.notify_targets(&targets, after, event_for) {
+        let mut receivers = Vec::new();
+        for (target, receiver) in self.webhooks_for(event, event.event_type()).await? {
+            let known = self.known(event, &receiver).await?;
+            let data = known.reduce(event.data.clone());
+            receivers.extend(data.map(|data| (target, derived::parts(&data))));
+        }
+        let whole = derived::parts(&event.data);
+        let parts = receivers.iter().map(|(_, parts)| parts.len()).max();
+        while part < parts.unwrap_or(0) {
+            let notified = receivers.iter().map(|(target, parts)| {
+                let part = parts.get(part).cloned();
+                (target, part.into_iter().collect())
+            });
+            let notified: Vec<Notified<'_>> = notified.collect();
+            let whole = (&whole[part], |after| {
+                derived::part_id(event.id, part, after)
+            });
+            if let Break(after) = self.notify_targets(event, &notified, after, whole) {
                 return Ok(Break(FanOutCursor::Webhooks { part, after }));
             }
             (part, after) = (part + 1, None);
@@ -219,29 +239,53 @@ impl<'s> FanOutStep<'s> {
 
     /// Creates deliveries to the endpoints after `after`, as far as the budget allows.
     ///
-    /// If it does not suffice, returns the last endpoint that has its delivery.
+    /// Endpoints with the same data share an event. That with the `whole` data has the identifier
+    /// that follows from the page of endpoints. If the budget does not suffice, returns the last
+    /// endpoint that has its deliveries.
     pub(super) fn notify_targets(
         &mut self,
-        targets: &[Target],
+        source: &Event,
+        targets: &[Notified<'_>],
         mut after: Option<EndpointId>,
-        event_for: impl Fn(Option<EndpointId>) -> Event,
+        (whole, id_for): (&EventData, impl Fn(Option<EndpointId>) -> EventId),
     ) -> Progress<Option<EndpointId>> {
-        let done = targets.partition_point(|target| Some(target.endpoint) <= after);
-        let left = &targets[done..];
-        let (now, later) = left.split_at(left.len().min(self.budget.deliveries));
-        if let Some(last) = now.last() {
-            self.budget.deliveries -= now.len();
-            self.deliver(event_for(after), now);
-            after = Some(last.endpoint);
+        let done = targets.partition_point(|(target, _)| Some(target.endpoint) <= after);
+        let whole_id = id_for(after);
+        let mut shared: Vec<(&EventData, Vec<&Target>)> = Vec::new();
+        let mut left = targets[done..].iter();
+        let progress = loop {
+            let Some((target, events)) = left.next() else {
+                break Continue(());
+            };
+            if self.budget.deliveries == 0 && !events.is_empty() {
+                break Break(after);
+            }
+            self.budget.deliveries = self.budget.deliveries.saturating_sub(events.len());
+            for data in events {
+                match shared.iter_mut().find(|(known, _)| *known == data) {
+                    Some((_, targets)) => targets.push(target),
+                    None => shared.push((data, vec![target])),
+                }
+            }
+            after = Some(target.endpoint);
+        };
+        for (data, targets) in shared {
+            let id = match data == whole {
+                true => whole_id,
+                false => derived::reduced_id(whole_id, data),
+            };
+            let event = Event {
+                id,
+                data: data.clone(),
+                audit: None,
+                ..*source
+            };
+            self.deliver(event, &targets);
         }
-        if later.is_empty() {
-            Continue(())
-        } else {
-            Break(after)
-        }
+        progress
     }
 
-    fn deliver(&mut self, event: Event, targets: &[Target]) {
+    fn deliver(&mut self, event: Event, targets: &[&Target]) {
         let (org, at) = (event.org_id, self.now);
         for target in targets {
             target.check(&mut self.transaction);
@@ -263,33 +307,5 @@ impl<'s> FanOutStep<'s> {
         let endpoints = targets.iter().map(|target| target.endpoint).collect();
         RetainedEvent::new(event, endpoints, self.service.limits())
             .create(&mut self.transaction, self.service.env());
-    }
-
-    /// Returns true if the endpoint may still be notified.
-    ///
-    /// It is not notified if the records that it depends on are corrupt, so that the others need not
-    /// wait for the repair.
-    pub(super) async fn is_authorized(&mut self, target: &Target) -> Result<bool, Error> {
-        let record = &target.record;
-        let (delegator, action) = record.requirement();
-        let place = (record.org(), record.workspace(), delegator, action);
-        if let Some(known) = self.authorized.get(&place) {
-            return Ok(*known);
-        }
-        let (service, now) = (self.service, self.now);
-        let may = service.is_authorized(&mut self.transaction, record, Wants::nothing(), now);
-        let may = match may.await {
-            Err(Error::Internal { detail }) => {
-                tracing::error!(
-                    member = %delegator.member,
-                    %detail,
-                    "corrupt owner of an endpoint; skipping its notifications"
-                );
-                false
-            }
-            may => may?,
-        };
-        self.authorized.insert(place, may);
-        Ok(may)
     }
 }

@@ -253,7 +253,7 @@ impl Batch<'_> {
                 .collect()
         };
         let (created, updated) = (of(IngestOutcome::Created), of(IngestOutcome::Updated));
-        let operation = self.operation.id;
+        let operation = self.operation;
         outbox.emit_memories(
             transaction,
             env,
@@ -270,12 +270,12 @@ impl Batch<'_> {
         );
         let data = EventData::IngestCompleted(IngestSummary {
             created: created.len(),
-            operation_id: operation,
+            operation_id: operation.id,
             source_id: self.context.source,
             updated: updated.len(),
             workspace_id: self.context.workspace.id,
         });
-        outbox.emit(transaction, env, data);
+        outbox.emit(transaction, env, data, Some(operation.first_audit_id));
         transaction.put(keys::last_ingest(org, self.context.workspace.id), &at);
         Ok(())
     }
