@@ -30,6 +30,7 @@ mod dispatch_schedule;
 mod dispatch_shares;
 mod dispatch_storm;
 mod dispatching;
+mod erasures;
 mod event_bodies;
 mod events;
 mod fan_out;

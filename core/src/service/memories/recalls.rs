@@ -12,7 +12,8 @@ use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::RECALL_MEMORIES_MAX;
 use crate::model::{
-    AuditAction, MemoryId, MemoryLabels, Recall, RecallId, RecallSummary, ResourceKind, WorkspaceId,
+    AuditAction, EndpointId, MemoryId, MemoryLabels, Recall, RecallId, RecallSummary, ResourceKind,
+    WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::Problems;
@@ -22,7 +23,7 @@ use crate::service::KnowledgeService;
 use crate::service::kit::act::{Act, Identified, Wants};
 use crate::service::kit::monitor::{Monitor, Subject, Use, Visibility, slugs_read};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
-use crate::store::{Direction, Key, Transaction, decode};
+use crate::store::{Direction, Key, RangeRead, Transaction, decode};
 
 /// Number of citations from which a list reads the labels of further memories in another read.
 const CITATIONS_PER_READ: usize = 8_192;
@@ -210,9 +211,31 @@ impl KnowledgeService {
 /// [`Error::Unauthenticated`]; [`Error::NotFound`]; [`Error::Forbidden`] without the permissions of
 /// the operation in the workspace.
 pub(crate) async fn find_recall(
-    mut caller: Identified<'_>,
+    caller: Identified<'_>,
     id: RecallId,
 ) -> Result<(Act<'_>, Recall), Error> {
+    let (act, mut recall, (cited, monitor)) = read_recall(caller, id, false).await?;
+    recall.memory_ids.retain(|id| {
+        let labels = cited.0.get(id);
+        labels.is_some_and(|labels| monitor.shows_citation(*id, labels))
+    });
+    Ok((act, recall))
+}
+
+/// Returns a recall with all that it cites, which may also exist because the caller may erase it.
+pub(crate) async fn find_any_recall(
+    caller: Identified<'_>,
+    id: RecallId,
+) -> Result<(Act<'_>, Recall), Error> {
+    let (act, recall, _) = read_recall(caller, id, true).await?;
+    Ok((act, recall))
+}
+
+async fn read_recall(
+    mut caller: Identified<'_>,
+    id: RecallId,
+    is_erased: bool,
+) -> Result<(Act<'_>, Recall, (Cited, Monitor)), Error> {
     let org = caller.org();
     let key = keys::recall(org, id);
     let memories = |recall: &Recall| -> Vec<Key> {
@@ -220,23 +243,27 @@ pub(crate) async fn find_recall(
         ids.map(|id| keys::memory(org, *id)).collect()
     };
     let ahead = caller.peek::<Recall>(&key)?;
-    let ahead = Wants::keys(ahead.iter().flat_map(memories));
+    let subscriptions = RangeRead::all(keys::subscriptions(org, id));
+    let subscriptions = caller.transaction().peek_range(&subscriptions);
+    let endpoints = subscriptions.into_iter().flatten();
+    let endpoints = endpoints.filter_map(|found| keys::last_id(&found.key));
+    let endpoints: Vec<Key> = endpoints
+        .map(|id| keys::endpoint(org, EndpointId(id)))
+        .collect();
+    let ahead = Wants::keys(ahead.iter().flat_map(memories)).and_keys(endpoints);
     caller.read_ahead(ahead).await?;
     let mut act = caller.unauthorized().await?;
-    let mut recall: Recall = act.find(&key, "recall").await?;
+    let recall: Recall = act.find(&key, "recall").await?;
     let labels = act.transaction.read_many(&memories(&recall)).await?;
     let cited = Cited::new(recall.memory_ids.iter().copied().zip(labels));
-    act.actions_in(recall.workspace_id).await?;
+    let held = act.actions_in(recall.workspace_id).await?;
     let monitor = act.monitor(&cited.subjects()).await?;
-    if !cited.lets_exist(&recall, &act, &monitor) {
+    let erases = is_erased && act.caller.erases(held);
+    if !erases && !cited.lets_exist(&recall, &act, &monitor) {
         return Err(Error::NotFound { what: "recall" });
     }
     act.authorize_in(recall.workspace_id, "recall").await?;
-    recall.memory_ids.retain(|id| {
-        let labels = cited.0.get(id);
-        labels.is_some_and(|labels| monitor.shows_citation(*id, labels))
-    });
-    Ok((act, recall))
+    Ok((act, recall, (cited, monitor)))
 }
 
 /// Returns true for each of these recalls that exists for the caller.

@@ -367,6 +367,7 @@ impl Request for RemoveMember {
         model.tokens_mut().retain(|_, token| !is_theirs(token));
         let org = model.org_mut(who.org);
         org.members.remove(&self.member);
+        org.former_members.insert(self.member);
         org.overrides
             .retain(|(holder, _), _| *holder != self.member);
         org.mcp_keys.retain(|_, key| key.acts_as != self.member);

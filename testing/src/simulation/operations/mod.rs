@@ -9,6 +9,7 @@ mod bulk;
 mod chats;
 mod connectors;
 mod deliveries;
+mod erasures;
 mod inbound;
 mod inbound_posts;
 mod ingest;
@@ -200,6 +201,7 @@ fn groups() -> [Vec<Weighted>; 3] {
             bulk::strategies(),
             ingest::strategies(),
             memories::strategies(),
+            erasures::strategies(),
             audit::strategies(),
         ]
         .into_iter()

@@ -5,7 +5,8 @@ use serde_json::json;
 use super::{Expectations, Problem, present_or_former, value};
 use crate::format::UNFINISHED_SCHEMA;
 use crate::keys;
-use crate::model::{AuditLogId, MemberId, OperationId, OrgId};
+use crate::model::{AuditLogId, ErasureStatus, MemberId, OperationId, OrgId};
+use crate::service::erasures::StoredErasure;
 use crate::service::kit::audit_entry::ENTRY_BITS;
 use crate::service::kit::audit_pages::{AuditPage, PAGE_ENTRIES};
 use crate::service::kit::idempotency::IdempotencyRecord;
@@ -151,6 +152,24 @@ pub(super) fn idempotency(
     Ok(pages.map(page).chain(others).collect())
 }
 
+pub(super) fn erasure(
+    verifier: &mut Verifier,
+    _: &KeyEntry,
+    erasure: StoredErasure,
+    org: OrgId,
+) -> Expectations {
+    let (receipt, is_running) = (&erasure.receipt, erasure.work.is_some());
+    if is_running {
+        verifier.running.insert((org, receipt.id));
+    }
+    if is_running != (receipt.status == ErasureStatus::Running) {
+        let expected = "a status that agrees with the progress";
+        let (code, found) = (DifferenceCode::Mismatch, receipt.status.to_string());
+        return Err(Problem::new(code, expected, found));
+    }
+    Ok(vec![present_or_former(org, receipt.created_by)])
+}
+
 pub(super) fn due(verifier: &mut Verifier, _: &KeyEntry, task: ScheduledTask) -> Expectations {
     match task {
         ScheduledTask::Redirects(org) => {
@@ -167,6 +186,12 @@ pub(super) fn due(verifier: &mut Verifier, _: &KeyEntry, task: ScheduledTask) ->
         }
         ScheduledTask::FormerEndpoint { org, endpoint } => {
             verifier.cleared.insert((org, endpoint));
+        }
+        ScheduledTask::FormerChat { org, chat } => {
+            verifier.cleared_chats.insert((org, chat));
+        }
+        ScheduledTask::Erasure { org, erasure } => {
+            verifier.continued.insert((org, erasure));
         }
         ScheduledTask::Connector { .. }
         | ScheduledTask::Event { .. }
