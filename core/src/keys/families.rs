@@ -212,7 +212,8 @@ macro_rules! families {
             range audits_of(org, actor), checked by operations::audit_actor(org, actor, first);
         /// Idempotency record, from which a replay is rebuilt.
         idempotency(org: OrgId, member: MemberId, operation: &str, key: &str as Sha256)
-            => IdempotencyRecord, checked by operations::idempotency(org, member);
+            => IdempotencyRecord,
+            checked by operations::idempotency(org, member, operation);
 
         /// Receipt of an erasure, with its progress while it is running.
         erasure(org: OrgId, erasure: ErasureId = receipt.id) => StoredErasure,

@@ -24,7 +24,7 @@ use crate::service::memories::read::FoundMemory;
 use crate::store::Key;
 
 /// Name of the operation in idempotency records.
-const OPERATION: &str = "create_erasure";
+pub(crate) const ERASURE_OPERATION: &str = "create_erasure";
 
 /// Result of a request for an erasure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,12 +79,12 @@ impl KnowledgeService {
             .act(Operation::CreateErasure, credential, |caller| async move {
                 let wanted = |org| {
                     wants(org, request)
-                        .and_idempotency(OPERATION, key)
+                        .and_idempotency(ERASURE_OPERATION, key)
                         .and_reads([sequences_read(org), slugs_read(org)])
                 };
                 let caller = caller.identify(&wanted).await?;
                 let (org, member) = (caller.org(), caller.member());
-                let record_key = keys::idempotency(org, member, OPERATION, key.as_str());
+                let record_key = keys::idempotency(org, member, ERASURE_OPERATION, key.as_str());
                 let mut act = caller.in_organization(None).await?;
                 let record = act.transaction.read::<IdempotencyRecord>(&record_key);
                 let record = record.await?;

@@ -10,5 +10,6 @@ pub(crate) mod read;
 pub(crate) mod removal;
 pub(crate) mod steps;
 
+pub(crate) use self::create::ERASURE_OPERATION;
 pub use self::create::ErasureResult;
 pub(crate) use self::steps::StoredErasure;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::{Op, Weighted, alone, list_of, of, requests};
 use crate::model::{
@@ -136,7 +137,10 @@ impl Request for CreateErasure {
             return Ok(replayed(&model.org(who.org).erasures[id], true));
         }
         check_scope(model.org(who.org), &who, request)?;
-        let id = ErasureId(model.made(at.learned.and_then(Response::id)));
+        // The audit log shows it as the identifier of an operation, which is learned there.
+        let id = at.learned.and_then(Response::id).map(ErasureId);
+        let is_new = |id: &ErasureId| !model.org(who.org).erasures.contains_key(id);
+        let id = id.filter(is_new).unwrap_or(ErasureId(Uuid::nil()));
         let limits = model.limits.clone();
         let expires_at = at.now.plus(limits.idempotency_retention);
         let org = model.org_mut(who.org);

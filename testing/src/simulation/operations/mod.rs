@@ -37,6 +37,7 @@ pub(super) use self::audit::ListAuditEntries;
 pub(super) use self::chats::CreateChat;
 pub(super) use self::connectors::CreateConnector;
 pub(super) use self::deliveries::Ping;
+pub(super) use self::erasures::CreateErasure;
 pub(super) use self::inbound::CreateInboundWebhook;
 pub(super) use self::ingest::IngestMemories;
 pub(super) use self::mcp_keys::CreateMcpKey;

@@ -5,8 +5,8 @@ use serde_json::json;
 use super::{Expectations, Problem, present_or_former, value};
 use crate::format::UNFINISHED_SCHEMA;
 use crate::keys;
-use crate::model::{AuditLogId, ErasureStatus, MemberId, OperationId, OrgId};
-use crate::service::erasures::StoredErasure;
+use crate::model::{AuditLogId, ErasureId, ErasureStatus, MemberId, OperationId, OrgId};
+use crate::service::erasures::{ERASURE_OPERATION, StoredErasure};
 use crate::service::kit::audit_entry::ENTRY_BITS;
 use crate::service::kit::audit_pages::{AuditPage, PAGE_ENTRIES};
 use crate::service::kit::idempotency::IdempotencyRecord;
@@ -136,6 +136,7 @@ pub(super) fn idempotency(
     record: IdempotencyRecord,
     org: OrgId,
     member: MemberId,
+    operation: &str,
 ) -> Expectations {
     // The pages from which a replay is rebuilt.
     let pages = (0..u128::from(record.items)).step_by(PAGE_ENTRIES);
@@ -149,7 +150,10 @@ pub(super) fn idempotency(
         present_or_former(org, member),
         Expectation::Scheduled(record.expires_at, task),
     ];
-    Ok(pages.map(page).chain(others).collect())
+    let erasure = ErasureId(record.operation_id.0);
+    let erasure = (operation == ERASURE_OPERATION).then(|| keys::erasure(org, erasure));
+    let erasure = erasure.map(Expectation::Exists);
+    Ok(pages.map(page).chain(others).chain(erasure).collect())
 }
 
 pub(super) fn erasure(
