@@ -1,7 +1,7 @@
 //! Requests for erasures.
 
 use super::removal::{Removal, citations_read, citing};
-use super::steps::{ErasureWork, Phase, StoredErasure};
+use super::work::{ErasureWork, Phase, StoredErasure};
 use crate::access::{Action, Credential};
 use crate::error::{Error, ProblemCode};
 use crate::keys;

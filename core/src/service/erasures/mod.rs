@@ -9,7 +9,8 @@ pub(crate) mod delete;
 pub(crate) mod read;
 pub(crate) mod removal;
 pub(crate) mod steps;
+pub(crate) mod work;
 
 pub(crate) use self::create::ERASURE_OPERATION;
 pub use self::create::ErasureResult;
-pub(crate) use self::steps::StoredErasure;
+pub(crate) use self::work::StoredErasure;

@@ -1,6 +1,6 @@
 //! Receipts of erasures.
 
-use super::steps::StoredErasure;
+use super::work::StoredErasure;
 use crate::access::Credential;
 use crate::error::Error;
 use crate::keys;

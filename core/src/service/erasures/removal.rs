@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::steps::StoredErasure;
+use super::work::StoredErasure;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{

@@ -1,13 +1,11 @@
 //! Steps of an erasure after its request.
 
-use serde::{Deserialize, Serialize};
-
 use super::removal::{Removal, citing};
+use super::work::{ErasureWork, Phase, StoredErasure};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    CredentialId, Erasure, ErasureId, ErasureStatus, MemoryContent, MemoryId, MemoryLabels, OrgId,
-    Recall, RecallId,
+    Erasure, ErasureId, ErasureStatus, MemoryContent, MemoryId, MemoryLabels, OrgId, Recall,
 };
 use crate::service::KnowledgeService;
 use crate::service::kit::audit::{Actor, AuditedOperation, memory_pages};
@@ -21,44 +19,6 @@ use crate::store::{Direction, Key, KeyEntry, KeyRange, Prepared, StoreExt, Trans
 const RECORDS_PER_STEP: usize = 200;
 /// Number of steps that a request takes before its response.
 const STEPS_PER_REQUEST: usize = 20;
-
-/// Records that an erasure examines, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Phase {
-    Memories,
-    Recalls,
-    Chats,
-}
-
-/// Progress of an erasure.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ErasureWork {
-    /// Credential of the request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) credential: Option<CredentialId>,
-    /// Removed memories; the recalls that cite them are to be examined.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) memories: Vec<MemoryId>,
-    /// Last of these recalls that was examined.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) recall: Option<RecallId>,
-    /// Records that are examined next; none of a list of memories.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) phase: Option<Phase>,
-    /// Last record that was examined.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) after: Option<String>,
-}
-
-/// Erasure as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct StoredErasure {
-    pub(crate) receipt: Erasure,
-    /// Progress; `None` if it is complete.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) work: Option<ErasureWork>,
-}
 
 impl KnowledgeService {
     /// Takes some steps of an erasure, and returns it as it is then.
@@ -303,16 +263,5 @@ impl KnowledgeService {
             work.phase = next;
         }
         Ok(page)
-    }
-}
-
-impl ErasureWork {
-    /// Moves the progress back to before a record of a page, for which the commit has no room.
-    fn resume_before(&mut self, page: &[KeyEntry], found: &KeyEntry, phase: Phase) {
-        let done = page.iter().take_while(|entry| entry.key != found.key);
-        if let Some(last) = done.last() {
-            self.after = Some(last.key.to_string());
-        }
-        self.phase = Some(phase);
     }
 }
