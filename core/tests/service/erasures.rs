@@ -270,15 +270,18 @@ async fn everything_of_a_member_is_erased() {
     let chat = new_chat("Quokkas");
     let chat = service.create_chat(&caller, workspace, &chat).await;
     let chat = chat.unwrap().id;
-    let posted = service.post_chat_message(&caller, workspace, chat, "A quokka.");
-    posted.await.unwrap();
+    for _ in 0..=2 * STEP {
+        let posted = service.post_chat_message(&caller, workspace, chat, "A quokka.");
+        posted.await.unwrap();
+    }
 
     let request = NewErasure::builder().member_id(member).build();
     let receipt = erase(&world, &request).await;
     assert_eq!(receipt.status, ErasureStatus::Completed);
     let counts = &receipt.counts;
     assert_eq!((counts.memories, counts.recalls), (1, 1));
-    assert_eq!((counts.chats, counts.chat_messages), (1, 1));
+    let messages = 2 * STEP as u64 + 1;
+    assert_eq!((counts.chats, counts.chat_messages), (1, messages));
     assert_erased(&world, "quokka").await;
     assert_eq!(
         code(service.get_recall(&world.owner, recall).await),

@@ -9,6 +9,7 @@ use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::monitor::slugs_read;
+use crate::service::maintain::ScheduledTask;
 use crate::service::memories::recalls::find_any_recall;
 use crate::service::workspace::chats::Chat;
 use crate::store::RangeRead;
@@ -45,7 +46,10 @@ impl KnowledgeService {
             };
             act.require(needed, workspace)?;
             let mut removal = Removal::new(self, org, now);
-            removal.chat(&mut act.transaction, &found).await?;
+            if removal.chat(&mut act.transaction, &found).await? {
+                let task = ScheduledTask::FormerChat { org, chat };
+                task.schedule(&mut act.transaction, now, self.env());
+            }
             act.removed(AuditAction::ChatDelete, removal);
             act.done(())
         })

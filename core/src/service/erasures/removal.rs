@@ -18,7 +18,6 @@ use crate::service::kit::audit_entry::AuditResource;
 use crate::service::kit::audit_pages::PageBody;
 use crate::service::kit::outbox::Outbox;
 use crate::service::kit::sealing::SealedRecord;
-use crate::service::maintain::ScheduledTask;
 use crate::service::memories::read::FoundMemory;
 use crate::service::workspace::chats::Chat;
 use crate::store::{COMMIT_MUTATIONS_MAX, Key, RangeRead, Transaction, decode_value};
@@ -114,7 +113,7 @@ impl<'r> Removal<'r> {
 
     /// Returns true if nothing was removed.
     pub(super) fn is_empty(&self) -> bool {
-        self.pages.is_empty()
+        self.pages.is_empty() && self.counts == ErasureCounts::default()
     }
 
     /// Returns true if the commit has room for further mutations.
@@ -240,38 +239,48 @@ impl<'r> Removal<'r> {
         Ok(true)
     }
 
-    /// Removes a chat and its first messages; a task removes the others. Returns false if the
-    /// commit has no room for it.
+    /// Returns true if the commit has room for a chat with its first messages.
+    pub(super) fn has_room_for_chat(&self) -> bool {
+        self.has_room(MESSAGES_PER_COMMIT + 5)
+    }
+
+    /// Removes a chat and its first messages. Returns true if others remain.
     ///
     /// The commit has to check the chat, so that nobody writes a message meanwhile.
     ///
     /// # Errors
     /// Those of the store.
-    pub(crate) async fn chat(
+    pub(super) async fn chat(
         &mut self,
         transaction: &mut Transaction,
         chat: &Chat,
     ) -> Result<bool, Error> {
-        if !self.has_room(MESSAGES_PER_COMMIT + 5) {
-            return Ok(false);
-        }
         let (org, workspace) = (self.org, chat.workspace_id);
         transaction.delete(keys::chat(org, workspace, chat.id));
         let recent = keys::chat_recent(org, workspace, chat.last_message_at, chat.id);
         transaction.delete(recent);
-        let messages = transaction.scan(&messages_read(org, chat.id)).await?;
+        self.mutations += 2;
+        self.counts.chats += 1;
+        self.note_removed(ResourceKind::Chat, chat.id.0, state(chat));
+        self.messages(transaction, chat.id).await
+    }
+
+    /// Removes the first messages of a removed chat. Returns true if others remain.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(super) async fn messages(
+        &mut self,
+        transaction: &mut Transaction,
+        chat: ChatId,
+    ) -> Result<bool, Error> {
+        let messages = transaction.scan(&messages_read(self.org, chat)).await?;
         for message in &messages {
             transaction.delete(message.key.clone());
         }
-        if messages.len() == MESSAGES_PER_COMMIT {
-            let task = ScheduledTask::FormerChat { org, chat: chat.id };
-            task.schedule(transaction, self.now, self.service.env());
-        }
-        self.mutations += messages.len() + 3;
-        self.counts.chats += 1;
+        self.mutations += messages.len();
         self.counts.chat_messages += messages.len() as u64;
-        self.note_removed(ResourceKind::Chat, chat.id.0, state(chat));
-        Ok(true)
+        Ok(messages.len() == MESSAGES_PER_COMMIT)
     }
 
     /// Writes the events and the audit entries of a step, adds its counts to the receipt, and
@@ -333,11 +342,9 @@ impl KnowledgeService {
     /// Deletes some of the messages of a deleted chat. Returns true if more remain.
     pub(crate) async fn clear_former_chat(&self, org: OrgId, chat: ChatId) -> Result<bool, Error> {
         self.transact(|mut transaction| async move {
-            let messages = transaction.scan(&messages_read(org, chat)).await?;
-            for message in &messages {
-                transaction.delete(message.key.clone());
-            }
-            transaction.done(messages.len() == MESSAGES_PER_COMMIT)
+            let mut removal = Removal::new(self, org, self.env().now());
+            let has_more = removal.messages(&mut transaction, chat).await?;
+            transaction.done(has_more)
         })
         .await
     }

@@ -77,7 +77,10 @@ impl KnowledgeService {
     ) -> Result<Prepared<Option<StoredErasure>>, Error> {
         let now = self.env().now();
         let mut removal = Removal::new(self, org, now);
-        if work.memories.is_empty() {
+        if let Some(chat) = work.chat {
+            let has_more = removal.messages(&mut transaction, chat).await?;
+            work.chat = Some(chat).filter(|_| has_more);
+        } else if work.memories.is_empty() {
             match work.phase {
                 Some(Phase::Memories) => {
                     self.erase_memories(&mut transaction, &mut removal, &receipt, &mut work)
@@ -231,9 +234,14 @@ impl KnowledgeService {
             if !is_theirs || chat.created_at > receipt.created_at {
                 continue;
             }
-            transaction.check(found.key.clone(), Some(found.entry.version));
-            if !removal.chat(transaction, &chat).await? {
+            if !removal.has_room_for_chat() {
                 work.resume_before(&page, found, Phase::Chats);
+                return Ok(());
+            }
+            transaction.check(found.key.clone(), Some(found.entry.version));
+            if removal.chat(transaction, &chat).await? {
+                work.chat = Some(chat.id);
+                work.resume_after(found, Phase::Chats);
                 return Ok(());
             }
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{CredentialId, Erasure, MemoryId, RecallId};
+use crate::model::{ChatId, CredentialId, Erasure, MemoryId, RecallId};
 use crate::store::KeyEntry;
 
 /// Records that an erasure examines, in this order.
@@ -29,6 +29,9 @@ pub(crate) struct ErasureWork {
     /// Records that are examined next; none of a list of memories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) phase: Option<Phase>,
+    /// Removed chat with messages that are to be removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) chat: Option<ChatId>,
     /// Last record that was examined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) after: Option<String>,
@@ -48,8 +51,13 @@ impl ErasureWork {
     pub(super) fn resume_before(&mut self, page: &[KeyEntry], found: &KeyEntry, phase: Phase) {
         let done = page.iter().take_while(|entry| entry.key != found.key);
         if let Some(last) = done.last() {
-            self.after = Some(last.key.to_string());
+            self.resume_after(last, phase);
         }
+    }
+
+    /// Moves the progress back to after a record.
+    pub(super) fn resume_after(&mut self, found: &KeyEntry, phase: Phase) {
+        self.after = Some(found.key.to_string());
         self.phase = Some(phase);
     }
 }

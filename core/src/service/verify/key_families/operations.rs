@@ -163,6 +163,8 @@ pub(super) fn erasure(
     org: OrgId,
 ) -> Expectations {
     let (receipt, is_running) = (&erasure.receipt, erasure.work.is_some());
+    let chat = erasure.work.as_ref().and_then(|work| work.chat);
+    verifier.cleared_chats.extend(chat.map(|chat| (org, chat)));
     if is_running {
         verifier.running.insert((org, receipt.id));
     }
