@@ -14,8 +14,9 @@ use super::requests::Schema;
 use super::route::Parameters;
 use crate::error::Error;
 use crate::model::{
-    AuditLogId, ChatId, ConnectorId, CredentialId, DeliveryId, EndpointId, InboundWebhookId,
-    MemberId, MemoryId, OrgId, RecallId, RoleId, SourceId, SubscriptionId, WebhookId, WorkspaceId,
+    AuditLogId, ChatId, ConnectorId, CredentialId, DeliveryId, EndpointId, ErasureId,
+    InboundWebhookId, MemberId, MemoryId, OrgId, RecallId, RoleId, SourceId, SubscriptionId,
+    WebhookId, WorkspaceId,
 };
 use crate::request::{Checks, Fields, Path, Problems, Request};
 use crate::service::{Endpoint, IdempotencyKey, IfMatch, KnowledgeService, PageRequest};
@@ -171,8 +172,8 @@ macro_rules! identifiers {
 }
 
 identifiers! {
-    AuditLogId, ChatId, ConnectorId, CredentialId, DeliveryId, EndpointId, InboundWebhookId, MemberId,
-    MemoryId, OrgId, RecallId, RoleId, SourceId, SubscriptionId, WebhookId, WorkspaceId,
+    AuditLogId, ChatId, ConnectorId, CredentialId, DeliveryId, EndpointId, ErasureId, InboundWebhookId,
+    MemberId, MemoryId, OrgId, RecallId, RoleId, SourceId, SubscriptionId, WebhookId, WorkspaceId,
 }
 
 /// Slug of the organisation in the path.

@@ -11,8 +11,8 @@ use super::headers;
 use super::openapi::Description;
 use super::requests::Schema;
 use super::response::ApiResponse;
-use crate::model::{BulkResult, CustomRole};
-use crate::service::{Connector, ConnectorDetails, WithEtag};
+use crate::model::{BulkResult, CustomRole, Erasure};
+use crate::service::{Connector, ConnectorDetails, ErasureResult, WithEtag};
 
 /// A response of an operation.
 ///
@@ -146,6 +146,25 @@ impl Output for Replayable<BulkResult> {
     #[cfg(feature = "openapi")]
     fn describe(operation: &mut Description<'_>) {
         operation.answers::<BulkResult>();
+        operation.header("Idempotent-Replayed");
+    }
+}
+
+impl Output for Replayable<Erasure> {
+    type Result = ErasureResult;
+
+    fn respond(result: ErasureResult, call: &Call<'_>) -> ApiResponse {
+        let response = ApiResponse::json(call.success(), &result.erasure);
+        if result.replayed {
+            response.replayed()
+        } else {
+            response
+        }
+    }
+
+    #[cfg(feature = "openapi")]
+    fn describe(operation: &mut Description<'_>) {
+        operation.answers::<Erasure>();
         operation.header("Idempotent-Replayed");
     }
 }

@@ -142,7 +142,7 @@ macro_rules! families {
 
         /// Chat session.
         chat(org: OrgId, workspace: WorkspaceId = workspace_id, chat: ChatId = id) => Chat,
-            range all_chats(), range chats(org, workspace),
+            range all_chats(), range org_chats(org), range chats(org, workspace),
             parser parse_chat(org: OrgId, workspace: WorkspaceId, chat: ChatId),
             with workspace(org, workspace), counted by usage(org, Quota::Chats),
             checked by workspaces::chat(org);
@@ -231,7 +231,12 @@ macro_rules! families {
             with member(org, member);
         /// Idempotency record, from which a replay is rebuilt.
         idempotency(org: OrgId, member: MemberId, operation: &str, key: &str as Sha256)
-            => IdempotencyRecord, checked by operations::idempotency(org, member);
+            => IdempotencyRecord,
+            checked by operations::idempotency(org, member, operation);
+
+        /// Receipt of an erasure, with its progress while it is running.
+        erasure(org: OrgId, erasure: ErasureId = receipt.id) => StoredErasure,
+            range erasures(org), with org(org), checked by operations::erasure(org);
 
         /// Event that has not been fanned out.
         outbox(event: EventId = id) => Event,
@@ -286,7 +291,7 @@ macro_rules! families {
             range disabled_endpoint_counts(), checked by operations::org_counter();
 
         /// Scheduled task: a purge of what expires, the status check of a connector, the settlement
-        /// of deleted roles.
+        /// of deleted roles, a step of an erasure.
         due(at: Timestamp, id: Uuid) => ScheduledTask,
             parser parse_due(at: Timestamp, id: Uuid), checked by operations::due();
     } };

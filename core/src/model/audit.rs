@@ -80,8 +80,14 @@ crate::model::names::string_enum! {
         McpKeyRevoke = "mcp_key.revoke",
         /// Creation of a chat.
         ChatCreate = "chat.create",
+        /// Deletion of a chat.
+        ChatDelete = "chat.delete",
         /// Registration of a recall.
         RecallCreate = "recall.create",
+        /// Deletion of a recall.
+        RecallDelete = "recall.delete",
+        /// Erasure: each step of it, with everything that it removes.
+        ErasureCreate = "erasure.create",
         /// Creation of an organisation.
         OrganizationCreate = "organization.create",
         /// Creation of a workspace.
@@ -180,6 +186,8 @@ crate::model::names::string_enum! {
         Chat = "chat",
         /// A recall.
         Recall = "recall",
+        /// An erasure.
+        Erasure = "erasure",
         /// An organisation.
         Organization = "organization",
         /// A workspace.

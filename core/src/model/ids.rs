@@ -35,6 +35,8 @@ super::names::identifiers! {
     EndpointId
     /// The delivery of one event to one endpoint, sent as `webhook-id` with every attempt.
     DeliveryId
+    /// An erasure.
+    ErasureId
     /// One run of an operation that changes data.
     OperationId
     /// One entry of the audit log. The entries of one operation have consecutive identifiers.

@@ -6,6 +6,7 @@ mod audit;
 mod dashboard;
 mod deliveries;
 mod delivery;
+mod erasure;
 mod event;
 #[cfg(all(target_arch = "wasm32", target_os = "unknown"))]
 mod host_url;
@@ -36,15 +37,18 @@ pub use self::delivery::{
     CitationSubscription, InboundWebhook, InboundWebhookUpdate, NewCitationSubscription,
     NewInboundWebhook, NewWebhook, Recall, RecallSummary, Webhook, WebhookUpdate,
 };
+pub use self::erasure::{
+    Erasure, ErasureCounts, ErasureRemainder, ErasureScope, ErasureStatus, NewErasure,
+};
 pub(crate) use self::event::EventContent;
 pub use self::event::{
     ChangedCitations, ChangedMemories, CitationChange, ConnectorStatusChange, EventData, EventType,
     IngestFailure, IngestSummary, WebhookPing,
 };
 pub use self::ids::{
-    AuditLogId, ChatId, ChatMessageId, ConnectorId, CredentialId, DeliveryId, EndpointId, EventId,
-    InboundWebhookId, MemberId, MemoryId, OperationId, OrgId, RecallId, RoleId, SourceId,
-    SubscriptionId, WebhookId, WorkspaceId,
+    AuditLogId, ChatId, ChatMessageId, ConnectorId, CredentialId, DeliveryId, EndpointId,
+    ErasureId, EventId, InboundWebhookId, MemberId, MemoryId, OperationId, OrgId, RecallId, RoleId,
+    SourceId, SubscriptionId, WebhookId, WorkspaceId,
 };
 pub use self::labels::{
     AUDIENCE_NAME_CHARS_MAX, AudienceLabel, AudienceScope, InvalidAudienceLabel, ReviewStatus,

@@ -95,7 +95,8 @@ pub struct OperationSpec {
     /// Maximum number of store reads of a call, for a caller with custom roles and a first page.
     ///
     /// Not counted are commits, another read for a filter of memories, further reads for records that
-    /// do not exist for the caller, and the clean-up after the removal of a member.
+    /// do not exist for the caller, the clean-up after the removal of a member, and the steps of an
+    /// erasure.
     pub reads: u8,
 }
 

@@ -269,6 +269,14 @@ macro_rules! operations {
         GetChat: GET "/v1/workspaces/{id}/chats/{sessionId}", Bearer, Body, Addition, 200, [404],
             requires [Workspace DashboardRead], audits [], reads 3,
             get_chat(id: WorkspaceId, sessionId: ChatId) -> Chat;
+        /// Deletes a chat with its messages.
+        DeleteChat: DELETE "/v1/workspaces/{id}/chats/{sessionId}",
+            Bearer, Body, Addition, 204, [404],
+            requires [
+                Workspace ChatWrite "for a chat that the caller created",
+                Workspace ErasureManage "for a chat of another member, also one that the caller takes no part in",
+            ], audits [ChatDelete], reads 3,
+            delete_chat(id: WorkspaceId, sessionId: ChatId) -> Nothing;
         /// Adds a message to a chat.
         PostChatMessage: POST "/v1/workspaces/{id}/chats/{sessionId}/messages",
             Bearer, Body, Addition, 201, [400, 404],
@@ -285,6 +293,33 @@ macro_rules! operations {
             list_chat_messages(
                 id: WorkspaceId, sessionId: ChatId, page: PageRequest
             ) -> Page<ChatMessage>;
+    }
+    "Erasures" {
+        /// Erases memories and what was made from them.
+        ///
+        /// Everything of a member, everything from a source, or the named memories, with their
+        /// labels and source keys, the recalls that cite nothing else, and, of a member, its
+        /// recalls and chats. The response is the receipt, which says when the erasure is
+        /// complete. Within 24 hours the same `Idempotency-Key` with the same body returns the
+        /// receipt; with a different body it is rejected.
+        CreateErasure: POST "/v1/erasures", Bearer, Body, Addition, 201, [400, 409, 422],
+            requires [Organization ErasureManage], audits [ErasureCreate], reads 5,
+            create_erasure(key: IdempotencyKey, body: NewErasure) -> Replayable<Erasure>,
+            example { "memoryIds": ["01890a5d-ac96-774b-bcce-b302099a8057"] },
+            links [GetErasure];
+        /// Lists the receipts of erasures.
+        ///
+        /// Newest first.
+        ListErasures: GET "/v1/erasures", Bearer, Body, Addition, 200, [400],
+            requires [Organization ErasureManage], audits [], reads 3,
+            list_erasures(page: PageRequest) -> Page<Erasure>,
+            links [GetErasure];
+        /// Reads the receipt of an erasure.
+        ///
+        /// It counts what was removed, and says what remains where, and until when.
+        GetErasure: GET "/v1/erasures/{id}", Bearer, Body, Addition, 200, [404],
+            requires [Organization ErasureManage], audits [], reads 3,
+            get_erasure(id: ErasureId) -> Erasure;
     }
     "Custom roles" {
         /// Deletes a custom role.
@@ -412,6 +447,13 @@ macro_rules! operations {
         GetRecall: GET "/v1/recalls/{id}", Bearer, Body, Addition, 200, [404],
             requires [Workspace MemoryRead], audits [], reads 3,
             get_recall(id: RecallId) -> Recall;
+        /// Deletes a recall with its citation subscriptions.
+        DeleteRecall: DELETE "/v1/recalls/{id}", Bearer, Body, Addition, 204, [404],
+            requires [
+                Workspace RecallCreate "for a recall that the caller registered",
+                Workspace ErasureManage "for a recall of another member, also one that does not exist for the caller",
+            ], audits [RecallDelete], reads 3,
+            delete_recall(id: RecallId) -> Nothing;
     }
     "Audit log" {
         /// Lists the entries of the audit log, newest first.

@@ -11,7 +11,8 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    ConnectorId, CredentialId, EndpointId, EventId, MemberId, OrgId, Timestamp, WorkspaceId,
+    ChatId, ConnectorId, CredentialId, EndpointId, ErasureId, EventId, MemberId, OrgId, Timestamp,
+    WorkspaceId,
 };
 use crate::service::KnowledgeService;
 use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};
@@ -71,6 +72,10 @@ pub(crate) enum ScheduledTask {
         #[serde(skip_serializing_if = "Option::is_none")]
         after: Option<CredentialId>,
     },
+    /// Deletes some of the messages of a deleted chat.
+    FormerChat { org: OrgId, chat: ChatId },
+    /// Takes a step of an erasure.
+    Erasure { org: OrgId, erasure: ErasureId },
 }
 
 /// A task as it is read from the store.
@@ -87,6 +92,8 @@ enum StoredTask {
     Event(TaskFields),
     FormerEndpoint(TaskFields),
     FormerMember(TaskFields),
+    FormerChat(TaskFields),
+    Erasure(TaskFields),
 }
 
 #[derive(Deserialize)]
@@ -100,6 +107,8 @@ struct TaskFields {
     endpoint: Option<EndpointId>,
     member: Option<MemberId>,
     after: Option<CredentialId>,
+    chat: Option<ChatId>,
+    erasure: Option<ErasureId>,
 }
 
 impl TryFrom<StoredTask> for ScheduledTask {
@@ -135,6 +144,14 @@ impl TryFrom<StoredTask> for ScheduledTask {
                     member,
                     after: task.after,
                 })
+            }
+            StoredTask::FormerChat(task) => {
+                let fields = task.org.zip(task.chat);
+                fields.map(|(org, chat)| Self::FormerChat { org, chat })
+            }
+            StoredTask::Erasure(task) => {
+                let fields = task.org.zip(task.erasure);
+                fields.map(|(org, erasure)| Self::Erasure { org, erasure })
             }
         };
         task.ok_or("a field of the task is missing")
@@ -291,6 +308,18 @@ impl KnowledgeService {
             ScheduledTask::FormerMember { org, member, after } => {
                 let rest = self.clear_former_member(org, member, after).await?;
                 report.has_more |= rest.is_some();
+                self.requeue(found, rest.as_ref(), now).await
+            }
+            ScheduledTask::FormerChat { org, chat } => {
+                let has_more = self.clear_former_chat(org, chat).await?;
+                report.has_more |= has_more;
+                let rest = has_more.then_some(ScheduledTask::FormerChat { org, chat });
+                self.requeue(found, rest.as_ref(), now).await
+            }
+            ScheduledTask::Erasure { org, erasure } => {
+                let has_more = self.continue_erasure(org, erasure).await?;
+                report.has_more |= has_more;
+                let rest = has_more.then_some(ScheduledTask::Erasure { org, erasure });
                 self.requeue(found, rest.as_ref(), now).await
             }
         }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use knowledge_core::access::{BaseRole, Credential};
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    EventType, InboundWebhookUpdate, MemoryUpdate, ReviewStatus, SensitivityLabel, WebhookUpdate,
+    EventType, InboundWebhookUpdate, MemoryId, MemoryUpdate, NewErasure, ReviewStatus,
+    SensitivityLabel, WebhookUpdate,
 };
 use knowledge_core::service::{
     ConnectorUpdate, DeleteRole, Endpoint, MemberUpdate, SyncOutcome, SyncReport,
@@ -155,6 +156,7 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
         .unwrap();
 
     secrets.extend(changes_in_the_workspace(world).await);
+    erased(world, &ids).await;
 
     let role = world
         .role(BaseRole::Viewer, actions(&[]), actions(&[]))
@@ -175,6 +177,19 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
     service.remove_member(owner, ACME, member).await.unwrap();
     world.maintain().await;
     secrets
+}
+
+/// Deletes a chat and a recall, and erases a memory.
+async fn erased(world: &World, cited: &[MemoryId]) {
+    let (service, owner) = (&world.service, &world.owner);
+    let chat = world.add_chat("Gone").await;
+    let deleted = service.delete_chat(owner, world.workspace.id, chat).await;
+    deleted.unwrap();
+    let recall = world.recall_of(cited).await;
+    service.delete_recall(owner, recall).await.unwrap();
+    let gone = NewErasure::builder().memory_ids(world.memories(1).await);
+    let (key, gone) = (world.name("erasure").parse().unwrap(), gone.build());
+    service.create_erasure(owner, &key, &gone).await.unwrap();
 }
 
 /// Adds, changes and deletes a memory.
@@ -326,10 +341,10 @@ async fn internal_changes_are_not_announced() {
         ChunkCreated, ChunkDeleted, ConnectorStatusChanged, IngestCompleted, MemoryUpdated,
     };
     let expected = [
-        (ChunkCreated, 3),
-        (ChunkDeleted, 1),
+        (ChunkCreated, 4),
+        (ChunkDeleted, 2),
         (MemoryUpdated, 3),
-        (IngestCompleted, 3),
+        (IngestCompleted, 4),
         (ConnectorStatusChanged, 2),
     ];
     assert_eq!(counts, expected.into());

@@ -4,9 +4,9 @@ use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, Credential};
 use knowledge_core::api::{OPERATIONS, Operation};
 use knowledge_core::model::{
-    AccessCheck, AuditLogId, ChatId, ConnectorId, CustomRoleUpdate, EventType, MemoryChange,
-    MemoryFilter, MemoryId, MemoryUpdate, NewCitationSubscription, NewInboundWebhook, NewWebhook,
-    ReviewStatus, RoleId, SensitivityLabel, SourceId,
+    AccessCheck, AuditLogId, ChatId, ConnectorId, CustomRoleUpdate, ErasureId, EventType,
+    MemoryChange, MemoryFilter, MemoryId, MemoryUpdate, NewCitationSubscription, NewErasure,
+    NewInboundWebhook, NewWebhook, ReviewStatus, RoleId, SensitivityLabel, SourceId,
 };
 use knowledge_core::service::{
     AuditFilter, DeleteRole, MemberAssignment, NewSource, PageRequest, SyncOutcome, SyncReport,
@@ -270,6 +270,50 @@ async fn may(world: &World, caller: &Credential, case: &Case) -> bool {
             };
             service.get_recall(caller, recall).await.map(drop)
         }
+        Operation::DeleteRecall => {
+            let ids = world.approved_memories(1).await;
+            let new = new_recall(&ids);
+            let creator = match case.action {
+                Action::RecallCreate => caller,
+                _ => &world.owner,
+            };
+            let recall = service.create_recall(creator, workspace, &new).await;
+            match recall {
+                Ok(recall) => service.delete_recall(caller, recall.id).await,
+                Err(refused) => Err(refused),
+            }
+        }
+        Operation::DeleteChat => {
+            let Credential::Trusted { member, .. } = caller else {
+                panic!("callers are trusted here");
+            };
+            let shared = with(new_chat("Hi"), |new| new.participants = vec![*member]);
+            let creator = match case.action {
+                Action::ChatWrite => caller,
+                _ => &world.owner,
+            };
+            let chat = service.create_chat(creator, workspace, &shared).await;
+            match chat {
+                Ok(chat) => service.delete_chat(caller, workspace, chat.id).await,
+                Err(refused) => Err(refused),
+            }
+        }
+        Operation::CreateErasure => {
+            let request = NewErasure::builder().memory_ids(world.approved_memories(1).await);
+            let key = world.name("key").parse().unwrap();
+            let request = request.build();
+            let erased = service.create_erasure(caller, &key, &request);
+            erased.await.map(drop)
+        }
+        Operation::ListErasures => {
+            let page = PageRequest::default();
+            let listed = service.list_erasures(caller, &page);
+            listed.await.map(drop)
+        }
+        Operation::GetErasure => service
+            .get_erasure(caller, ErasureId(nothing))
+            .await
+            .map(drop),
         Operation::ListAuditEntries => {
             let (filter, page) = (AuditFilter::default(), PageRequest::default());
             let listed = service.list_audit_entries(caller, &filter, &page);

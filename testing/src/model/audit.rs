@@ -116,6 +116,22 @@ impl AuditOperation {
     }
 }
 
+/// Removes from a state what the audit log does not have: titles, queries and paths of URLs.
+fn strip(state: &mut Value) {
+    let Some(fields) = state.as_object_mut() else {
+        return;
+    };
+    fields.retain(|name, _| !matches!(&**name, "title" | "query"));
+    for (name, value) in fields {
+        if let ("url" | "webhook_url", Some(url)) = (&**name, value.as_str()) {
+            *value = match url.split('/').collect::<Vec<_>>()[..] {
+                [scheme, "", host, ..] => json!(format!("{scheme}//{host}")),
+                _ => json!(""),
+            };
+        }
+    }
+}
+
 /// Returns the number of milliseconds in an identifier.
 fn millis(id: Uuid) -> u128 {
     id.as_u128() >> 80
@@ -166,9 +182,13 @@ impl Org {
         who: Option<&Who>,
         action: AuditAction,
         ids: Option<(Uuid, Uuid)>,
-        entries: Vec<AuditFacts>,
+        mut entries: Vec<AuditFacts>,
         at: Timestamp,
     ) {
+        for entry in &mut entries {
+            strip(&mut entry.before);
+            strip(&mut entry.after);
+        }
         self.audit.push(Arc::new(AuditOperation {
             ids,
             at,

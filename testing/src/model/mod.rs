@@ -44,10 +44,11 @@ use knowledge_core::access::{CredentialRecord, RoleRef};
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{
     AudienceLabel, BulkResult, BulkUpdate, ChatId, ChatMessageId, CitationSubscription,
-    ConnectorId, ConnectorStatus, CredentialId, CustomRole, EndpointId, EventId, EventType,
-    InboundWebhookId, McpClient, McpKeySummary, Member, MemberId, MemoryContent, MemoryId,
-    MemoryLabels, OrgId, Organization, Recall, RecallId, RoleId, Source, SourceId, SubscriptionId,
-    Timestamp, Webhook, WebhookId, Workspace, WorkspaceId,
+    ConnectorId, ConnectorStatus, CredentialId, CustomRole, EndpointId, Erasure, ErasureId,
+    EventId, EventType, InboundWebhookId, McpClient, McpKeySummary, Member, MemberId,
+    MemoryContent, MemoryId, MemoryLabels, NewErasure, OrgId, Organization, Recall, RecallId,
+    RoleId, Source, SourceId, SubscriptionId, Timestamp, Webhook, WebhookId, Workspace,
+    WorkspaceId,
 };
 use knowledge_core::service::{AuditAction, Chat, ChatMessage, Issued, ResourceKind};
 
@@ -95,6 +96,10 @@ pub(crate) struct Org {
     pub(crate) last_ingest: BTreeMap<WorkspaceId, Timestamp>,
     /// Replays by member and idempotency key.
     pub(crate) replays: BTreeMap<(MemberId, String), Replay>,
+    /// Replays of erasures, with the end of their retention.
+    pub(crate) erasure_replays: BTreeMap<(MemberId, String), (NewErasure, ErasureId, Timestamp)>,
+    pub(crate) erasures: BTreeMap<ErasureId, Erasure>,
+    pub(crate) former_members: BTreeSet<MemberId>,
     /// Audited operations, in order of their commits.
     pub(crate) audit: Vec<Arc<AuditOperation>>,
     pub(crate) connectors: BTreeMap<ConnectorId, ConnectorFacts>,
@@ -234,6 +239,9 @@ impl Org {
             names: BTreeMap::new(),
             last_ingest: BTreeMap::new(),
             replays: BTreeMap::new(),
+            erasure_replays: BTreeMap::new(),
+            erasures: BTreeMap::new(),
+            former_members: BTreeSet::new(),
             audit: Vec::new(),
             connectors: BTreeMap::new(),
             mcp_keys: BTreeMap::new(),

@@ -3,10 +3,10 @@
 use super::call::Call;
 use super::operations::{
     AssignRole, CreateChat, CreateCitationSubscription, CreateConnector, CreateCustomRole,
-    CreateInboundWebhook, CreateMcpKey, CreateRecall, CreateSource, CreateWebhook, IngestMemories,
-    ListAuditEntries, Ping, UpdateMemory,
+    CreateErasure, CreateInboundWebhook, CreateMcpKey, CreateRecall, CreateSource, CreateWebhook,
+    IngestMemories, ListAuditEntries, Ping, UpdateMemory,
 };
-use super::world::{FIRST_SLUG, OrgState, World, YEAR};
+use super::world::{FIRST_SLUG, OrgState, World, YEAR, unknown};
 use crate::model::Response;
 use crate::requests::{
     HOUR, new_chat, new_connector, new_mcp_key, new_memory, new_role, review, with,
@@ -15,8 +15,8 @@ use crate::strategies::{CastMember, CredentialUse};
 use knowledge_core::access::{Action, ActionSet, BuiltInRole, CredentialKind, RoleRef};
 use knowledge_core::limits::PAGE_ITEMS_MAX;
 use knowledge_core::model::{
-    ConnectorScope, EventType, McpClient, MemoryUpdate, NewCitationSubscription, NewInboundWebhook,
-    NewWebhook, ReviewStatus, RoleActions, WebhookUrl,
+    ConnectorScope, EventType, McpClient, MemoryId, MemoryUpdate, NewCitationSubscription,
+    NewErasure, NewInboundWebhook, NewWebhook, ReviewStatus, RoleActions, WebhookUrl,
 };
 use knowledge_core::service::{AuditFilter, Endpoint, NewRecall, NewSource, PageRequest};
 
@@ -170,6 +170,15 @@ impl OrgState {
                 member: self.members[CastMember::Vic as usize],
                 role: RoleRef::BuiltIn(BuiltInRole::Member),
                 workspace: Some(self.workspaces[1]),
+            }
+            .into(),
+            // A receipt that others can read.
+            CreateErasure {
+                by: by(),
+                key: "first".parse().expect("a key"),
+                request: NewErasure::builder()
+                    .memory_ids(vec![unknown(MemoryId, 0)])
+                    .build(),
             }
             .into(),
         ]);

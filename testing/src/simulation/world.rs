@@ -14,9 +14,9 @@ use knowledge_core::access::{
     Action, ActionSet, BuiltInRole, Credential, CredentialKind, RoleRef, Secret, TokenScope,
 };
 use knowledge_core::model::{
-    AuditLogId, BulkUpdate, ChatId, ConnectorId, CredentialId, DeliveryId, InboundWebhookId,
-    MemberId, MemberKind, MemoryId, OrgId, RecallId, RoleId, SourceId, SubscriptionId, WebhookId,
-    WorkspaceId,
+    AuditLogId, BulkUpdate, ChatId, ConnectorId, CredentialId, DeliveryId, ErasureId,
+    InboundWebhookId, MemberId, MemberKind, MemoryId, OrgId, RecallId, RoleId, SourceId,
+    SubscriptionId, WebhookId, WorkspaceId,
 };
 use knowledge_core::service::{
     Cursor, Endpoint, IdempotencyKey, KnowledgeService, NewMember, NewOrganization, NewOwner,
@@ -36,6 +36,7 @@ pub(crate) struct OrgState {
     pub(super) connectors: Vec<(ConnectorId, WorkspaceId)>,
     pub(super) chats: Vec<(ChatId, WorkspaceId)>,
     pub(super) recalls: Vec<RecallId>,
+    pub(super) erasures: Vec<ErasureId>,
     pub(super) webhooks: Vec<(WebhookId, WorkspaceId)>,
     pub(super) inbound_webhooks: Vec<(InboundWebhookId, WorkspaceId)>,
     /// Signing secrets of inbound webhooks, by their number.
@@ -151,6 +152,7 @@ impl OrgState {
             connectors: Vec::new(),
             chats: Vec::new(),
             recalls: Vec::new(),
+            erasures: Vec::new(),
             webhooks: Vec::new(),
             inbound_webhooks: Vec::new(),
             signing_secrets: Vec::new(),
@@ -281,6 +283,8 @@ impl OrgState {
             self.signing_secrets.remove(number);
         }
         self.subscriptions.retain(|other| other.0 != id);
+        self.recalls.retain(|other| other.0 != id);
+        self.chats.retain(|(other, _)| other.0 != id);
     }
 }
 

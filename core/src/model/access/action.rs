@@ -55,6 +55,8 @@ crate::model::names::string_enum! {
         MemberManage = "member:manage",
         /// Read the audit log.
         AuditRead = "audit:read",
+        /// Erase memories, recalls and chats, of others too, and read the receipts.
+        ErasureManage = "erasure:manage",
     }
 }
 

@@ -133,7 +133,7 @@ impl AuditedOperation {
             before,
             after,
         };
-        self.write(transaction, actor, action, vec![body]);
+        self.record_pages(transaction, actor, action, vec![body]);
     }
 
     /// Records that a change was refused.
@@ -149,7 +149,7 @@ impl AuditedOperation {
             resource: AuditResource { kind, id },
             reason: reason.to_owned(),
         };
-        self.write(transaction, actor, action, vec![body]);
+        self.record_pages(transaction, actor, action, vec![body]);
     }
 
     /// Records the outcomes for memories.
@@ -163,30 +163,20 @@ impl AuditedOperation {
         change: Option<&MemoryChange>,
         entries: Vec<MemoryAudit>,
     ) {
-        let mut entries = entries.into_iter();
-        let mut pages = Vec::new();
-        loop {
-            let page: Vec<_> = entries.by_ref().take(PAGE_ENTRIES).collect();
-            if page.is_empty() {
-                break;
-            }
-            pages.push(PageBody::Memories(MemoryEntries {
-                change: change.cloned(),
-                entries: page,
-            }));
-        }
-        self.write(transaction, actor, action, pages);
+        let pages = memory_pages(change, entries);
+        self.record_pages(transaction, actor, action, pages);
     }
 
-    fn write(
+    /// Writes pages of entries, which follow each other.
+    pub(crate) fn record_pages(
         self,
         transaction: &mut Transaction,
         actor: Actor,
         action: AuditAction,
         pages: Vec<PageBody>,
     ) {
-        let mut bytes = 0;
-        for (index, body) in pages.into_iter().enumerate() {
+        let (mut first, mut bytes) = (self.first_audit_id, 0);
+        for body in pages {
             let page = AuditPage {
                 operation_id: self.id,
                 at: self.at,
@@ -198,8 +188,8 @@ impl AuditedOperation {
                 action,
                 body,
             };
-            let first = self.first_audit_id.plus((index * PAGE_ENTRIES) as u128);
             bytes += transaction.create_unique(keys::audit(actor.org, first), &page);
+            first = first.plus(page.len() as u128);
         }
         if let Some(member) = actor.member {
             let mark = keys::audit_actor(actor.org, member, self.first_audit_id);
@@ -211,8 +201,46 @@ impl AuditedOperation {
     }
 }
 
+/// Returns the pages of the outcomes for memories.
+pub(crate) fn memory_pages(
+    change: Option<&MemoryChange>,
+    entries: Vec<MemoryAudit>,
+) -> Vec<PageBody> {
+    let mut entries = entries.into_iter();
+    let mut pages = Vec::new();
+    loop {
+        let page: Vec<_> = entries.by_ref().take(PAGE_ENTRIES).collect();
+        if page.is_empty() {
+            return pages;
+        }
+        pages.push(PageBody::Memories(MemoryEntries {
+            change: change.cloned(),
+            entries: page,
+        }));
+    }
+}
+
 /// Returns the form of a record in an audit entry.
+///
+/// It has identifiers, labels and configuration, but neither titles nor queries, and of a URL only
+/// the origin: an erasure could not remove them from the audit log.
 pub(crate) fn state<T: Serialize>(record: &T) -> Value {
-    serde_json::to_value(record)
-        .expect("records serialise: string keys, no fallible implementations")
+    let mut state = serde_json::to_value(record)
+        .expect("records serialise: string keys, no fallible implementations");
+    if let Some(fields) = state.as_object_mut() {
+        for text in ["title", "query"] {
+            fields.remove(text);
+        }
+        for url in ["url", "webhook_url"] {
+            if let Some(Value::String(text)) = fields.get_mut(url) {
+                // What precedes the path, or nothing of a path.
+                let host = text.find("://").map_or(0, |scheme| scheme + 3);
+                let end = text[host..]
+                    .find(['/', '?'])
+                    .map_or(text.len(), |end| host + end);
+                text.truncate(end);
+            }
+        }
+    }
+    state
 }

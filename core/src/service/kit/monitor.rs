@@ -59,6 +59,8 @@ pub(crate) enum Use<'c> {
     Rewrite(&'c MemoryChange),
     /// To delete it.
     Delete,
+    /// To erase it.
+    Erase,
 }
 
 /// A caller with all that decisions on some memories depend on.
@@ -283,6 +285,7 @@ impl Monitor {
             }
             Use::Cite => None,
             Use::Delete => (!held.contains(Action::MemoryDelete)).then_some(Action::MemoryDelete),
+            Use::Erase => (!held.contains(Action::ErasureManage)).then_some(Action::ErasureManage),
             Use::Relabel(change) => self.missing_for_change(labels, change, false),
             Use::Rewrite(change) => {
                 let missing = self.missing_for_change(labels, change, true);

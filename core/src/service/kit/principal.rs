@@ -224,6 +224,18 @@ impl Principal {
         }
     }
 
+    /// Returns true if the credential does less than its member.
+    pub(crate) fn is_narrowed(&self) -> bool {
+        self.scope != TokenScope::default()
+    }
+
+    /// Returns true if the principal erases what others made, given its actions in the workspace.
+    ///
+    /// A credential with a list of audience labels does not: it knows nothing of the rest.
+    pub(crate) fn erases(&self, held: ActionSet) -> bool {
+        held.contains(Action::ErasureManage) && !self.has_audience_list()
+    }
+
     /// Returns true if the scope of the credential is a list of audience labels.
     pub(crate) fn has_audience_list(&self) -> bool {
         self.scope.audience.is_some()

@@ -98,7 +98,13 @@ pub(crate) async fn reserve_units(
 
 /// Releases a unit of a quota of an organisation.
 pub(crate) fn release_unit(transaction: &mut Transaction, org: OrgId, quota: Quota) {
-    transaction.add(keys::usage(org, quota), -1);
+    release_units(transaction, org, quota, 1);
+}
+
+/// Releases units of a quota.
+pub(crate) fn release_units(transaction: &mut Transaction, org: OrgId, quota: Quota, units: usize) {
+    let units = i64::try_from(units).unwrap_or(i64::MAX);
+    transaction.add(keys::usage(org, quota), -units);
 }
 
 /// Returns the beginning of the day (UTC).

@@ -15,7 +15,6 @@ use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_runs::MemoryAudit;
 use crate::service::kit::monitor::{Subject, Use, Visibility, slugs_read};
 use crate::service::kit::outbox::{Outbox, sequences_read};
-use crate::service::kit::quota::release_unit;
 use crate::service::memories::ingest::{IngestContext, NewMemory};
 use crate::service::memories::read::FoundMemory;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
@@ -287,21 +286,10 @@ impl KnowledgeService {
                 ranges.and_range(slugs_read(org))
             };
             let (mut act, found) = FoundMemory::read(caller, memory, &wanted).await?;
-            let (org, workspace) = (act.org(), found.labels.workspace_id);
+            let org = act.org();
             let monitor = act.monitor(&[found.subject()]).await?;
             monitor.decide(memory, &found.labels, Use::Delete)?;
-            let transaction = &mut act.transaction;
-            transaction.delete(keys::memory(org, memory));
-            transaction.delete(keys::content(org, memory));
-            transaction.delete(keys::workspace_memory(org, workspace, memory));
-            if let Some(name) = &found.content.source_key {
-                let origin = found.content.origin_source_id;
-                transaction.delete(keys::source_key(org, workspace, origin, name));
-            }
-            transaction.add(keys::memory_count(org, workspace), -1);
-            release_unit(transaction, org, Quota::Memories);
-            let waited = i64::from(found.labels.is_pending());
-            transaction.add(keys::pending_count(org, workspace), -waited);
+            found.remove(&mut act.transaction, org);
             let trace = Trace {
                 action: AuditAction::MemoryDelete,
                 event: EventData::ChunkDeleted,

@@ -5,7 +5,8 @@ use crate::digest::etag;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    MemoryContent, MemoryDetails, MemoryFilter, MemoryId, MemoryLabels, MemorySummary, WorkspaceId,
+    MemoryContent, MemoryDetails, MemoryFilter, MemoryId, MemoryLabels, MemorySummary, OrgId,
+    Quota, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::service::kit::act::{Act, Caller, Wants, WantsOf};
@@ -14,6 +15,7 @@ use crate::service::kit::monitor::{
     Monitor, Subject, Use, Visibility, named_workspaces, slugs_read,
 };
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
+use crate::service::kit::quota::release_unit;
 use crate::service::{KnowledgeService, WithEtag};
 use crate::store::{Direction, Key, Transaction, decode};
 
@@ -51,6 +53,24 @@ impl FoundMemory {
             content,
         };
         Ok((act, found))
+    }
+
+    /// Removes the memory with its key at the source.
+    ///
+    /// The commit has to check both of its records.
+    pub(crate) fn remove(&self, transaction: &mut Transaction, org: OrgId) {
+        let workspace = self.labels.workspace_id;
+        transaction.delete(keys::memory(org, self.id));
+        transaction.delete(keys::content(org, self.id));
+        transaction.delete(keys::workspace_memory(org, workspace, self.id));
+        if let Some(name) = &self.content.source_key {
+            let origin = self.content.origin_source_id;
+            transaction.delete(keys::source_key(org, workspace, origin, name));
+        }
+        transaction.add(keys::memory_count(org, workspace), -1);
+        release_unit(transaction, org, Quota::Memories);
+        let waited = i64::from(self.labels.is_pending());
+        transaction.add(keys::pending_count(org, workspace), -waited);
     }
 
     /// Returns the memory for a decision about it.

@@ -12,7 +12,7 @@ use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::RECALL_MEMORIES_MAX;
 use crate::model::{
-    AuditAction, MemoryId, MemoryLabels, OrgId, Quota, Recall, RecallId, RecallSummary,
+    AuditAction, EndpointId, MemoryId, MemoryLabels, OrgId, Quota, Recall, RecallId, RecallSummary,
     ResourceKind, WorkspaceId,
 };
 use crate::operation::Operation;
@@ -24,7 +24,7 @@ use crate::service::kit::act::{Act, Identified, Wants};
 use crate::service::kit::monitor::{Monitor, Subject, Use, Visibility, slugs_read};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::kit::principal::Principal;
-use crate::store::{Direction, Key, Transaction, decode};
+use crate::store::{Direction, Key, RangeRead, Transaction, decode};
 
 /// Number of citations from which a list reads the labels of further memories in another read.
 const CITATIONS_PER_READ: usize = 8_192;
@@ -217,18 +217,50 @@ impl KnowledgeService {
 /// [`Error::Unauthenticated`]; [`Error::NotFound`]; [`Error::Forbidden`] without the permissions of
 /// the operation in the workspace.
 pub(crate) async fn find_recall(
-    mut caller: Identified<'_>,
+    caller: Identified<'_>,
     id: RecallId,
 ) -> Result<(Act<'_>, Recall), Error> {
-    let org = caller.org();
-    let key = keys::recall(org, id);
-    let ahead = caller.peek::<Recall>(&key)?;
-    let ahead = Wants::keys(ahead.iter().flat_map(|recall| recall.memory_keys(org)));
-    caller.read_ahead(ahead).await?;
-    let mut act = caller.unauthorized().await?;
+    let mut act = read_ahead(caller, id).await?;
     let recall = find_existing(&mut act, id, "recall").await?;
     act.authorize_in(recall.workspace_id, "recall").await?;
     Ok((act, recall))
+}
+
+/// Returns a recall with all that it cites, which may also exist because the caller may erase it.
+///
+/// # Errors
+/// Those of [`find_recall`].
+pub(crate) async fn find_any_recall(
+    caller: Identified<'_>,
+    id: RecallId,
+) -> Result<(Act<'_>, Recall), Error> {
+    let mut act = read_ahead(caller, id).await?;
+    let key = keys::recall(act.org(), id);
+    let recall: Recall = act.find(&key, "recall").await?;
+    let held = act.actions_in(recall.workspace_id).await?;
+    if !act.caller.erases(held) {
+        find_existing(&mut act, id, "recall").await?;
+    }
+    act.authorize_in(recall.workspace_id, "recall").await?;
+    Ok((act, recall))
+}
+
+/// Reads the labels of what a recall cites ahead, and the endpoints of its subscriptions if those
+/// were read ahead.
+async fn read_ahead(mut caller: Identified<'_>, id: RecallId) -> Result<Act<'_>, Error> {
+    let org = caller.org();
+    let recall = caller.peek::<Recall>(&keys::recall(org, id))?;
+    let subscriptions = RangeRead::all(keys::subscriptions(org, id));
+    let subscriptions = caller.transaction().peek_range(&subscriptions);
+    let endpoints = subscriptions.into_iter().flatten();
+    let endpoints = endpoints.filter_map(|found| keys::last_id(&found.key));
+    let endpoints: Vec<Key> = endpoints
+        .map(|id| keys::endpoint(org, EndpointId(id)))
+        .collect();
+    let memories = recall.iter().flat_map(|recall| recall.memory_keys(org));
+    let wanted = Wants::keys(memories).and_keys(endpoints);
+    caller.read_ahead(wanted).await?;
+    caller.unauthorized().await
 }
 
 /// Returns a recall that exists for the caller, with those memories that it shows the caller.

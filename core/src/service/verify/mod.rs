@@ -23,7 +23,7 @@ use crate::access::RoleRef;
 use crate::error::Error;
 use crate::format::USAGE_SCHEMA;
 use crate::keys;
-use crate::model::{ChatId, EndpointId, OrgId, RoleId};
+use crate::model::{ChatId, EndpointId, ErasureId, OrgId, RoleId};
 use crate::service::kit::sealing::{Sealer, SealingKey};
 use crate::service::{KnowledgeService, Schema};
 use crate::store::{Direction, Key, KeyEntry, KeyRange, Store, StoreError, StoreExt, decode_value};
@@ -190,6 +190,14 @@ struct Verifier {
     /// Deleted endpoints that have deliveries, and those whose deliveries have a scheduled purge.
     former: BTreeSet<(OrgId, EndpointId)>,
     cleared: BTreeSet<(OrgId, EndpointId)>,
+    /// Chats that have messages, but no record, each with the key of a message.
+    former_chats: BTreeMap<(OrgId, ChatId), Key>,
+    /// Chats whose messages a scheduled task deletes.
+    cleared_chats: BTreeSet<(OrgId, ChatId)>,
+    /// Erasures that are running.
+    running: BTreeSet<(OrgId, ErasureId)>,
+    /// Erasures that a scheduled task continues.
+    continued: BTreeSet<(OrgId, ErasureId)>,
     /// Audit page that was read last.
     audit: Option<AuditPosition>,
     has_meta: bool,
@@ -236,6 +244,10 @@ impl Verifier {
             chats: HashSet::new(),
             former: BTreeSet::new(),
             cleared: BTreeSet::new(),
+            former_chats: BTreeMap::new(),
+            cleared_chats: BTreeSet::new(),
+            running: BTreeSet::new(),
+            continued: BTreeSet::new(),
             audit: None,
             has_meta: false,
             has_global_counters,
@@ -349,6 +361,27 @@ impl Verifier {
         for (org, endpoint) in former.difference(&cleared) {
             let key = keys::endpoint(*org, *endpoint);
             let expected = "an endpoint, or a scheduled task that purges its deliveries";
+            self.differ(NotDue, &key, None, expected, "nothing");
+        }
+        let (former, cleared) = (
+            std::mem::take(&mut self.former_chats),
+            std::mem::take(&mut self.cleared_chats),
+        );
+        for ((org, chat), key) in former {
+            if cleared.contains(&(org, chat)) {
+                continue;
+            }
+            let expected =
+                format!("the chat {chat}, or a scheduled task that deletes its messages");
+            self.differ(Missing, &key, None, expected, "nothing");
+        }
+        let (running, continued) = (
+            std::mem::take(&mut self.running),
+            std::mem::take(&mut self.continued),
+        );
+        for (org, erasure) in running.difference(&continued) {
+            let key = keys::erasure(*org, *erasure);
+            let expected = "a scheduled task that continues the erasure";
             self.differ(NotDue, &key, None, expected, "nothing");
         }
         for (org, missing) in std::mem::take(&mut self.names) {

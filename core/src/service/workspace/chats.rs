@@ -58,7 +58,7 @@ pub struct Chat {
 
 impl Chat {
     /// Returns true if the chat exists for a member.
-    fn exists_for(&self, member: MemberId) -> bool {
+    pub(crate) fn exists_for(&self, member: MemberId) -> bool {
         self.created_by == member || self.participants.contains(&member)
     }
 

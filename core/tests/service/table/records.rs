@@ -2,8 +2,8 @@
 
 use knowledge_core::access::{ActionSet, BaseRole};
 use knowledge_core::model::{
-    ChatId, ConnectorId, CredentialId, DeliveryId, EventType, InboundWebhookId, MemberId, MemoryId,
-    RecallId, RoleId, SubscriptionId, WebhookId,
+    ChatId, ConnectorId, CredentialId, DeliveryId, ErasureId, EventType, InboundWebhookId,
+    MemberId, MemoryId, NewErasure, RecallId, RoleId, SubscriptionId, WebhookId,
 };
 use knowledge_core::service::Endpoint;
 
@@ -26,6 +26,7 @@ pub(super) struct Records {
     /// Member with a role in the workspace.
     pub(super) member: MemberId,
     pub(super) recall: RecallId,
+    pub(super) erasure: ErasureId,
     pub(super) subscription: SubscriptionId,
     pub(super) webhook: WebhookId,
     pub(super) inbound: InboundWebhookId,
@@ -42,6 +43,14 @@ impl Records {
         let recall = service.create_recall(&caller.trusted, workspace, &new);
         let recall = recall.await.unwrap().id;
         world.recall_of(&memories).await;
+        let mut erasure = ErasureId(uuid::Uuid::nil());
+        for _ in 0..2 {
+            let gone = NewErasure::builder().memory_ids(world.memories(1).await);
+            let key = world.name("erasure").parse().unwrap();
+            let gone = gone.build();
+            let erased = service.create_erasure(&world.owner, &key, &gone);
+            erasure = erased.await.unwrap().erasure.id;
+        }
         let subscription = world.subscribe(&caller.trusted, recall).await.id;
         world.subscribe(&world.owner, recall).await;
         let connector = world.connector(HOUR).await;
@@ -84,6 +93,7 @@ impl Records {
             role,
             member,
             recall,
+            erasure,
             subscription,
             webhook,
             inbound: inbound.webhook,

@@ -35,7 +35,8 @@ impl Call {
             body => Bytes::from(body.to_string()),
         };
         let mut headers = Vec::new();
-        if operation == Operation::BulkUpdateMemories {
+        let takes_key = [Operation::BulkUpdateMemories, Operation::CreateErasure];
+        if takes_key.contains(&operation) {
             headers.push(("idempotency-key", world.name("key")));
         }
         if spec.authentication == Authentication::Signature {
@@ -141,6 +142,7 @@ async fn path(world: &World, records: &Records, spec: &OperationSpec) -> String 
         Some("memories") => records.memory.to_string(),
         Some("sources") => world.source.to_string(),
         Some("recalls") => records.recall.to_string(),
+        Some("erasures") => records.erasure.to_string(),
         Some("audit-log") => world.audit().await.to_string(),
         Some("citation-subscriptions") => records.subscription.to_string(),
         Some("inbound") => records.inbound.to_string(),
@@ -214,6 +216,7 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         Operation::BulkUpdateMemories => json!({
             "memoryIds": [records.memory], "sensitivityLabel": "confidential",
         }),
+        Operation::CreateErasure => json!({ "memoryIds": [records.memory] }),
         Operation::CreateMemory => json!({
             "sourceId": source, "title": "Note", "content": "A note.", "sourceKey": "page/2",
         }),
@@ -277,6 +280,7 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         | Operation::NoteMcpKeyUse
         | Operation::ListChats
         | Operation::GetChat
+        | Operation::DeleteChat
         | Operation::ListChatMessages
         | Operation::ListCustomRoles
         | Operation::GetCustomRole
@@ -286,6 +290,9 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         | Operation::EndWorkspaceRole
         | Operation::ListRecalls
         | Operation::GetRecall
+        | Operation::DeleteRecall
+        | Operation::ListErasures
+        | Operation::GetErasure
         | Operation::ListAuditEntries
         | Operation::GetAuditEntry
         | Operation::ListCitationSubscriptions

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Op, Weighted, list_of, of, requests};
 use crate::model::{Caller, ErrorResponse, Moment};
@@ -24,6 +24,7 @@ requests! {
     CreateChat { workspace: WorkspaceId, new: NewChat }
     ListChats { workspace: WorkspaceId, page: PageRequest }
     GetChat { workspace: WorkspaceId, chat: ChatId }
+    DeleteChat { workspace: WorkspaceId, chat: ChatId }
     PostChatMessage { workspace: WorkspaceId, chat: ChatId, content: String }
     ListChatMessages { workspace: WorkspaceId, chat: ChatId, page: PageRequest }
 }
@@ -69,6 +70,20 @@ pub(super) fn strategies() -> Vec<Weighted> {
                     let by = view.bearer(by);
                     let (workspace, chat) = view.placed(|of| &of.chats, ChatId, chat, place);
                     GetChat {
+                        by,
+                        workspace,
+                        chat,
+                    }
+                })
+            }),
+        ),
+        of(
+            1,
+            one().prop_map(|(by, chat, place)| {
+                Op::by(by, move |view| {
+                    let by = view.bearer(by);
+                    let (workspace, chat) = view.placed(|of| &of.chats, ChatId, chat, place);
+                    DeleteChat {
                         by,
                         workspace,
                         chat,
@@ -211,6 +226,48 @@ impl Request for GetChat {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (_, found) = find(model, &self.by, (self.workspace, self.chat), at.now)?;
         Ok(Response::of(&found.chat))
+    }
+}
+
+impl Request for DeleteChat {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let deleted = service.delete_chat(&self.by.credential, self.workspace, self.chat);
+            deleted.await?;
+            Ok(Response::done())
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (who, held) = model.enter(&self.by, self.workspace, at.now)?;
+        let deletes = [Action::ChatWrite, Action::ErasureManage];
+        if !deletes.iter().any(|action| held.contains(action)) {
+            return Err(ErrorResponse::Forbidden.into());
+        }
+        let erases = held.contains(&Action::ErasureManage) && who.scope.audience.is_none();
+        let found = model.org(who.org).chats.get(&self.chat);
+        let found = found.filter(|facts| {
+            let is_here = facts.chat.workspace_id == self.workspace;
+            is_here && (erases || facts.is_shown(who.member, self.workspace))
+        });
+        let chat = found.ok_or(ErrorResponse::NotFound)?.chat.clone();
+        let needed = match chat.created_by == who.member {
+            true => Action::ChatWrite,
+            false => Action::ErasureManage,
+        };
+        if !held.contains(&needed) {
+            return Err(ErrorResponse::Forbidden.into());
+        }
+        let org = model.org_mut(who.org);
+        org.chats.remove(&self.chat);
+        let resource = (ResourceKind::Chat, self.chat.0);
+        let states = (json!(chat), Value::Null);
+        org.audit(&who, AuditAction::ChatDelete, resource, states, at.now);
+        Ok(Response::done())
+    }
+
+    fn learn(&self, org_state: &mut OrgState, _response: &Response) {
+        org_state.forget(self.chat.0);
     }
 }
 

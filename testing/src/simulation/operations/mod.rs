@@ -9,6 +9,7 @@ mod bulk;
 mod chats;
 mod connectors;
 mod deliveries;
+mod erasures;
 mod inbound;
 mod inbound_posts;
 mod ingest;
@@ -36,6 +37,7 @@ pub(super) use self::audit::ListAuditEntries;
 pub(super) use self::chats::CreateChat;
 pub(super) use self::connectors::CreateConnector;
 pub(super) use self::deliveries::Ping;
+pub(super) use self::erasures::CreateErasure;
 pub(super) use self::inbound::CreateInboundWebhook;
 pub(super) use self::ingest::IngestMemories;
 pub(super) use self::mcp_keys::CreateMcpKey;
@@ -200,6 +202,7 @@ fn groups() -> [Vec<Weighted>; 3] {
             bulk::strategies(),
             ingest::strategies(),
             memories::strategies(),
+            erasures::strategies(),
             audit::strategies(),
         ]
         .into_iter()

@@ -5,9 +5,10 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{Op, Weighted, list_of, of, requests};
-use crate::model::Moment;
+use crate::model::{ErrorResponse, Moment, Org};
 use crate::model::{Expected, Model, RequestErrors, Response};
 use crate::simulation::call::{Request, Run};
+use crate::simulation::indeterminate::Changes;
 use crate::simulation::world::OrgState;
 use crate::strategies::{actor, entity, memory_entity, page};
 use knowledge_core::ProblemCode;
@@ -22,6 +23,7 @@ requests! {
     CreateRecall { workspace: WorkspaceId, new: NewRecall }
     ListRecalls { workspace: WorkspaceId, page: PageRequest }
     GetRecall { recall: RecallId }
+    DeleteRecall { recall: RecallId }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
@@ -60,6 +62,15 @@ pub(super) fn strategies() -> Vec<Weighted> {
             2,
             (actor(), entity()).prop_map(|(by, recall)| {
                 Op::by(by, move |view| GetRecall {
+                    by: view.bearer(by),
+                    recall: view.one(|of| &of.recalls, RecallId, recall),
+                })
+            }),
+        ),
+        of(
+            1,
+            (actor(), entity()).prop_map(|(by, recall)| {
+                Op::by(by, move |view| DeleteRecall {
                     by: view.bearer(by),
                     recall: view.one(|of| &of.recalls, RecallId, recall),
                 })
@@ -178,5 +189,48 @@ impl Request for GetRecall {
             cited.is_some_and(|cited| org.shows_citation(&who, *id, &cited.labels))
         });
         Ok(Response::of(&recall))
+    }
+}
+
+impl Request for DeleteRecall {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let deleted = service.delete_recall(&self.by.credential, self.recall);
+            deleted.await?;
+            Ok(Response::done())
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
+        let org = model.org(who.org);
+        let found = org.recalls.get(&self.recall);
+        let found = found.ok_or(ErrorResponse::NotFound)?;
+        let held = org.actions_in(&who, found.workspace_id);
+        let erases = held.contains(&Action::ErasureManage) && who.scope.audience.is_none();
+        if !erases && !org.recall_exists(&who, found) || !Org::works_in(&who, found.workspace_id) {
+            return Err(ErrorResponse::NotFound.into());
+        }
+        let needed = match found.created_by == who.member {
+            true => Action::RecallCreate,
+            false => Action::ErasureManage,
+        };
+        if !held.contains(&needed) {
+            return Err(ErrorResponse::Forbidden.into());
+        }
+        let org = model.org_mut(who.org);
+        let mut entries = Vec::new();
+        org.remove_recall(self.recall, &mut entries);
+        let action = AuditAction::RecallDelete;
+        org.audit_all(Some(&who), action, None, entries, at.now);
+        Ok(Response::done())
+    }
+
+    fn learn(&self, org_state: &mut OrgState, _response: &Response) {
+        org_state.forget(self.recall.0);
+    }
+
+    fn reconstruct(&self, _model: &Model, _changes: &Changes<'_>) -> Result<Response, String> {
+        Ok(Response::done())
     }
 }

@@ -5,7 +5,8 @@ use serde_json::json;
 use super::{Expectations, Problem, present_or_former, value};
 use crate::format::UNFINISHED_SCHEMA;
 use crate::keys;
-use crate::model::{AuditLogId, MemberId, OperationId, OrgId};
+use crate::model::{AuditLogId, ErasureId, ErasureStatus, MemberId, OperationId, OrgId};
+use crate::service::erasures::{ERASURE_OPERATION, StoredErasure};
 use crate::service::kit::audit_entry::ENTRY_BITS;
 use crate::service::kit::audit_pages::{AuditPage, PAGE_ENTRIES};
 use crate::service::kit::idempotency::IdempotencyRecord;
@@ -147,6 +148,7 @@ pub(super) fn idempotency(
     record: IdempotencyRecord,
     org: OrgId,
     member: MemberId,
+    operation: &str,
 ) -> Expectations {
     // The pages from which a replay is rebuilt.
     let pages = (0..u128::from(record.items)).step_by(PAGE_ENTRIES);
@@ -160,7 +162,30 @@ pub(super) fn idempotency(
         present_or_former(org, member),
         Expectation::Scheduled(record.expires_at, task),
     ];
-    Ok(pages.map(page).chain(others).collect())
+    let erasure = ErasureId(record.operation_id.0);
+    let erasure = (operation == ERASURE_OPERATION).then(|| keys::erasure(org, erasure));
+    let erasure = erasure.map(Expectation::Exists);
+    Ok(pages.map(page).chain(others).chain(erasure).collect())
+}
+
+pub(super) fn erasure(
+    verifier: &mut Verifier,
+    _: &KeyEntry,
+    erasure: StoredErasure,
+    org: OrgId,
+) -> Expectations {
+    let (receipt, is_running) = (&erasure.receipt, erasure.work.is_some());
+    let chat = erasure.work.as_ref().and_then(|work| work.chat);
+    verifier.cleared_chats.extend(chat.map(|chat| (org, chat)));
+    if is_running {
+        verifier.running.insert((org, receipt.id));
+    }
+    if is_running != (receipt.status == ErasureStatus::Running) {
+        let expected = "a status that agrees with the progress";
+        let (code, found) = (DifferenceCode::Mismatch, receipt.status.to_string());
+        return Err(Problem::new(code, expected, found));
+    }
+    Ok(vec![present_or_former(org, receipt.created_by)])
 }
 
 pub(super) fn due(verifier: &mut Verifier, _: &KeyEntry, task: ScheduledTask) -> Expectations {
@@ -179,6 +204,12 @@ pub(super) fn due(verifier: &mut Verifier, _: &KeyEntry, task: ScheduledTask) ->
         }
         ScheduledTask::FormerEndpoint { org, endpoint } => {
             verifier.cleared.insert((org, endpoint));
+        }
+        ScheduledTask::FormerChat { org, chat } => {
+            verifier.cleared_chats.insert((org, chat));
+        }
+        ScheduledTask::Erasure { org, erasure } => {
+            verifier.continued.insert((org, erasure));
         }
         ScheduledTask::Connector { .. }
         | ScheduledTask::Event { .. }

@@ -14,6 +14,7 @@ use crate::service::connectors::types::Connector;
 use crate::service::deliveries::{
     DeliveryRef, EndpointState, FanOutCursor, RetainedEvent, StoredDelivery,
 };
+use crate::service::erasures::StoredErasure;
 use crate::service::inbound::post::ProcessedMessage;
 use crate::service::kit::audit_pages::AuditPage;
 use crate::service::kit::idempotency::IdempotencyRecord;

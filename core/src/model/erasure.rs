@@ -1,0 +1,144 @@
+//! Erasures and their receipts.
+
+use serde::{Deserialize, Serialize};
+
+use super::names::string_enum;
+use super::{ErasureId, MemberId, SourceId, Timestamp};
+use crate::error::ProblemCode;
+use crate::limits::ERASURE_MEMORIES_MAX;
+use crate::model::MemoryId;
+use crate::request::rules::{Id, Items, List, SourceKey, Unique};
+use crate::request::{Path, Problems, request};
+
+request! {
+    /// Request to erase memories and what was made from them.
+    ///
+    /// It names exactly one of `memberId`, `sourceId` and `memoryIds`.
+    #[derive(Default)]
+    pub struct NewErasure {
+        /// Member whose memories, chats and recalls are erased.
+        member_id ("memberId"): Option<MemberId> as Option<Id<MemberId>>,
+        /// Source whose memories are erased.
+        source_id ("sourceId"): Option<SourceId> as Option<Id<SourceId>>,
+        /// Beginning of the keys at the source, to erase only those memories; requires `sourceId`.
+        source_key_prefix ("sourceKeyPrefix"): Option<String> as Option<SourceKey>,
+        /// Memories to erase, 1 to 500, without duplicates.
+        memory_ids ("memoryIds"): Option<Vec<MemoryId>>
+            as Option<List<Id<MemoryId>, Items<1, ERASURE_MEMORIES_MAX>, Unique>>,
+    }
+    check NewErasure::check_scope;
+}
+
+impl NewErasure {
+    /// Adds the problems of fields that do not belong together.
+    fn check_scope(&self, path: &Path<'_>, problems: &mut Problems) {
+        let scopes = [
+            self.member_id.is_some(),
+            self.source_id.is_some(),
+            self.memory_ids.is_some(),
+        ];
+        match scopes.into_iter().filter(|is_set| *is_set).count() {
+            0 => {
+                let message = "must name a member, a source or memories";
+                problems.push("body", ProblemCode::Required, message);
+            }
+            1 => {}
+            _ => {
+                let message = "must name only one of memberId, sourceId and memoryIds";
+                problems.push("body", ProblemCode::InvalidValue, message);
+            }
+        }
+        if self.source_key_prefix.is_some() && self.source_id.is_none() {
+            let path = &Path::Field(path, "sourceKeyPrefix");
+            let message = "requires sourceId";
+            problems.push(path, ProblemCode::InvalidValue, message);
+        }
+    }
+}
+
+string_enum! {
+    /// Progress of an erasure.
+    ErasureStatus {
+        /// More remains to be removed, which maintenance does.
+        Running = "running",
+        /// Everything in the scope is removed.
+        Completed = "completed",
+    }
+}
+
+/// Scope of an erasure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct ErasureScope {
+    /// Member whose memories, chats and recalls are erased.
+    pub member_id: Option<MemberId>,
+    /// Source whose memories are erased.
+    pub source_id: Option<SourceId>,
+    /// Beginning of the keys at the source.
+    pub source_key_prefix: Option<String>,
+    /// Number of memories that the request named.
+    pub memories_named: Option<u32>,
+}
+
+/// Numbers of erased records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct ErasureCounts {
+    /// Memories with their titles, contents and labels.
+    pub memories: u64,
+    /// Keys of these memories at their sources.
+    pub source_keys: u64,
+    /// Recalls with their queries.
+    pub recalls: u64,
+    /// Citation subscriptions of these recalls.
+    pub citation_subscriptions: u64,
+    /// Chats with their titles.
+    pub chats: u64,
+    /// Messages of these chats.
+    pub chat_messages: u64,
+}
+
+/// What remains after an erasure, and until when. Each field is `null` while the erasure is running.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct ErasureRemainder {
+    /// End of the retention of the audit log, which holds identifiers and labels.
+    pub audit_log_until: Option<Timestamp>,
+    /// End of the retention of events and deliveries, which hold identifiers.
+    pub deliveries_until: Option<Timestamp>,
+    /// End of the retention of results for replays, which hold identifiers.
+    pub replays_until: Option<Timestamp>,
+    /// Time before which backups contain what was erased.
+    pub backups_before: Option<Timestamp>,
+}
+
+/// Receipt of an erasure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct Erasure {
+    /// Identifier of the erasure; that of its operation in the audit log.
+    pub id: ErasureId,
+    /// Member that asked for it.
+    pub created_by: MemberId,
+    /// Time of the request. What was added later is not in the scope of a member or a source.
+    pub created_at: Timestamp,
+    /// Scope.
+    pub scope: ErasureScope,
+    /// Progress.
+    pub status: ErasureStatus,
+    /// Time at which everything was removed.
+    pub completed_at: Option<Timestamp>,
+    /// Numbers of records removed so far.
+    pub counts: ErasureCounts,
+    /// Number of named memories that do not exist, or not for the caller.
+    pub not_found: u32,
+    /// Number of named memories that the caller may not erase.
+    pub forbidden: u32,
+    /// What remains.
+    #[serde(default)]
+    pub remains: ErasureRemainder,
+}

@@ -1,0 +1,289 @@
+//! Requests for erasures.
+
+use super::removal::{Removal, citations_read, citing};
+use super::work::{ErasureWork, Phase, StoredErasure};
+use crate::access::{Action, Credential};
+use crate::error::{Error, ProblemCode};
+use crate::keys;
+use crate::model::{
+    AuditAction, Erasure, ErasureCounts, ErasureId, ErasureRemainder, ErasureScope, ErasureStatus,
+    Member, MemoryContent, MemoryId, MemoryLabels, NewErasure, OrgId, Source, Timestamp,
+};
+use crate::operation::Operation;
+use crate::service::KnowledgeService;
+use crate::service::kit::act::{Act, Wants};
+use crate::service::kit::audit::memory_pages;
+use crate::service::kit::audit_entry::AuditOutcome;
+use crate::service::kit::audit_runs::MemoryAudit;
+use crate::service::kit::idempotency::{IdempotencyKey, IdempotencyRecord, fingerprint};
+use crate::service::kit::monitor::{Subject, Use, slugs_read};
+use crate::service::kit::outbox::sequences_read;
+use crate::service::kit::principal::{Denial, workspace_roles_read};
+use crate::service::maintain::ScheduledTask;
+use crate::service::memories::read::FoundMemory;
+use crate::store::Key;
+
+/// Name of the operation in idempotency records.
+pub(crate) const ERASURE_OPERATION: &str = "create_erasure";
+
+/// Result of a request for an erasure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErasureResult {
+    /// Receipt, as it is now.
+    pub erasure: Erasure,
+    /// True if an earlier request with the same idempotency key made it.
+    pub replayed: bool,
+}
+
+/// # Erasures
+impl KnowledgeService {
+    /// Erases named memories, everything from a source, or everything of a member.
+    ///
+    /// Named memories, and the recalls that cite nothing else, are gone with the first commit. What
+    /// is in the scope of a source or a member is removed in steps: the first ones before this
+    /// returns, the others by [`KnowledgeService::maintain`]. The receipt says when it is complete.
+    ///
+    /// The same request with the same key, by the same member and within the retention of results,
+    /// returns the receipt with `replayed` set to true.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a request without exactly one scope, or an unknown member or
+    /// source; [`Error::Unauthenticated`]; [`Error::Forbidden`] without `erasure:manage` in the
+    /// organisation, or, for a source or a member, with a narrowed credential or without it in a
+    /// workspace; [`Error::IdempotencyKeyReused`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("../example.txt")]
+    /// use knowledge_core::model::{ErasureStatus, NewErasure};
+    ///
+    /// let request = NewErasure::builder().memory_ids(memories.clone()).build();
+    /// let key = "erase-runbooks-1".parse()?;
+    /// let receipt = service.create_erasure(&owner, &key, &request).await?.erasure;
+    /// assert_eq!(receipt.counts.memories, 2);
+    /// assert_eq!(receipt.status, ErasureStatus::Completed);
+    /// assert!(service.get_memory(&owner, memories[0]).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn create_erasure(
+        &self,
+        credential: &Credential,
+        key: &IdempotencyKey,
+        request: &NewErasure,
+    ) -> Result<ErasureResult, Error> {
+        self.checks().check(request)?;
+        let fingerprint = &fingerprint(request);
+        let result = self
+            .act(Operation::CreateErasure, credential, |caller| async move {
+                let wanted = |org| {
+                    wants(org, request)
+                        .and_idempotency(ERASURE_OPERATION, key)
+                        .and_reads([sequences_read(org), slugs_read(org)])
+                };
+                let caller = caller.identify(&wanted).await?;
+                let (org, member) = (caller.org(), caller.member());
+                let record_key = keys::idempotency(org, member, ERASURE_OPERATION, key.as_str());
+                let mut act = caller.in_organization(None).await?;
+                let record = act.transaction.read::<IdempotencyRecord>(&record_key);
+                let record = record.await?;
+                if let Some(record) = record.filter(|record| act.now < record.expires_at) {
+                    if record.fingerprint != *fingerprint {
+                        return Err(Error::IdempotencyKeyReused);
+                    }
+                    let id = ErasureId(record.operation_id.0);
+                    let receipt = keys::erasure(org, id);
+                    let stored: StoredErasure = act.find(&receipt, "erasure").await?;
+                    return act.done((org, stored, true));
+                }
+                require_scope(&mut act, request).await?;
+                let (operation, actor) = act.audit(AuditAction::ErasureCreate);
+                let expires_at = act.now.plus(self.limits().idempotency_retention);
+                let named = request.memory_ids.as_ref().map(Vec::len);
+                let named = named.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+                let record = IdempotencyRecord {
+                    operation_id: operation.id,
+                    fingerprint: fingerprint.clone(),
+                    first_audit_id: operation.first_audit_id,
+                    items: named.unwrap_or(0),
+                    expires_at,
+                };
+                act.transaction.put(record_key.clone(), &record);
+                let expiry = ScheduledTask::record(record_key);
+                expiry.schedule(&mut act.transaction, expires_at, self.env());
+                let mut receipt = Erasure {
+                    id: ErasureId(operation.id.0),
+                    created_by: member,
+                    created_at: act.now,
+                    scope: ErasureScope {
+                        member_id: request.member_id,
+                        source_id: request.source_id,
+                        source_key_prefix: request.source_key_prefix.clone(),
+                        memories_named: named,
+                    },
+                    status: ErasureStatus::Running,
+                    completed_at: None,
+                    counts: ErasureCounts::default(),
+                    not_found: 0,
+                    forbidden: 0,
+                    remains: ErasureRemainder::default(),
+                };
+                let mut work = ErasureWork {
+                    credential: actor.credential,
+                    phase: Some(Phase::Memories),
+                    ..ErasureWork::default()
+                };
+                let mut removal = Removal::new(self, org, act.now);
+                if let Some(memories) = &request.memory_ids {
+                    work.phase = None;
+                    let removed =
+                        erase_named(&mut act, &mut removal, &mut receipt, memories).await?;
+                    let citing = citing(&mut act.transaction, org, &removed, None);
+                    let (recalls, _) = citing.await?;
+                    removal
+                        .recalls_without_memories(&mut act.transaction, &recalls)
+                        .await?;
+                    // Whoever cited them meanwhile is found by the next step.
+                    work.memories = removed;
+                }
+                let task = ScheduledTask::Erasure {
+                    org,
+                    erasure: receipt.id,
+                };
+                task.schedule(&mut act.transaction, act.now, self.env());
+                let stored = StoredErasure {
+                    receipt,
+                    work: Some(work),
+                };
+                let stored = removal
+                    .finish(&mut act.transaction, (operation, actor), stored)
+                    .await?;
+                act.done((org, stored, false))
+            })
+            .await;
+        let (org, mut stored, replayed) = result?;
+        if !replayed {
+            // Without an answer of the store, the receipt of the first commit is true too.
+            stored = self.erase_now(org, stored).await;
+        }
+        Ok(ErasureResult {
+            erasure: self.shown_receipt(stored),
+            replayed,
+        })
+    }
+}
+
+/// Returns the reads of a request.
+fn wants(org: OrgId, request: &NewErasure) -> Wants {
+    let memories = || request.memory_ids.iter().flatten();
+    let member = request.member_id.iter();
+    Wants::keys(memories().map(|id| keys::memory(org, *id)))
+        .and_keys(memories().map(|id| keys::content(org, *id)))
+        .and_keys(request.source_id.map(|id| keys::source(org, id)))
+        .and_keys(member.flat_map(|id| [keys::member(org, *id), keys::former_member(org, *id)]))
+        .and_reads(memories().map(|id| citations_read(org, *id, None)))
+}
+
+/// Checks that the scope exists, and that the caller may erase everything in it.
+///
+/// Named memories are decided on one by one. The counts of a source or a member show what the caller
+/// may not know of, unless it may erase everywhere.
+async fn require_scope(act: &mut Act<'_>, request: &NewErasure) -> Result<(), Error> {
+    let org = act.org();
+    if request.memory_ids.is_some() {
+        return Ok(());
+    }
+    if act.caller.is_narrowed() {
+        return Err(Denial::OutOfScope.into());
+    }
+    if !act.caller.is_owner() {
+        let read = workspace_roles_read(org, act.caller.member_id());
+        let held = act.transaction.scan_unchecked(&read.range).await?;
+        for found in &held {
+            let workspace = keys::last_id(&found.key).unwrap_or_default().into();
+            let actions = act.actions_in(workspace).await?;
+            if !actions.contains(Action::ErasureManage) {
+                return Err(Denial::MissingPermission(Action::ErasureManage).into());
+            }
+        }
+    }
+    if let Some(source) = request.source_id {
+        let key = keys::source(org, source);
+        if act.transaction.read::<Source>(&key).await?.is_none() {
+            let message = "must be a source of the organisation";
+            return Err(Error::invalid("sourceId", ProblemCode::NotFound, message));
+        }
+    }
+    if let Some(member) = request.member_id {
+        let present = keys::member(org, member);
+        let present = act.transaction.read::<Member>(&present).await?;
+        let former = keys::former_member(org, member);
+        let former = act.transaction.read::<Timestamp>(&former).await?;
+        if present.is_none() && former.is_none() {
+            let message = "must be a member of the organisation, or a former one";
+            return Err(Error::invalid("memberId", ProblemCode::NotFound, message));
+        }
+    }
+    Ok(())
+}
+
+/// Removes those of the named memories that the caller may erase, and returns them.
+async fn erase_named(
+    act: &mut Act<'_>,
+    removal: &mut Removal<'_>,
+    receipt: &mut Erasure,
+    ids: &[MemoryId],
+) -> Result<Vec<MemoryId>, Error> {
+    let org = act.org();
+    let labels: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
+    let labels = act.transaction.read_many::<MemoryLabels>(&labels).await?;
+    let contents: Vec<Key> = ids.iter().map(|id| keys::content(org, *id)).collect();
+    let contents = act.transaction.read_many::<MemoryContent>(&contents);
+    let contents = contents.await?;
+    let found = || ids.iter().zip(&labels).zip(&contents);
+    let subjects = found().filter_map(|((id, labels), content)| {
+        Some(Subject {
+            id: *id,
+            labels: labels.as_ref()?,
+            created_by: content.as_ref().map(|content| content.created_by),
+        })
+    });
+    let subjects: Vec<Subject<'_>> = subjects.collect();
+    let monitor = act.monitor(&subjects).await?;
+    let (mut entries, mut removed) = (Vec::with_capacity(ids.len()), Vec::new());
+    for ((id, labels), content) in found() {
+        let found = labels.clone().zip(content.clone());
+        let outcome = match &found {
+            None => AuditOutcome::NotFound,
+            Some((labels, _)) => match monitor.decide(*id, labels, Use::Erase) {
+                Err(denial) => AuditOutcome::Denied(denial),
+                Ok(_) => AuditOutcome::Ok,
+            },
+        };
+        match outcome {
+            AuditOutcome::Ok => removed.push(*id),
+            AuditOutcome::NotFound | AuditOutcome::Denied(Denial::Invisible) => {
+                receipt.not_found += 1;
+            }
+            AuditOutcome::Denied(_) | AuditOutcome::Refused => receipt.forbidden += 1,
+        }
+        if let (AuditOutcome::Ok, Some((labels, content))) = (outcome, found) {
+            let found = FoundMemory {
+                id: *id,
+                labels,
+                content,
+            };
+            removal.memory(&mut act.transaction, &found);
+        }
+        let is_hidden = matches!(outcome, AuditOutcome::Denied(Denial::Invisible));
+        entries.push(MemoryAudit {
+            memory_id: *id,
+            outcome,
+            before: labels.clone().filter(|_| !is_hidden),
+            after: None,
+        });
+    }
+    removal.note(memory_pages(None, entries));
+    Ok(removed)
+}

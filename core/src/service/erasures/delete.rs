@@ -1,0 +1,99 @@
+//! Deletion of single chats and recalls.
+
+use super::removal::{Removal, messages_read};
+use crate::access::{Action, Credential};
+use crate::error::Error;
+use crate::keys;
+use crate::model::{AuditAction, ChatId, RecallId, WorkspaceId};
+use crate::operation::Operation;
+use crate::service::KnowledgeService;
+use crate::service::kit::act::{Act, Wants};
+use crate::service::kit::monitor::slugs_read;
+use crate::service::maintain::ScheduledTask;
+use crate::service::memories::recalls::find_any_recall;
+use crate::service::workspace::chats::Chat;
+use crate::store::RangeRead;
+
+/// # Deletion of chats and recalls
+impl KnowledgeService {
+    /// Deletes a chat with its messages.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or chat, also one
+    /// that the caller takes no part in, unless it holds `erasure:manage` there;
+    /// [`Error::Forbidden`] without that for a chat of another member, and without `chat:write`
+    /// for one of its own.
+    pub async fn delete_chat(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        chat: ChatId,
+    ) -> Result<(), Error> {
+        self.act(Operation::DeleteChat, credential, |caller| async move {
+            let wanted = |org| {
+                Wants::keys([keys::chat(org, workspace, chat)]).and_range(messages_read(org, chat))
+            };
+            let mut act = caller.in_workspace(workspace, &wanted).await?;
+            let (org, now, member) = (act.org(), act.now, act.caller.member_id());
+            let found: Chat = act.find(&keys::chat(org, workspace, chat), "chat").await?;
+            let erases = act.caller.erases(act.held_in(workspace));
+            if !erases && !found.exists_for(member) {
+                return Err(Error::NotFound { what: "chat" });
+            }
+            let needed = match found.created_by == member {
+                true => Action::ChatWrite,
+                false => Action::ErasureManage,
+            };
+            act.require(needed, workspace)?;
+            let mut removal = Removal::new(self, org, now);
+            if removal.chat(&mut act.transaction, &found).await? {
+                let task = ScheduledTask::FormerChat { org, chat };
+                task.schedule(&mut act.transaction, now, self.env());
+            }
+            act.removed(AuditAction::ChatDelete, removal);
+            act.done(())
+        })
+        .await
+    }
+
+    /// Deletes a recall with its citation subscriptions.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a recall that does not exist for
+    /// the caller, unless it holds `erasure:manage` in the workspace; [`Error::Forbidden`] without
+    /// that for a recall of another member, and without `recall:create` for one of its own.
+    pub async fn delete_recall(
+        &self,
+        credential: &Credential,
+        recall: RecallId,
+    ) -> Result<(), Error> {
+        self.act(Operation::DeleteRecall, credential, |caller| async move {
+            let wanted = |org| {
+                let subscriptions = RangeRead::all(keys::subscriptions(org, recall));
+                Wants::keys([keys::recall(org, recall)]).and_reads([slugs_read(org), subscriptions])
+            };
+            let caller = caller.identify(&wanted).await?;
+            let (mut act, found) = find_any_recall(caller, recall).await?;
+            let (org, now) = (act.org(), act.now);
+            let needed = match found.created_by == act.caller.member_id() {
+                true => Action::RecallCreate,
+                false => Action::ErasureManage,
+            };
+            act.require(needed, found.workspace_id)?;
+            let mut removal = Removal::new(self, org, now);
+            removal.recall(&mut act.transaction, &found).await?;
+            act.removed(AuditAction::RecallDelete, removal);
+            act.done(())
+        })
+        .await
+    }
+}
+
+impl Act<'_> {
+    /// Records what was removed.
+    fn removed(&mut self, action: AuditAction, removal: Removal<'_>) {
+        let (operation, actor) = self.audit(action);
+        let pages = removal.into_pages();
+        operation.record_pages(&mut self.transaction, actor, action, pages);
+    }
+}

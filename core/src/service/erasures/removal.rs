@@ -1,0 +1,356 @@
+//! Removal of memories, recalls and chats in one commit, with its traces.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::work::StoredErasure;
+use crate::error::Error;
+use crate::keys;
+use crate::model::{
+    AuditAction, ChatId, CitationSubscription, ErasureCounts, EventData, MemoryId, MemoryLabels,
+    OrgId, Quota, Recall, RecallId, ResourceKind, Timestamp, WorkspaceId,
+};
+use crate::service::KnowledgeService;
+use crate::service::kit::audit::{Actor, AuditedOperation, state};
+use crate::service::kit::audit_entry::AuditResource;
+use crate::service::kit::audit_pages::PageBody;
+use crate::service::kit::outbox::Outbox;
+use crate::service::kit::quota::{release_unit, release_units};
+use crate::service::kit::sealing::SealedRecord;
+use crate::service::memories::read::FoundMemory;
+use crate::service::workspace::chats::Chat;
+use crate::store::{COMMIT_MUTATIONS_MAX, Key, RangeRead, Transaction, decode_value};
+
+/// Number of citations of a memory that one read returns.
+const CITATIONS_PER_READ: usize = 20;
+/// Number of recalls that one step decides on.
+const RECALLS_PER_STEP: usize = 50;
+/// Number of messages of a chat that the commit of its deletion deletes.
+const MESSAGES_PER_COMMIT: usize = 200;
+/// Maximum number of mutations that the removal of a memory takes.
+///
+/// Its records with its key, and counters and the event of its workspace.
+const MUTATIONS_PER_MEMORY: usize = 8;
+/// Maximum number of mutations that a citation subscription of a removed recall takes.
+const MUTATIONS_PER_SUBSCRIPTION: usize = 8;
+/// Number of mutations for the audit log, the receipt and the progress.
+const MUTATIONS_RESERVED: usize = 64;
+
+/// Returns the read of the next recalls that cite a memory.
+pub(super) fn citations_read(org: OrgId, memory: MemoryId, after: Option<RecallId>) -> RangeRead {
+    let range = keys::citing_recalls(org, memory);
+    let rest = match after {
+        Some(after) => range.after(&keys::cited_by(org, memory, after)),
+        None => range,
+    };
+    RangeRead::first(rest, CITATIONS_PER_READ)
+}
+
+/// Returns the next recalls that cite these memories, in order, and true if there are no more.
+pub(super) async fn citing(
+    transaction: &mut Transaction,
+    org: OrgId,
+    memories: &[MemoryId],
+    after: Option<RecallId>,
+) -> Result<(Vec<RecallId>, bool), Error> {
+    let reads = memories.iter();
+    let reads: Vec<_> = reads.map(|id| citations_read(org, *id, after)).collect();
+    let is_ahead = |read| transaction.peek_range(read).is_some();
+    if !reads.iter().all(is_ahead) {
+        transaction.read_ahead(Vec::new(), reads.clone()).await?;
+    }
+    let mut recalls = BTreeSet::new();
+    // Last recall up to which the citations of every memory were read.
+    let mut until: Option<RecallId> = None;
+    for read in &reads {
+        let found = transaction.scan(read).await?;
+        let listed = found.iter().filter_map(|found| keys::last_id(&found.key));
+        let listed: Vec<_> = listed.map(RecallId).collect();
+        if found.len() == read.limit {
+            until = until.into_iter().chain(listed.last().copied()).min();
+        }
+        recalls.extend(listed);
+    }
+    recalls.retain(|recall| until.is_none_or(|until| *recall <= until));
+    let is_last = until.is_none() && recalls.len() <= RECALLS_PER_STEP;
+    Ok((
+        recalls.into_iter().take(RECALLS_PER_STEP).collect(),
+        is_last,
+    ))
+}
+
+/// Everything that one commit removes.
+pub(crate) struct Removal<'r> {
+    service: &'r KnowledgeService,
+    org: OrgId,
+    now: Timestamp,
+    counts: ErasureCounts,
+    /// Removed memories by workspace.
+    memories: BTreeMap<WorkspaceId, Vec<MemoryId>>,
+    /// Entries of the audit log.
+    pages: Vec<PageBody>,
+    /// Upper bound of the mutations so far.
+    mutations: usize,
+}
+
+impl<'r> Removal<'r> {
+    pub(crate) fn new(service: &'r KnowledgeService, org: OrgId, now: Timestamp) -> Self {
+        Self {
+            service,
+            org,
+            now,
+            counts: ErasureCounts::default(),
+            memories: BTreeMap::new(),
+            pages: Vec::new(),
+            mutations: MUTATIONS_RESERVED,
+        }
+    }
+
+    pub(super) fn org(&self) -> OrgId {
+        self.org
+    }
+
+    /// Returns true if nothing was removed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pages.is_empty() && self.counts == ErasureCounts::default()
+    }
+
+    /// Returns true if the commit has room for further mutations.
+    fn has_room(&self, mutations: usize) -> bool {
+        self.mutations + mutations <= COMMIT_MUTATIONS_MAX
+    }
+
+    /// Adds pages of the audit log about memories.
+    pub(super) fn note(&mut self, pages: Vec<PageBody>) {
+        self.pages.extend(pages);
+    }
+
+    fn note_removed(&mut self, kind: ResourceKind, id: Uuid, before: Value) {
+        self.mutations += 1;
+        self.pages.push(PageBody::Single {
+            resource: AuditResource { kind, id },
+            before: Some(before),
+            after: None,
+        });
+    }
+
+    /// Removes a memory, whose records the commit checks.
+    pub(super) fn memory(&mut self, transaction: &mut Transaction, found: &FoundMemory) {
+        found.remove(transaction, self.org);
+        self.mutations += MUTATIONS_PER_MEMORY;
+        self.counts.memories += 1;
+        self.counts.source_keys += u64::from(found.content.source_key.is_some());
+        let workspace = self.memories.entry(found.labels.workspace_id).or_default();
+        workspace.push(found.id);
+    }
+
+    /// Removes those of these recalls that cite no stored memory, as far as the commit has room.
+    ///
+    /// Memories that this removes count as not stored. Returns the last recall that was decided on
+    /// if there was not enough room.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(super) async fn recalls_without_memories(
+        &mut self,
+        transaction: &mut Transaction,
+        recalls: &[RecallId],
+    ) -> Result<Option<Option<RecallId>>, Error> {
+        if recalls.is_empty() {
+            return Ok(None);
+        }
+        let org = self.org;
+        let records: Vec<Key> = recalls.iter().map(|id| keys::recall(org, *id)).collect();
+        let found = transaction.read_many::<Recall>(&records).await?;
+        let removed: BTreeSet<MemoryId> = self.memories.values().flatten().copied().collect();
+        let others = found.iter().flatten().flat_map(|recall| &recall.memory_ids);
+        let others: BTreeSet<MemoryId> =
+            others.filter(|id| !removed.contains(id)).copied().collect();
+        let labels: Vec<Key> = others.iter().map(|id| keys::memory(org, *id)).collect();
+        let stored = match labels.is_empty() {
+            true => Vec::new(),
+            false => transaction.read_many::<MemoryLabels>(&labels).await?,
+        };
+        let stored = others
+            .iter()
+            .zip(stored)
+            .filter(|(_, labels)| labels.is_some());
+        let stored: BTreeSet<MemoryId> = stored.map(|(id, _)| *id).collect();
+        let mut last = None;
+        for (id, recall) in recalls.iter().zip(found) {
+            if let Some(recall) = recall
+                && !recall.memory_ids.iter().any(|id| stored.contains(id))
+                && !self.recall(transaction, &recall).await?
+            {
+                return Ok(Some(last));
+            }
+            last = Some(*id);
+        }
+        Ok(None)
+    }
+
+    /// Removes a recall with its subscriptions. Returns false if the commit has no room for it.
+    ///
+    /// The commit has to check the recall, so that nobody subscribes meanwhile.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn recall(
+        &mut self,
+        transaction: &mut Transaction,
+        recall: &Recall,
+    ) -> Result<bool, Error> {
+        let org = self.org;
+        let range = RangeRead::all(keys::subscriptions(org, recall.id));
+        let subscriptions = transaction.scan(&range).await?;
+        let mutations =
+            5 + recall.memory_ids.len() + subscriptions.len() * MUTATIONS_PER_SUBSCRIPTION;
+        if !self.has_room(mutations) {
+            return Ok(false);
+        }
+        self.mutations += mutations;
+        transaction.delete(keys::recall(org, recall.id));
+        transaction.delete(keys::workspace_recall(org, recall.workspace_id, recall.id));
+        for memory in &recall.memory_ids {
+            transaction.delete(keys::cited_by(org, *memory, recall.id));
+        }
+        self.counts.recalls += 1;
+        release_unit(transaction, org, Quota::Recalls);
+        self.note_removed(ResourceKind::Recall, recall.id.0, state(recall));
+        for found in &subscriptions {
+            transaction.check(found.key.clone(), Some(found.entry.version));
+            let stored: SealedRecord<CitationSubscription> = decode_value(found)?;
+            let id = stored.record.id;
+            let deleted = self.service.endpoint_deleted(
+                transaction,
+                org,
+                id.into(),
+                stored.disabled,
+                self.now,
+            );
+            deleted.await?;
+            transaction.delete(found.key.clone());
+            transaction.delete(keys::subscription_id(org, id));
+            self.counts.citation_subscriptions += 1;
+            release_unit(transaction, org, Quota::Endpoints);
+            self.note_removed(ResourceKind::Subscription, id.0, state(&stored.record));
+        }
+        // Fan-out takes a recall with a counter for one with subscriptions.
+        transaction.delete(keys::subscription_count(org, recall.id));
+        Ok(true)
+    }
+
+    /// Returns true if the commit has room for a chat with its first messages.
+    pub(super) fn has_room_for_chat(&self) -> bool {
+        self.has_room(MESSAGES_PER_COMMIT + 5)
+    }
+
+    /// Removes a chat and its first messages. Returns true if others remain.
+    ///
+    /// The commit has to check the chat, so that nobody writes a message meanwhile.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(super) async fn chat(
+        &mut self,
+        transaction: &mut Transaction,
+        chat: &Chat,
+    ) -> Result<bool, Error> {
+        let (org, workspace) = (self.org, chat.workspace_id);
+        transaction.delete(keys::chat(org, workspace, chat.id));
+        let recent = keys::chat_recent(org, workspace, chat.last_message_at, chat.id);
+        transaction.delete(recent);
+        self.mutations += 2;
+        self.counts.chats += 1;
+        release_unit(transaction, org, Quota::Chats);
+        self.note_removed(ResourceKind::Chat, chat.id.0, state(chat));
+        self.messages(transaction, chat.id).await
+    }
+
+    /// Removes the first messages of a removed chat. Returns true if others remain.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(super) async fn messages(
+        &mut self,
+        transaction: &mut Transaction,
+        chat: ChatId,
+    ) -> Result<bool, Error> {
+        let messages = transaction.scan(&messages_read(self.org, chat)).await?;
+        for message in &messages {
+            transaction.delete(message.key.clone());
+        }
+        release_units(transaction, self.org, Quota::ChatMessages, messages.len());
+        self.mutations += messages.len();
+        self.counts.chat_messages += messages.len() as u64;
+        Ok(messages.len() == MESSAGES_PER_COMMIT)
+    }
+
+    /// Writes the events and the audit entries of a step, adds its counts to the receipt, and
+    /// returns it as it is stored.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(super) async fn finish(
+        mut self,
+        transaction: &mut Transaction,
+        (operation, actor): (AuditedOperation, Actor),
+        mut stored: StoredErasure,
+    ) -> Result<StoredErasure, Error> {
+        let (org, env) = (self.org, self.service.env());
+        for (workspace, memories) in &self.memories {
+            let outbox = Outbox::begin(transaction, org, *workspace, self.now).await?;
+            let event = EventData::ChunkDeleted;
+            outbox.emit_memories(transaction, env, event, operation, memories);
+        }
+        let receipt = &mut stored.receipt;
+        receipt.counts.add(&self.counts);
+        self.pages.push(PageBody::Single {
+            resource: AuditResource {
+                kind: ResourceKind::Erasure,
+                id: receipt.id.0,
+            },
+            before: None,
+            after: Some(json!({ "counts": receipt.counts })),
+        });
+        let action = AuditAction::ErasureCreate;
+        operation.record_pages(transaction, actor, action, self.pages);
+        transaction.put(keys::erasure(org, stored.receipt.id), &stored);
+        Ok(stored)
+    }
+
+    /// Returns the pages of the audit log about what was removed.
+    pub(crate) fn into_pages(self) -> Vec<PageBody> {
+        self.pages
+    }
+}
+
+/// Returns the read of the first messages of a chat.
+pub(crate) fn messages_read(org: OrgId, chat: ChatId) -> RangeRead {
+    RangeRead::first(keys::chat_messages(org, chat), MESSAGES_PER_COMMIT)
+}
+
+impl ErasureCounts {
+    fn add(&mut self, other: &Self) {
+        self.memories += other.memories;
+        self.source_keys += other.source_keys;
+        self.recalls += other.recalls;
+        self.citation_subscriptions += other.citation_subscriptions;
+        self.chats += other.chats;
+        self.chat_messages += other.chat_messages;
+    }
+}
+
+impl KnowledgeService {
+    /// Deletes some of the messages of a deleted chat. Returns true if more remain.
+    pub(crate) async fn clear_former_chat(&self, org: OrgId, chat: ChatId) -> Result<bool, Error> {
+        self.transact(|mut transaction| async move {
+            let mut removal = Removal::new(self, org, self.env().now());
+            let has_more = removal.messages(&mut transaction, chat).await?;
+            transaction.done(has_more)
+        })
+        .await
+    }
+}

@@ -1,0 +1,277 @@
+//! Steps of an erasure after its request.
+
+use super::removal::{Removal, citing};
+use super::work::{ErasureWork, Phase, StoredErasure};
+use crate::error::Error;
+use crate::keys;
+use crate::model::{
+    Erasure, ErasureId, ErasureStatus, MemoryContent, MemoryId, MemoryLabels, OrgId, Recall,
+};
+use crate::service::KnowledgeService;
+use crate::service::kit::audit::{Actor, AuditedOperation, memory_pages};
+use crate::service::kit::audit_entry::{AuditOutcome, ClientInfo};
+use crate::service::kit::audit_runs::MemoryAudit;
+use crate::service::memories::read::FoundMemory;
+use crate::service::workspace::chats::Chat;
+use crate::store::{Direction, Key, KeyEntry, KeyRange, Prepared, StoreExt, Transaction, decode};
+
+/// Number of records that a step examines.
+const RECORDS_PER_STEP: usize = 200;
+/// Number of steps that a request takes before its response.
+const STEPS_PER_REQUEST: usize = 20;
+
+impl KnowledgeService {
+    /// Takes some steps of an erasure, and returns it as it is then.
+    ///
+    /// Maintenance does the rest, also after a failure.
+    pub(super) async fn erase_now(&self, org: OrgId, mut stored: StoredErasure) -> StoredErasure {
+        let erasure = stored.receipt.id;
+        for _ in 0..STEPS_PER_REQUEST {
+            if stored.work.is_none() {
+                break;
+            }
+            match self.take_step(org, erasure).await {
+                Ok(Some(next)) => stored = next,
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::warn!(%error, %erasure, "step of an erasure failed; will retry");
+                    break;
+                }
+            }
+        }
+        stored
+    }
+
+    /// Takes one step of an erasure. Returns true if more remains.
+    pub(crate) async fn continue_erasure(
+        &self,
+        org: OrgId,
+        erasure: ErasureId,
+    ) -> Result<bool, Error> {
+        let stored = self.take_step(org, erasure).await?;
+        Ok(stored.is_some_and(|stored| stored.work.is_some()))
+    }
+
+    /// Takes one step of an erasure, and returns it as it is then; `None` if it is complete.
+    async fn take_step(
+        &self,
+        org: OrgId,
+        erasure: ErasureId,
+    ) -> Result<Option<StoredErasure>, Error> {
+        self.transact(|mut transaction| async move {
+            let key = keys::erasure(org, erasure);
+            let stored = transaction.read::<StoredErasure>(&key).await?;
+            match stored.map(|stored| (stored.receipt, stored.work)) {
+                Some((receipt, Some(work))) => self.step(transaction, org, (receipt, work)).await,
+                _ => transaction.done(None),
+            }
+        })
+        .await
+    }
+
+    async fn step(
+        &self,
+        mut transaction: Transaction,
+        org: OrgId,
+        (mut receipt, mut work): (Erasure, ErasureWork),
+    ) -> Result<Prepared<Option<StoredErasure>>, Error> {
+        let now = self.env().now();
+        let mut removal = Removal::new(self, org, now);
+        if let Some(chat) = work.chat {
+            let has_more = removal.messages(&mut transaction, chat).await?;
+            work.chat = Some(chat).filter(|_| has_more);
+        } else if work.memories.is_empty() {
+            match work.phase {
+                Some(Phase::Memories) => {
+                    self.erase_memories(&mut transaction, &mut removal, &receipt, &mut work)
+                        .await?;
+                }
+                Some(Phase::Recalls) => {
+                    self.erase_recalls(&mut transaction, &mut removal, &receipt, &mut work)
+                        .await?;
+                }
+                Some(Phase::Chats) => {
+                    self.erase_chats(&mut transaction, &mut removal, &receipt, &mut work)
+                        .await?;
+                }
+                None => {}
+            }
+        } else {
+            let (memories, after) = (&work.memories, work.recall);
+            let (recalls, is_last) = citing(&mut transaction, org, memories, after).await?;
+            let rest = removal
+                .recalls_without_memories(&mut transaction, &recalls)
+                .await?;
+            match rest {
+                Some(last) => work.recall = last.or(after),
+                None if is_last => (work.memories, work.recall) = (Vec::new(), None),
+                None => work.recall = recalls.last().copied(),
+            }
+        }
+        let has_more = !work.memories.is_empty() || work.phase.is_some();
+        let actor = Actor {
+            org,
+            member: Some(receipt.created_by),
+            credential: work.credential,
+            webhook: None,
+            client: ClientInfo::default(),
+        };
+        if !has_more {
+            receipt.status = ErasureStatus::Completed;
+            receipt.completed_at = Some(now);
+        }
+        let mut stored = StoredErasure {
+            receipt,
+            work: has_more.then_some(work),
+        };
+        if removal.is_empty() {
+            let key = keys::erasure(org, stored.receipt.id);
+            transaction.put(key, &stored);
+        } else {
+            let operation = AuditedOperation::begin(&transaction, self.env(), now);
+            stored = removal
+                .finish(&mut transaction, (operation, actor), stored)
+                .await?;
+        }
+        transaction.done(Some(stored))
+    }
+
+    /// Removes the next memories in the scope.
+    async fn erase_memories(
+        &self,
+        transaction: &mut Transaction,
+        removal: &mut Removal<'_>,
+        receipt: &Erasure,
+        work: &mut ErasureWork,
+    ) -> Result<(), Error> {
+        let org = removal.org();
+        let next = receipt.scope.member_id.map(|_| Phase::Recalls);
+        let page = self.next_records(keys::memories(org), work, next).await?;
+        let scope = &receipt.scope;
+        let mut ids = Vec::with_capacity(page.len());
+        for found in &page {
+            let labels = decode::<MemoryLabels>(&found.key, &found.entry)?.value;
+            let is_from = scope.source_id.is_none_or(|id| labels.source_id == id);
+            ids.extend(keys::last_id(&found.key).filter(|_| is_from).map(MemoryId));
+        }
+        let contents: Vec<Key> = ids.iter().map(|id| keys::content(org, *id)).collect();
+        let found = self.store().get_many_as::<MemoryContent>(&contents).await?;
+        let mut wanted = Vec::with_capacity(ids.len());
+        for (id, content) in ids.into_iter().zip(found) {
+            let content = content.map(|content| content.value);
+            let is_in_scope = content.is_some_and(|content| {
+                let name = content.source_key.as_deref().unwrap_or_default();
+                let prefix = scope.source_key_prefix.as_deref();
+                content.created_at <= receipt.created_at
+                    && scope.member_id.is_none_or(|id| content.created_by == id)
+                    && prefix.is_none_or(|prefix| name.starts_with(prefix))
+            });
+            wanted.extend(Some(id).filter(|_| is_in_scope));
+        }
+        let labels: Vec<Key> = wanted.iter().map(|id| keys::memory(org, *id)).collect();
+        let labels = transaction.read_many::<MemoryLabels>(&labels).await?;
+        let contents: Vec<Key> = wanted.iter().map(|id| keys::content(org, *id)).collect();
+        let contents = transaction.read_many::<MemoryContent>(&contents).await?;
+        let mut entries = Vec::with_capacity(wanted.len());
+        for ((id, labels), content) in wanted.into_iter().zip(labels).zip(contents) {
+            let Some((labels, content)) = labels.zip(content) else {
+                continue; // It has been deleted meanwhile.
+            };
+            let found = FoundMemory {
+                id,
+                labels,
+                content,
+            };
+            removal.memory(transaction, &found);
+            work.memories.push(id);
+            entries.push(MemoryAudit {
+                memory_id: id,
+                outcome: AuditOutcome::Ok,
+                before: Some(found.labels),
+                after: None,
+            });
+        }
+        removal.note(memory_pages(None, entries));
+        Ok(())
+    }
+
+    /// Removes the next recalls of the member.
+    async fn erase_recalls(
+        &self,
+        transaction: &mut Transaction,
+        removal: &mut Removal<'_>,
+        receipt: &Erasure,
+        work: &mut ErasureWork,
+    ) -> Result<(), Error> {
+        let range = keys::recalls(removal.org());
+        let page = self.next_records(range, work, Some(Phase::Chats)).await?;
+        for found in &page {
+            let recall = decode::<Recall>(&found.key, &found.entry)?.value;
+            let is_theirs = receipt.scope.member_id == Some(recall.created_by);
+            if !is_theirs || recall.created_at > receipt.created_at {
+                continue;
+            }
+            transaction.check(found.key.clone(), Some(found.entry.version));
+            if !removal.recall(transaction, &recall).await? {
+                work.resume_before(&page, found, Phase::Recalls);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the next chats of the member.
+    async fn erase_chats(
+        &self,
+        transaction: &mut Transaction,
+        removal: &mut Removal<'_>,
+        receipt: &Erasure,
+        work: &mut ErasureWork,
+    ) -> Result<(), Error> {
+        let range = keys::org_chats(removal.org());
+        let page = self.next_records(range, work, None).await?;
+        for found in &page {
+            let chat = decode::<Chat>(&found.key, &found.entry)?.value;
+            let is_theirs = receipt.scope.member_id == Some(chat.created_by);
+            if !is_theirs || chat.created_at > receipt.created_at {
+                continue;
+            }
+            if !removal.has_room_for_chat() {
+                work.resume_before(&page, found, Phase::Chats);
+                return Ok(());
+            }
+            transaction.check(found.key.clone(), Some(found.entry.version));
+            if removal.chat(transaction, &chat).await? {
+                work.chat = Some(chat.id);
+                work.resume_after(found, Phase::Chats);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the next records of a phase, and advances the progress past them.
+    async fn next_records(
+        &self,
+        range: KeyRange,
+        work: &mut ErasureWork,
+        next: Option<Phase>,
+    ) -> Result<Vec<KeyEntry>, Error> {
+        let after = work.after.take().map(Key::new).transpose();
+        let after = after.map_err(|error| Error::internal(error.to_string()))?;
+        let rest = match after {
+            Some(after) => range.after(&after),
+            None => range,
+        };
+        let page = self
+            .store()
+            .scan(&rest, RECORDS_PER_STEP, Direction::Forward)
+            .await?;
+        if page.len() == RECORDS_PER_STEP {
+            work.after = page.last().map(|last| last.key.to_string());
+        } else {
+            work.phase = next;
+        }
+        Ok(page)
+    }
+}

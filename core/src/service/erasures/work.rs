@@ -1,0 +1,63 @@
+//! Stored form of erasures: the receipt, with the progress while it is running.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{ChatId, CredentialId, Erasure, MemoryId, RecallId};
+use crate::store::KeyEntry;
+
+/// Records that an erasure examines, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Phase {
+    Memories,
+    Recalls,
+    Chats,
+}
+
+/// Progress of an erasure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ErasureWork {
+    /// Credential of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) credential: Option<CredentialId>,
+    /// Removed memories; the recalls that cite them are to be examined.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) memories: Vec<MemoryId>,
+    /// Last of these recalls that was examined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) recall: Option<RecallId>,
+    /// Records that are examined next; none of a list of memories.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) phase: Option<Phase>,
+    /// Removed chat with messages that are to be removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) chat: Option<ChatId>,
+    /// Last record that was examined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) after: Option<String>,
+}
+
+/// Erasure as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StoredErasure {
+    pub(crate) receipt: Erasure,
+    /// Progress; `None` if it is complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) work: Option<ErasureWork>,
+}
+
+impl ErasureWork {
+    /// Moves the progress back to before a record of a page, for which the commit has no room.
+    pub(super) fn resume_before(&mut self, page: &[KeyEntry], found: &KeyEntry, phase: Phase) {
+        let done = page.iter().take_while(|entry| entry.key != found.key);
+        if let Some(last) = done.last() {
+            self.resume_after(last, phase);
+        }
+    }
+
+    /// Moves the progress back to after a record.
+    pub(super) fn resume_after(&mut self, found: &KeyEntry, phase: Phase) {
+        self.after = Some(found.key.to_string());
+        self.phase = Some(phase);
+    }
+}

@@ -1,0 +1,499 @@
+//! Erasures and their receipts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{Op, Weighted, alone, list_of, of, requests};
+use crate::model::{
+    Announcement, AuditFacts, ErrorResponse, Expected, Model, Moment, Org, RequestErrors, Response,
+    Who, labels_state,
+};
+use crate::simulation::call::{Request, Run};
+use crate::simulation::indeterminate::Changes;
+use crate::simulation::world::OrgState;
+use crate::strategies::{actor, entity, idempotency_key, memory_entity, page};
+use knowledge_core::ProblemCode;
+use knowledge_core::access::{Action, TokenScope};
+use knowledge_core::model::{
+    Erasure, ErasureCounts, ErasureId, ErasureRemainder, ErasureScope, ErasureStatus, EventType,
+    MemoryId, NewErasure, Recall, RecallId, WorkspaceId,
+};
+use knowledge_core::service::{
+    AuditAction, IdempotencyKey, KnowledgeService, PageRequest, ResourceKind,
+};
+use knowledge_core::store::Direction;
+
+requests! {
+    CreateErasure { key: IdempotencyKey, request: NewErasure }
+    ListErasures { page: PageRequest }
+    GetErasure { erasure: ErasureId }
+}
+
+/// Scope of a generated erasure.
+#[derive(Clone, Copy, Debug)]
+enum Scope {
+    Memories,
+    Source,
+    SourcePrefix,
+    Member,
+    Nothing,
+    Both,
+}
+
+pub(super) fn strategies() -> Vec<Weighted> {
+    let scope = prop_oneof![
+        12 => Just(Scope::Memories),
+        2 => Just(Scope::Source),
+        3 => Just(Scope::SourcePrefix),
+        2 => Just(Scope::Member),
+        1 => Just(Scope::Nothing),
+        1 => Just(Scope::Both),
+    ];
+    let entities = (vec(memory_entity(), 1..5), entity());
+    vec![
+        alone(
+            2,
+            (actor(), idempotency_key(), scope, entities).prop_map(
+                |(by, key, scope, (memories, other))| {
+                    Op::by(by, move |view| {
+                        let memories = view.memories(&memories, None);
+                        let new = NewErasure::builder();
+                        let request = match scope {
+                            Scope::Memories => new.memory_ids(memories).build(),
+                            Scope::Source => new.source_id(view.source(other)).build(),
+                            Scope::SourcePrefix => {
+                                let new = new.source_id(view.source(other));
+                                new.source_key_prefix("page").build()
+                            }
+                            Scope::Member => new.member_id(view.member(other)).build(),
+                            Scope::Nothing => new.source_key_prefix("page").build(),
+                            Scope::Both => {
+                                let new = new.member_id(view.member(other));
+                                new.memory_ids(memories).build()
+                            }
+                        };
+                        CreateErasure {
+                            by: view.bearer(by),
+                            key: key.clone(),
+                            request,
+                        }
+                    })
+                },
+            ),
+        ),
+        of(
+            1,
+            (actor(), page()).prop_map(|(by, page)| {
+                Op::by(by, move |view| {
+                    let request = ListErasures {
+                        by: view.bearer(by),
+                        page: PageRequest::default(),
+                    };
+                    view.paged(request, page, |request| &mut request.page)
+                })
+            }),
+        ),
+        of(
+            1,
+            (actor(), entity()).prop_map(|(by, erasure)| {
+                Op::by(by, move |view| GetErasure {
+                    by: view.bearer(by),
+                    erasure: view.one(|of| &of.erasures, ErasureId, erasure),
+                })
+            }),
+        ),
+    ]
+}
+
+impl Request for CreateErasure {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let by = &self.by.credential;
+            let created = service.create_erasure(by, &self.key, &self.request).await?;
+            let mut response = Response::of(&created.erasure);
+            response.body["replayed"] = json!(created.replayed);
+            Ok(response)
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let request = &self.request;
+        let named = request.memory_ids.as_ref();
+        let who = self
+            .errors()
+            .then(model.bearer(&self.by, Action::ErasureManage, at.now))?;
+        let name = (who.member, self.key.as_str().to_owned());
+        let stored = model.org(who.org).erasure_replays.get(&name);
+        if let Some((stored, id, expires_at)) = stored
+            && at.now < *expires_at
+        {
+            if stored != request {
+                return Err(ErrorResponse::IdempotencyKeyReused.into());
+            }
+            return Ok(replayed(&model.org(who.org).erasures[id], true));
+        }
+        check_scope(model.org(who.org), &who, request)?;
+        // The audit log shows it as the identifier of an operation, which is learned there.
+        let id = at.learned.and_then(Response::id).map(ErasureId);
+        let is_new = |id: &ErasureId| !model.org(who.org).erasures.contains_key(id);
+        let id = id.filter(is_new).unwrap_or(ErasureId(Uuid::nil()));
+        let limits = model.limits.clone();
+        let expires_at = at.now.plus(limits.idempotency_retention);
+        let org = model.org_mut(who.org);
+        let mut erasing = Erasing {
+            org,
+            who: &who,
+            at,
+            id,
+            counts: ErasureCounts::default(),
+        };
+        let (mut not_found, mut forbidden) = (0, 0);
+        match named {
+            Some(named) => (not_found, forbidden) = erasing.named(named),
+            None => erasing.everything(request),
+        }
+        let counts = erasing.counts;
+        let until = |retention| Some(at.now.plus(retention));
+        let erasure = Erasure {
+            id,
+            created_by: who.member,
+            created_at: at.now,
+            scope: ErasureScope {
+                member_id: request.member_id,
+                source_id: request.source_id,
+                source_key_prefix: request.source_key_prefix.clone(),
+                memories_named: named.map(|named| named.len() as u32),
+            },
+            status: ErasureStatus::Completed,
+            completed_at: Some(at.now),
+            counts,
+            not_found,
+            forbidden,
+            remains: ErasureRemainder {
+                audit_log_until: until(limits.audit_retention),
+                deliveries_until: until(limits.delivery_retention),
+                replays_until: until(limits.idempotency_retention),
+                backups_before: Some(at.now),
+            },
+        };
+        org.erasures.insert(id, erasure.clone());
+        let replay = (request.clone(), id, expires_at);
+        org.erasure_replays.insert(name, replay);
+        Ok(replayed(&as_answered(erasure, at), false))
+    }
+
+    fn reconstruct(&self, _model: &Model, changes: &Changes<'_>) -> Result<Response, String> {
+        let id = changes.only("erasure")?;
+        Ok(Response::of(&json!({ "id": id })))
+    }
+
+    fn learn(&self, org_state: &mut OrgState, response: &Response) {
+        let id = response.id().map(ErasureId);
+        org_state
+            .erasures
+            .extend(id.filter(|id| !org_state.erasures.contains(id)));
+        // Otherwise some of them were not found, or are those of another organisation.
+        let named = response.get::<u64>("/scope/memoriesNamed");
+        if named == response.get("/counts/memories") {
+            for memory in self.request.memory_ids.iter().flatten() {
+                org_state.forget(memory.0);
+            }
+        }
+    }
+
+    fn leaves_work(&self) -> bool {
+        true
+    }
+}
+
+/// Returns the receipt of the response, which a failing store may have interrupted.
+fn as_answered(erasure: Erasure, at: &Moment<'_>) -> Erasure {
+    let learned = at
+        .learned
+        .filter(|learned| learned.get::<ErasureStatus>("/status") == Some(ErasureStatus::Running));
+    match learned.and_then(|learned| learned.get("/counts")) {
+        None => erasure,
+        Some(counts) => Erasure {
+            counts,
+            status: ErasureStatus::Running,
+            completed_at: None,
+            remains: ErasureRemainder::default(),
+            ..erasure
+        },
+    }
+}
+
+fn replayed(erasure: &Erasure, replayed: bool) -> Response {
+    let mut response = Response::of(erasure);
+    response.body["replayed"] = json!(replayed);
+    response
+}
+
+impl CreateErasure {
+    fn errors(&self) -> RequestErrors {
+        let mut errors = RequestErrors::default();
+        let request = &self.request;
+        if let Some(ids) = &request.memory_ids {
+            errors.count("memoryIds", ids.len(), 500);
+        }
+        let scopes = usize::from(request.member_id.is_some())
+            + usize::from(request.source_id.is_some())
+            + usize::from(request.memory_ids.is_some());
+        errors.when(scopes == 0, "body", ProblemCode::Required);
+        errors.when(scopes > 1, "body", ProblemCode::InvalidValue);
+        let is_alone = request.source_key_prefix.is_some() && request.source_id.is_none();
+        errors.when(is_alone, "sourceKeyPrefix", ProblemCode::InvalidValue);
+        errors
+    }
+}
+
+/// Checks that the caller may erase everything of a member or a source, and that it exists.
+fn check_scope(org: &Org, who: &Who, request: &NewErasure) -> Result<(), ErrorResponse> {
+    if request.memory_ids.is_some() {
+        return Ok(());
+    }
+    let mut places = org.overrides.keys();
+    let is_owner = org.is_owner(who);
+    let is_restricted = !is_owner
+        && places.any(|(member, workspace)| {
+            let held = || org.actions_in(who, *workspace);
+            *member == who.member && !held().contains(&Action::ErasureManage)
+        });
+    if who.scope != TokenScope::default() || is_restricted {
+        return Err(ErrorResponse::Forbidden);
+    }
+    if let Some(source) = request.source_id
+        && !org.sources.contains_key(&source)
+    {
+        return Err(ErrorResponse::invalid("sourceId", ProblemCode::NotFound));
+    }
+    if let Some(member) = request.member_id
+        && !org.members.contains_key(&member)
+        && !org.former_members.contains(&member)
+    {
+        return Err(ErrorResponse::invalid("memberId", ProblemCode::NotFound));
+    }
+    Ok(())
+}
+
+/// An erasure in progress.
+struct Erasing<'e> {
+    org: &'e mut Org,
+    who: &'e Who,
+    at: &'e Moment<'e>,
+    id: ErasureId,
+    counts: ErasureCounts,
+}
+
+impl Erasing<'_> {
+    /// Erases named memories, and returns the numbers of those that are not found or forbidden.
+    fn named(&mut self, ids: &[MemoryId]) -> (u32, u32) {
+        let (mut entries, mut removed) = (Vec::new(), Vec::new());
+        let (mut not_found, mut forbidden) = (0, 0);
+        for id in ids {
+            let labels = self
+                .org
+                .memories
+                .get(id)
+                .map(|memory| memory.labels.clone());
+            let exists = labels.as_ref();
+            let exists = exists.filter(|labels| self.org.exists(self.who, *id, labels));
+            let may = exists.map(|labels| {
+                let held = self.org.actions_in(self.who, labels.workspace_id);
+                held.contains(&Action::ErasureManage)
+            });
+            let outcome = match (may, &labels) {
+                (Some(true), _) => {
+                    removed.push(*id);
+                    "ok"
+                }
+                (Some(false), _) => {
+                    forbidden += 1;
+                    "forbidden"
+                }
+                (None, labels) => {
+                    not_found += 1;
+                    match labels {
+                        None => "not_found",
+                        Some(_) => "forbidden",
+                    }
+                }
+            };
+            let state = labels_state(labels.as_ref());
+            entries.push(AuditFacts {
+                outcome,
+                ..AuditFacts::ok(ResourceKind::Memory, id.0, state, Value::Null)
+            });
+        }
+        self.memories(&removed);
+        let recalls = self.recalls_without_memories(&removed);
+        self.recalls(&recalls, &mut entries);
+        self.record(entries, true);
+        (not_found, forbidden)
+    }
+
+    /// Erases everything from a source or of a member.
+    fn everything(&mut self, request: &NewErasure) {
+        self.record(Vec::new(), true);
+        let prefix = request.source_key_prefix.as_deref();
+        let memories = self.org.memories.iter();
+        let in_scope = memories.filter(|(_, memory)| {
+            let content = &memory.content;
+            let key = content.source_key.as_deref().unwrap_or_default();
+            request
+                .source_id
+                .is_none_or(|id| memory.labels.source_id == id)
+                && request.member_id.is_none_or(|id| content.created_by == id)
+                && prefix.is_none_or(|prefix| key.starts_with(prefix))
+        });
+        let removed: Vec<MemoryId> = in_scope.map(|(id, _)| *id).collect();
+        let entry = |id: &MemoryId| {
+            let labels = &self.org.memories[id].labels;
+            AuditFacts::ok(
+                ResourceKind::Memory,
+                id.0,
+                labels_state(Some(labels)),
+                Value::Null,
+            )
+        };
+        let entries = removed.iter().map(entry).collect();
+        self.memories(&removed);
+        self.record(entries, false);
+        let mut entries = Vec::new();
+        let recalls = self.recalls_without_memories(&removed);
+        self.recalls(&recalls, &mut entries);
+        self.record(std::mem::take(&mut entries), false);
+        let Some(member) = request.member_id else {
+            return;
+        };
+        let theirs = self.org.recalls.values();
+        let theirs = theirs.filter(|recall| recall.created_by == member);
+        let theirs: Vec<RecallId> = theirs.map(|recall| recall.id).collect();
+        self.recalls(&theirs, &mut entries);
+        self.record(std::mem::take(&mut entries), false);
+        let theirs = self.org.chats.values();
+        let theirs = theirs.filter(|facts| facts.chat.created_by == member);
+        let theirs: BTreeSet<_> = theirs
+            .map(|facts| (facts.chat.workspace_id, facts.chat.id))
+            .collect();
+        for (_, id) in theirs {
+            let facts = self.org.chats.remove(&id).expect("the chat is there");
+            self.counts.chats += 1;
+            self.counts.chat_messages += facts.messages.len() as u64;
+            let state = json!(facts.chat);
+            entries.push(AuditFacts::ok(ResourceKind::Chat, id.0, state, Value::Null));
+        }
+        self.record(entries, false);
+    }
+
+    fn memories(&mut self, ids: &[MemoryId]) {
+        let mut events: BTreeMap<WorkspaceId, BTreeSet<MemoryId>> = BTreeMap::new();
+        for id in ids {
+            let memory = self.org.memories.remove(id).expect("the memory is there");
+            let workspace = memory.labels.workspace_id;
+            events.entry(workspace).or_default().insert(*id);
+            self.counts.memories += 1;
+            self.counts.source_keys += u64::from(memory.content.source_key.is_some());
+        }
+        self.org.names.retain(|_, id| !ids.contains(id));
+        for (workspace, ids) in events {
+            let event = Announcement::Memories(EventType::ChunkDeleted, workspace, ids);
+            self.org.announce(event);
+        }
+    }
+
+    /// Returns the recalls that cite one of these memories, and none that is stored.
+    fn recalls_without_memories(&self, removed: &[MemoryId]) -> Vec<RecallId> {
+        let is_bare = |recall: &&Recall| {
+            let mut cited = recall.memory_ids.iter();
+            recall.memory_ids.iter().any(|id| removed.contains(id))
+                && cited.all(|id| !self.org.memories.contains_key(id))
+        };
+        let bare = self.org.recalls.values().filter(is_bare);
+        bare.map(|recall| recall.id).collect()
+    }
+
+    fn recalls(&mut self, ids: &[RecallId], entries: &mut Vec<AuditFacts>) {
+        for id in ids {
+            self.counts.recalls += 1;
+            let before = entries.len();
+            self.org.remove_recall(*id, entries);
+            self.counts.citation_subscriptions += (entries.len() - before - 1) as u64;
+        }
+    }
+
+    /// Records a step, if it removed anything.
+    fn record(&mut self, mut entries: Vec<AuditFacts>, is_first: bool) {
+        if entries.is_empty() && !is_first {
+            return;
+        }
+        let after = json!({ "counts": self.counts });
+        entries.push(AuditFacts::ok(
+            ResourceKind::Erasure,
+            self.id.0,
+            Value::Null,
+            after,
+        ));
+        let action = AuditAction::ErasureCreate;
+        self.org
+            .audit_all(Some(self.who), action, None, entries, self.at.now);
+    }
+}
+
+impl Org {
+    /// Removes a recall with its subscriptions, and adds their entries of the audit log.
+    pub(super) fn remove_recall(&mut self, id: RecallId, entries: &mut Vec<AuditFacts>) {
+        let recall = self.recalls.remove(&id).expect("the recall is there");
+        let kind = ResourceKind::Recall;
+        entries.push(AuditFacts::ok(kind, id.0, json!(recall), Value::Null));
+        let subscriptions = self.subscriptions.values();
+        let subscriptions = subscriptions.filter(|subscription| subscription.recall_id == id);
+        for subscription in subscriptions.cloned().collect::<Vec<_>>() {
+            self.subscriptions.remove(&subscription.id);
+            self.delete_endpoint(subscription.id.into());
+            let (kind, id) = (ResourceKind::Subscription, subscription.id.0);
+            entries.push(AuditFacts::ok(kind, id, json!(subscription), Value::Null));
+        }
+    }
+}
+
+impl Request for ListErasures {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let listed = service.list_erasures(&self.by.credential, &self.page);
+            Ok(Response::of(&listed.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.bearer(&self.by, Action::ErasureManage, at.now)?;
+        let erasures = model.org(who.org).erasures.values();
+        let records = erasures.map(|erasure| (erasure.id.0, json!(erasure)));
+        let records = records.collect();
+        let list = (self.list().unwrap_or_default(), Direction::Reverse);
+        model.page(list, records, &self.page, at)
+    }
+
+    fn list(&self) -> Option<String> {
+        list_of(self, ())
+    }
+}
+
+impl Request for GetErasure {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let found = service.get_erasure(&self.by.credential, self.erasure);
+            Ok(Response::of(&found.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.bearer(&self.by, Action::ErasureManage, at.now)?;
+        let found = model.org(who.org).erasures.get(&self.erasure);
+        Ok(Response::of(found.ok_or(ErrorResponse::NotFound)?))
+    }
+}
