@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod authorization;
 #[cfg(feature = "openapi")]
 pub mod conversation;
 pub mod fixture;
