@@ -5,6 +5,7 @@ pub mod authorization;
 pub mod conversation;
 pub mod fixture;
 pub mod model;
+pub mod non_interference;
 pub mod requests;
 pub mod seed;
 pub mod simulation;
