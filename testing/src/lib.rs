@@ -1,9 +1,11 @@
 #![doc = include_str!("../README.md")]
 
+pub mod authorization;
 #[cfg(feature = "openapi")]
 pub mod conversation;
 pub mod fixture;
 pub mod model;
+pub mod non_interference;
 pub mod requests;
 pub mod seed;
 pub mod simulation;

@@ -9,6 +9,7 @@ use knowledge_core::store::Store;
 use knowledge_store::conformance::{self, Harness, Lifetime};
 use knowledge_testing::conversation;
 use knowledge_testing::fixture;
+use knowledge_testing::non_interference;
 use knowledge_testing::simulation::{self, Config};
 use serde_json::json;
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -91,6 +92,18 @@ pub fn simulate(harness: JsHarness, seed: u32, cases: u32, is_faulty: bool) -> u
         };
         let harness = &harness;
         simulation::check_store(&config, || async move { store(harness.open()).await }).await;
+        Ok(JsValue::UNDEFINED)
+    })
+}
+
+/// Checks over `cases` pairs of new stores that hidden things change no response, from a seed.
+#[wasm_bindgen(js_name = checkNonInterference)]
+pub fn check_non_interference(harness: JsHarness, seed: u32, cases: u32) -> u32 {
+    task::spawn(async move {
+        let config = Config::new(cases).with_seed(seed.into());
+        let harness = &harness;
+        let make_store = || async move { store(harness.open()).await };
+        non_interference::check_non_interference(&config, make_store).await;
         Ok(JsValue::UNDEFINED)
     })
 }

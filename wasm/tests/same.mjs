@@ -9,10 +9,11 @@ import { promisify } from "node:util";
 import "../pkg-testing/node.js";
 import { volatile } from "../pkg-testing/harnesses.js";
 import { MemoryStore } from "../pkg-testing/stores/memory.js";
-import { converse, simulate } from "../pkg-testing/testing.js";
+import { checkNonInterference, converse, simulate } from "../pkg-testing/testing.js";
 
 const SEEDS = 24;
 const SIMULATIONS = 8;
+const PAIRS_OF_WORLDS = 40;
 const OUTPUT_BYTES_MAX = 64 * 1024 * 1024;
 
 /** Events that these conversations must contain: updates, signed messages, purges, deliveries. */
@@ -54,4 +55,9 @@ test("random operations match the model", async () => {
   const seed = Math.floor(Math.random() * 2 ** 31);
   await simulate(memory, seed, SIMULATIONS, false);
   await simulate(memory, seed, SIMULATIONS, true);
+});
+
+test("hidden things change no byte of any response", async () => {
+  const seed = Math.floor(Math.random() * 2 ** 31);
+  await checkNonInterference(memory, seed, PAIRS_OF_WORLDS);
 });

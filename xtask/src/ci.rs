@@ -9,10 +9,10 @@ use crate::wasm;
 use crate::wasm_target::WasmTarget;
 use crate::{libraries, openapi, package};
 
-/// Time to run each fuzz target, in seconds.
+/// Time to run all fuzz targets, in seconds; each has the same share.
 ///
 /// It is enough to notice a broken target; a search for defects takes hours of `cargo fuzz run`.
-const FUZZ_SECONDS: u32 = 20;
+const FUZZ_SECONDS: usize = 40;
 
 struct Step {
     name: &'static str,
@@ -239,9 +239,10 @@ fn fuzz() -> Result {
         .args(["--", "-D", "warnings"]))?;
     run(&mut cargo_fuzz("build")?)?;
     let targets = read(&mut cargo_fuzz("list")?)?;
+    let share = FUZZ_SECONDS / targets.lines().count().max(1);
+    let seconds = format!("-max_total_time={share}");
     let mut failed = Vec::new();
     for target in targets.lines() {
-        let seconds = format!("-max_total_time={FUZZ_SECONDS}");
         if run(cargo_fuzz("run")?.args([target, "--", &seconds])).is_err() {
             failed.push(target);
         }

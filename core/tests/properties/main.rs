@@ -7,6 +7,7 @@
 mod addresses;
 mod concurrent;
 mod late;
+mod non_interference;
 mod planted;
 mod regressions;
 mod seeds;

@@ -136,11 +136,13 @@ impl Org {
             },
             ..who.clone()
         };
-        let mut overridden = self.workspaces.keys().filter(|workspace| {
-            let place = (who.member, **workspace);
-            self.overrides.contains_key(&place)
-        });
-        required.is_subset(&self.actions(&everywhere))
+        let is_overridden =
+            |workspace: &WorkspaceId| self.overrides.contains_key(&(who.member, *workspace));
+        // Through a scoped credential, the role in the organisation counts where it is not replaced.
+        let mut places = who.scope.workspaces.iter().flatten();
+        let counts = who.scope.workspaces.is_none() || places.any(|place| !is_overridden(place));
+        let mut overridden = self.workspaces.keys().filter(|place| is_overridden(place));
+        counts && required.is_subset(&self.actions(&everywhere))
             || overridden.any(|workspace| required.is_subset(&self.actions_in(who, *workspace)))
     }
 

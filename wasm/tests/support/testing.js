@@ -2,6 +2,7 @@
 
 import { StoreBridge } from "./bridge.js";
 import {
+  checkNonInterference as runCheckNonInterference,
   conformance as runConformance,
   converse as runConverse,
   panic as runPanic,
@@ -33,6 +34,11 @@ export async function conformance(harness) {
 /** Compares random operations with the model. */
 export function simulate(harness, seed, cases, isFaulty) {
   return task(() => runSimulate(bridged(harness), seed, cases, isFaulty));
+}
+
+/** Checks that hidden things change no response. */
+export function checkNonInterference(harness, seed, cases) {
+  return task(() => runCheckNonInterference(bridged(harness), seed, cases));
 }
 
 /** Runs random requests from a seed; returns requests, responses and final state. */

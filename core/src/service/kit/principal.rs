@@ -203,9 +203,10 @@ impl Principal {
         needed: ActionSet,
     ) -> Result<(), Error> {
         let missing = |held: ActionSet| (needed - held).iter().next();
-        let Some(missing_action) = missing(self.scoped(self.role_actions)) else {
+        let missing_action = missing(self.scoped(self.role_actions));
+        if missing_action.is_none() && self.scope.workspaces.is_none() {
             return Ok(());
-        };
+        }
         let read = workspace_roles_read(self.org.id, self.member.id);
         let held = match transaction.peek_range(&read) {
             Some(held) if held.len() < read.limit => held.to_vec(),
@@ -216,12 +217,18 @@ impl Principal {
             .filter_map(|found| keys::last_id(&found.key))
             .map(WorkspaceId)
             .collect();
-        let actions = self.actions_in(transaction, &workspaces).await?;
-        if actions.values().any(|held| missing(*held).is_none()) {
-            Ok(())
-        } else {
-            Err(Denial::MissingPermission(missing_action).into())
+        // Through a scoped credential, the role in the organisation counts where it is not replaced.
+        let mut admitted = self.scope.workspaces.iter().flatten();
+        if missing_action.is_none() && admitted.any(|id| !workspaces.contains(id)) {
+            return Ok(());
         }
+        let actions = self.actions_in(transaction, &workspaces).await?;
+        let mut denials = actions.values().map(|held| missing(*held));
+        if denials.any(|missing| missing.is_none()) {
+            return Ok(());
+        }
+        let denial = missing_action.map(Denial::MissingPermission);
+        Err(denial.unwrap_or(Denial::OutOfScope).into())
     }
 
     /// Returns true if the credential does less than its member.

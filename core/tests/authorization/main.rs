@@ -1,0 +1,168 @@
+//! Comparison of the service with the rules of access that the documentation states.
+//!
+//! The rules are those of [`knowledge_testing::authorization`], a second implementation that is
+//! read from the tables of the reference. Every built-in role, every custom role of one allowed and
+//! one denied action, and generated cases of all that a role and a credential can be.
+//!
+//! `PROPTEST_CASES` sets the number of generated cases, `PROPTEST_RNG_SEED` the seed.
+
+mod generated;
+
+use knowledge_testing::authorization::{
+    Case, Extent, HeldRole, Names, Place, Reference, Role, Scope, Site, names,
+};
+
+const BUILT_IN: [&str; 4] = ["viewer", "member", "admin", "owner"];
+const BASES: [&str; 2] = ["viewer", "member"];
+const PLACES: [Place; 5] = [
+    Place::Organization,
+    Place::Workspace("viewer"),
+    Place::Workspace("member"),
+    Place::Workspace("admin"),
+    Place::Workspace("owner"),
+];
+
+/// Returns scopes: none, each single action, all but each, workspaces and audience labels.
+fn scopes() -> Vec<Scope> {
+    let all = Reference::read().actions();
+    let mut scopes = vec![Scope::default()];
+    let of = |actions: Names| Scope {
+        actions: Some(actions),
+        ..Scope::default()
+    };
+    for action in &all {
+        scopes.push(of(names([action.as_str()])));
+        let mut others = all.clone();
+        others.remove(action);
+        scopes.push(of(others));
+    }
+    for workspaces in [&["main"][..], &["side"], &["main", "side"]] {
+        scopes.push(Scope {
+            workspaces: Some(names(workspaces.iter().copied())),
+            ..Scope::default()
+        });
+    }
+    for audience in [
+        &["org:acme"][..],
+        &["workspace:main", "team:legal"],
+        &["user:tina"],
+        &["workspace:side"],
+        &["team:sales", "user:olga", "org:globex"],
+    ] {
+        scopes.push(Scope {
+            audience: Some(names(audience.iter().copied())),
+            ..Scope::default()
+        });
+    }
+    scopes.push(Scope {
+        workspaces: Some(names(["main"])),
+        actions: Some(names(["memory:read", "memory:share", "memory:update"])),
+        audience: Some(names(["workspace:main", "workspace:side"])),
+    });
+    scopes
+}
+
+/// Returns custom roles: both bases, each action allowed and each other one denied, on and off.
+fn custom_roles() -> Vec<Role> {
+    let all = Reference::read().actions();
+    let one: Vec<Names> = all.iter().map(|action| names([action.as_str()])).collect();
+    let mut lists = vec![Names::new()];
+    lists.extend(one);
+    let mut roles = Vec::new();
+    for base in BASES {
+        for allow in &lists {
+            for deny in &lists {
+                if allow == deny && !allow.is_empty() {
+                    continue;
+                }
+                for is_active in [true, false] {
+                    roles.push(Role {
+                        base: base.to_owned(),
+                        allow: allow.clone(),
+                        deny: deny.clone(),
+                        is_active,
+                    });
+                }
+            }
+        }
+    }
+    roles
+}
+
+/// Returns each scope with the MCP keys of a site.
+fn credentials(site: &Site) -> Vec<(Scope, bool)> {
+    let tokens = scopes().into_iter().map(|scope| (scope, false));
+    let keys = site.mcp_key_scopes().map(|scope| (scope.clone(), true));
+    tokens.chain(keys).collect()
+}
+
+#[track_caller]
+fn assert_same(compared: Result<(), String>) {
+    if let Err(difference) = compared {
+        panic!("{difference}");
+    }
+}
+
+#[tokio::test]
+async fn built_in_roles_do_what_reference_states() {
+    let mut site = Site::new(1, None).await;
+    for (index, (scope, is_mcp_key)) in credentials(&site).into_iter().enumerate() {
+        for (number, role) in BUILT_IN.into_iter().enumerate() {
+            let place = PLACES[(index + number) % PLACES.len()];
+            let case = |place, is_redirected| Case {
+                role: HeldRole::BuiltIn(role),
+                place,
+                is_redirected,
+                scope: scope.clone(),
+                is_mcp_key,
+            };
+            for (place, is_redirected) in [(Place::Organization, false), (place, index % 2 == 0)] {
+                let case = case(place, is_redirected);
+                if case.is_possible() {
+                    assert_same(site.compare(&case, FEW).await);
+                }
+            }
+        }
+    }
+}
+
+/// Extent of most comparisons.
+const FEW: Extent = Extent::Sample(6);
+
+#[tokio::test]
+async fn each_change_and_operation_is_decided_as_reference_states() {
+    let mut site = Site::new(2, None).await;
+    let cases = credentials(&site).into_iter().enumerate();
+    for (index, (scope, is_mcp_key)) in cases.filter(|(index, _)| index % 4 == 0) {
+        let case = Case {
+            role: HeldRole::BuiltIn(BUILT_IN[index / 4 % BUILT_IN.len()]),
+            place: PLACES[index % PLACES.len()],
+            is_redirected: false,
+            scope,
+            is_mcp_key,
+        };
+        if case.is_possible() {
+            assert_same(site.compare(&case, Extent::Full).await);
+        }
+    }
+}
+
+#[tokio::test]
+async fn custom_roles_do_what_reference_states() {
+    let mut site = Site::new(3, Some(60)).await;
+    let credentials = credentials(&site);
+    for (index, role) in custom_roles().into_iter().enumerate() {
+        let (scope, is_mcp_key) = match index % 3 {
+            0 => &credentials[index % credentials.len()],
+            _ => &credentials[0],
+        };
+        let case = Case {
+            role: HeldRole::Custom(role),
+            place: PLACES[index % PLACES.len()],
+            is_redirected: index % 7 == 0,
+            scope: scope.clone(),
+            is_mcp_key: *is_mcp_key,
+        };
+        assert_same(site.compare(&case, FEW).await);
+    }
+}

@@ -1,0 +1,352 @@
+//! Comparison of the service with the rules, use by use.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::str::FromStr;
+
+use super::probes::PROBES;
+use super::site::{AUDIENCES, Case, MAIN, SIDE, Site};
+use super::{Access, Caller, Change, Directory, Labels, Scope, Use, Verdict};
+use crate::requests::{new_recall, with};
+use knowledge_core::Error;
+use knowledge_core::access::{Credential, Secret};
+use knowledge_core::model::{
+    AccessCheck, BulkItemErrorCode, BulkUpdate, MemoryChange, MemoryFilter, MemoryId, MemoryUpdate,
+};
+use knowledge_core::service::PageRequest;
+
+/// Number of random uses of single memories in a full comparison.
+const USES_OF_FULL: usize = 60;
+
+/// How much of the uses and operations a comparison covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Every change of every memory, every operation, and every use of some memories.
+    Full,
+    /// One change of every memory, and this many random uses and operations.
+    Sample(usize),
+}
+
+/// Returns changes of memories, each of one label or of two.
+fn changes() -> Vec<Change> {
+    let mut changes = Vec::new();
+    for audience in AUDIENCES {
+        changes.push(Change {
+            audience: Some(audience.to_owned()),
+            ..Change::default()
+        });
+    }
+    for sensitivity in ["public", "internal", "confidential", "restricted"] {
+        changes.push(Change {
+            sensitivity: Some(sensitivity.to_owned()),
+            ..Change::default()
+        });
+    }
+    for review in ["pending", "approved", "rejected"] {
+        changes.push(Change {
+            review: Some(review.to_owned()),
+            ..Change::default()
+        });
+    }
+    for (audience, sensitivity) in [("team:sales", "public"), ("user:olga", "restricted")] {
+        changes.push(Change {
+            audience: Some(audience.to_owned()),
+            sensitivity: Some(sensitivity.to_owned()),
+            review: Some("approved".to_owned()),
+            ..Change::default()
+        });
+    }
+    changes.push(Change {
+        moves: true,
+        ..Change::default()
+    });
+    changes
+}
+
+fn parse<T: FromStr<Err: Debug>>(name: &str) -> T {
+    name.parse().expect("a name of the enumeration")
+}
+
+impl Site {
+    /// Compares the service with the rules in one case.
+    ///
+    /// # Errors
+    /// The first difference.
+    ///
+    /// # Panics
+    /// If the service cannot be prepared for the case.
+    pub async fn compare(&mut self, case: &Case, extent: Extent) -> Result<(), String> {
+        let prepared = self.prepare(case).await.expect("the case is prepared");
+        let (directory, caller, secret) = prepared;
+        let differs = self.differs(&directory, caller, secret, extent).await;
+        differs.map_err(|difference| format!("{difference}\n{case:#?}"))
+    }
+
+    async fn differs(
+        &mut self,
+        directory: &Directory,
+        caller: Caller,
+        secret: Secret,
+        extent: Extent,
+    ) -> Result<(), String> {
+        let reference = self.reference.clone();
+        let session = Caller {
+            scope: Scope::default(),
+            ..caller.clone()
+        };
+        let session = reference.access(directory, session);
+        let access = reference.access(directory, caller);
+        let credential = Credential::from(secret.clone());
+        let expected = |wanted: &Use| -> Vec<Verdict> {
+            let memories = self.memories.iter();
+            memories
+                .map(|(_, labels)| access.verdict(labels, wanted))
+                .collect()
+        };
+        let checked = self.check(&credential).await;
+        self.same(&Use::Check, &expected(&Use::Check), &checked)?;
+        for slug in [MAIN, SIDE] {
+            let is_listed = access.operation("listMemories", slug) == Verdict::Everything;
+            if let Some(listed) = self.list(&credential, slug).await {
+                self.same(
+                    &Use::Read,
+                    &self.listed(&expected(&Use::Read), slug),
+                    &listed,
+                )?;
+                if !is_listed {
+                    return Err(format!("{slug} is listed"));
+                }
+            } else if is_listed {
+                return Err(format!("{slug} is not listed"));
+            }
+        }
+        let changes = changes();
+        let count = if extent == Extent::Full {
+            changes.len()
+        } else {
+            1
+        };
+        let first = self.random.usize(..changes.len());
+        for change in changes.iter().cycle().skip(first).take(count) {
+            let wanted = Use::BulkUpdate(change.clone());
+            let updated = self.bulk_update(&credential, change).await;
+            self.same(&wanted, &expected(&wanted), &updated)?;
+        }
+        let uses = match extent {
+            Extent::Full => USES_OF_FULL,
+            Extent::Sample(uses) => uses,
+        };
+        for _ in 0..uses {
+            let change = Change {
+                rewrites: self.random.bool(),
+                ..changes[self.random.usize(..changes.len())].clone()
+            };
+            let others = [Use::Read, Use::Cite, Use::Delete];
+            let wanted = match self.random.usize(..6) {
+                other @ 0..3 => others[other].clone(),
+                _ => Use::Update(change),
+            };
+            let (id, labels) = self.memories[self.random.usize(..self.memories.len())].clone();
+            let verdict = access.verdict(&labels, &wanted);
+            let actual = self.use_one(&credential, id, &labels, &wanted).await;
+            if verdict != actual {
+                return Err(format!(
+                    "{wanted:?} of {labels:?}: {actual:?}, not {verdict:?}"
+                ));
+            }
+        }
+        self.compare_operations(&access, &session, &secret, extent)
+            .await
+    }
+
+    /// Compares what operations always require.
+    async fn compare_operations(
+        &mut self,
+        access: &Access<'_>,
+        session: &Access<'_>,
+        token: &Secret,
+        extent: Extent,
+    ) -> Result<(), String> {
+        let mut probes: Vec<_> = PROBES.iter().collect();
+        if let Extent::Sample(count) = extent {
+            self.random.shuffle(&mut probes);
+            probes.truncate(count);
+        }
+        for probe in probes {
+            let (by, secret) = match probe.by_session() {
+                true => (session, &self.session),
+                false => (access, token),
+            };
+            // A recall exists for its author, but not through a list of audience labels.
+            if probe.is_of_recall() && by.caller.scope.audience.is_some() {
+                continue;
+            }
+            let verdict = by.operation(probe.operation, MAIN);
+            let response = self.api.handle(self.records.request(probe, secret)).await;
+            let status = response.status().as_u16();
+            let agrees = match verdict {
+                Verdict::Unknown => status == 404,
+                Verdict::Forbidden => status == 403,
+                Verdict::Labels | Verdict::Everything => status != 403 && status != 401,
+            };
+            if !agrees {
+                return Err(format!("{}: {status}, not {verdict:?}", probe.operation));
+            }
+        }
+        Ok(())
+    }
+
+    fn same(&self, wanted: &Use, expected: &[Verdict], actual: &[Verdict]) -> Result<(), String> {
+        let verdicts = expected.iter().zip(actual);
+        for ((_, labels), (expected, actual)) in self.memories.iter().zip(verdicts) {
+            if expected != actual {
+                return Err(format!(
+                    "{wanted:?} of {labels:?}: {actual:?}, not {expected:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn ids(&self) -> Vec<MemoryId> {
+        self.memories.iter().map(|(id, _)| *id).collect()
+    }
+
+    async fn check(&self, credential: &Credential) -> Vec<Verdict> {
+        let check = AccessCheck::builder()
+            .memory_ids(self.ids())
+            .include_content(true)
+            .build();
+        let checked = self.dry.check_memory_access(credential, &check);
+        let checked = checked.await.expect("every caller may check");
+        let items = checked.results.into_iter().map(|item| {
+            assert_eq!(item.readable, item.content.is_some());
+            assert_eq!(item.readable, item.title.is_some());
+            match (item.readable, item.labels.is_some()) {
+                (true, true) => Verdict::Everything,
+                (false, true) => Verdict::Labels,
+                (_, false) => Verdict::Unknown,
+            }
+        });
+        items.collect()
+    }
+
+    /// Returns the verdicts of those memories that a list of a workspace does not leave out.
+    fn listed(&self, verdicts: &[Verdict], slug: &str) -> Vec<Verdict> {
+        let memories = self.memories.iter().zip(verdicts);
+        let shown = memories.map(|((_, labels), verdict)| match labels.workspace == slug {
+            true => *verdict,
+            false => Verdict::Unknown,
+        });
+        shown.collect()
+    }
+
+    /// Lists a workspace; `None` if the caller may not.
+    async fn list(&self, credential: &Credential, slug: &str) -> Option<Vec<Verdict>> {
+        let mut shown = BTreeMap::new();
+        let mut page = with(PageRequest::default(), |page| page.limit = Some(200));
+        loop {
+            let filter = MemoryFilter::default();
+            let listed = self
+                .dry
+                .list_memories(credential, self.workspaces[slug], &filter, &page);
+            let listed = listed.await.ok()?;
+            for memory in listed.data {
+                let verdict = match memory.title {
+                    Some(_) => Verdict::Everything,
+                    None => Verdict::Labels,
+                };
+                shown.insert(memory.id, verdict);
+            }
+            page.cursor = listed.next_cursor;
+            if page.cursor.is_none() {
+                break;
+            }
+        }
+        let verdict = |id: &MemoryId| shown.get(id).copied().unwrap_or(Verdict::Unknown);
+        Some(self.memories.iter().map(|(id, _)| verdict(id)).collect())
+    }
+
+    async fn bulk_update(&self, credential: &Credential, change: &Change) -> Vec<Verdict> {
+        let update = BulkUpdate::builder()
+            .memory_ids(self.ids())
+            .change(self.change(change))
+            .build();
+        let key = "key".parse().expect("a key");
+        let updated = self.dry.bulk_update_memories(credential, &key, &update);
+        match updated.await {
+            Err(Error::Forbidden { .. }) => vec![Verdict::Forbidden; self.memories.len()],
+            Err(error) => panic!("{error}"),
+            Ok(updated) => {
+                let items = updated.results.into_iter();
+                let verdict = |code| match code {
+                    None => Verdict::Everything,
+                    Some(BulkItemErrorCode::NotFound) => Verdict::Unknown,
+                    Some(BulkItemErrorCode::Forbidden) => Verdict::Forbidden,
+                };
+                items
+                    .map(|item| verdict(item.error.map(|error| error.code)))
+                    .collect()
+            }
+        }
+    }
+
+    fn change(&self, change: &Change) -> MemoryChange {
+        let sensitivity = change.sensitivity.as_ref();
+        let status = change.review.as_ref();
+        MemoryChange::builder()
+            .maybe_audience_tag(change.audience.as_ref().map(|label| parse(label)))
+            .maybe_sensitivity_label(sensitivity.map(|label| parse(label)))
+            .maybe_review_status(status.map(|status| parse(status)))
+            .maybe_source_id(change.moves.then_some(self.other_source))
+            .build()
+    }
+
+    /// Uses one memory.
+    async fn use_one(
+        &self,
+        credential: &Credential,
+        id: MemoryId,
+        labels: &Labels,
+        wanted: &Use,
+    ) -> Verdict {
+        let dry = &self.dry;
+        let done = match wanted {
+            Use::Read => {
+                let read = dry.get_memory(credential, id).await;
+                let read = read.map(|memory| memory.value.content.is_some());
+                if let Ok(false) = read {
+                    return Verdict::Labels;
+                }
+                read.map(drop)
+            }
+            Use::Cite => {
+                let place = self.workspaces[labels.workspace.as_str()];
+                let cited = dry
+                    .create_recall(credential, place, &new_recall(&[id]))
+                    .await;
+                match cited {
+                    Err(Error::InvalidRequest { .. }) => return Verdict::Unknown,
+                    cited => cited.map(drop),
+                }
+            }
+            Use::Update(change) => {
+                let update = MemoryUpdate::builder()
+                    .maybe_title(change.rewrites.then(|| "New title".to_owned()))
+                    .change(self.change(change))
+                    .build();
+                dry.update_memory(credential, id, &update, None)
+                    .await
+                    .map(drop)
+            }
+            Use::Delete => dry.delete_memory(credential, id).await,
+            Use::Check | Use::BulkUpdate(_) => unreachable!("these are for many memories"),
+        };
+        match done {
+            Ok(()) => Verdict::Everything,
+            Err(Error::NotFound { .. }) => Verdict::Unknown,
+            Err(Error::Forbidden { .. }) => Verdict::Forbidden,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The rules of the documentation, applied to names.
+
+use super::reference::Need;
+use super::{Caller, Change, Directory, Labels, Names, Reference, Role, Use, Verdict};
+
+/// The rules for one caller.
+#[derive(Clone, Debug)]
+pub struct Access<'r> {
+    pub(super) reference: &'r Reference,
+    pub(super) directory: &'r Directory,
+    /// The caller.
+    pub caller: Caller,
+}
+
+impl Access<'_> {
+    /// Returns the actions of a role, or of the one that replaced it.
+    fn role_actions(&self, role: &str) -> Names {
+        let mut role = role;
+        while let Some(next) = self.directory.redirects.get(role) {
+            role = next;
+        }
+        match self.directory.roles.get(role) {
+            Some(custom) => self.custom_actions(custom),
+            None => self.reference.built_in[role].clone(),
+        }
+    }
+
+    /// (Base ∪ allow) − deny; without `allow` if the role is inactive.
+    fn custom_actions(&self, role: &Role) -> Names {
+        let mut actions = self.reference.built_in[&role.base].clone();
+        if role.is_active {
+            actions.extend(role.allow.iter().cloned());
+        }
+        actions.retain(|action| !role.deny.contains(action));
+        actions
+    }
+
+    fn narrowed(&self, mut actions: Names) -> Names {
+        if let Some(allowed) = &self.caller.scope.actions {
+            actions.retain(|action| allowed.contains(action));
+        }
+        actions
+    }
+
+    /// Returns the actions that the caller holds for the organisation as a whole.
+    #[must_use]
+    pub fn actions(&self) -> Names {
+        match self.caller.scope.workspaces {
+            Some(_) => Names::new(),
+            None => self.narrowed(self.role_actions(&self.caller.role)),
+        }
+    }
+
+    /// Returns the actions that the caller holds in a workspace.
+    #[must_use]
+    pub fn actions_in(&self, workspace: &str) -> Names {
+        if !self.works_in(workspace) {
+            return Names::new();
+        }
+        let there = self.caller.workspace_roles.get(workspace);
+        self.narrowed(self.role_actions(there.unwrap_or(&self.caller.role)))
+    }
+
+    /// Returns true if the credential works in a workspace of the organisation.
+    fn works_in(&self, workspace: &str) -> bool {
+        let admitted = &self.caller.scope.workspaces;
+        self.directory.workspaces.contains(workspace)
+            && admitted
+                .as_ref()
+                .is_none_or(|slugs| slugs.contains(workspace))
+    }
+
+    fn has_list(&self) -> bool {
+        self.caller.scope.audience.is_some()
+    }
+
+    /// Returns true if an audience label covers the caller.
+    fn is_covered(&self, label: &str) -> bool {
+        let listed = &self.caller.scope.audience;
+        let (scope, name) = label.split_once(':').expect("a label has a scope");
+        let covers_member = match scope {
+            "org" => name == self.directory.slug,
+            "workspace" => self.works_in(name),
+            "team" => self.caller.teams.contains(name),
+            "user" => name == self.caller.handle,
+            _ => panic!("{label} has no known scope"),
+        };
+        covers_member && listed.as_ref().is_none_or(|labels| labels.contains(label))
+    }
+
+    /// Returns true if a memory exists for the caller: the section *Visibility* of the reference.
+    #[must_use]
+    pub fn exists(&self, memory: &Labels) -> bool {
+        let held = self.actions_in(&memory.workspace);
+        let shares = self
+            .reference
+            .action("getMemory", "for the labels of any memory");
+        let is_in_audience =
+            self.is_covered(&memory.audience) || (held.contains(shares) && !self.has_list());
+        let is_own = memory.author == self.caller.handle && !self.has_list();
+        let is_reviewed = memory.review == "approved" || is_own || held.contains("memory:review");
+        self.works_in(&memory.workspace) && is_in_audience && is_reviewed
+    }
+
+    /// Returns true if the caller may read the content of a memory that exists for it.
+    fn can_read(&self, memory: &Labels) -> bool {
+        let held = self.actions_in(&memory.workspace);
+        let for_sensitivity = match memory.sensitivity.as_str() {
+            "public" | "internal" => None,
+            higher => Some(format!("memory:read_{higher}")),
+        };
+        self.is_covered(&memory.audience)
+            && held.contains("memory:read")
+            && for_sensitivity.is_none_or(|action| held.contains(&action))
+    }
+
+    /// Returns the decision on a use of a memory.
+    #[must_use]
+    pub fn verdict(&self, memory: &Labels, wanted: &Use) -> Verdict {
+        let held = self.actions_in(&memory.workspace);
+        match wanted {
+            Use::Cite => self.citation(memory),
+            Use::BulkUpdate(change) if !self.may_begin(change) => Verdict::Forbidden,
+            _ if !self.exists(memory) => Verdict::Unknown,
+            Use::Read | Use::Check => {
+                let is_check = matches!(wanted, Use::Check);
+                let operation = if is_check {
+                    "checkMemoryAccess"
+                } else {
+                    "getMemory"
+                };
+                let mut rows = self.rows(operation);
+                if !rows.any(|row| held.contains(&row.action)) {
+                    return if is_check {
+                        Verdict::Unknown
+                    } else {
+                        Verdict::Forbidden
+                    };
+                }
+                match self.can_read(memory) {
+                    true => Verdict::Everything,
+                    false => Verdict::Labels,
+                }
+            }
+            Use::Delete => permitted(self.holds_always("deleteMemory", &held)),
+            Use::Update(change) => self.update(memory, change),
+            Use::BulkUpdate(change) => self.bulk_update(memory, change),
+        }
+    }
+
+    fn rows(&self, operation: &str) -> impl Iterator<Item = &Need> {
+        let rows = self.reference.needs.iter();
+        rows.filter(move |row| row.operation == operation)
+    }
+
+    fn holds_always(&self, operation: &str, held: &Names) -> bool {
+        let mut rows = self.rows(operation).filter(|row| row.condition == "always");
+        rows.all(|row| held.contains(&row.action))
+    }
+
+    /// A citation is seen by others, so the audience has to cover the caller.
+    fn citation(&self, memory: &Labels) -> Verdict {
+        if !self.works_in(&memory.workspace) {
+            return Verdict::Unknown;
+        }
+        let held = self.actions_in(&memory.workspace);
+        let is_visible = self.exists(memory) && self.is_covered(&memory.audience);
+        match (self.holds_always("createRecall", &held), is_visible) {
+            (false, _) => Verdict::Forbidden,
+            (true, true) if memory.review == "approved" => Verdict::Everything,
+            (true, _) => Verdict::Unknown,
+        }
+    }
+
+    /// Returns true unless the caller lacks what a bulk update requires in every workspace.
+    fn may_begin(&self, change: &Change) -> bool {
+        let operation = "bulkUpdateMemories";
+        let mut needed = Vec::new();
+        if change.relabels() {
+            let to_relabel = "to set the audience, the sensitivity or the source";
+            needed.push(self.reference.action(operation, to_relabel));
+        }
+        if change.review.is_some() {
+            needed.push(self.reference.action(operation, "to set the review status"));
+        }
+        self.is_held_somewhere(&needed)
+    }
+
+    fn is_held_somewhere(&self, needed: &[&str]) -> bool {
+        let everywhere = self.directory.workspaces.iter();
+        let mut places = everywhere.map(|slug| self.actions_in(slug));
+        let is_held = |held: &Names| needed.iter().all(|action| held.contains(*action));
+        is_held(&self.actions()) || places.any(|held| is_held(&held))
+    }
+
+    fn bulk_update(&self, memory: &Labels, change: &Change) -> Verdict {
+        let conditions = [
+            "to set the audience, the sensitivity or the source",
+            "to set these of a memory whose audience does not cover the caller, \
+             or to make another member its audience",
+            "to lower the sensitivity",
+            "to set the review status",
+        ];
+        permitted(self.holds_for(memory, change, "bulkUpdateMemories", conditions))
+    }
+
+    fn update(&self, memory: &Labels, change: &Change) -> Verdict {
+        let conditions = [
+            "to set anything except the review status",
+            "to set labels of a memory whose audience does not cover the caller, \
+             or to make another member its audience",
+            "to lower the sensitivity",
+            "to set the review status",
+        ];
+        let reads = !change.rewrites || self.can_read(memory);
+        permitted(reads && self.holds_for(memory, change, "updateMemory", conditions))
+    }
+
+    /// Returns true if the caller holds what a change requires under each of four conditions.
+    fn holds_for(
+        &self,
+        memory: &Labels,
+        change: &Change,
+        operation: &str,
+        conditions: [&str; 4],
+    ) -> bool {
+        let order = |label: &String| {
+            let mut order = self.reference.sensitivities.iter();
+            order
+                .position(|known| known == label)
+                .expect("a known label")
+        };
+        let is_other = |wanted: &String| {
+            wanted.starts_with("user:")
+                && *wanted != format!("user:{}", self.caller.handle)
+                && *wanted != memory.audience
+        };
+        let lowers = |wanted: &String| order(wanted) < order(&memory.sensitivity);
+        let applies = [
+            change.relabels() || change.rewrites,
+            (change.relabels() && !self.is_covered(&memory.audience))
+                || change.audience.as_ref().is_some_and(is_other),
+            change.sensitivity.as_ref().is_some_and(lowers),
+            change.review.is_some(),
+        ];
+        let held = self.actions_in(&memory.workspace);
+        let mut needed = applies.iter().zip(conditions);
+        needed.all(|(applies, condition)| {
+            !applies || held.contains(self.reference.action(operation, condition))
+        })
+    }
+
+    /// Returns the decision on an operation of a workspace or of the organisation.
+    ///
+    /// Only what it requires always is decided, of operations on memories one of the actions.
+    #[must_use]
+    pub fn operation(&self, operation: &str, workspace: &str) -> Verdict {
+        let scope = self.rows(operation).next().map(|row| row.scope.as_str());
+        let always: Vec<&Need> = self
+            .rows(operation)
+            .filter(|row| row.condition == "always")
+            .collect();
+        let held = match scope {
+            None => return Verdict::Everything,
+            Some("the organisation") => self.actions(),
+            Some("the organisation or any workspace") => {
+                let needed: Vec<&str> = always.iter().map(|row| row.action.as_str()).collect();
+                return permitted(self.is_held_somewhere(&needed));
+            }
+            Some("the workspace") if !self.works_in(workspace) => return Verdict::Unknown,
+            Some("the workspace") => self.actions_in(workspace),
+            Some(other) => panic!("{operation} has the scope “{other}”"),
+        };
+        permitted(match always.is_empty() {
+            true => self.rows(operation).any(|row| held.contains(&row.action)),
+            false => always.iter().all(|row| held.contains(&row.action)),
+        })
+    }
+}
+
+impl Change {
+    fn relabels(&self) -> bool {
+        self.audience.is_some() || self.sensitivity.is_some() || self.moves
+    }
+}
+
+fn permitted(is_permitted: bool) -> Verdict {
+    match is_permitted {
+        true => Verdict::Everything,
+        false => Verdict::Forbidden,
+    }
+}
+
+impl Directory {
+    /// Records that a role was deleted and that its holders got another.
+    pub fn redirect(&mut self, deleted: &str, to: &str) {
+        self.roles.remove(deleted);
+        self.redirects.insert(deleted.to_owned(), to.to_owned());
+    }
+}

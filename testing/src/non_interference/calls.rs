@@ -1,0 +1,267 @@
+//! Calls of the principal: any operation, with identifiers of visible, hidden and unknown things.
+
+use bytes::Bytes;
+use http::{HeaderValue, Request};
+use serde_json::{Value, json};
+
+use super::choices::Choices;
+use super::hidden::{AUDIENCES, KEYS, REVIEWS, SENSITIVITIES, TEXTS};
+use super::world::{ACME, World};
+use knowledge_core::api::{Authentication, OPERATIONS, Operation, OperationSpec};
+use knowledge_core::model::MemoryId;
+
+/// Identifier of nothing.
+const UNKNOWN: &str = "00000000-0000-0000-0000-0000ffff0000";
+/// Operations that name memories, which half of the calls are of.
+const ON_MEMORIES: [Operation; 12] = [
+    Operation::GetMemory,
+    Operation::ListMemories,
+    Operation::BulkUpdateMemories,
+    Operation::IngestMemories,
+    Operation::CheckMemoryAccess,
+    Operation::UpdateMemory,
+    Operation::CreateRecall,
+    Operation::ListRecalls,
+    Operation::GetRecall,
+    Operation::CreateMemory,
+    Operation::DeleteMemory,
+    Operation::ListChats,
+];
+const LIMITS: [&str; 3] = ["limit=1", "limit=2", "limit=5"];
+const URL: &str = "https://example.com/hook";
+
+impl World {
+    /// Chooses a call; `None` if there is none of the operation.
+    ///
+    /// Returns the operation, the call as text, the collection of what it creates, and the request.
+    pub(super) fn call(
+        &mut self,
+        choices: &mut Choices<'_>,
+    ) -> Option<(Operation, String, String, Request<Bytes>)> {
+        let spec = match choices.once_in(3) {
+            true => &OPERATIONS[choices.below(OPERATIONS.len())],
+            false => choices.of(&ON_MEMORIES)?.spec(),
+        };
+        let operation = spec.operation;
+        if spec.authentication == Authentication::Signature {
+            return None;
+        }
+        let (path, collection) = self.path(choices, spec);
+        let mut key = self.name("key");
+        let mut body = self.body(choices, operation);
+        if operation == Operation::BulkUpdateMemories {
+            match choices.of(&self.sent).filter(|_| choices.once_in(3)) {
+                Some(sent) => (key, body) = sent.clone(),
+                None => self.sent.push((key.clone(), body.clone())),
+            }
+        }
+        let cited = body["memory_ids"].as_array().into_iter().flatten();
+        let cited = cited.filter_map(|id| id.as_str()?.parse().ok().map(MemoryId));
+        self.cite(&cited.collect());
+        let query = self.query(choices, spec, &path);
+        let shown = format!("{} {path}{query} {body}", spec.method);
+        let body = match body {
+            Value::Null => Bytes::new(),
+            body => Bytes::from(body.to_string()),
+        };
+        let has_body = !body.is_empty();
+        let mut request = Request::new(body);
+        *request.method_mut() = spec.method.clone();
+        *request.uri_mut() = (path + &query).parse().expect("a path");
+        let tag = match choices.once_in(3) {
+            true => choices.of(&self.tags).cloned(),
+            false => None,
+        };
+        let mut headers = vec![("idempotency-key", key)];
+        if has_body {
+            headers.push(("content-type", "application/json".to_owned()));
+        }
+        match spec.authentication {
+            Authentication::Session => {
+                let session = self.pat.session.expose();
+                headers.push(("cookie", format!("service_session={session}")));
+                headers.push(("sec-fetch-site", "none".to_owned()));
+            }
+            _ => {
+                let token = self.pat.token.expose();
+                headers.push(("authorization", format!("Bearer {token}")));
+            }
+        }
+        // The entity tag of the dashboard is an exception, so nothing is asked by it.
+        if let Some(tag) = tag.filter(|_| operation != Operation::GetDashboardSummary) {
+            let is_read = spec.method == http::Method::GET;
+            headers.push((["if-match", "if-none-match"][usize::from(is_read)], tag));
+        }
+        for (name, value) in headers {
+            let value = HeaderValue::try_from(value).expect("a header");
+            request.headers_mut().insert(name, value);
+        }
+        Some((operation, shown, collection, request))
+    }
+
+    /// Returns a memory: visible, hidden, deleted or unknown.
+    fn memory(&self, choices: &mut Choices<'_>) -> String {
+        if choices.once_in(8) {
+            return UNKNOWN.to_owned();
+        }
+        let known = choices.of(&self.memories).map(|known| known.id.to_string());
+        known.unwrap_or_else(|| UNKNOWN.to_owned())
+    }
+
+    fn id(&self, choices: &mut Choices<'_>, collection: &str) -> String {
+        let known = match collection {
+            "memories" => return self.memory(choices),
+            "workspaces" | "workspace-roles" => {
+                let place = usize::from(choices.once_in(4));
+                return self.workspaces[place].to_string();
+            }
+            collection => self.ids.get(collection).map_or(&[][..], Vec::as_slice),
+        };
+        let known = choices.of(known).cloned();
+        known.unwrap_or_else(|| UNKNOWN.to_owned())
+    }
+
+    /// Returns the path, and the collection that its last identifier is of.
+    fn path(&self, choices: &mut Choices<'_>, spec: &OperationSpec) -> (String, String) {
+        let (mut path, mut collection) = (String::new(), "");
+        for segment in spec.path.split('/').skip(1) {
+            path.push('/');
+            match segment {
+                "{orgSlug}" => path.push_str(ACME),
+                segment if segment.starts_with('{') => {
+                    path.push_str(&self.id(choices, collection));
+                }
+                segment => {
+                    collection = segment;
+                    path.push_str(segment);
+                }
+            }
+        }
+        (path, collection.to_owned())
+    }
+
+    fn query(&self, choices: &mut Choices<'_>, spec: &OperationSpec, path: &str) -> String {
+        let mut parts = Vec::new();
+        if spec.operation == Operation::ListCitationSubscriptions {
+            parts.push(format!("recall_id={}", self.id(choices, "recalls")));
+        }
+        let is_list = spec.operation.id().starts_with("list");
+        if !is_list || spec.operation == Operation::ListCustomRoles {
+            return parts
+                .first()
+                .map_or_else(String::new, |part| format!("?{part}"));
+        }
+        parts.extend(choices.of(&LIMITS).map(|limit| (*limit).to_owned()));
+        if spec.operation == Operation::ListMemories && choices.once_in(3) {
+            parts.push(match choices.below(3) {
+                0 => format!("reviewStatus={}", REVIEWS[choices.below(3)]),
+                1 => format!("sensitivityLabel={}", SENSITIVITIES[choices.below(4)]),
+                _ => format!("audienceTag={}", AUDIENCES[choices.below(8)]),
+            });
+        }
+        if let Some(cursor) = self.cursors.get(path).filter(|_| choices.once_in(2)) {
+            parts.push(format!("cursor={cursor}"));
+        }
+        format!("?{}", parts.join("&"))
+    }
+
+    /// Returns changes of the labels of memories.
+    fn new_labels(&self, choices: &mut Choices<'_>) -> Value {
+        let mut fields = json!({});
+        if choices.once_in(2) {
+            fields["audienceTag"] = json!(AUDIENCES[choices.below(8)]);
+        }
+        if choices.once_in(3) {
+            fields["sensitivityLabel"] = json!(SENSITIVITIES[choices.below(4)]);
+        }
+        if choices.once_in(3) || fields == json!({}) {
+            fields["reviewStatus"] = json!(REVIEWS[choices.below(3)]);
+        }
+        fields
+    }
+
+    fn some_memories(&self, choices: &mut Choices<'_>) -> Value {
+        let mut ids = Vec::new();
+        for _ in 0..=choices.below(4) {
+            let id = self.memory(choices);
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        json!(ids)
+    }
+
+    /// Returns the body; null if the request has none.
+    fn body(&self, choices: &mut Choices<'_>, operation: Operation) -> Value {
+        let name = self.name("name");
+        match operation {
+            Operation::CheckMemoryAccess => json!({
+                "memoryIds": self.some_memories(choices), "includeContent": true,
+            }),
+            Operation::BulkUpdateMemories => {
+                let ids = self.some_memories(choices);
+                let mut body = self.new_labels(choices);
+                body["memoryIds"] = ids;
+                body
+            }
+            Operation::UpdateMemory => {
+                let mut body = match choices.once_in(2) {
+                    true => json!({}),
+                    false => self.new_labels(choices),
+                };
+                if choices.once_in(2) || body == json!({}) {
+                    body["content"] = json!(TEXTS[choices.below(2)]);
+                }
+                body
+            }
+            Operation::CreateMemory => {
+                let mut body = json!({
+                    "sourceId": self.sources[0], "title": TEXTS[choices.below(2)],
+                    "content": TEXTS[choices.below(2)],
+                });
+                if choices.once_in(2) {
+                    body["sourceKey"] = json!(KEYS[choices.below(3)]);
+                }
+                body
+            }
+            Operation::IngestMemories => json!({
+                "source_id": self.sources[0],
+                "memories": [{
+                    "title": TEXTS[choices.below(2)], "content": TEXTS[choices.below(2)],
+                    "source_key": KEYS[choices.below(3)],
+                }],
+            }),
+            Operation::CreateRecall => json!({
+                "query": "Where?", "memory_ids": self.some_memories(choices),
+            }),
+            Operation::CreateSource => json!({ "name": name, "kind": "drive" }),
+            Operation::CreateConnector => json!({
+                "kind": "wiki", "account_label": "acme", "scope": "personal",
+                "sync_interval_seconds": 3600,
+            }),
+            Operation::UpdateConnector => json!({ "account_label": name }),
+            Operation::ReportSync => json!({ "outcome": "success" }),
+            Operation::CreateMcpKey => json!({
+                "name": name, "client": "cursor", "audience": [AUDIENCES[choices.below(8)]],
+            }),
+            Operation::CreateChat => json!({ "title": name }),
+            Operation::PostChatMessage => json!({ "content": name }),
+            Operation::DeleteCustomRole => json!({ "reassign_to": "viewer" }),
+            Operation::UpdateCustomRole | Operation::UpdateMember => json!({ "name": name }),
+            Operation::CreateCustomRole => json!({
+                "name": name, "slug": name, "base_role": "viewer",
+            }),
+            Operation::AddMember => json!({ "handle": name, "name": name, "role": "member" }),
+            Operation::AssignWorkspaceRole => json!({ "role": "viewer" }),
+            Operation::CreateCitationSubscription => json!({
+                "recall_id": self.id(choices, "recalls"), "webhook_url": URL,
+            }),
+            Operation::CreateWebhook => json!({ "event_type": "chunk.created", "url": URL }),
+            Operation::UpdateWebhook => json!({ "is_active": choices.once_in(2) }),
+            Operation::CreateInboundWebhook | Operation::UpdateInboundWebhook => {
+                json!({ "name": name })
+            }
+            _ => Value::Null,
+        }
+    }
+}

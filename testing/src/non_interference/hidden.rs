@@ -1,0 +1,260 @@
+//! What others do: memories that are set up, changes that both worlds see, and hidden ones.
+
+use std::collections::BTreeSet;
+
+use super::choices::Choices;
+use super::kinds::{PAT, WORKSPACES};
+use super::world::{Known, World};
+use crate::authorization::{Labels, Use, Verdict};
+use crate::requests::{new_chat, new_memory, new_recall, with};
+use knowledge_core::Error;
+use knowledge_core::model::{MemoryChange, MemoryId, MemoryUpdate};
+
+/// Texts of memories, few enough to be guessed.
+pub(super) const TEXTS: [&str; 2] = ["Alpha.", "Beta."];
+/// Source keys of memories.
+pub(super) const KEYS: [&str; 3] = ["page/0", "page/1", "page/2"];
+/// Audience labels, of which each principal is covered by a few.
+pub(super) const AUDIENCES: [&str; 8] = [
+    "workspace:main",
+    "user:olga",
+    "team:legal",
+    "org:acme",
+    "workspace:side",
+    "team:sales",
+    "user:pat",
+    "user:nora",
+];
+pub(super) const SENSITIVITIES: [&str; 4] = ["internal", "public", "confidential", "restricted"];
+pub(super) const REVIEWS: [&str; 3] = ["approved", "pending", "rejected"];
+
+fn labels(choices: &mut Choices<'_>, workspace: &str, author: &str) -> Labels {
+    let mut one = |of: &[&'static str]| *choices.of(of).expect("there are some");
+    let (audience, sensitivity, review) = (one(&AUDIENCES), one(&SENSITIVITIES), one(&REVIEWS));
+    Labels::new(workspace, audience, sensitivity, review, author)
+}
+
+fn change(labels: &Labels) -> MemoryChange {
+    MemoryChange::builder()
+        .audience_tag(labels.audience.parse().expect("a label"))
+        .sensitivity_label(labels.sensitivity.parse().expect("a label"))
+        .review_status(labels.review.parse().expect("a status"))
+        .build()
+}
+
+impl World {
+    /// Adds a memory whose attributes follow from the choices.
+    ///
+    /// What the principal may not know of it differs between the worlds: its labels, its text and
+    /// whether it exists at all if it is hidden, and its text if only the labels are seen.
+    pub(super) async fn add(&mut self, choices: &mut Choices<'_>) -> Result<(), Error> {
+        let place = usize::from(choices.once_in(4));
+        let author = [PAT, "olga"][usize::from(!choices.once_in(3))];
+        let slug = WORKSPACES[place];
+        let mut both = [labels(choices, slug, author), labels(choices, slug, author)];
+        let access = self.access();
+        let verdicts = [0, 1].map(|index| access.verdict(&both[index], &Use::Read));
+        let is_hidden = verdicts == [Verdict::Unknown; 2];
+        if !is_hidden {
+            both[1] = both[0].clone();
+        }
+        let is_sealed = verdicts[0] == Verdict::Labels
+            && self.cannot_widen(&both[0])
+            // Whoever sends it again sees by the review status whether the text is the stored one.
+            && author != PAT;
+        let title = TEXTS[choices.below(2)];
+        let texts = [TEXTS[choices.below(2)], TEXTS[choices.below(2)]];
+        let key = match choices.once_in(2) {
+            true => choices.of(&KEYS).copied(),
+            false => None,
+        };
+        // Each key is used once, so that nothing is updated here.
+        let key = key.filter(|key| self.keys.insert((place, key)));
+        let is_gone =
+            [choices.once_in(3), choices.once_in(3)].map(|gone| gone && is_hidden && key.is_none());
+        let world = usize::from(self.is_second);
+        let text = texts[if is_hidden || is_sealed { world } else { 0 }];
+        let new = with(new_memory(title), |new| {
+            new.content = text.to_owned();
+            new.source_key = key.map(str::to_owned);
+        });
+        let by = match author {
+            PAT => self.trusted_pat(),
+            _ => self.seed.owner.clone(),
+        };
+        let (service, workspace) = (self.seed.service.clone(), self.workspaces[place]);
+        let batch = [new];
+        let added = service.ingest_memories(&by, workspace, self.sources[0], &batch);
+        let added = match added.await {
+            // The principal may not add any.
+            Err(Error::Forbidden { .. }) => return Ok(()),
+            added => added?[0],
+        };
+        self.relabel(added.id, &both[world]).await?;
+        if is_gone[world] {
+            service.delete_memory(&self.seed.owner, added.id).await?;
+        }
+        self.memories.push(Known {
+            id: added.id,
+            differs: is_hidden || is_sealed,
+            has_key: key.is_some(),
+            is_cited: false,
+        });
+        Ok(())
+    }
+
+    async fn relabel(&self, memory: MemoryId, labels: &Labels) -> Result<(), Error> {
+        let update = MemoryUpdate::builder().change(change(labels)).build();
+        let (service, owner) = (&self.seed.service, &self.seed.owner);
+        let updated = service.update_memory(owner, memory, &update, None);
+        updated.await.map(drop)
+    }
+
+    /// Creates a recall and a chat in both worlds.
+    pub(super) async fn add_common(&mut self) -> Result<(), Error> {
+        let (service, owner) = (self.seed.service.clone(), self.seed.owner.clone());
+        let main = self.workspaces[0];
+        let mut cited = BTreeSet::new();
+        for known in self.memories.iter().filter(|known| !known.differs) {
+            let labels = self.labels(known.id).await?;
+            let in_main =
+                |labels: Labels| labels.workspace == "main" && labels.review == "approved";
+            if labels.is_some_and(in_main) {
+                cited.insert(known.id);
+            }
+        }
+        let ids: Vec<_> = cited.iter().copied().collect();
+        // The owner is not covered by every label, and what it is not covered by cannot be cited.
+        let asked = new_recall(&ids[..ids.len().min(2)]);
+        if let Ok(recall) = service.create_recall(&owner, main, &asked).await {
+            self.cite(&cited);
+            self.note("recalls", recall.id.to_string());
+        }
+        let chat = with(new_chat("Plans"), |new| {
+            new.participants = vec![self.pat.member];
+        });
+        let chat = service.create_chat(&owner, main, &chat).await?.id;
+        service
+            .post_chat_message(&owner, main, chat, "Hello.")
+            .await?;
+        self.note("chats", chat.to_string());
+        Ok(())
+    }
+
+    /// Changes a memory in the same way in both worlds, unless it differs between them.
+    pub(super) async fn change_common(&mut self, choices: &mut Choices<'_>) -> Result<(), Error> {
+        let known: Vec<_> = self
+            .memories
+            .iter()
+            .filter(|known| !known.differs)
+            .collect();
+        let Some(known) = choices.of(&known) else {
+            return Ok(());
+        };
+        let id = known.id;
+        let Some(before) = self.labels(id).await? else {
+            return Ok(());
+        };
+        let mut after = labels(choices, &before.workspace, &before.author);
+        if choices.once_in(2) {
+            after.audience = "user:olga".to_owned();
+        }
+        self.relabel(id, &after).await
+    }
+
+    /// Does something in one of the worlds that the principal may not know of.
+    pub(super) async fn change_hidden(&mut self, choices: &mut Choices<'_>) -> Result<(), Error> {
+        let is_here = choices.once_in(2) == self.is_second;
+        let act = choices.below(5);
+        let index = choices.below(self.memories.len());
+        let Some(known) = self.memories.get(index).cloned() else {
+            return Ok(());
+        };
+        if !self.is_hidden(known.id).await? {
+            return Ok(());
+        }
+        let (service, owner) = (self.seed.service.clone(), self.seed.owner.clone());
+        let stored = self.labels(known.id).await?;
+        match act {
+            0 | 1 => {
+                self.memories[index].differs = true;
+                let Some(before) = stored.filter(|_| is_here) else {
+                    return Ok(());
+                };
+                let after = labels(choices, &before.workspace, &before.author);
+                if self.access().verdict(&after, &Use::Read) == Verdict::Unknown {
+                    self.relabel(known.id, &after).await?;
+                }
+            }
+            2 => {
+                self.memories[index].differs = true;
+                let Some(before) = stored.filter(|_| is_here) else {
+                    return Ok(());
+                };
+                // Only those whom the audience covers may change the text.
+                let for_owner = Labels {
+                    audience: "user:olga".to_owned(),
+                    ..before.clone()
+                };
+                if self.access().verdict(&for_owner, &Use::Read) != Verdict::Unknown {
+                    return Ok(());
+                }
+                self.relabel(known.id, &for_owner).await?;
+                let update = MemoryUpdate::builder()
+                    .content(TEXTS[choices.below(2)].to_owned())
+                    .change(change(&for_owner))
+                    .build();
+                let updated = service.update_memory(&owner, known.id, &update, None);
+                updated.await?;
+            }
+            3 if !known.has_key && !known.is_cited => {
+                self.memories[index].differs = true;
+                if stored.is_some() && is_here {
+                    service.delete_memory(&owner, known.id).await?;
+                }
+            }
+            _ => {
+                // It stays hidden, so that the recall does.
+                self.memories[index].differs = true;
+                self.cite(&BTreeSet::from([known.id]));
+                if !self.is_second {
+                    self.add_hidden_talk(known.id, stored).await?;
+                }
+                // The principal names them in both worlds.
+                for (collection, id) in self
+                    .hidden_ids
+                    .get(&self.moves)
+                    .cloned()
+                    .unwrap_or_default()
+                {
+                    self.note(collection, id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Cites a hidden memory in a recall, and talks about it in a chat.
+    async fn add_hidden_talk(&mut self, id: MemoryId, stored: Option<Labels>) -> Result<(), Error> {
+        let (service, owner) = (self.seed.service.clone(), self.seed.owner.clone());
+        let mut added = Vec::new();
+        if let Some(stored) = stored {
+            let index = WORKSPACES.iter().position(|slug| *slug == stored.workspace);
+            let place = self.workspaces[index.expect("a workspace")];
+            // It fails for a memory that awaits review, or does not cover the owner.
+            let new = new_recall(&[id]);
+            if let Ok(recall) = service.create_recall(&owner, place, &new).await {
+                added.push(("recalls", recall.id.to_string()));
+            }
+        }
+        let new = with(new_chat("Secret"), |new| new.participants = vec![self.nora]);
+        let place = self.workspaces[0];
+        let chat = service.create_chat(&owner, place, &new).await?.id;
+        service
+            .post_chat_message(&owner, place, chat, "Psst.")
+            .await?;
+        added.push(("chats", chat.to_string()));
+        self.hidden_ids.insert(self.moves, added);
+        Ok(())
+    }
+}

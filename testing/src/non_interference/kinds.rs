@@ -1,0 +1,192 @@
+//! Kinds of principals.
+
+use crate::authorization::{Caller, Directory, Role, Scope, names};
+use crate::requests::{ADMIN, MEMBER, VIEWER, new_mcp_key, new_member, new_role, new_token, with};
+use crate::seed::Seed;
+use knowledge_core::Error;
+use knowledge_core::access::{ActionSet, BaseRole, CredentialKind, RoleRef, Secret, TokenScope};
+use knowledge_core::model::{MemberId, RoleActions, WorkspaceId};
+use knowledge_core::service::MemberAssignment;
+
+/// Handle of the principal.
+pub(super) const PAT: &str = "pat";
+/// Workspace with most memories, and another.
+pub(super) const WORKSPACES: [&str; 2] = ["main", "side"];
+
+/// Kind of the principal.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Viewer,
+    Member,
+    TeamMember,
+    /// Member with a custom role that adds and manages, but neither reviews nor shares.
+    Custom,
+    /// Administrator who is a viewer in `main`.
+    RestrictedAdmin,
+    /// Token of an administrator for `side`.
+    OneWorkspace,
+    /// Token of an administrator for a few actions.
+    FewActions,
+    /// Token of an administrator for a list of audience labels.
+    AudienceList,
+    /// MCP key of an administrator.
+    McpKey,
+}
+
+const FEW_ACTIONS: [&str; 7] = [
+    "memory:read",
+    "memory:create",
+    "memory:update",
+    "memory:review",
+    "recall:create",
+    "chat:write",
+    "dashboard:read",
+];
+const CUSTOM_ALLOW: [&str; 8] = [
+    "memory:create",
+    "memory:update",
+    "memory:delete",
+    "recall:create",
+    "webhook:manage",
+    "connector:manage",
+    "mcp_key:manage",
+    "citation_subscription:manage",
+];
+const LIST: [&str; 2] = ["workspace:main", "team:legal"];
+const KEY_LABEL: &str = "workspace:main";
+
+/// The principal with its credentials.
+pub(super) struct Principal {
+    pub(super) member: MemberId,
+    pub(super) token: Secret,
+    pub(super) session: Secret,
+    /// The principal in terms of the documentation.
+    pub(super) caller: Caller,
+}
+
+fn actions(names: &[&str]) -> ActionSet {
+    let actions = names.iter();
+    actions
+        .map(|name| name.parse().expect("an action"))
+        .collect()
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 9] = [
+        Self::Viewer,
+        Self::Member,
+        Self::TeamMember,
+        Self::Custom,
+        Self::RestrictedAdmin,
+        Self::OneWorkspace,
+        Self::FewActions,
+        Self::AudienceList,
+        Self::McpKey,
+    ];
+
+    fn is_admin(self) -> bool {
+        !matches!(
+            self,
+            Self::Viewer | Self::Member | Self::TeamMember | Self::Custom
+        )
+    }
+
+    /// Creates the principal; its custom role is added to the directory.
+    pub(super) async fn create(
+        self,
+        seed: &Seed,
+        workspaces: [WorkspaceId; 2],
+        directory: &mut Directory,
+    ) -> Result<Principal, Error> {
+        let mut role = match self {
+            Self::Viewer => VIEWER,
+            kind if kind.is_admin() => ADMIN,
+            _ => MEMBER,
+        };
+        let mut caller = Caller::new(PAT, &role.to_string());
+        if let Self::Custom = self {
+            let allow = names(CUSTOM_ALLOW);
+            let custom = with(new_role("custom"), |new| {
+                new.base_role = BaseRole::Viewer;
+                new.actions = RoleActions {
+                    allow: actions(&CUSTOM_ALLOW),
+                    deny: ActionSet::EMPTY,
+                };
+            });
+            role = RoleRef::Custom(seed.role(&custom).await?.id);
+            caller.role = "custom".to_owned();
+            let custom = Role {
+                base: "viewer".to_owned(),
+                allow,
+                is_active: true,
+                ..Role::default()
+            };
+            directory.roles.insert("custom".to_owned(), custom);
+        }
+        let new = with(new_member(PAT, role), |new| {
+            if let Self::TeamMember | Self::AudienceList = self {
+                new.teams = vec!["legal".to_owned()];
+            }
+        });
+        caller.teams = names(new.teams.iter().map(String::as_str));
+        let member = seed.member(&new).await?.id;
+        if let Self::RestrictedAdmin = self {
+            let viewer = MemberAssignment::Workspace(workspaces[0], Some(VIEWER));
+            seed.assign(member, viewer).await?;
+            let there = (WORKSPACES[0].to_owned(), "viewer".to_owned());
+            caller.workspace_roles.extend([there]);
+        }
+        let (scope, documented) = match self {
+            Self::OneWorkspace => (
+                TokenScope {
+                    workspaces: Some(vec![workspaces[1]]),
+                    ..TokenScope::default()
+                },
+                Scope {
+                    workspaces: Some(names([WORKSPACES[1]])),
+                    ..Scope::default()
+                },
+            ),
+            Self::FewActions => (
+                TokenScope {
+                    actions: Some(actions(&FEW_ACTIONS)),
+                    ..TokenScope::default()
+                },
+                Scope {
+                    actions: Some(names(FEW_ACTIONS)),
+                    ..Scope::default()
+                },
+            ),
+            Self::AudienceList => (
+                TokenScope {
+                    audience: Some(LIST.map(|label| label.parse().expect("a label")).to_vec()),
+                    ..TokenScope::default()
+                },
+                Scope {
+                    audience: Some(names(LIST)),
+                    ..Scope::default()
+                },
+            ),
+            _ => (TokenScope::default(), Scope::default()),
+        };
+        caller.scope = documented;
+        let new = with(new_token(member, CredentialKind::Bearer), |new| {
+            new.scope = scope;
+        });
+        let mut token = seed.issue(&new).await?.secret;
+        if let Self::McpKey = self {
+            caller.scope = Scope::of_mcp_key(WORKSPACES[0], &[KEY_LABEL]);
+            let service = &seed.service;
+            let (by, key) = (seed.trusted(member), new_mcp_key(KEY_LABEL));
+            let key = service.create_mcp_key(&by, workspaces[0], &key);
+            token = key.await?.secret;
+        }
+        let session = new_token(member, CredentialKind::Session);
+        Ok(Principal {
+            member,
+            token,
+            session: seed.issue(&session).await?.secret,
+            caller,
+        })
+    }
+}

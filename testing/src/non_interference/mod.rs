@@ -1,0 +1,147 @@
+//! Non-interference: what a principal may not know changes no byte of any response that it gets.
+//!
+//! [`check_non_interference`] generates a principal and two worlds that are alike in all that it may
+//! know. They differ in hidden memories, in texts that it may not read, and in recalls and chats
+//! of others. The principal makes the same calls of all operations in both, while others change
+//! hidden things in only one of them. Clock and randomness are those of a simulation, so all
+//! responses have to be equal byte for byte: status, headers and body.
+//!
+//! What is hidden is decided by [`authorization`](crate::authorization), not by the service. What
+//! responses may tell nevertheless is in [`EXCEPTIONS`].
+//!
+//! ```
+//! use std::sync::Arc;
+//! use knowledge_core::store::{MemoryStore, Store};
+//! use knowledge_testing::non_interference::check_non_interference;
+//! use knowledge_testing::simulation::Config;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! // Your own store here: each case gets two empty ones, one after the other.
+//! let make_store = || async { Arc::new(MemoryStore::new()) as Arc<dyn Store> };
+//! check_non_interference(&Config::new(4), make_store).await;
+//! # }
+//! ```
+
+mod calls;
+mod choices;
+mod hidden;
+mod kinds;
+mod transcript;
+mod world;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use self::choices::Bytes16;
+use self::kinds::Kind;
+use self::transcript::transcript;
+use crate::simulation::{Config, Divergence, check_cases};
+use knowledge_core::api::Operation;
+use knowledge_core::store::Store;
+
+/// What a response may tell although it depends on what the caller may not know.
+#[derive(Clone, Copy, Debug)]
+pub struct Exception {
+    /// Operation whose response it is.
+    pub operation: Operation,
+    /// Parts of the response: JSON pointers, or `etag`. Empty for the whole response.
+    pub parts: &'static [&'static str],
+    /// Reason for which it may be told.
+    pub reason: &'static str,
+}
+
+/// Declared exceptions from non-interference.
+///
+/// Three more do not concern responses of single operations. The generator keeps them equal in both
+/// worlds: that a name, a slug or a source key is taken; quotas and conflicts; and that a recall is
+/// judged without those of its memories that were deleted. One is not excepted but open: whoever
+/// added a memory and no longer may read it can send it again by its source key, and sees by its
+/// labels whether the text was the stored one. The texts of such memories are equal in both worlds.
+pub const EXCEPTIONS: [Exception; 3] = [
+    Exception {
+        operation: Operation::ListAuditEntries,
+        parts: &[],
+        reason: "the audit log is for holders of audit:read",
+    },
+    Exception {
+        operation: Operation::GetAuditEntry,
+        parts: &[],
+        reason: "the audit log is for holders of audit:read",
+    },
+    Exception {
+        operation: Operation::GetDashboardSummary,
+        parts: &[
+            "etag",
+            "/review_backlog_count",
+            "/first_value_checklist",
+            "/workspace/last_ingest_at",
+        ],
+        reason: "facts of the workspace for whoever holds dashboard:read, and their entity tag",
+    },
+];
+
+/// A principal, what is hidden from it, and what happens.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    kind: Kind,
+    /// Memories, each by the choices that its attributes follow from.
+    memories: Vec<Bytes16>,
+    /// Calls of the principal and of others, each by its choices.
+    moves: Vec<Bytes16>,
+}
+
+fn scenarios(moves: usize) -> impl Strategy<Value = Scenario> {
+    let choices = || any::<Bytes16>();
+    (
+        proptest::sample::select(&Kind::ALL[..]),
+        vec(choices(), 1..16),
+        vec(choices(), 1..=moves),
+    )
+        .prop_map(|(kind, memories, moves)| Scenario {
+            kind,
+            memories,
+            moves,
+        })
+}
+
+/// Checks that hidden things change no response, over stores of one kind.
+///
+/// `make_store` creates an empty store for each world; no two are in use at once. The cases, the
+/// seed and the report of a failure are as in [`check_store`](crate::simulation::check_store). A
+/// case has up to half as many calls as [`Config::operations`]; its faults are not used.
+///
+/// # Panics
+/// If a response differs: with the calls that led to it, as few as were found, and the seed.
+pub async fn check_non_interference<F, R>(config: &Config, make_store: F)
+where
+    F: Fn() -> R,
+    R: Future<Output = Arc<dyn Store>>,
+{
+    let make_store = &make_store;
+    let scenarios = scenarios((config.operations / 2).max(1));
+    check_cases(config, scenarios, |seed, scenario| async move {
+        let first = transcript(make_store().await, seed, &scenario, None).await?;
+        let second = transcript(make_store().await, seed, &scenario, Some(&first)).await?;
+        compare(&scenario, &first.lines, &second.lines)
+    })
+    .await;
+}
+
+/// Compares the two transcripts line by line.
+fn compare(scenario: &Scenario, first: &[String], second: &[String]) -> Result<(), Divergence> {
+    for (index, (one, other)) in first.iter().zip(second).enumerate() {
+        if one != other {
+            let mut trace = vec![format!("{:?}", scenario.kind)];
+            trace.extend_from_slice(&first[..index]);
+            return Err(Divergence {
+                trace,
+                problem: format!("the responses differ:\n{one}\n{other}"),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,255 @@
+//! One of the two worlds: an organisation with the principal, and all that exists in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::Response;
+use serde_json::Value;
+
+use super::kinds::{Kind, Principal, WORKSPACES};
+use crate::authorization::{Access, Directory, Labels, Reference, Use, Verdict};
+use crate::requests::{MEMBER, new_member, new_organization, new_workspace};
+use crate::seed::Seed;
+use crate::simulation::SimulatedTime;
+use knowledge_core::Error;
+use knowledge_core::access::Credential;
+use knowledge_core::api::Api;
+use knowledge_core::env::Env;
+use knowledge_core::model::{MemberId, MemoryId, SourceId, WorkspaceId};
+use knowledge_core::service::{KnowledgeService, Options, SealingKey};
+use knowledge_core::store::Store;
+
+/// Slug of the organisation.
+pub(super) const ACME: &str = "acme";
+/// Time between two moves.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Memory, of which some things differ between the worlds.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) id: MemoryId,
+    /// True if its labels, its text or its existence may differ.
+    pub(super) differs: bool,
+    /// True if it has a source key, which stays in use.
+    pub(super) has_key: bool,
+    /// True if a recall may cite it.
+    pub(super) is_cited: bool,
+}
+
+pub(super) struct World {
+    pub(super) seed: Seed,
+    pub(super) api: Api,
+    pub(super) is_second: bool,
+    pub(super) workspaces: [WorkspaceId; 2],
+    pub(super) sources: [SourceId; 2],
+    /// Member that sees what is hidden from the principal.
+    pub(super) nora: MemberId,
+    pub(super) pat: Principal,
+    pub(super) memories: Vec<Known>,
+    /// Identifiers by collection, as they occur in paths.
+    pub(super) ids: BTreeMap<String, Vec<String>>,
+    /// Entity tags of responses.
+    pub(super) tags: Vec<String>,
+    /// Last cursor of each path.
+    pub(super) cursors: BTreeMap<String, String>,
+    /// Bulk updates by key, to repeat them.
+    pub(super) sent: Vec<(String, Value)>,
+    reference: Reference,
+    directory: Directory,
+    time: SimulatedTime,
+    random: Arc<Mutex<fastrand::Rng>>,
+    number: u64,
+    /// Source keys in use, with the indexes of their workspaces.
+    pub(super) keys: BTreeSet<(usize, &'static str)>,
+    /// Number of moves so far.
+    pub(super) moves: u64,
+    /// Recalls and chats of others, by the move of the first world that created them.
+    pub(super) hidden_ids: BTreeMap<u64, Vec<(&'static str, String)>>,
+}
+
+impl World {
+    /// Creates the organisation and the principal, which are the same in both worlds.
+    pub(super) async fn new(
+        store: Arc<dyn Store>,
+        number: u64,
+        kind: Kind,
+        is_second: bool,
+    ) -> Result<Self, Error> {
+        let time = SimulatedTime::new();
+        let random = Arc::new(Mutex::new(fastrand::Rng::with_seed(number)));
+        let (clock, bytes) = (time.clone(), Arc::clone(&random));
+        let env = Env::new(
+            move || clock.now(),
+            move |buffer: &mut [u8]| {
+                let mut random = bytes.lock().unwrap_or_else(PoisonError::into_inner);
+                random.fill(buffer);
+            },
+        );
+        let options = Options::new(SealingKey::new([7; 32]));
+        let opened = KnowledgeService::open(store, env, options).await;
+        let service = opened.expect("an empty store opens");
+        let seed = Seed::new(&service, &new_organization(ACME, "olga")).await?;
+        let mut workspaces = Vec::new();
+        for slug in WORKSPACES {
+            workspaces.push(seed.workspace(&new_workspace(slug)).await?.id);
+        }
+        let workspaces = [workspaces[0], workspaces[1]];
+        let sources = [
+            seed.source("Wiki", "wiki").await?,
+            seed.source("Files", "drive").await?,
+        ];
+        let mut directory = Directory::new(ACME, &WORKSPACES);
+        let nora = seed.member(&new_member("nora", MEMBER)).await?.id;
+        let pat = kind.create(&seed, workspaces, &mut directory).await?;
+        let mut world = Self {
+            api: Api::new(service),
+            seed,
+            is_second,
+            workspaces,
+            sources,
+            nora,
+            pat,
+            memories: Vec::new(),
+            ids: BTreeMap::new(),
+            tags: Vec::new(),
+            cursors: BTreeMap::new(),
+            sent: Vec::new(),
+            reference: Reference::read(),
+            directory,
+            time,
+            random,
+            number,
+            keys: BTreeSet::new(),
+            moves: 0,
+            hidden_ids: BTreeMap::new(),
+        };
+        let other = world.seed.member(&new_member("rob", MEMBER)).await?.id;
+        world.note("members", other.to_string());
+        for source in sources {
+            world.note("sources", source.to_string());
+        }
+        Ok(world)
+    }
+
+    /// Begins a move, whose time and randomness do not depend on what happened before.
+    pub(super) fn begin(&mut self) {
+        self.moves += 1;
+        self.time.advance(PAUSE);
+        let seed = self.number ^ self.moves.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        *random = fastrand::Rng::with_seed(seed);
+    }
+
+    /// Returns a name that no other move has.
+    pub(super) fn name(&self, prefix: &str) -> String {
+        format!("{prefix}-{}", self.moves)
+    }
+
+    /// Notes an identifier that requests may name.
+    pub(super) fn note(&mut self, collection: &str, id: String) {
+        // What the principal does to itself could let it know more, and Nora has to stay.
+        if [self.pat.member, self.nora]
+            .map(|member| member.to_string())
+            .contains(&id)
+        {
+            return;
+        }
+        let ids = self.ids.entry(collection.to_owned()).or_default();
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+
+    /// Notes a memory that the principal has seen or added; others do not delete it.
+    fn note_memory(&mut self, id: &str) {
+        let id = id.parse().expect("an identifier");
+        if self.memories.iter().all(|known| known.id != MemoryId(id)) {
+            self.memories.push(Known {
+                id: MemoryId(id),
+                differs: false,
+                has_key: true,
+                is_cited: true,
+            });
+        }
+    }
+
+    /// Notes what a response of the principal contains.
+    pub(super) fn listen(
+        &mut self,
+        collection: &str,
+        path: &str,
+        response: &Response<bytes::Bytes>,
+    ) {
+        if let Some(tag) = response.headers().get("etag") {
+            self.tags.extend(tag.to_str().map(str::to_owned));
+        }
+        let Ok(body) = serde_json::from_slice::<Value>(response.body()) else {
+            return;
+        };
+        if let Some(cursor) = body["next_cursor"].as_str() {
+            self.cursors.insert(path.to_owned(), cursor.to_owned());
+        }
+        let items = [&body["data"], &body["memories"]].map(Value::as_array);
+        let items = items.into_iter().flatten().flatten();
+        for item in [&body, &body["data"]].into_iter().chain(items) {
+            match item["id"].as_str() {
+                Some(id) if ["memories", "ingest"].contains(&collection) => self.note_memory(id),
+                Some(id) => self.note(collection, id.to_owned()),
+                None => {}
+            }
+        }
+    }
+
+    /// Returns the rules for the principal.
+    pub(super) fn access(&self) -> Access<'_> {
+        let caller = self.pat.caller.clone();
+        self.reference.access(&self.directory, caller)
+    }
+
+    /// Returns true if the principal may change neither the audience nor the sensitivity of a
+    /// memory in a way that lets it read more.
+    pub(super) fn cannot_widen(&self, labels: &Labels) -> bool {
+        let held = self.access().actions_in(&labels.workspace);
+        !held.contains("memory:share") && !held.contains("memory:declassify")
+    }
+
+    /// Returns the stored labels of a memory; `None` if it was deleted.
+    pub(super) async fn labels(&self, id: MemoryId) -> Result<Option<Labels>, Error> {
+        let (service, owner) = (&self.seed.service, &self.seed.owner);
+        let found = match service.get_memory(owner, id).await {
+            Err(Error::NotFound { .. }) => return Ok(None),
+            found => found?.value,
+        };
+        let memory = serde_json::to_value(&found).expect("a memory is JSON");
+        let text = |field: &str| memory[field].as_str().unwrap_or_default().to_owned();
+        let is_main = text("workspaceId") == self.workspaces[0].to_string();
+        let is_own = text("createdBy") == self.pat.member.to_string();
+        Ok(Some(Labels {
+            workspace: WORKSPACES[usize::from(!is_main)].to_owned(),
+            audience: text("audienceTag"),
+            sensitivity: text("sensitivityLabel"),
+            review: text("reviewStatus"),
+            author: if is_own { super::kinds::PAT } else { "olga" }.to_owned(),
+        }))
+    }
+
+    /// Returns true if a memory is hidden from the principal, or deleted.
+    pub(super) async fn is_hidden(&self, id: MemoryId) -> Result<bool, Error> {
+        let labels = self.labels(id).await?;
+        let verdict = |labels: Labels| self.access().verdict(&labels, &Use::Read);
+        Ok(labels.is_none_or(|labels| verdict(labels) == Verdict::Unknown))
+    }
+
+    /// Returns the principal as a caller that the host vouches for.
+    pub(super) fn trusted_pat(&self) -> Credential {
+        self.seed.trusted(self.pat.member)
+    }
+
+    /// Notes that a recall may cite these memories.
+    pub(super) fn cite(&mut self, cited: &BTreeSet<MemoryId>) {
+        for memory in &mut self.memories {
+            memory.is_cited |= cited.contains(&memory.id);
+        }
+    }
+}
