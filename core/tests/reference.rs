@@ -273,9 +273,11 @@ fn delivery_failures() -> String {
     for code in DeliveryFailureCode::ALL {
         let meaning = match code {
             Code::AddressRefused => {
-                "the URL, or every address that its name resolves to, is not allowed for deliveries"
+                "the name could not be resolved within 5 seconds, or the URL, or every address that its name resolves to, is not allowed for deliveries"
             }
-            Code::DnsFailed => "the name could not be resolved within 5 seconds",
+            Code::DnsFailed => {
+                "the name could not be resolved; only in deliveries of earlier versions, which showed the difference"
+            }
             Code::ConnectionFailed => "no connection could be established",
             Code::TlsFailed => {
                 "the TLS handshake failed, or the certificate does not match the host of the URL"

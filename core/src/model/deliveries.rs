@@ -31,9 +31,9 @@ string_enum! {
     /// Reason for which an attempt received no response with a status, or was not made.
     #[non_exhaustive]
     DeliveryFailureCode {
-        /// The address, or every address that the name resolves to, is not allowed for deliveries.
+        /// The host is unknown, or its address is not allowed for deliveries.
         AddressRefused = "address_refused",
-        /// The name could not be resolved.
+        /// The name could not be resolved. Deliveries show it as `address_refused`.
         DnsFailed = "dns_failed",
         /// No connection could be established.
         ConnectionFailed = "connection_failed",

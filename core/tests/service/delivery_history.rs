@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use knowledge_core::internals::keys;
-use knowledge_core::model::{EventType, SensitivityLabel};
-use knowledge_core::service::PageRequest;
+use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode, EventType, SensitivityLabel};
+use knowledge_core::service::{Attempt, PageRequest};
 
-use crate::dispatching::{answer, endpoint};
+use crate::dispatching::{answer, endpoint, webhook};
 use crate::make::{ACME, DAY, MEMBER, MILLISECOND};
 use crate::world::World;
 
@@ -191,4 +191,43 @@ async fn deliveries_to_removed_member_are_discarded() {
     world.relabel(&ids, SensitivityLabel::Internal).await;
     assert_eq!(world.fan_out().await.deliveries, 0);
     world.assert_whole().await;
+}
+
+/// The difference would show which names a private network has.
+#[tokio::test]
+async fn delivery_does_not_show_whether_name_resolves() {
+    let world = World::new().await;
+    let to = webhook(&world).await;
+    let mut shown = Vec::new();
+    for (code, message) in [
+        (
+            DeliveryFailureCode::DnsFailed,
+            "the name could not be resolved",
+        ),
+        (
+            DeliveryFailureCode::DnsFailed,
+            "resolving the name timed out",
+        ),
+        (
+            DeliveryFailureCode::AddressRefused,
+            "the name resolves to an address inside",
+        ),
+    ] {
+        let ping = world.ping(&to).await;
+        let attempt = Attempt {
+            duration: Duration::from_millis(20),
+            outcome: Err(DeliveryFailure {
+                code,
+                message: message.to_owned(),
+            }),
+        };
+        world.finish(&world.claim_one().await, &attempt).await;
+        let mut attempts = world.delivery(&to, ping.id).await.attempts;
+        shown.push(attempts.remove(0).error.unwrap());
+    }
+    assert_eq!(shown[0].code, DeliveryFailureCode::AddressRefused);
+    assert!(
+        shown.iter().all(|failure| *failure == shown[0]),
+        "{shown:?}"
+    );
 }

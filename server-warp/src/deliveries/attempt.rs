@@ -41,6 +41,7 @@ impl Attempts {
         let span = span.map(|tracer| tracer.start(&claimed.request, claimed.event_type));
         let attempt = self.send(&claimed).await;
         self.metrics.record_attempt(&attempt);
+        log_failure(&claimed, &attempt);
         let Some(span) = span else {
             return self.record(&claimed, &attempt).await;
         };
@@ -120,6 +121,19 @@ fn interrupted(duration: Duration) -> Attempt {
     Attempt {
         duration,
         outcome: Err(failure(DeliveryFailureCode::AnswerBroken, message)),
+    }
+}
+
+/// Logs why a host was not connected to, which its tenant does not see.
+fn log_failure(claimed: &ClaimedDelivery, attempt: &Attempt) {
+    use DeliveryFailureCode::{AddressRefused, DnsFailed};
+    if let Err(failure) = &attempt.outcome
+        && matches!(failure.code, AddressRefused | DnsFailed)
+    {
+        let endpoint = claimed.lease.endpoint();
+        let host = claimed.request.url.host();
+        let (code, detail) = (failure.code, &failure.message);
+        tracing::debug!(%endpoint, host, %code, detail, "host not permitted or not resolved");
     }
 }
 

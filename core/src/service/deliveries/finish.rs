@@ -10,13 +10,18 @@ use super::record::StoredDelivery;
 use super::schedule::{FAILING_MAX, retry_delay};
 use crate::digest::sha256_bytes;
 use crate::error::Error;
-use crate::model::{DeliveryAttempt, DeliveryFailure, DeliveryStatus, DisabledReason, Timestamp};
+use crate::model::{
+    DeliveryAttempt, DeliveryFailure, DeliveryFailureCode, DeliveryStatus, DisabledReason,
+    Timestamp,
+};
 use crate::service::KnowledgeService;
 use crate::service::kit::act::Wants;
 use crate::store::{Transaction, decode};
 
 /// Maximum length of a stored failure message, in characters.
 const FAILURE_CHARS_MAX: usize = 160;
+/// Message about a host that the sender did not connect to.
+const UNREACHABLE: &str = "the host is unknown, or deliveries may not be sent to its address";
 /// Status of an endpoint that wants no further deliveries.
 const GONE: u16 = 410;
 
@@ -63,12 +68,23 @@ impl Attempt {
             at,
             duration_ms: u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
             status: self.outcome.as_ref().ok().map(|answer| answer.status),
-            error: failure.map(|failure| DeliveryFailure {
-                code: failure.code,
-                message: shortened(&failure.message),
-            }),
+            error: failure.map(shown),
         }
     }
+}
+
+/// Returns a failure as its endpoint's owner sees it.
+///
+/// A name that does not resolve and one that resolves to a refused address look the same, because
+/// the difference would show which names a private network has.
+fn shown(failure: &DeliveryFailure) -> DeliveryFailure {
+    use DeliveryFailureCode::{AddressRefused, DnsFailed};
+    let (code, message) = match failure.code {
+        AddressRefused | DnsFailed => (AddressRefused, UNREACHABLE),
+        code => (code, failure.message.as_str()),
+    };
+    let message = shortened(message);
+    DeliveryFailure { code, message }
 }
 
 fn shortened(message: &str) -> String {
