@@ -289,6 +289,15 @@ async fn schema_1_store_yields_same_responses_after_upgrade() {
     assert_eq!(audited, answers().audit.len());
 }
 
+/// Adds the fields of audit entries that later programs have, which are `null` in earlier entries.
+fn with_later_fields(entry: &Value) -> Value {
+    let mut entry = entry.clone();
+    for field in ["client_address", "inbound_webhook_id", "request_id"] {
+        entry[field] = Value::Null;
+    }
+    entry
+}
+
 /// Asserts that the responses are those of the program of the earlier schema.
 ///
 /// Returns the number of audit entries, of which the newest are compared.
@@ -321,9 +330,10 @@ async fn assert_same_responses(service: &KnowledgeService, answers: Answers) -> 
             break;
         }
     }
-    let newest = &audit[..answers.audit.len()];
-    assert_eq!(json!(newest), json!(answers.audit));
-    for expected in &answers.audit {
+    let expected: Vec<Value> = answers.audit.iter().map(with_later_fields).collect();
+    let newest = &audit[..expected.len()];
+    assert_eq!(json!(newest), json!(expected));
+    for expected in &expected {
         let id = serde_json::from_value(expected["id"].clone()).unwrap();
         let found = service.get_audit_entry(&owner, id).await.unwrap();
         assert_eq!(json!(found), *expected);

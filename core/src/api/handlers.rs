@@ -85,6 +85,8 @@ impl Call<'_> {
                     continue;
                 }
                 "id" if spec.path.starts_with("/v1/memories/") => ResourceKind::Memory,
+                "id" if spec.path.starts_with("/v1/recalls/") => ResourceKind::Recall,
+                "sessionId" => ResourceKind::Chat,
                 "id" => ResourceKind::Subscription,
                 "connectorId" => ResourceKind::Connector,
                 "keyId" => ResourceKind::Credential,

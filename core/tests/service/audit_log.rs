@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use knowledge_core::access::Credential;
 use knowledge_core::internals::keys;
 use knowledge_core::limits::PAGE_RECORDS_MAX;
-use knowledge_core::model::{AuditLogId, ReviewStatus};
+use knowledge_core::model::{AuditLogId, AuditReads, ReviewStatus};
 use knowledge_core::service::{
     AuditAction, AuditEntry, AuditFilter, Cursor, Page, PageRequest, ResourceKind,
 };
@@ -85,9 +85,12 @@ async fn audit_log_pages_of_any_size_list_all_entries_newest_first() {
 
 #[tokio::test]
 async fn audit_log_filters_by_actor_action_and_resource() {
-    let world = World::new().await;
+    let world = World::with(|options| options.audit_reads = AuditReads::Confidential).await;
     let count = a_long_operation(&world).await;
     everything(&world).await;
+    let secret = world.confidential().await;
+    let read = world.service.get_memory(&world.owner, secret).await;
+    read.unwrap();
     let all = list(&world, &AuditFilter::default(), 200).await;
     let expect = async |filter: AuditFilter, wanted: &dyn Fn(&AuditEntry) -> bool| {
         let expected: Vec<_> = all.iter().filter(|entry| wanted(entry)).collect();

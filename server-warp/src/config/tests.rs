@@ -207,6 +207,7 @@ fn changed(setting: &Setting) -> Config {
         "low_space",
         "memory:",
         "seven",
+        "confidential",
     ];
     let default = Config::default();
     let tried = candidates.iter().map(|text| {

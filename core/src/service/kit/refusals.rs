@@ -14,8 +14,8 @@ use crate::digest::sha256_bytes;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    AuditAction, ConnectorId, CredentialId, InboundWebhookId, MemberId, MemoryId, OrgId,
-    ResourceKind, RoleId, SubscriptionId, WebhookId, WorkspaceId,
+    AuditAction, ChatId, ConnectorId, CredentialId, InboundWebhookId, MemberId, MemoryId, OrgId,
+    RecallId, ResourceKind, RoleId, SubscriptionId, WebhookId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
@@ -101,6 +101,8 @@ impl Refusal {
             (ResourceKind::Memory, _) => keys::memory(org, MemoryId(id)),
             (ResourceKind::Role, _) => keys::role(org, RoleId(id)),
             (ResourceKind::Member, _) => keys::member(org, MemberId(id)),
+            (ResourceKind::Recall, _) => keys::recall(org, RecallId(id)),
+            (ResourceKind::Chat, Some(workspace)) => keys::chat(org, workspace, ChatId(id)),
             (ResourceKind::Subscription, _) => keys::subscription_id(org, SubscriptionId(id)),
             (ResourceKind::Webhook, Some(workspace)) => {
                 keys::webhook(org, workspace, WebhookId(id))

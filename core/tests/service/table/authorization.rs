@@ -37,7 +37,7 @@ async fn rejected(world: &World, call: &Call, caller: Option<&Caller>) -> Status
 fn unaudited(mut contents: BTreeMap<Key, Bytes>) -> BTreeMap<Key, Bytes> {
     contents.retain(|key, _| {
         let text = key.to_string();
-        !["audit", "audit_actor", "member_refusals"]
+        !["audit", "audit_actor", "audit_bytes", "member_refusals"]
             .iter()
             .any(|family| text.starts_with(&format!("{family}/")))
     });
