@@ -38,8 +38,8 @@ impl Responder for ApiResponder {
         self.api.reject(method, uri, &error(rejection))
     }
 
-    async fn caller(&self, request: &Request<Bytes>) -> Option<Caller> {
-        self.api.caller(request).await
+    async fn identify(&self, request: &mut Request<Bytes>) -> Option<Caller> {
+        self.api.identify(request).await
     }
 
     async fn ready(&self) -> Result<(), String> {

@@ -37,7 +37,7 @@ pub use crate::operation::{
     OPERATOR_OPERATIONS, Operation, OperationSpec, OperatorOperation, OperatorSpec, Origin,
 };
 pub use crate::service::ClientInfo;
-use crate::service::KnowledgeService;
+use crate::service::{KnowledgeService, VerifiedMessage};
 
 /// Path template of the operation that a response belongs to, with parameters in braces.
 ///
@@ -46,13 +46,24 @@ use crate::service::KnowledgeService;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MatchedRoute(pub &'static str);
 
-/// A known caller, see [`Api::caller`].
+/// A known caller, see [`Api::identify`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Caller {
     /// Organisation that the caller belongs to.
     pub organization: OrgId,
     /// Member whose credential it is, or inbound webhook that a message is signed for.
     pub principal: Uuid,
+}
+
+/// What [`Api::identify`] found out about a request.
+#[derive(Clone, Debug)]
+enum Identity {
+    /// Its credential is known.
+    Known,
+    /// Its credential is not valid, for this reason.
+    Unknown(&'static str),
+    /// It is a message with a valid signature.
+    Sender(VerifiedMessage),
 }
 
 /// The HTTP interface of a service.
@@ -109,16 +120,31 @@ impl Api {
     ///
     /// Returns `None` if the credential that the operation at this path uses, or the signature of a
     /// message to an inbound webhook, is not valid, or if the store is unavailable. It grants
-    /// nothing: [`handle`](Self::handle) authenticates callers itself.
-    pub async fn caller(&self, request: &Request<Bytes>) -> Option<Caller> {
+    /// nothing: [`handle`](Self::handle) authenticates callers itself. The result is kept in the
+    /// extensions of the request, so that an unknown caller is not looked up and a signature not
+    /// verified a second time.
+    pub async fn identify(&self, request: &mut Request<Bytes>) -> Option<Caller> {
+        let (identity, caller) = self.identity(request).await?;
+        request.extensions_mut().insert(identity);
+        caller
+    }
+
+    async fn identity(&self, request: &Request<Bytes>) -> Option<(Identity, Option<Caller>)> {
         let path = request.uri().path();
         if let Some(wanted) = self.routes.authentication(path).credential() {
             let credential = headers::credential(request.headers(), wanted).ok()?;
-            let (organization, member) = self.service.recognize(&credential, wanted).await.ok()?;
-            return Some(Caller {
-                organization,
-                principal: member.0,
-            });
+            return match self.service.recognize(&credential, wanted).await {
+                Ok((organization, member)) => {
+                    let principal = member.0;
+                    let caller = Caller {
+                        organization,
+                        principal,
+                    };
+                    Some((Identity::Known, Some(caller)))
+                }
+                Err(Error::Unauthenticated { reason }) => Some((Identity::Unknown(reason), None)),
+                Err(_) => None,
+            };
         }
         let (spec, parameters) = self.routes.find(request.method(), path).ok()?;
         if spec.authentication != Authentication::Signature {
@@ -126,10 +152,11 @@ impl Api {
         }
         let call = self.new_call(&self.service, spec, &parameters, request);
         let message = call.verify_post().await.ok()?;
-        Some(Caller {
+        let caller = Caller {
             organization: message.organization(),
             principal: message.webhook().0,
-        })
+        };
+        Some((Identity::Sender(message), Some(caller)))
     }
 
     fn new_call<'c>(

@@ -18,7 +18,7 @@ use crate::memory;
 use crate::planted::planted;
 
 /// Families whose entries may be missing, since nothing has to refer to them.
-const OPTIONAL: [&str; 9] = [
+const OPTIONAL: [&str; 10] = [
     "audit_bytes",
     "chat_message",
     "due",
@@ -27,6 +27,7 @@ const OPTIONAL: [&str; 9] = [
     "inbound_message",
     "last_ingest",
     "mcp_key_use",
+    "member_refusals",
     "outbox_queue",
 ];
 /// Families whose entries may be missing unless something refers to them.

@@ -395,7 +395,7 @@ async fn caller_can_be_identified_before_the_call() {
     let (memories, roles) = ("/v1/memories/bulk", "/v1/orgs/acme/custom-roles");
     let caller = async |path: &str, value: String| {
         let request = Request::get(path).header(header::AUTHORIZATION, value);
-        api.caller(&request.body(Bytes::new()).unwrap()).await
+        api.identify(&mut request.body(Bytes::new()).unwrap()).await
     };
     let token = format!("Bearer {}", issued.secret.expose());
     let known = Caller {

@@ -27,8 +27,12 @@ pub trait Responder: Send + Sync + 'static {
     fn reject(&self, method: &Method, uri: &Uri, rejection: &Rejection) -> Response<Bytes>;
 
     /// Identifies the caller of a request for its rate limit and its share of the work; `None` if
-    /// it is unknown. Called once the body has arrived; a rejected body is empty.
-    fn caller(&self, request: &Request<Bytes>) -> impl Future<Output = Option<Caller>> + Send {
+    /// it is unknown. Called once the body has arrived; a rejected body is empty. What it finds out
+    /// it may add to the extensions of the request, for [`respond`](Self::respond).
+    fn identify(
+        &self,
+        request: &mut Request<Bytes>,
+    ) -> impl Future<Output = Option<Caller>> + Send {
         let _ = request;
         std::future::ready(None)
     }
@@ -49,8 +53,11 @@ impl<R: Responder> Responder for Arc<R> {
         self.as_ref().reject(method, uri, rejection)
     }
 
-    fn caller(&self, request: &Request<Bytes>) -> impl Future<Output = Option<Caller>> + Send {
-        self.as_ref().caller(request)
+    fn identify(
+        &self,
+        request: &mut Request<Bytes>,
+    ) -> impl Future<Output = Option<Caller>> + Send {
+        self.as_ref().identify(request)
     }
 
     fn ready(&self) -> impl Future<Output = Result<(), String>> + Send {

@@ -141,7 +141,7 @@ where
         address: Some(exchange.client),
         request_id: Some(exchange.request_id),
     });
-    let caller = shared.responder.caller(&request);
+    let caller = shared.responder.identify(&mut request);
     let caller = tokio::time::timeout_at(deadline, caller).await;
     let caller = caller.ok().flatten();
     let excess = count(shared, exchange, caller);

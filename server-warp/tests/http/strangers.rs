@@ -82,8 +82,8 @@ async fn long_body_is_parsed_only_for_a_known_caller() {
             }
         }
     }
-    // To authenticate a caller, its credential is read and confirmed. A long body takes one more read.
+    // The server identifies the caller. To authenticate it, its credential is read and confirmed.
     let (update, token) = (&Operation::all(org)[0], &org.members.owner.second_token);
-    assert_eq!(send(update, token, "{}", JSON).await, (400, 2));
+    assert_eq!(send(update, token, "{}", JSON).await, (400, 3));
     assert_eq!(send(update, token, &objects, JSON).await, (400, 3));
 }

@@ -122,7 +122,7 @@ async fn role_reports_all_problems() {
     insta::assert_snapshot!(refused.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 1110
+    content-length: 1126
     content-type: application/json
     date: <date>
     request-id: <uuid 1>

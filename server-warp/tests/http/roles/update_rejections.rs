@@ -31,7 +31,7 @@ async fn role_update_rejects_invalid_request() {
     insta::assert_snapshot!(answer.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 1462
+    content-length: 1478
     content-type: application/json
     date: <date>
     request-id: <uuid 1>

@@ -123,7 +123,7 @@ fn of_a_workspace(org: &OrgFixture) -> Vec<Operation> {
             .with_body()
             .allowing(many),
         Operation::new("list chats", get(&chats)).allowing(many),
-        Operation::new("chat", get(&chat)).allowing("GET, HEAD"),
+        Operation::new("chat", get(&chat)).allowing("DELETE, GET, HEAD"),
         Operation::new(
             "post chat message",
             post(format!("{chat}/messages")).json(&json!({ "content": "New" })),
@@ -236,7 +236,8 @@ fn of_recalls(org: &OrgFixture) -> Vec<Operation> {
             .with_body()
             .allowing("GET, HEAD, POST"),
         Operation::new("list recalls", get(&recalls)).allowing("GET, HEAD, POST"),
-        Operation::new("recall", get(format!("/v1/recalls/{}", org.recall))).allowing("GET, HEAD"),
+        Operation::new("recall", get(format!("/v1/recalls/{}", org.recall)))
+            .allowing("DELETE, GET, HEAD"),
         Operation::new("list subscriptions", get(of_recall))
             .with_method_errors_in_headers()
             .allowing("GET, HEAD, POST"),

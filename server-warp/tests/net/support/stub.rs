@@ -124,7 +124,7 @@ impl Responder for Stub {
         response
     }
 
-    async fn caller(&self, request: &Request<Bytes>) -> Option<Caller> {
+    async fn identify(&self, request: &mut Request<Bytes>) -> Option<Caller> {
         let number = request.headers().get("organization")?.to_str().ok()?;
         let id = Uuid::from_u128(number.parse().ok()?);
         Some(Caller {
