@@ -49,7 +49,7 @@ impl Call<'_> {
         };
         let credential = headers::credential(self.request.headers(), kind)?;
         if let Some(Identity::Unknown(reason)) = self.identity() {
-            return Err(Error::Unauthenticated { reason: *reason });
+            return Err(Error::Unauthenticated { reason });
         }
         if kind == CredentialKind::Session {
             let (headers, method) = (self.request.headers(), self.request.method());

@@ -356,12 +356,13 @@ impl KnowledgeService {
     ///
     /// ```
     #[doc = include_str!("example.txt")]
-    /// use knowledge_core::service::{AuditFilter, ClientInfo, PageRequest};
+    /// use knowledge_core::service::{AuditAction, AuditFilter, ClientInfo, PageRequest};
     ///
     /// let mut client = ClientInfo::default();
     /// client.address = Some("192.0.2.7".parse()?);
     /// service.for_client(client).delete_memory(&owner, memories[0]).await?;
-    /// let (filter, page) = (AuditFilter::default(), PageRequest::default());
+    /// let filter = AuditFilter::builder().action(AuditAction::MemoryDelete).build();
+    /// let page = PageRequest::default();
     /// let entries = service.list_audit_entries(&owner, &filter, &page).await?.data;
     /// assert_eq!(entries[0].client_address, client.address);
     /// # Ok(())

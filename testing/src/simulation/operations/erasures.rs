@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{Op, Weighted, alone, list_of, of, requests};
 use crate::model::{
-    Announcement, AuditFacts, ErrorResponse, Expected, Model, Moment, Org, RequestErrors, Response,
+    AuditFacts, ErrorResponse, Expected, LabelChanges, Model, Moment, Org, RequestErrors, Response,
     Who, labels_state,
 };
 use crate::simulation::call::{Request, Run};
@@ -391,18 +391,19 @@ impl Erasing<'_> {
     }
 
     fn memories(&mut self, ids: &[MemoryId]) {
-        let mut events: BTreeMap<WorkspaceId, BTreeSet<MemoryId>> = BTreeMap::new();
+        let mut changes: BTreeMap<WorkspaceId, LabelChanges> = BTreeMap::new();
         for id in ids {
             let memory = self.org.memories.remove(id).expect("the memory is there");
             let workspace = memory.labels.workspace_id;
-            events.entry(workspace).or_default().insert(*id);
+            let of_workspace = changes.entry(workspace).or_default();
+            of_workspace.insert(*id, (Some(memory.labels), None));
             self.counts.memories += 1;
             self.counts.source_keys += u64::from(memory.content.source_key.is_some());
         }
         self.org.names.retain(|_, id| !ids.contains(id));
-        for (workspace, ids) in events {
-            let event = Announcement::Memories(EventType::ChunkDeleted, workspace, ids);
-            self.org.announce(event);
+        for (workspace, changes) in changes {
+            let event = EventType::ChunkDeleted;
+            self.org.announce_memories(event, workspace, changes);
         }
     }
 

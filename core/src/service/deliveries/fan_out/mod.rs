@@ -3,6 +3,7 @@
 mod citations;
 mod cited_event;
 mod corrupt_events;
+mod decisions;
 mod derived;
 mod known;
 mod step;
