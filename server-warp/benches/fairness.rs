@@ -184,7 +184,7 @@ impl Organization {
         let number = self.updates.fetch_add(1, Ordering::Relaxed);
         let body = serde_json::json!({
             "memoryIds": *self.memories,
-            "sensitivityLabel": if number % 2 == 0 { "public" } else { "internal" },
+            "sensitivityLabel": if number.is_multiple_of(2) { "public" } else { "internal" },
         });
         let request = Request::patch("/v1/memories/bulk")
             .header("host", "localhost")

@@ -4,9 +4,11 @@ use knowledge_core::Error;
 use knowledge_core::access::{Action, Credential, TokenScope};
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    Erasure, ErasureStatus, EventType, MemoryChange, MemoryId, NewErasure, ReviewStatus,
+    Erasure, ErasureStatus, EventType, MemoryChange, MemoryId, NewCitationSubscription, NewErasure,
+    ReviewStatus,
 };
 use knowledge_core::service::{AuditAction, ErasureResult, IngestOutcome, PageRequest};
+use knowledge_core::store::Key;
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::audit::entries;
@@ -438,5 +440,27 @@ async fn review_status_does_not_matter_to_an_erasure() {
     done.await.unwrap();
     let source = NewErasure::builder().source_id(world.source).build();
     assert_eq!(erase(&world, &source).await.counts.memories, 2);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn subscription_created_meanwhile_ends_with_its_recall() {
+    let world = World::new().await;
+    let recall = world.recall().await;
+    let (service, owner) = (world.service.clone(), world.owner.clone());
+    world.probe.before_commit(async move {
+        let new = NewCitationSubscription::builder()
+            .recall_id(recall)
+            .webhook_url("https://example.com/".parse().unwrap())
+            .build();
+        let created = service.create_citation_subscription(&owner, &new);
+        created.await.unwrap();
+    });
+    let deleted = world.service.delete_recall(&world.owner, recall);
+    deleted.await.unwrap();
+    assert!(world.probe.has_happened());
+    let left = world.contents().await;
+    let is_subscription = |key: &&Key| key.to_string().starts_with("subscription");
+    assert_eq!(left.keys().filter(is_subscription).count(), 0);
     world.assert_whole().await;
 }

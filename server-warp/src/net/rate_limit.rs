@@ -42,7 +42,7 @@ const EVICTION_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Rate limit of each principal.
 ///
-/// The [responder](super::Responder::caller) identifies principals; all credentials of one
+/// The [responder](super::Responder::identify) identifies principals; all credentials of one
 /// principal share its quota. Requests without a known principal are counted by their address
 /// (IPv6: the first 64 bits). Health checks and preflights are not counted.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -70,7 +70,9 @@ impl KnowledgeService {
         self.act(Operation::DeleteRecall, credential, |caller| async move {
             let wanted = |org| {
                 let subscriptions = RangeRead::all(keys::subscriptions(org, recall));
-                Wants::keys([keys::recall(org, recall)]).and_reads([slugs_read(org), subscriptions])
+                let count = keys::subscription_count(org, recall);
+                Wants::keys([keys::recall(org, recall), count])
+                    .and_reads([slugs_read(org), subscriptions])
             };
             let caller = caller.identify(&wanted).await?;
             let (mut act, found) = find_any_recall(caller, recall).await?;

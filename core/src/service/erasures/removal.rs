@@ -193,7 +193,7 @@ impl<'r> Removal<'r> {
 
     /// Removes a recall with its subscriptions. Returns false if the commit has no room for it.
     ///
-    /// The commit has to check the recall, so that nobody subscribes meanwhile.
+    /// The commit checks the number of its subscriptions, so that nobody subscribes meanwhile.
     ///
     /// # Errors
     /// Those of the store.
@@ -203,6 +203,8 @@ impl<'r> Removal<'r> {
         recall: &Recall,
     ) -> Result<bool, Error> {
         let org = self.org;
+        let count = keys::subscription_count(org, recall.id);
+        transaction.guard(&count).await?;
         let range = RangeRead::all(keys::subscriptions(org, recall.id));
         let subscriptions = transaction.scan(&range).await?;
         let mutations =
@@ -238,7 +240,7 @@ impl<'r> Removal<'r> {
             self.note_removed(ResourceKind::Subscription, id.0, state(&stored.record));
         }
         // Fan-out takes a recall with a counter for one with subscriptions.
-        transaction.delete(keys::subscription_count(org, recall.id));
+        transaction.delete(count);
         Ok(true)
     }
 
