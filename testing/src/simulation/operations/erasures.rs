@@ -323,7 +323,7 @@ impl Erasing<'_> {
                     }
                 }
             };
-            let state = labels_state(labels.as_ref());
+            let state = labels_state(exists);
             entries.push(AuditFacts {
                 outcome,
                 ..AuditFacts::ok(ResourceKind::Memory, id.0, state, Value::Null)
