@@ -15,6 +15,14 @@ request! {
     ///
     /// It names exactly one of `memberId`, `sourceId` and `memoryIds`.
     #[derive(Default)]
+    #[schemars(extend(
+        "oneOf" = [
+            { "required": ["memberId"] },
+            { "required": ["sourceId"] },
+            { "required": ["memoryIds"] },
+        ],
+        "dependentRequired" = { "sourceKeyPrefix": ["sourceId"] },
+    ))]
     pub struct NewErasure {
         /// Member whose memories, chats and recalls are erased.
         member_id ("memberId"): Option<MemberId> as Option<Id<MemberId>>,

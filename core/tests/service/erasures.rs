@@ -261,7 +261,7 @@ async fn everything_of_a_member_is_erased() {
     let caller = world.trusted(member);
     let kept = world.approved_memories(1).await[0];
     let new = with(new_memory("Quokka"), |new| {
-        new.content = "It says.".to_owned()
+        new.content = "It says.".to_owned();
     });
     let new = [new];
     let ingested = service.ingest_memories(&caller, workspace, world.source, &new);
@@ -416,7 +416,7 @@ async fn audit_log_has_no_titles_queries_and_paths() {
     let chat = world.add_chat("Quokka").await;
     let memories = world.approved_memories(1).await;
     let new = with(new_recall(&memories), |new| {
-        new.query = "Quokka?".to_owned()
+        new.query = "Quokka?".to_owned();
     });
     let recall = service.create_recall(owner, world.workspace.id, &new).await;
     service

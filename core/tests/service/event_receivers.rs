@@ -1,5 +1,7 @@
 //! Tests of the claim that a delivery reveals no memory that does not exist for its receiver.
 
+use std::slice;
+
 use knowledge_core::access::{Action, Credential, TokenScope};
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
@@ -102,8 +104,8 @@ async fn webhook_names_only_memories_that_exist_for_its_owner() {
         let gone = world.service.delete_memory(&world.owner, *id).await;
         gone.unwrap();
     }
-    assert_eq!(named(&world, created.0).await, [shown.clone()]);
-    assert_eq!(named(&world, created.1.into()).await, [ids.clone()]);
+    assert_eq!(named(&world, created.0).await, slice::from_ref(&shown));
+    assert_eq!(named(&world, created.1.into()).await, slice::from_ref(&ids));
     assert_eq!(named(&world, updated.0).await, [shown]);
     assert_eq!(named(&world, updated.1.into()).await.len(), 2);
     assert_eq!(named(&world, deleted.0).await, [vec![ids[3]]]);
