@@ -55,7 +55,7 @@ pub struct Caller {
     pub principal: Uuid,
 }
 
-/// What [`Api::identify`] found out about a request.
+/// Result of [`Api::identify`] for a request.
 #[derive(Clone, Debug)]
 enum Identity {
     /// Its credential is known.

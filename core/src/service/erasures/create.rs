@@ -39,8 +39,8 @@ pub struct ErasureResult {
 impl KnowledgeService {
     /// Erases named memories, everything from a source, or everything of a member.
     ///
-    /// Named memories, and the recalls that cite nothing else, are gone with the first commit. What
-    /// is in the scope of a source or a member is removed in steps: the first ones before this
+    /// Named memories are gone with the first commit, and with them the recalls that cite nothing
+    /// else, as far as the commit has room. What is in the scope of a source or a member is removed in steps: the first ones before this
     /// returns, the others by [`KnowledgeService::maintain`]. The receipt says when it is complete.
     ///
     /// The same request with the same key, by the same member and within the retention of results,

@@ -1,4 +1,4 @@
-//! What the receivers of an event know of its memories.
+//! Knowledge that the receivers of an event have of its memories.
 //!
 //! An endpoint receives those memories that existed for its owner before or after the change, by
 //! their labels at that time and the permissions of the owner now. The reference monitor decides,
