@@ -61,6 +61,14 @@ macro_rules! limits {
             field webhooks_per_workspace_max "webhooksPerWorkspaceMax" in 0..=u64::MAX,
             setting "Outbound webhooks of a workspace";
 
+        /// Maximum number of pings in an hour to the unconfirmed endpoints of one host, over all
+        /// organisations.
+        PINGS_PER_HOST_MAX: u64 = 20, "pings",
+            "pings to unconfirmed endpoints of one host in an hour",
+            field pings_per_host_max "pingsPerHostMax" in 1..=1_000_u64,
+            setting "Pings in an hour to the unconfirmed endpoints of one host, over all \
+                     organisations, of which each has at most half; further ones wait";
+
         /// Maximum number of inbound webhooks of a workspace.
         INBOUND_WEBHOOKS_PER_WORKSPACE_MAX: u64 = 50, "webhooks", "inbound webhooks of a workspace",
             field inbound_webhooks_per_workspace_max "inboundWebhooksPerWorkspaceMax"

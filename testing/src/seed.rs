@@ -1,16 +1,20 @@
 //! The one way in which tests and measurements create an organisation and its records.
 
+use std::time::Duration;
+
 use knowledge_core::Error;
 use knowledge_core::access::Credential;
 use knowledge_core::limits::INGEST_MEMORIES_MAX;
 use knowledge_core::model::{
-    BulkResult, BulkUpdate, ChatId, ConnectorId, CustomRole, EventType, InboundWebhook, Member,
-    MemberId, MemoryChange, MemoryId, NewCitationSubscription, NewCustomRole, NewInboundWebhook,
-    NewWebhook, Organization, RecallId, SourceId, SubscriptionId, Webhook, Workspace, WorkspaceId,
+    BulkResult, BulkUpdate, ChatId, ConnectorId, CustomRole, EndpointId, EventType, InboundWebhook,
+    Member, MemberId, MemoryChange, MemoryId, NewCitationSubscription, NewCustomRole,
+    NewInboundWebhook, NewWebhook, Organization, RecallId, SourceId, SubscriptionId, Webhook,
+    Workspace, WorkspaceId,
 };
 use knowledge_core::service::{
-    IngestOutcome, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment, NewChat, NewConnector,
-    NewMcpKey, NewMember, NewMemory, NewOrganization, NewRecall, NewSource, NewToken, NewWorkspace,
+    Attempt, DeliveryResponse, InFlight, IngestOutcome, Issued, IssuedMcpKey, KnowledgeService,
+    MemberAssignment, NewChat, NewConnector, NewMcpKey, NewMember, NewMemory, NewOrganization,
+    NewRecall, NewSource, NewToken, NewWorkspace,
 };
 
 /// An organisation whose owner creates the records.
@@ -213,4 +217,31 @@ impl Seed {
         let service = &self.service;
         service.create_mcp_key(&self.owner, workspace, new).await
     }
+}
+
+/// Confirms a new endpoint: claims its ping and answers it with 204.
+///
+/// # Errors
+/// Those of the store.
+///
+/// # Panics
+/// If anything else is due now, or the ping is not.
+pub async fn confirm(service: &KnowledgeService, endpoint: EndpointId) -> Done<()> {
+    let (now, nothing) = (service.env().now(), InFlight::default());
+    let claimed = service.claim_deliveries(now, 8, &nothing).await?.deliveries;
+    let due = claimed
+        .iter()
+        .map(|claimed| (claimed.lease.endpoint(), claimed.event_type));
+    let due: Vec<_> = due.collect();
+    assert_eq!(due, [(endpoint, EventType::WebhookPing)]);
+    let attempt = Attempt {
+        duration: Duration::from_millis(20),
+        outcome: Ok(DeliveryResponse {
+            status: 204,
+            retry_after: None,
+        }),
+    };
+    let lease = &claimed[0].lease;
+    service.finish_delivery(now, lease, &attempt).await?;
+    Ok(())
 }

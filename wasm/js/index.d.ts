@@ -19,6 +19,7 @@ export interface Limits {
   nameCharsMax?: number;
   urlCharsMax?: number;
   webhooksPerWorkspaceMax?: number;
+  pingsPerHostMax?: number;
   inboundWebhooksPerWorkspaceMax?: number;
   connectorsPerWorkspaceMax?: number;
   mcpKeysPerWorkspaceMax?: number;

@@ -290,6 +290,9 @@ macro_rules! families {
         disabled_endpoint_count(org: OrgId) => Count,
             range disabled_endpoint_counts(), checked by operations::org_counter();
 
+        /// Recent pings to the unconfirmed endpoints of a host, over all organisations.
+        host_pings(host: &str as Sha256) => HostPings, checked by deliveries::host_pings();
+
         /// Scheduled task: a purge of what expires, the status check of a connector, the settlement
         /// of deleted roles, a step of an erasure.
         due(at: Timestamp, id: Uuid) => ScheduledTask,

@@ -34,7 +34,8 @@ crate::model::names::string_enum! {
         SubscriptionRotateSecret = "citation_subscription.rotate_secret",
         /// Disabling of a citation subscription by the service.
         SubscriptionDisable = "citation_subscription.disable",
-        /// Enabling of a citation subscription by the service, after a successful test event.
+        /// Enabling or confirmation of a citation subscription by the service, after a successful
+        /// ping.
         SubscriptionEnable = "citation_subscription.enable",
         /// Test event to a citation subscription.
         SubscriptionPing = "citation_subscription.ping",
@@ -50,7 +51,7 @@ crate::model::names::string_enum! {
         WebhookRotateSecret = "webhook.rotate_secret",
         /// Disabling of an outbound webhook by the service.
         WebhookDisable = "webhook.disable",
-        /// Enabling of an outbound webhook by the service, after a successful test event.
+        /// Enabling or confirmation of an outbound webhook by the service, after a successful ping.
         WebhookEnable = "webhook.enable",
         /// Test event to an outbound webhook.
         WebhookPing = "webhook.ping",

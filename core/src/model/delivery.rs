@@ -55,6 +55,11 @@ impl From<Recall> for RecallSummary {
     }
 }
 
+/// Returns the confirmation of records of earlier versions, which asked for none.
+fn confirmed() -> bool {
+    true
+}
+
 /// A subscription to changes of the memories that a recall cites.
 ///
 /// It covers every cited memory, by its identifier only, whatever its labels are: a client that
@@ -74,6 +79,10 @@ pub struct CitationSubscription {
     pub subscriber_user_id: MemberId,
     /// URL that receives the deliveries.
     pub webhook_url: WebhookUrl,
+    /// True if the URL has answered a `webhook.ping` with 2xx. Until then, nothing else is sent.
+    #[serde(default = "confirmed")]
+    #[cfg_attr(feature = "openapi", schemars(!default))]
+    pub is_confirmed: bool,
     /// Secret that signs deliveries (Standard Webhooks 1.0.0: `whsec_` and base64).
     ///
     /// It is returned only when the subscription is created, and is `null` afterwards.
@@ -114,6 +123,10 @@ pub struct Webhook {
     pub is_active: bool,
     /// Reason for which the service disabled it, if it did. Activating the webhook clears it.
     pub disabled_reason: Option<DisabledReason>,
+    /// True if the URL has answered a `webhook.ping` with 2xx. Until then, nothing else is sent.
+    #[serde(default = "confirmed")]
+    #[cfg_attr(feature = "openapi", schemars(!default))]
+    pub is_confirmed: bool,
     /// Secret that signs deliveries.
     ///
     /// It is returned only when the webhook is created, and is `null` afterwards.

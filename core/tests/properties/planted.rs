@@ -227,6 +227,7 @@ fn of_deliveries() -> Vec<Planted> {
         ),
         ("event", "/endpoints", json!([]), Mismatch, "event"),
         ("event", "/kept_until", later(), NotDue, "event"),
+        ("host_pings", "/expires_at", later(), NotDue, "host_pings"),
         (
             "endpoint",
             "/place",

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use http::Method;
 use knowledge_core::model::{EventType, WebhookId, WebhookUpdate, WorkspaceId};
 use knowledge_core::service::AuditAction;
-use knowledge_testing::seed::Seed;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -16,8 +15,8 @@ use crate::world::World;
 
 async fn new_webhook(world: &World, workspace: WorkspaceId) -> WebhookId {
     let url = "https://example.com/";
-    let created = Seed::webhook(world, workspace, EventType::ChunkCreated, url);
-    created.await.unwrap().id
+    let created = world.webhook_at(workspace, EventType::ChunkCreated, url);
+    created.await.id
 }
 
 /// Attempts the one due delivery; the receiver responds with this status.
@@ -70,6 +69,7 @@ async fn admin_api_lists_endpoints_with_pending_counts() {
         ("url", json!("https://example.com/")),
         ("is_active", json!(true)),
         ("disabled_reason", Value::Null),
+        ("is_confirmed", json!(true)),
         ("pending", json!(0)),
         ("dead", json!(0)),
     ];

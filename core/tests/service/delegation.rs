@@ -133,7 +133,9 @@ async fn webhook(world: &World, by: &Credential) -> knowledge_core::model::Webho
         .url("https://example.com/hook".parse().unwrap())
         .build();
     let created = world.service.create_webhook(by, world.workspace.id, &new);
-    created.await.unwrap().id
+    let id = created.await.unwrap().id;
+    world.confirm(id.into()).await;
+    id
 }
 
 #[tokio::test]

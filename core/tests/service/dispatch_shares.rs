@@ -16,7 +16,9 @@ async fn foreign(world: &World, count: usize) {
     for _ in 0..count {
         let url = "https://example.org/theirs";
         let webhook = other.webhook(workspace, EventType::ChunkCreated, url).await;
-        let to = Endpoint::Webhook(workspace, webhook.unwrap().id);
+        let id = webhook.unwrap().id;
+        world.confirm(id.into()).await;
+        let to = Endpoint::Webhook(workspace, id);
         world.service.ping(&other.owner, to).await.unwrap();
     }
 }

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use standardwebhooks::Webhook as Signer;
 use uuid::Uuid;
 
+use crate::make::MILLISECOND;
 use crate::world::World;
 
 /// A capacity beyond what any test claims at once.
@@ -114,6 +115,17 @@ impl World {
         let now = self.time.now();
         let finished = self.service.finish_delivery(now, &claimed.lease, attempt);
         finished.await.unwrap()
+    }
+
+    /// Confirms new endpoints, while nothing but their pings is due.
+    pub(crate) async fn confirm_due(&self) {
+        for claimed in self.claim().await.deliveries {
+            assert_eq!(claimed.event_type, EventType::WebhookPing);
+            let finished = self.finish(&claimed, &answer(204)).await;
+            assert_eq!(finished, AttemptOutcome::Delivered);
+        }
+        self.time.pass(MILLISECOND);
+        assert_eq!(self.claim().await, ClaimBatch::default());
     }
 
     pub(crate) async fn ping(&self, to: &Webhook) -> Delivery {

@@ -212,6 +212,7 @@ async fn deliveries_of_orgs_are_claimed_interleaved() {
     let busy = Cited::new(&world, "busy", 12, 2).await;
     let other = Cited::new(&world, "other", 0, 1).await;
     other.webhook().await;
+    world.confirm_due().await;
     busy.relabel(&world, 20).await;
     world.fan_out().await;
     world.time.pass(MILLISECOND);

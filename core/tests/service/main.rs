@@ -34,6 +34,7 @@ mod dispatch_schedule;
 mod dispatch_shares;
 mod dispatch_storm;
 mod dispatching;
+mod endpoint_confirmation;
 mod erasures;
 mod event_bodies;
 mod event_receivers;

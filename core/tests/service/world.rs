@@ -1,5 +1,6 @@
 //! The fixture of these tests: a small organisation over an in-memory store.
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,17 +15,17 @@ use knowledge_core::internals::keys;
 use knowledge_core::limits::BULK_MEMORIES_CEILING;
 use knowledge_core::model::{
     BulkResult, BulkUpdate, ChatId, CitationSubscription, ConnectorId, CustomRole,
-    DashboardSummary, EventType, Member, MemberId, MemoryChange, MemoryId, MemoryLabels,
-    NewCitationSubscription, RecallId, ReviewStatus, RoleActions, SensitivityLabel, SourceId,
-    SubscriptionId, Timestamp, Webhook, Workspace, WorkspaceId,
+    DashboardSummary, EndpointId, EventType, Member, MemberId, MemoryChange, MemoryId,
+    MemoryLabels, NewCitationSubscription, NewWebhook, RecallId, ReviewStatus, RoleActions,
+    SensitivityLabel, SourceId, SubscriptionId, Timestamp, Webhook, Workspace, WorkspaceId,
 };
 use knowledge_core::service::{
     Event, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment, NewMember, Options,
     SealingKey, WithEtag,
 };
-use knowledge_core::store::{MemoryStore, Store};
+use knowledge_core::store::{Commit, Key, MemoryStore, Mutation, Store};
 use knowledge_store::faults::{FaultPlan, FaultStore};
-use knowledge_testing::seed::Seed;
+use knowledge_testing::seed::{Seed, confirm};
 
 use crate::make::{
     ACME, HOUR, SEALING_KEY, new_chat, new_connector, new_mcp_key, new_member, new_memory,
@@ -135,13 +136,72 @@ impl World {
 
     /// Creates a webhook of the workspace with this URL.
     pub(crate) async fn webhook_to(&self, of: EventType, url: &str) -> Webhook {
-        let created = self.seed.webhook(self.workspace.id, of, url);
-        created.await.unwrap()
+        self.webhook_at(self.workspace.id, of, url).await
     }
 
     pub(crate) async fn webhook_in(&self, workspace: WorkspaceId, of: EventType) -> Webhook {
-        let created = self.seed.webhook(workspace, of, "https://example.com/hook");
-        created.await.unwrap()
+        let url = "https://example.com/hook";
+        self.webhook_at(workspace, of, url).await
+    }
+
+    /// Creates a confirmed webhook.
+    pub(crate) async fn webhook_at(
+        &self,
+        workspace: WorkspaceId,
+        of: EventType,
+        url: &str,
+    ) -> Webhook {
+        let new = NewWebhook::builder()
+            .event_type(of)
+            .url(url.parse().unwrap())
+            .build();
+        let created = self.service.create_webhook(&self.owner, workspace, &new);
+        let created = created.await.unwrap();
+        self.confirm(created.id.into()).await;
+        Webhook {
+            is_confirmed: true,
+            ..created
+        }
+    }
+
+    /// Confirms a new endpoint by answering its ping.
+    ///
+    /// The records of the ping are removed, so that tests find those of their own events alone.
+    pub(crate) async fn confirm(&self, endpoint: EndpointId) {
+        // Others that are due are put aside.
+        let mut aside = self.family("endpoint_due").await;
+        aside.retain(|(key, _)| keys::last_id(key) != Some(endpoint.0));
+        let mut commit = Commit::builder();
+        for (key, _) in &aside {
+            commit = commit.delete(key.clone());
+        }
+        if !aside.is_empty() {
+            self.faults.commit(commit.build().unwrap()).await.unwrap();
+        }
+        let before = self.faults.recorded();
+        confirm(&self.service, endpoint).await.unwrap();
+        let mut keys = BTreeSet::new();
+        for (_, commit) in self.faults.history_after(before) {
+            for mutation in commit.mutations() {
+                if let Mutation::Put { key, .. } = mutation {
+                    keys.insert(key.clone());
+                }
+            }
+        }
+        let is_kept = |key: &Key| {
+            let families = ["endpoint/", "endpoint_due/", "webhook/", "subscription/"];
+            families
+                .iter()
+                .any(|family| key.to_string().starts_with(family))
+        };
+        let mut commit = Commit::builder();
+        for key in keys.into_iter().filter(|key| !is_kept(key)) {
+            commit = commit.delete(key);
+        }
+        for (key, _) in aside {
+            commit = commit.put(key, "null");
+        }
+        self.faults.commit(commit.build().unwrap()).await.unwrap();
     }
 
     /// Creates a world with other options.
@@ -150,6 +210,8 @@ impl World {
         let time = Time(Arc::new(AtomicI64::new(start.as_millis())));
         let random = Arc::new(AtomicU64::new(1));
         let mut options = Options::new(SealingKey::new(SEALING_KEY));
+        // Many endpoints of these tests are at one host.
+        options.limits.pings_per_host_max = 1_000;
         adapt(&mut options);
         let inner = Arc::new(MemoryStore::new());
         let opened = open(inner, FaultPlan::none(), &time, &random, &options).await;
@@ -429,7 +491,12 @@ impl World {
             .webhook_url("https://example.com/citations".parse().unwrap())
             .build();
         let created = self.service.create_citation_subscription(by, &new);
-        created.await.unwrap()
+        let created = created.await.unwrap();
+        self.confirm(created.id.into()).await;
+        CitationSubscription {
+            is_confirmed: true,
+            ..created
+        }
     }
 
     /// Creates a connector with this interval.

@@ -217,10 +217,14 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
     draw(&table)
 }
 
-/// Formats the state: `active`, `inactive`, or the reason why the service disabled the endpoint.
+/// Formats the state: `active`, `unconfirmed`, `inactive`, or the reason why the service disabled
+/// the endpoint.
 fn state(endpoint: &EndpointSummary) -> Cell {
     match endpoint.disabled_reason {
         Some(reason) => Cell::new(format!("disabled: {reason}")).styled(Style::new().red()),
+        None if endpoint.is_active && !endpoint.is_confirmed => {
+            Cell::new("unconfirmed").styled(Style::new().yellow())
+        }
         None if endpoint.is_active => Cell::new("active").styled(Style::new().green()),
         None => Cell::new("inactive").styled(Style::new().dim()),
     }

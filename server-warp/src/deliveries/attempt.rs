@@ -148,7 +148,7 @@ fn log(lease: &DeliveryLease, request: &DeliveryRequest, finished: AttemptOutcom
             if let Some(reason) = reason {
                 let reason = match reason {
                     DisabledReason::Gone => "responded with 410",
-                    DisabledReason::Failing => "failing for days",
+                    DisabledReason::Failing => "every attempt failed",
                 };
                 tracing::info!(%endpoint, host, reason, "endpoint disabled");
             }

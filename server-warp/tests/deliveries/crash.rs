@@ -88,7 +88,7 @@ impl Site {
         result["operationId"].as_str().expect("an id").to_owned()
     }
 
-    /// Waits until each delivery to the webhook is completed, and returns them.
+    /// Waits until each delivery to the webhook is completed, and returns those of events.
     async fn settled(&self, server: &Knowledge, webhook: &Webhook) -> Vec<Value> {
         let path = format!("{}/{}/deliveries", self.webhooks(), webhook.id);
         let mut found = Vec::new();
@@ -96,7 +96,9 @@ impl Site {
             let call = Call::new(Method::GET, path.clone());
             let page = self.ask(server, call).await;
             found = page["data"].as_array().expect("a list").clone();
-            found.iter().all(|delivery| delivery["status"] != "pending")
+            let is_settled = found.iter().all(|delivery| delivery["status"] != "pending");
+            found.retain(|delivery| delivery["event_type"] != "webhook.ping");
+            is_settled
         })
         .await;
         found

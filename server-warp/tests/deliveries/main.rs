@@ -6,6 +6,7 @@
 
 mod addresses;
 mod answers;
+mod confirmation;
 #[cfg(unix)]
 mod crash;
 mod defects;

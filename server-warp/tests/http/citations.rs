@@ -21,7 +21,7 @@ async fn subscription_is_created() {
     insta::assert_snapshot!(answer.show(), @r#"
     201 Created
     cache-control: no-store
-    content-length: 429
+    content-length: 450
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -33,6 +33,7 @@ async fn subscription_is_created() {
       "recall_id": "<uuid 5>",
       "subscriber_user_id": "<uuid 6>",
       "webhook_url": "https://example.com/citations?from=knowledge",
+      "is_confirmed": false,
       "signing_secret": "<secret>",
       "created_at": "<time>"
     }

@@ -21,7 +21,7 @@ async fn webhook_is_created() {
     insta::assert_snapshot!(answer.show(), @r#"
     201 Created
     cache-control: no-store
-    content-length: 451
+    content-length: 472
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -34,6 +34,7 @@ async fn webhook_is_created() {
       "url": "https://example.com/hook",
       "is_active": true,
       "disabled_reason": null,
+      "is_confirmed": false,
       "signing_secret": "<secret>",
       "created_by": "<uuid 5>",
       "created_at": "<time>",

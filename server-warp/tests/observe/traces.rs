@@ -250,7 +250,10 @@ async fn deliver(telemetry: &Telemetry, status: u16) -> String {
         )
         .build();
     let webhook = service.create_webhook(&owner, org.empty.id, &new).await;
-    let endpoint = Endpoint::Webhook(org.empty.id, webhook.expect("a webhook").id);
+    let webhook = webhook.expect("a webhook").id;
+    let confirmed = knowledge_testing::seed::confirm(&service, webhook.into()).await;
+    confirmed.expect("confirmed");
+    let endpoint = Endpoint::Webhook(org.empty.id, webhook);
     let ping = service.ping(&owner, endpoint).await.expect("a ping");
 
     let net = NetConfig {

@@ -37,11 +37,20 @@ async fn store_without_its_key_does_not_start() {
     assert!(!path.exists());
 }
 
-/// Accepts one delivery and returns its request.
+/// Accepts one delivery of an event, after any ping, and returns its request.
 async fn receive(endpoint: &TcpListener) -> String {
+    loop {
+        let request = receive_one(endpoint).await;
+        if request.contains("memory_id") {
+            return request;
+        }
+    }
+}
+
+async fn receive_one(endpoint: &TcpListener) -> String {
     let (mut connection, _) = endpoint.accept().await.unwrap();
     let (mut request, mut buffer) = (String::new(), [0; 4_096]);
-    while !request.contains("memory_id") {
+    while !(request.contains("memory_id") || request.contains("endpoint_id")) {
         let length = connection.read(&mut buffer).await.unwrap();
         assert!(length > 0, "{request}");
         request.push_str(std::str::from_utf8(&buffer[..length]).unwrap());

@@ -9,17 +9,17 @@ use crate::service::maintain::ScheduledTask;
 use crate::store::Transaction;
 
 impl KnowledgeService {
-    /// Applies the activation or deactivation of an endpoint by its owner.
+    /// Applies the activation or deactivation of an endpoint by its owner, or its new URL.
     ///
     /// The endpoint is due immediately. If it is inactive, all its pending deliveries are
     /// dead-lettered. If it is active, those that are due are sent, and later retries keep their
-    /// times.
+    /// times. An unconfirmed endpoint receives a ping; those to another URL do not count.
     pub(in crate::service) async fn endpoint_switched(
         &self,
         transaction: &mut Transaction,
         org: OrgId,
         endpoint: EndpointId,
-        was_disabled: Option<DisabledReason>,
+        (was_disabled, is_moved, is_confirmed): (Option<DisabledReason>, bool, bool),
         now: Timestamp,
     ) -> Result<(), Error> {
         if was_disabled.is_some() {
@@ -27,7 +27,10 @@ impl KnowledgeService {
         }
         if let Some(mut queue) = EndpointQueue::read(transaction, org, endpoint).await? {
             queue.state.failing_since = None;
-            if queue.state.due.is_some() {
+            if is_moved {
+                queue.state.pings.clear();
+            }
+            if queue.state.due.is_some() || !is_confirmed {
                 queue.schedule_by(now);
             }
             queue.save(transaction);

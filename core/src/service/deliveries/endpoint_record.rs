@@ -11,12 +11,12 @@ use crate::model::{
     CitationSubscription, DisabledReason, EndpointId, MemberId, OrgId, RecallId, SubscriptionId,
     Timestamp, Webhook, WebhookId, WebhookUrl, WorkspaceId,
 };
-use crate::service::KnowledgeService;
 use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
 use crate::service::kit::principal::{Delegator, Principal, Resource};
 use crate::service::kit::sealing::{Sealed, SealedRecord};
 use crate::service::memories::recalls::find_existing;
+use crate::service::{KnowledgeService, SigningSecret};
 use crate::store::{Entry, Key, StoreError, Transaction, decode};
 
 /// Record of an endpoint: a webhook or a citation subscription.
@@ -119,6 +119,14 @@ impl EndpointRecord {
         }
     }
 
+    /// Returns true if the URL has answered a ping, so that events may be sent to it.
+    pub(in crate::service) fn is_confirmed(&self) -> bool {
+        match self {
+            Self::Webhook(stored) => stored.record.is_confirmed,
+            Self::Subscription(stored) => stored.record.is_confirmed,
+        }
+    }
+
     /// Returns the reason for which the service disabled the endpoint, if it did.
     pub(in crate::service) fn disabled(&self) -> Option<DisabledReason> {
         match self {
@@ -198,22 +206,37 @@ impl EndpointRecord {
         }
     }
 
-    fn apply_disabled(&mut self, disabled: Option<DisabledReason>, now: Timestamp) {
+    fn apply_disabled(&mut self, disabled: Option<DisabledReason>) {
         match self {
             Self::Webhook(stored) => {
                 stored.disabled = disabled;
                 stored.record.is_active = disabled.is_none();
                 stored.record.disabled_reason = disabled;
-                stored.record.updated_at = now;
             }
             Self::Subscription(stored) => stored.disabled = disabled,
+        }
+    }
+
+    fn apply_confirmed(&mut self) {
+        match self {
+            Self::Webhook(stored) => stored.record.is_confirmed = true,
+            Self::Subscription(stored) => stored.record.is_confirmed = true,
+        }
+    }
+
+    fn apply_time(&mut self, now: Timestamp) {
+        if let Self::Webhook(stored) = self {
+            stored.record.updated_at = now;
         }
     }
 
     fn state(&self) -> serde_json::Value {
         match self {
             Self::Webhook(stored) => state(&stored.record),
-            Self::Subscription(stored) => json!({ "disabled_reason": stored.disabled }),
+            Self::Subscription(stored) => json!({
+                "disabled_reason": stored.disabled,
+                "is_confirmed": stored.record.is_confirmed,
+            }),
         }
     }
 
@@ -259,6 +282,38 @@ pub(in crate::service) async fn find_subscription(
 }
 
 impl KnowledgeService {
+    /// Opens the valid signing secrets of an endpoint.
+    ///
+    /// A secret that cannot be opened is omitted if another one can be.
+    pub(super) fn secrets(
+        &self,
+        record: &EndpointRecord,
+        now: Timestamp,
+    ) -> Result<Vec<SigningSecret>, Error> {
+        let (mut secrets, mut unreadable) = (Vec::new(), None);
+        for sealed in record.secrets_at(now) {
+            match self
+                .inner
+                .sealer
+                .signing_secret(sealed, record.endpoint().0)
+            {
+                Ok(secret) => secrets.push(secret),
+                Err(error) => {
+                    tracing::error!(
+                        endpoint = %record.endpoint(),
+                        %error,
+                        "unreadable signing secret"
+                    );
+                    unreadable = Some(error);
+                }
+            }
+        }
+        match unreadable {
+            Some(error) if secrets.is_empty() => Err(error),
+            _ => Ok(secrets),
+        }
+    }
+
     /// Returns true if the endpoint may receive events now, as [`Self::receiver`] decides.
     pub(in crate::service) async fn is_authorized(
         &self,
@@ -300,7 +355,9 @@ impl KnowledgeService {
         Ok(is_authorized.then_some((principal, held)))
     }
 
-    /// Disables an endpoint for a reason, or enables it for `None`, on behalf of the service.
+    /// Disables an endpoint for a reason, on behalf of the service.
+    ///
+    /// `None` enables and confirms it, because it has answered a ping.
     pub(in crate::service) fn set_disabled(
         &self,
         transaction: &mut Transaction,
@@ -309,14 +366,23 @@ impl KnowledgeService {
         now: Timestamp,
     ) {
         let was_disabled = record.disabled();
-        if was_disabled == disabled {
+        let is_confirmation = disabled.is_none() && !record.is_confirmed();
+        if was_disabled == disabled && !is_confirmation {
             return;
         }
         let before = record.state();
-        record.apply_disabled(disabled, now);
+        if was_disabled != disabled {
+            record.apply_disabled(disabled);
+        }
+        if is_confirmation {
+            record.apply_confirmed();
+        }
+        record.apply_time(now);
         record.put(transaction);
         let change = i64::from(disabled.is_some()) - i64::from(was_disabled.is_some());
-        transaction.add(keys::disabled_endpoint_count(record.org()), change);
+        if change != 0 {
+            transaction.add(keys::disabled_endpoint_count(record.org()), change);
+        }
         let action = match disabled {
             Some(_) => record.action(
                 AuditAction::WebhookDisable,

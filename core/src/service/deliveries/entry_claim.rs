@@ -119,11 +119,16 @@ impl KnowledgeService {
         }
         let capacity = if is_failing { 1 } else { claim.capacity };
         let front = transaction.scan(&claim.front()).await?;
-        let front = front.iter().take(capacity + 1).map(QueuedDelivery::parse);
-        let front = front.collect::<Result<Vec<_>, _>>()?;
-        let candidates = candidates(&front[..front.len().min(capacity)], claim.now);
         let (org, endpoint, parent) = (claim.org, claim.endpoint, queue.state.parent);
         let record = EndpointRecord::read(transaction, org, endpoint, parent).await?;
+        let is_confirmed = record.is_confirmed();
+        let front = if is_confirmed {
+            let front = front.iter().take(capacity + 1).map(QueuedDelivery::parse);
+            front.collect::<Result<Vec<_>, _>>()?
+        } else {
+            queue.pending_pings(transaction).await?
+        };
+        let mut candidates = candidates(&front[..front.len().min(capacity)], claim.now);
         let keys = claim.keys(&candidates);
         let wants = Wants::keys(keys.iter().cloned());
         let is_authorized = self.is_authorized(transaction, &record, wants, claim.now);
@@ -133,10 +138,22 @@ impl KnowledgeService {
 
         let is_active = record.is_active() && is_authorized;
         let may_be_pinged = is_authorized && !record.is_disabled_by_owner();
+        let begins_confirmation = !is_confirmed && is_active && front.is_empty();
+        let sends_ping = begins_confirmation || (may_be_pinged && !candidates.is_empty());
+        let mut room = None;
+        if !is_confirmed && sends_ping {
+            let found = self.host_room(transaction, &record, claim.now).await?;
+            if found.left == 0 {
+                return Ok(postpone(transaction, queue, found.next));
+            }
+            candidates.truncate(found.left);
+            room = Some(found);
+        }
         let mut builder = ClaimBuilder {
-            secrets: match candidates.is_empty() || !(is_active || may_be_pinged) {
-                true => Vec::new(),
-                false => self.secrets(&record, claim.now)?,
+            secrets: match room.is_some() || !candidates.is_empty() && (is_active || may_be_pinged)
+            {
+                true => self.secrets(&record, claim.now)?,
+                false => Vec::new(),
             },
             record,
             claim,
@@ -156,6 +173,19 @@ impl KnowledgeService {
                 handled.push(*queued);
             }
         }
+        if begins_confirmation {
+            let event = self.ping_event(&builder.record, claim.now);
+            queue.note_ping(event.id);
+            let mut delivery = StoredDelivery::new(&event, endpoint);
+            delivery.create_due(transaction, &queue, claim.now);
+            builder.push_claimed(transaction, &queue, delivery, &event);
+            RetainedEvent::new(event, vec![endpoint], self.limits())
+                .create(transaction, self.env());
+        }
+        let pings = builder.result.deliveries.len();
+        if let Some(room) = room.filter(|_| pings > 0) {
+            self.take_room(transaction, room, pings, claim.now);
+        }
         let left = if is_active {
             front.into_iter().find(|queued| !handled.contains(queued))
         } else {
@@ -165,42 +195,18 @@ impl KnowledgeService {
         let earliest = claim.now.plus(REQUEUE_DELAY);
         let is_probed = is_failing && !builder.result.deliveries.is_empty();
         let not_before = if is_probed { claim.until() } else { earliest };
+        if is_active && !is_confirmed {
+            // Its pings have ended without a result if none is left: another one begins.
+            builder.next = builder.next.or(Some(earliest));
+        }
         queue.schedule(builder.next, not_before);
+        if !is_confirmed {
+            // The events that wait are due earlier.
+            queue.state.not_before = queue.state.due;
+        }
         builder.result.next_due = queue.state.due;
         queue.save(transaction);
         Ok(builder.result)
-    }
-
-    /// Opens the valid signing secrets of an endpoint.
-    ///
-    /// A secret that cannot be opened is omitted if another one can be.
-    fn secrets(
-        &self,
-        record: &EndpointRecord,
-        now: Timestamp,
-    ) -> Result<Vec<SigningSecret>, Error> {
-        let (mut secrets, mut unreadable) = (Vec::new(), None);
-        for sealed in record.secrets_at(now) {
-            match self
-                .inner
-                .sealer
-                .signing_secret(sealed, record.endpoint().0)
-            {
-                Ok(secret) => secrets.push(secret),
-                Err(error) => {
-                    tracing::error!(
-                        endpoint = %record.endpoint(),
-                        %error,
-                        "unreadable signing secret"
-                    );
-                    unreadable = Some(error);
-                }
-            }
-        }
-        match unreadable {
-            Some(error) if secrets.is_empty() => Err(error),
-            _ => Ok(secrets),
-        }
     }
 }
 
@@ -426,7 +432,9 @@ async fn dead_letter_queue(
         }
         let ahead = queued.at.since(now);
         let is_under_way = delivery.is_leased && !ahead.is_zero() && ahead <= LEASE_AHEAD_MAX;
-        if is_under_way || (delivery.is_ping && may_be_pinged) {
+        let is_expected =
+            builder.record.is_confirmed() || queue.state.pings.contains(&queued.event);
+        if is_under_way || (delivery.is_ping && may_be_pinged && is_expected) {
             left = left.or(Some(queued));
             continue;
         }

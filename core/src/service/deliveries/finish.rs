@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::confirmation::PING_ATTEMPTS_MAX;
 use super::endpoint_record::EndpointRecord;
 use super::exchange::Attempt;
 use super::lease::DeliveryLease;
@@ -208,6 +209,11 @@ impl AttemptCompletion<'_> {
         EndpointRecord::read(transaction, *org, *endpoint, state.parent).await
     }
 
+    /// Returns true for a ping that confirms the endpoint if it succeeds.
+    fn asks_for_consent(&self) -> bool {
+        self.queue.state.pings.contains(&self.lease.event)
+    }
+
     /// Returns true if the attempt was sent to the current URL of the endpoint.
     fn was_sent_to(&self, record: &EndpointRecord) -> bool {
         sha256_bytes(record.url().as_str()) == self.lease.url
@@ -217,9 +223,10 @@ impl AttemptCompletion<'_> {
         self.delivery
             .end(transaction, &self.queue, DeliveryStatus::Delivered);
         self.queue.state.failing_since = None;
-        if self.delivery.is_ping {
+        if self.delivery.is_ping || self.asks_for_consent() {
             let record = self.record(transaction).await?;
-            if self.was_sent_to(&record) {
+            if self.was_sent_to(&record) && !record.is_disabled_by_owner() {
+                self.queue.state.pings.clear();
                 self.service
                     .set_disabled(transaction, record, None, self.now);
             }
@@ -244,9 +251,12 @@ impl AttemptCompletion<'_> {
         let mut retry_after = None;
         if self.was_sent_to(&record) {
             let failing_since = self.queue.state.failing_since.get_or_insert(self.now);
+            let is_failing = self.now.since(*failing_since) >= FAILING_MAX;
+            let is_unconfirmed =
+                self.asks_for_consent() && self.delivery.attempt_count + 1 >= PING_ATTEMPTS_MAX;
             let reason = if failure.is_gone {
                 Some(DisabledReason::Gone)
-            } else if self.now.since(*failing_since) >= FAILING_MAX {
+            } else if is_failing || is_unconfirmed {
                 Some(DisabledReason::Failing)
             } else {
                 None

@@ -4,10 +4,12 @@
 //! event to the outbox. Fan-out ([`fan_out`]) adds deliveries to the queues of the matching
 //! endpoints ([`queue`]). A dispatcher claims what is due ([`claim`], [`entry_claim`]) under leases
 //! ([`lease`]) and records the outcome ([`finish`]): success, a retry ([`schedule`]) or a dead
-//! letter. Callers inspect deliveries and redeliver them ([`queries`], [`redelivery`]). The host
-//! makes the HTTP exchange ([`exchange`]). [`dispatch`] does everything in one call.
+//! letter. An endpoint receives only pings until it has answered one ([`confirmation`]). Callers
+//! inspect deliveries and redeliver them ([`queries`], [`redelivery`]). The host makes the HTTP
+//! exchange ([`exchange`]). [`dispatch`] does everything in one call.
 
 mod claim;
+mod confirmation;
 mod dispatch;
 mod endpoint;
 mod endpoint_record;
@@ -26,6 +28,7 @@ mod redelivery;
 mod schedule;
 
 pub use self::claim::{ClaimBatch, IN_FLIGHT_PER_ENDPOINT_MAX};
+pub(super) use self::confirmation::HostPings;
 pub use self::dispatch::{DispatchLimits, DispatchReport};
 pub(super) use self::endpoint_record::{EndpointRecord, find_subscription};
 pub use self::entry_claim::ClaimedDelivery;

@@ -167,6 +167,8 @@ impl KnowledgeService {
     /// use knowledge_core::model::{DeliveryStatus, WebhookUpdate};
     /// use knowledge_core::service::{DispatchLimits, Endpoint, PageRequest};
     /// # let webhook = service.create_webhook(&owner, workspace, &new_webhook).await?.id;
+    /// # let (now, limits) = (service.env().now(), DispatchLimits::default());
+    /// # service.dispatch(&Sender(204), now, limits).await?; // Confirms the webhook.
     /// # let sender = Sender(410);
     ///
     /// // The endpoint responds with 410, so the service disables it and dead-letters the delivery.

@@ -47,6 +47,9 @@ pub(in crate::service) struct EndpointState {
     /// Time since which every attempt has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::service) failing_since: Option<Timestamp>,
+    /// Pings of an unconfirmed endpoint, which are the only deliveries that it receives.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::service) pings: Vec<EventId>,
 }
 
 /// State of an endpoint within a transaction, written by [`EndpointQueue::save`].
@@ -76,13 +79,14 @@ impl QueuedDelivery {
 }
 
 impl EndpointQueue {
-    /// Creates the state of a new endpoint of the workspace.
+    /// Creates the state of a new endpoint of the workspace, which is due for its first ping.
     pub(in crate::service) async fn create(
         transaction: &mut Transaction,
         org: OrgId,
         workspace: WorkspaceId,
         endpoint: EndpointId,
         parent: EndpointParent,
+        now: Timestamp,
     ) -> Result<(), Error> {
         let counter = keys::endpoint_sequence(org, workspace);
         let before = transaction.guard(&counter).await?;
@@ -90,11 +94,13 @@ impl EndpointQueue {
         let state = EndpointState {
             parent,
             sequence: before + 1,
-            due: None,
+            due: Some(now),
             not_before: None,
             failing_since: None,
+            pings: Vec::new(),
         };
         transaction.create(keys::endpoint(org, endpoint), &state);
+        transaction.put(keys::endpoint_due(now, org, endpoint), &());
         Ok(())
     }
 

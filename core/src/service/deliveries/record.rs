@@ -112,11 +112,28 @@ impl StoredDelivery {
     }
 
     fn create(self, transaction: &mut Transaction, queue: &EndpointQueue) -> Delivery {
-        let (org, endpoint, event) = (queue.org, queue.endpoint, self.delivery.event_id);
-        let reference = DeliveryRef { endpoint, event };
-        transaction.create(keys::delivery_id(org, self.delivery.id), &reference);
-        transaction.create(keys::delivery(org, endpoint, event), &self);
+        self.create_reference(transaction, queue);
+        let event = self.delivery.event_id;
+        transaction.create(keys::delivery(queue.org, queue.endpoint, event), &self);
         self.delivery
+    }
+
+    fn create_reference(&self, transaction: &mut Transaction, queue: &EndpointQueue) {
+        let (endpoint, event) = (queue.endpoint, self.delivery.event_id);
+        let reference = DeliveryRef { endpoint, event };
+        transaction.create(keys::delivery_id(queue.org, self.delivery.id), &reference);
+    }
+
+    /// Writes the index entries of a new delivery that is to be leased at once.
+    pub(in crate::service) fn create_due(
+        &mut self,
+        transaction: &mut Transaction,
+        queue: &EndpointQueue,
+        now: Timestamp,
+    ) {
+        self.index_status(transaction, queue);
+        self.create_reference(transaction, queue);
+        self.delivery.next_attempt_at = Some(now);
     }
 
     /// Queues the delivery for this time, as pending. [`Self::put`] writes it.

@@ -11,12 +11,9 @@ use super::queue::{EndpointQueue, QueuedDelivery};
 use super::record::{StoredDelivery, delivery_keys, find_delivery};
 use crate::error::Error;
 use crate::keys;
-use crate::model::{
-    Delivery, DeliveryId, DeliveryStatus, EndpointId, EventData, EventId, OrgId, Timestamp,
-    WebhookPing,
-};
+use crate::model::{Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId, Timestamp};
+use crate::service::KnowledgeService;
 use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::{Event, KnowledgeService};
 use crate::store::{KeyEntry, RangeRead, Transaction, decode};
 
 /// Maximum number of dead letters that one call redelivers.
@@ -130,18 +127,10 @@ impl KnowledgeService {
         if record.is_disabled_by_owner() {
             return Err(Error::EndpointInactive);
         }
-        let event = Event {
-            id: EventId(self.env().uuid_at(now)),
-            org_id: record.org(),
-            workspace_id: record.workspace(),
-            timestamp: now,
-            data: EventData::WebhookPing(WebhookPing {
-                endpoint_id: record.endpoint(),
-                workspace_id: record.workspace(),
-            }),
-            endpoints: 0,
-            audit: None,
-        };
+        let event = self.ping_event(record, now);
+        if !record.is_confirmed() {
+            queue.note_ping(event.id);
+        }
         let mut delivery = StoredDelivery::new(&event, record.endpoint());
         delivery.is_ping = true;
         let front = EndpointQueue::front(record.org(), record.endpoint(), 1);

@@ -28,8 +28,9 @@ type Stored = SealedRecord<CitationSubscription>;
 impl KnowledgeService {
     /// Subscribes the caller to the citations of a recall.
     ///
-    /// The signing secret is returned only here. Changes are reported while the credential of the
-    /// caller is valid and permits `citation_subscription:manage` in the workspace.
+    /// The signing secret is returned only here. The URL receives a `webhook.ping`, and once it has
+    /// answered that with 2xx, changes while the credential of the caller is valid and permits
+    /// `citation_subscription:manage` in the workspace.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an address that deliveries may not go to, or a recall with the
@@ -51,10 +52,10 @@ impl KnowledgeService {
     /// let subscription = service.create_citation_subscription(&owner, &new).await?;
     /// assert!(subscription.signing_secret.is_some());
     ///
-    /// // A change of a memory that the recall cites is sent to the URL.
+    /// // A ping, and a change of a memory that the recall cites, are sent to the URL.
     /// service.delete_memory(&owner, recall.memory_ids[0]).await?;
     /// let (now, limits) = (service.env().now(), DispatchLimits::default());
-    /// assert_eq!(service.dispatch(&sender, now, limits).await?.delivered, 1);
+    /// assert_eq!(service.dispatch(&sender, now, limits).await?.delivered, 2);
     /// # Ok(())
     /// # }
     /// ```
@@ -92,6 +93,7 @@ impl KnowledgeService {
                     recall_id: recall.id,
                     subscriber_user_id: act.caller.member_id(),
                     webhook_url: request.webhook_url.clone(),
+                    is_confirmed: false,
                     signing_secret: None,
                     created_at: now,
                 };
@@ -103,7 +105,7 @@ impl KnowledgeService {
                 transaction.create(keys::subscription_id(org, id), &recall.id);
                 let parent = EndpointParent::Subscription(recall.id);
                 let (workspace, endpoint) = (recall.workspace_id, id.into());
-                EndpointQueue::create(transaction, org, workspace, endpoint, parent).await?;
+                EndpointQueue::create(transaction, org, workspace, endpoint, parent, now).await?;
                 subscription.signing_secret = Some(secret);
                 act.done(subscription)
             },

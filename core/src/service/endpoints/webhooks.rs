@@ -21,8 +21,9 @@ type Stored = SealedRecord<Webhook>;
 impl KnowledgeService {
     /// Registers an outbound webhook.
     ///
-    /// The signing secret is returned only here. It receives events while the credential of the
-    /// caller is valid and permits `webhook:manage` in the workspace.
+    /// The signing secret is returned only here. It receives a `webhook.ping`, and once it has
+    /// answered that with 2xx, events while the credential of the caller is valid and permits
+    /// `webhook:manage` in the workspace.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an address that deliveries may not go to, or a workspace with
@@ -45,7 +46,7 @@ impl KnowledgeService {
     /// // `sender` implements `DeliverySender` by an HTTP client of the application.
     /// let (now, limits) = (service.env().now(), DispatchLimits::default());
     /// let report = service.dispatch(&sender, now, limits).await?;
-    /// assert_eq!(report.delivered, 1);
+    /// assert_eq!(report.delivered, 2); // The ping and the event.
     /// # Ok(())
     /// # }
     /// ```
@@ -79,6 +80,7 @@ impl KnowledgeService {
                 url: request.url.clone(),
                 is_active: true,
                 disabled_reason: None,
+                is_confirmed: false,
                 signing_secret: None,
                 created_by: act.caller.member_id(),
                 created_at: now,
@@ -93,7 +95,8 @@ impl KnowledgeService {
             let key = keys::webhook(org, workspace, id);
             act.transaction.create(key, &stored);
             let parent = EndpointParent::Webhook(workspace);
-            EndpointQueue::create(&mut act.transaction, org, workspace, id.into(), parent).await?;
+            let (transaction, endpoint) = (&mut act.transaction, id.into());
+            EndpointQueue::create(transaction, org, workspace, endpoint, parent, now).await?;
             webhook.signing_secret = Some(secret);
             act.done(webhook)
         })
@@ -151,7 +154,8 @@ impl KnowledgeService {
     /// Changes an outbound webhook. An update that changes nothing returns it as it is.
     ///
     /// An update of `is_active` overrides the service, if it has disabled the webhook. With a new
-    /// `url`, the webhook depends on the credential of the caller from then on.
+    /// `url`, the webhook depends on the credential of the caller from then on, and receives
+    /// nothing but pings until it has answered one.
     ///
     /// # Errors
     /// As [`KnowledgeService::get_webhook`], and [`Error::InvalidRequest`] for invalid values;
@@ -183,21 +187,24 @@ impl KnowledgeService {
             after.disabled_reason = before
                 .disabled_reason
                 .filter(|_| update.is_active.is_none());
+            let is_moved = after.url != before.url;
+            after.is_confirmed = before.is_confirmed && !is_moved;
             if after == before {
                 return act.done(WithEtag::strong(before));
             }
             after.updated_at = act.now;
             let switches = |webhook: &Webhook| (webhook.is_active, webhook.disabled_reason);
             let is_switched = switches(&after) != switches(&before);
-            if is_switched || after.url != before.url {
+            if is_switched || is_moved {
                 // Pending deliveries are dead-lettered at once, or continue; failures of the old
                 // address no longer count.
                 let was_disabled = stored.disabled.take_if(|_| is_switched);
                 let (org, now) = (act.org(), act.now);
-                self.endpoint_switched(&mut act.transaction, org, id.into(), was_disabled, now)
+                let change = (was_disabled, is_moved, after.is_confirmed);
+                self.endpoint_switched(&mut act.transaction, org, id.into(), change, now)
                     .await?;
             }
-            if after.url != before.url {
+            if is_moved {
                 // Otherwise the caller would receive there what its own credential does not permit.
                 stored.delegator = Some(act.caller.delegator());
             }

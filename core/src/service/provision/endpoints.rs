@@ -45,6 +45,8 @@ pub struct EndpointSummary {
     pub is_active: bool,
     /// Reason for which the service disabled it, if it did.
     pub disabled_reason: Option<DisabledReason>,
+    /// True if the URL has answered a `webhook.ping` with 2xx. Until then, nothing else is sent.
+    pub is_confirmed: bool,
     /// Time of creation.
     pub created_at: Timestamp,
     /// Number of pending deliveries, at most 1,000.
@@ -146,6 +148,7 @@ impl Provisioning<'_> {
             url: record.url().clone(),
             is_active: record.is_active(),
             disabled_reason: record.disabled(),
+            is_confirmed: record.is_confirmed(),
             created_at,
             pending,
             dead,

@@ -16,6 +16,7 @@ use knowledge_core::service::{
 use knowledge_core::store::{MemoryStore, Store};
 use knowledge_testing::fixture;
 use knowledge_testing::requests::{new_memory, with};
+use knowledge_testing::seed::confirm;
 use tokio::time::Instant;
 
 use super::until;
@@ -69,6 +70,8 @@ pub(crate) fn addresses() -> AddressPolicy {
 pub(crate) async fn open(store: Arc<dyn Store>, env: Env) -> KnowledgeService {
     let options = with(Options::new(SealingKey::new([7; 32])), |options| {
         options.webhook_addresses = addresses();
+        // All endpoints of these tests are at a few hosts.
+        options.limits.pings_per_host_max = 1_000;
     });
     let opened = KnowledgeService::open(store, env, options).await;
     opened.expect("open the service")
@@ -117,7 +120,7 @@ impl World {
         }
     }
 
-    /// Creates a webhook of the workspace, and returns it with its secret.
+    /// Creates a confirmed webhook of the workspace, and returns it with its secret.
     pub(crate) async fn webhook(&self, event_type: EventType, url: &str) -> Webhook {
         let new = NewWebhook::builder()
             .event_type(event_type)
@@ -126,7 +129,10 @@ impl World {
         let created = self
             .service
             .create_webhook(&self.owner, self.workspace, &new);
-        created.await.expect("a webhook")
+        let created = created.await.expect("a webhook");
+        let confirmed = confirm(&self.service, created.id.into()).await;
+        confirmed.expect("confirmed");
+        created
     }
 
     /// Creates a webhook for new memories.
@@ -144,7 +150,7 @@ impl World {
         ingested.expect("ingested")[0].id
     }
 
-    /// Returns the deliveries to a webhook, the newest event first.
+    /// Returns the deliveries of events to a webhook, without its pings, the newest event first.
     pub(crate) async fn deliveries(&self, webhook: WebhookId) -> Vec<Delivery> {
         let endpoint = Endpoint::Webhook(self.workspace, webhook);
         let mut request = PageRequest::default();
@@ -158,6 +164,7 @@ impl World {
             deliveries.extend(page.data);
             request.cursor = page.next_cursor;
             if request.cursor.is_none() {
+                deliveries.retain(|delivery| delivery.event_type != EventType::WebhookPing);
                 return deliveries;
             }
         }

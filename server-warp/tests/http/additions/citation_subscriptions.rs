@@ -18,7 +18,7 @@ async fn subscription_is_listed_rotated_and_ended() {
     insta::assert_snapshot!(list().await.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 391
+    content-length: 412
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -32,6 +32,7 @@ async fn subscription_is_listed_rotated_and_ended() {
           "recall_id": "<uuid 5>",
           "subscriber_user_id": "<uuid 6>",
           "webhook_url": "https://example.com/hook",
+          "is_confirmed": false,
           "signing_secret": null,
           "created_at": "<time>"
         }

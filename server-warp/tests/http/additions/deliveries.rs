@@ -42,14 +42,20 @@ fn is(finished: &Option<AttemptOutcome>, expected: &AttemptOutcome) -> bool {
         .is_none_or(|finished| finished == expected)
 }
 
+/// Confirms a new endpoint: its URL answers the ping.
+async fn confirmed(stage: &Stage, endpoint: String) -> String {
+    let delivered = stage.attempt(&url(stage.org()), Some(204)).await;
+    assert!(is(&delivered, &AttemptOutcome::Delivered), "{delivered:?}");
+    endpoint
+}
+
 #[tokio::test]
 async fn delivery_is_created_retried_and_completed() {
     let stage = Stage::set().await;
     let (org, base_url) = (stage.org(), stage.base_url());
-    for (kind, endpoint) in [
-        ("webhook", webhook(org, base_url).await),
-        ("subscription", subscription(org, base_url).await),
-    ] {
+    let webhook = confirmed(&stage, webhook(org, base_url).await).await;
+    let subscription = confirmed(&stage, subscription(org, base_url).await).await;
+    for (kind, endpoint) in [("webhook", webhook), ("subscription", subscription)] {
         let made = stage.send(post(format!("{endpoint}/ping"))).await;
         insta::allow_duplicates! {
             insta::assert_snapshot!(made.show(), @r#"
@@ -139,7 +145,8 @@ async fn delivery_is_created_retried_and_completed() {
         assert_eq!(done["status"], "delivered");
         assert_eq!(done["next_attempt_at"], Value::Null);
         assert_eq!(done["attempts"][1]["status"], 204);
-        for (status, count) in [("pending", 0), ("delivered", 1), ("dead", 0)] {
+        // The other one is the ping that confirmed the endpoint.
+        for (status, count) in [("pending", 0), ("delivered", 2), ("dead", 0)] {
             let listed = stage
                 .send(get(format!("{deliveries}?status={status}")))
                 .await
@@ -242,7 +249,7 @@ async fn disabled_endpoint_rejects_pings_and_redeliveries() {
 async fn endpoint_disabled_by_service_is_enabled_by_a_ping() {
     let stage = Stage::set().await;
     let (org, base_url) = (stage.org(), stage.base_url());
-    let endpoint = webhook(org, base_url).await;
+    let endpoint = confirmed(&stage, webhook(org, base_url).await).await;
     let made = stage.send(post(format!("{endpoint}/ping"))).await.json();
     stage.attempt(&url(org), Some(500)).await;
     let delivery = format!("{endpoint}/deliveries/{}", made["id"].as_str().unwrap());

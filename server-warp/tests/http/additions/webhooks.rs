@@ -25,7 +25,7 @@ async fn outbound_webhook_is_listed_updated_and_deleted() {
     insta::assert_snapshot!(read.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 403
+    content-length: 424
     content-type: application/json
     date: <date>
     etag: "<etag 1>"
@@ -39,6 +39,7 @@ async fn outbound_webhook_is_listed_updated_and_deleted() {
       "url": "https://example.com/hook",
       "is_active": true,
       "disabled_reason": null,
+      "is_confirmed": false,
       "signing_secret": null,
       "created_by": "<uuid 5>",
       "created_at": "<time>",

@@ -115,6 +115,7 @@ impl Request for CreateCitationSubscription {
             recall_id: new.recall_id,
             subscriber_user_id: who.member,
             webhook_url: new.webhook_url.clone(),
+            is_confirmed: false,
             signing_secret: None,
             created_at: at.now,
         };

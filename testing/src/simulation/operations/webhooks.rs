@@ -149,6 +149,7 @@ impl Request for CreateWebhook {
             url: self.new.url.clone(),
             is_active: true,
             disabled_reason: None,
+            is_confirmed: false,
             signing_secret: None,
             created_by: who.member,
             created_at: at.now,

@@ -10,7 +10,8 @@ use crate::model::{
 };
 use crate::service::Event;
 use crate::service::deliveries::{
-    DeliveryRef, EndpointParent, EndpointRecord, EndpointState, RetainedEvent, StoredDelivery,
+    DeliveryRef, EndpointParent, EndpointRecord, EndpointState, HostPings, RetainedEvent,
+    StoredDelivery,
 };
 use crate::service::kit::sealing::SealedRecord;
 use crate::service::maintain::ScheduledTask;
@@ -173,6 +174,11 @@ pub(super) fn dead_letter(
 ) -> Expectations {
     let delivery = keys::delivery(org, endpoint, event);
     Ok(vec![is_at(delivery, DeliveryStatus::Dead)])
+}
+
+pub(super) fn host_pings(_: &mut Verifier, entry: &KeyEntry, pings: HostPings) -> Expectations {
+    let task = ScheduledTask::record(entry.key.clone());
+    Ok(vec![Expectation::Scheduled(pings.expires_at, task)])
 }
 
 fn is_at(delivery: crate::store::Key, status: DeliveryStatus) -> Expectation {

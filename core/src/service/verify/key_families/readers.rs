@@ -12,7 +12,7 @@ use crate::keys::{self, Sha256, families};
 use crate::model::*;
 use crate::service::connectors::types::Connector;
 use crate::service::deliveries::{
-    DeliveryRef, EndpointState, FanOutCursor, RetainedEvent, StoredDelivery,
+    DeliveryRef, EndpointState, FanOutCursor, HostPings, RetainedEvent, StoredDelivery,
 };
 use crate::service::erasures::StoredErasure;
 use crate::service::inbound::post::ProcessedMessage;
