@@ -7,12 +7,12 @@ use knowledge_core::dump::{CredentialPolicy, Restore};
 use knowledge_core::env::Env;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    BulkUpdate, ChatId, ChatMessageId, EventId, MemberId, MemoryChange, MemoryId, OrgId, Quota,
-    Timestamp, WorkspaceId,
+    BulkUpdate, ChatId, ChatMessageId, EventId, EventType, MemberId, MemoryChange, MemoryId, OrgId,
+    Quota, Timestamp, WorkspaceId,
 };
 use knowledge_core::service::{
-    AuditFilter, DifferenceCode, KnowledgeService, Options, PageRequest, SCHEMA, SealingKey,
-    Verification, Verify,
+    AuditFilter, ClaimedDelivery, DifferenceCode, InFlight, KnowledgeService, Options, PageRequest,
+    SCHEMA, SealingKey, Verification, Verify,
 };
 use knowledge_core::store::{Commit, Key, KeyRange, MemoryStore, Store, StoreExt};
 use knowledge_store::faults::{CommitFault, FaultPlan, FaultStore};
@@ -400,4 +400,30 @@ async fn failed_upgrade_leaves_schema_2() {
     assert_eq!(verified(&inner).await.differences, []);
     open(&store).await;
     assert_usage(&inner, answers_of_schema_2().org).await;
+}
+
+#[tokio::test]
+async fn endpoints_of_earlier_schemas_keep_receiving_without_a_ping() {
+    let schema_1 = include_bytes!("stored/schema-1.dump").as_slice();
+    let schema_2 = include_bytes!("stored/schema-2.dump").as_slice();
+    for (dump, org) in [
+        (schema_1, answers().org),
+        (schema_2, answers_of_schema_2().org),
+    ] {
+        let service = open(&restored_from(dump).await).await;
+        let (operator, page) = (service.provisioning(), PageRequest::default());
+        let listed = operator.list_endpoints(org, None, &page).await.unwrap();
+        assert!(!listed.data.is_empty());
+        assert!(listed.data.iter().all(|endpoint| endpoint.is_confirmed));
+        // What was waiting is claimed, and nothing else.
+        let later = answers()
+            .now
+            .plus(std::time::Duration::from_secs(6 * 3_600));
+        let nothing = InFlight::default();
+        let claimed = service.claim_deliveries(later, 100, &nothing).await;
+        let claimed = claimed.unwrap().deliveries;
+        assert!(!claimed.is_empty());
+        let is_ping = |one: &ClaimedDelivery| one.event_type == EventType::WebhookPing;
+        assert!(!claimed.iter().any(is_ping), "{claimed:?}");
+    }
 }

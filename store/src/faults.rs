@@ -296,20 +296,6 @@ impl FaultStore {
         history
     }
 
-    /// Returns the recorded commits without the first ones, in the order in which they ended.
-    #[must_use]
-    pub fn history_after(&self, first: usize) -> Vec<(Version, Commit)> {
-        let state = self.state();
-        let history = state.history.as_deref().unwrap_or_default();
-        history.get(first..).unwrap_or_default().to_vec()
-    }
-
-    /// Returns the number of recorded commits.
-    #[must_use]
-    pub fn recorded(&self) -> usize {
-        self.state().history.as_ref().map_or(0, Vec::len)
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -230,6 +230,20 @@ fn canonical(range: IpNet) -> IpNet {
     }
 }
 
+/// Returns the host of a URL in one spelling: without the final dot of a name, and as an IPv4
+/// address where connections use IPv4.
+pub(crate) fn canonical_host(url: &WebhookUrl) -> String {
+    let address = url.address().map(|address| address.to_canonical());
+    let v4 = address.and_then(|address| match address {
+        IpAddr::V4(v4) => Some(v4),
+        IpAddr::V6(_) => behind_nat64(address),
+    });
+    match v4 {
+        Some(v4) => v4.to_string(),
+        None => url.host().trim_end_matches('.').to_owned(),
+    }
+}
+
 fn behind_nat64(address: IpAddr) -> Option<Ipv4Addr> {
     match address {
         IpAddr::V6(address) if NAT64.contains(&address) => {

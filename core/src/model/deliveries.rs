@@ -22,7 +22,7 @@ string_enum! {
     DisabledReason {
         /// The endpoint responded with 410: it wants no further deliveries.
         Gone = "gone",
-        /// Every attempt failed for five days, or every ping of an endpoint that is not confirmed.
+        /// Every attempt failed for five days, or the endpoint was not confirmed in time.
         Failing = "failing",
     }
 }

@@ -21,6 +21,7 @@ mod quota;
 mod role;
 mod url;
 
+pub(crate) use self::address::canonical_host;
 pub use self::address::{
     AddressPolicy, GLOBAL_UNICAST, IpNet, RejectedAddress, RejectedUrl, SPECIAL_RANGES,
     SpecialRange,

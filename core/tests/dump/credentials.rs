@@ -120,8 +120,9 @@ impl Dumped {
         valid
     }
 
-    /// Returns true if the webhook receives the event of a new memory.
-    async fn is_delivered(&self, service: &KnowledgeService) -> bool {
+    /// Returns true if the webhook, which is not confirmed, receives a ping, and not the event of a
+    /// new memory.
+    async fn is_pinged(&self, service: &KnowledgeService) -> bool {
         let new = create_memory("New", self.org.sources[0]);
         let owner = self.org.trusted_owner();
         let created = service.create_memory(&owner, self.org.side.id, &new);
@@ -131,7 +132,13 @@ impl Dumped {
         let claimed = service.claim_deliveries(now(), 100, &in_flight);
         let webhook = EndpointId::from(self.webhook);
         let deliveries = claimed.await.unwrap().deliveries;
-        deliveries.iter().any(|one| one.lease.endpoint() == webhook)
+        let mut own = deliveries
+            .iter()
+            .filter(|one| one.lease.endpoint() == webhook);
+        own.next().is_some_and(|one| {
+            assert_eq!(one.event_type, EventType::WebhookPing);
+            own.next().is_none()
+        })
     }
 }
 
@@ -208,10 +215,10 @@ async fn restore_revokes_every_credential() {
     let fresh = service.provisioning().issue(org, &fresh).await.unwrap();
     let fresh = Credential::Secret(fresh.secret);
     let id = dumped.webhook;
-    assert!(!dumped.is_delivered(&service).await);
+    assert!(!dumped.is_pinged(&service).await);
     let rotated = service.rotate_webhook_secret(&fresh, dumped.org.side.id, id);
     rotated.await.unwrap();
-    assert!(dumped.is_delivered(&service).await);
+    assert!(dumped.is_pinged(&service).await);
     assert_eq!(service.verify().await.unwrap().differences, []);
 }
 
@@ -241,7 +248,7 @@ async fn restore_keeps_credentials_on_request() {
     assert!(dump(&store).await == dumped.bytes);
     let service = open(&store, 2).await;
     assert_eq!(dumped.valid(&service).await, [true; 4]);
-    assert!(dumped.is_delivered(&service).await);
+    assert!(dumped.is_pinged(&service).await);
     let place = (dumped.org.id, dumped.inbound.id);
     let secret = dumped.inbound.signing_secret.as_deref().unwrap();
     assert!(is_accepted(&service, place, secret).await);

@@ -230,7 +230,9 @@ async fn response_of_old_url_does_not_disable_the_new_one() {
     world.announce(&webhook, 1).await;
     let claimed = world.claim_one().await;
     update(&world, &webhook, moved("https://example.org/new")).await;
-    world.confirm(webhook.id.into()).await;
+    let ping = world.claim_one().await;
+    assert_eq!(ping.event_type, EventType::WebhookPing);
+    world.finish(&ping, &answer(204)).await;
     let finished = world.finish(&claimed, &answer(410)).await;
     let AttemptOutcome::Retry(at) = finished else {
         panic!("{finished:?}");
@@ -257,7 +259,9 @@ async fn new_url_has_its_own_five_days_of_failures() {
     world.finish(&claimed, &answer(500)).await;
     world.time.pass(6 * DAY);
     update(&world, &webhook, moved("https://example.org/new")).await;
-    world.confirm(webhook.id.into()).await;
+    let ping = world.claim_one().await;
+    assert_eq!(ping.event_type, EventType::WebhookPing);
+    world.finish(&ping, &answer(204)).await;
     let claimed = world.claim_one().await;
     let finished = world.finish(&claimed, &answer(500)).await;
     assert!(matches!(finished, AttemptOutcome::Retry(_)), "{finished:?}");

@@ -1,24 +1,22 @@
-//! Tests of the confirmation of endpoints: before it has answered a ping, a host receives nothing
-//! but pings, a bounded number of them.
+//! Tests of the confirmation of endpoints: before its URL has answered a ping, an endpoint receives
+//! nothing but pings.
 
 use knowledge_core::internals::keys;
-use knowledge_core::limits::PINGS_PER_HOST_MAX;
 use knowledge_core::model::{
-    DeliveryStatus, DisabledReason, EndpointId, EventType, NewCitationSubscription, NewWebhook,
-    Timestamp, Webhook, WebhookUpdate,
+    DeliveryStatus, DisabledReason, EventType, NewCitationSubscription, NewWebhook, Webhook,
+    WebhookUpdate,
 };
-use knowledge_core::service::{AttemptOutcome, Endpoint, InFlight, PageRequest};
+use knowledge_core::service::{AttemptOutcome, Endpoint, PageRequest};
 use knowledge_store::faults::FaultPlan;
-use knowledge_testing::seed::Seed;
 use serde_json::Value;
 
-use crate::dispatching::{ROOM, answer, endpoint, silence};
-use crate::make::{HOUR, MILLISECOND, MINUTE, new_workspace};
+use crate::dispatching::{answer, endpoint, silence};
+use crate::make::{ADMIN, HOUR, MILLISECOND, MINUTE};
 use crate::world::World;
 
-const URL: &str = "https://example.com/hook";
+pub(crate) const URL: &str = "https://example.com/hook";
 
-fn new_webhook(url: &str) -> NewWebhook {
+pub(crate) fn new_webhook(url: &str) -> NewWebhook {
     NewWebhook::builder()
         .event_type(EventType::ChunkCreated)
         .url(url.parse().unwrap())
@@ -26,7 +24,7 @@ fn new_webhook(url: &str) -> NewWebhook {
 }
 
 /// Creates a webhook that is not confirmed.
-async fn unconfirmed(world: &World) -> Webhook {
+pub(crate) async fn unconfirmed(world: &World) -> Webhook {
     let (owner, new) = (&world.owner, new_webhook(URL));
     let created = world
         .service
@@ -34,28 +32,28 @@ async fn unconfirmed(world: &World) -> Webhook {
     created.await.unwrap()
 }
 
-async fn shown(world: &World, webhook: &Webhook) -> Webhook {
+pub(crate) async fn shown(world: &World, webhook: &Webhook) -> Webhook {
     let (service, workspace) = (&world.service, webhook.workspace_id);
     let found = service.get_webhook(&world.owner, workspace, webhook.id);
     found.await.unwrap().value
 }
 
-async fn update(world: &World, webhook: &Webhook, update: WebhookUpdate) {
+pub(crate) async fn update(world: &World, webhook: &Webhook, update: WebhookUpdate) {
     let (service, workspace) = (&world.service, webhook.workspace_id);
     let updated = service.update_webhook(&world.owner, workspace, webhook.id, &update, None);
     updated.await.unwrap();
 }
 
-fn is_active(is_active: bool) -> WebhookUpdate {
+pub(crate) fn is_active(is_active: bool) -> WebhookUpdate {
     WebhookUpdate::builder().is_active(is_active).build()
 }
 
-fn url(url: &str) -> WebhookUpdate {
+pub(crate) fn url(url: &str) -> WebhookUpdate {
     WebhookUpdate::builder().url(url.parse().unwrap()).build()
 }
 
 /// Sends what is due, with this status as the answer, and returns the types of the events.
-async fn send(world: &World, status: u16) -> Vec<EventType> {
+pub(crate) async fn send(world: &World, status: u16) -> Vec<EventType> {
     let mut sent = Vec::new();
     loop {
         world.fan_out().await;
@@ -299,142 +297,54 @@ async fn subscription_receives_pings_until_it_is_confirmed() {
     world.assert_whole().await;
 }
 
-/// Asserts that this bound was kept in every hour.
-fn assert_bounded(times: &[Timestamp], max: u64) {
-    let max = usize::try_from(max).unwrap();
-    for window in times.windows(max + 1) {
-        assert!(window[max].since(window[0]) >= HOUR, "{times:?}");
-    }
-}
-
-async fn default_world() -> World {
-    World::with(|options| options.limits.pings_per_host_max = PINGS_PER_HOST_MAX).await
-}
-
 #[tokio::test]
-async fn pings_to_host_are_bounded_over_organizations() {
-    let world = default_world().await;
-    let hosts = [
-        "https://example.com/hook",
-        "https://EXAMPLE.com:8443/other",
-        "https://example.com./",
-    ];
-    for number in 0..5 {
-        let seed: Seed = world.stranger(&format!("tenant-{number}")).await;
-        let workspace = seed.workspace(&new_workspace("main")).await.unwrap().id;
-        for url in hosts.iter().cycle().take(10) {
-            let (owner, new) = (&seed.owner, new_webhook(url));
-            let created = world.service.create_webhook(owner, workspace, &new);
-            created.await.unwrap();
-        }
-    }
-    let other = unconfirmed_at(&world, "https://example.org/hook").await;
-    let (mut times, mut others) = (Vec::new(), 0);
-    for _ in 0..(6 * 60) {
-        let now = world.time.now();
-        loop {
-            let nothing = InFlight::default();
-            let claimed = world.service.claim_deliveries(now, ROOM, &nothing).await;
-            let claimed = claimed.unwrap().deliveries;
-            if claimed.is_empty() {
-                break;
-            }
-            for claimed in claimed {
-                if claimed.lease.endpoint() == EndpointId::from(other.id) {
-                    others += 1;
-                } else {
-                    times.push(now);
-                }
-                world.finish(&claimed, &answer(500)).await;
-            }
-        }
-        world.time.pass(MINUTE);
-    }
-    assert_eq!(times.len(), 120);
-    assert_bounded(&times, PINGS_PER_HOST_MAX);
-    // Another host is not affected.
-    assert_eq!(others, 5);
-    world.assert_whole().await;
-    // The record of the host expires.
-    world.time.pass(24 * HOUR);
-    world.maintain().await;
-    assert_eq!(world.family("host_pings").await, []);
-}
-
-async fn unconfirmed_at(world: &World, url: &str) -> Webhook {
-    let (owner, new) = (&world.owner, new_webhook(url));
-    let created = world
-        .service
-        .create_webhook(owner, world.workspace.id, &new);
-    created.await.unwrap()
-}
-
-#[tokio::test]
-async fn requested_pings_count_toward_bound_of_host() {
-    let world = default_world().await;
+async fn rotation_and_takeover_neither_confirm_nor_prevent_confirmation() {
+    let world = World::new().await;
+    let admin = world.caller(ADMIN).await;
     let to = unconfirmed(&world).await;
-    let mut times = Vec::new();
-    for _ in 0..240 {
-        // It may have been disabled, but its owner did not deactivate it.
-        world.ping(&to).await;
-        let now = world.time.now();
-        let sent = send(&world, 500).await;
-        times.extend(sent.iter().map(|_| now));
-        world.time.pass(MINUTE);
-    }
-    // One organisation has half of the pings.
-    assert_bounded(&times, PINGS_PER_HOST_MAX / 2);
-    assert!(times.len() >= 30, "{}", times.len());
+    world.memories(1).await;
+    world.fan_out().await;
+    let ping = world.claim_one().await;
+    let (service, workspace) = (&world.service, world.workspace.id);
+    let rotated = service.rotate_webhook_secret(&admin, workspace, to.id);
+    rotated.await.unwrap();
+    assert!(!shown(&world, &to).await.is_confirmed);
+    world.finish(&ping, &answer(500)).await;
+    assert_eq!(send(&world, 500).await, []);
+    world.time.pass(MINUTE);
+    assert_eq!(
+        send(&world, 200).await,
+        [EventType::WebhookPing, EventType::ChunkCreated]
+    );
+    // A new URL of somebody else has to answer too.
+    let moved = url("https://example.org/theirs");
+    let updated = service.update_webhook(&admin, workspace, to.id, &moved, None);
+    assert!(!updated.await.unwrap().value.is_confirmed);
+    world.memories(1).await;
+    assert_eq!(send(&world, 404).await, [EventType::WebhookPing]);
     world.assert_whole().await;
 }
 
 #[tokio::test]
-async fn waiting_pings_of_many_endpoints_are_all_sent() {
-    let world = default_world().await;
-    for _ in 0..25 {
-        unconfirmed(&world).await;
-    }
-    let mut sent = Vec::new();
-    for _ in 0..3 {
-        sent.push(send(&world, 200).await.len());
-        world.time.pass(HOUR);
-    }
-    assert_eq!(sent, [10, 10, 5]);
+async fn endpoint_paused_while_its_ping_is_answered_is_asked_again() {
+    let world = World::new().await;
+    let to = unconfirmed(&world).await;
+    let ping = world.claim_one().await;
+    update(&world, &to, is_active(false)).await;
+    world.finish(&ping, &answer(200)).await;
+    assert!(!shown(&world, &to).await.is_confirmed);
     assert_eq!(send(&world, 200).await, []);
-    world.assert_whole().await;
-}
-
-#[tokio::test]
-async fn organization_leaves_half_of_pings_to_others() {
-    let world = default_world().await;
-    for _ in 0..25 {
-        unconfirmed(&world).await;
-    }
-    assert_eq!(send(&world, 500).await.len(), 10);
-    let other = world.stranger("other").await;
-    let new = new_webhook(URL);
-    let workspace = other.workspace(&new_workspace("main")).await.unwrap().id;
-    let created = world.service.create_webhook(&other.owner, workspace, &new);
-    let theirs = created.await.unwrap().id;
-    for _ in 0..2 {
-        // Theirs is sent at once, and so is its retry.
-        let ping = world.claim_one().await;
-        assert_eq!(ping.lease.endpoint(), EndpointId::from(theirs));
-        world.finish(&ping, &answer(500)).await;
-        world.time.pass(MINUTE);
-    }
-    world.assert_whole().await;
-}
-
-#[tokio::test]
-async fn bound_of_one_ping_permits_one() {
-    let world = World::with(|options| options.limits.pings_per_host_max = 1).await;
-    for _ in 0..2 {
-        unconfirmed(&world).await;
-    }
-    for _ in 0..2 {
-        assert_eq!(send(&world, 200).await, [EventType::WebhookPing]);
-        world.time.pass(HOUR);
-    }
+    update(&world, &to, is_active(true)).await;
+    world.memories(1).await;
+    assert_eq!(
+        send(&world, 200).await,
+        [EventType::WebhookPing, EventType::ChunkCreated]
+    );
+    // A confirmed endpoint that is paused and resumed stays confirmed.
+    update(&world, &to, is_active(false)).await;
     assert_eq!(send(&world, 200).await, []);
+    update(&world, &to, is_active(true)).await;
+    world.memories(1).await;
+    assert_eq!(send(&world, 200).await, [EventType::ChunkCreated]);
+    world.assert_whole().await;
 }

@@ -1,6 +1,5 @@
 //! The fixture of these tests: a small organisation over an in-memory store.
 
-use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,9 +22,10 @@ use knowledge_core::service::{
     Event, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment, NewMember, Options,
     SealingKey, WithEtag,
 };
-use knowledge_core::store::{Commit, Key, MemoryStore, Mutation, Store};
+use knowledge_core::store::{Commit, MemoryStore, Store};
 use knowledge_store::faults::{FaultPlan, FaultStore};
-use knowledge_testing::seed::{Seed, confirm};
+use knowledge_testing::seed::Seed;
+use serde_json::Value;
 
 use crate::make::{
     ACME, HOUR, SEALING_KEY, new_chat, new_connector, new_mcp_key, new_member, new_memory,
@@ -164,42 +164,25 @@ impl World {
         }
     }
 
-    /// Confirms a new endpoint by answering its ping.
-    ///
-    /// The records of the ping are removed, so that tests find those of their own events alone.
+    /// Marks a new endpoint as confirmed in the store, without a ping, as those of earlier versions
+    /// are. Its ping is no longer due.
     pub(crate) async fn confirm(&self, endpoint: EndpointId) {
-        // Others that are due are put aside.
-        let mut aside = self.family("endpoint_due").await;
-        aside.retain(|(key, _)| keys::last_id(key) != Some(endpoint.0));
         let mut commit = Commit::builder();
-        for (key, _) in &aside {
-            commit = commit.delete(key.clone());
-        }
-        if !aside.is_empty() {
-            self.faults.commit(commit.build().unwrap()).await.unwrap();
-        }
-        let before = self.faults.recorded();
-        confirm(&self.service, endpoint).await.unwrap();
-        let mut keys = BTreeSet::new();
-        for (_, commit) in self.faults.history_after(before) {
-            for mutation in commit.mutations() {
-                if let Mutation::Put { key, .. } = mutation {
-                    keys.insert(key.clone());
+        for family in ["webhook", "subscription", "endpoint", "endpoint_due"] {
+            for (key, mut value) in self.family(family).await {
+                if keys::last_id(&key) != Some(endpoint.0) {
+                    continue;
                 }
+                match family {
+                    "endpoint_due" => {
+                        commit = commit.delete(key);
+                        continue;
+                    }
+                    "endpoint" => value["due"] = Value::Null,
+                    _ => value["record"]["is_confirmed"] = Value::Bool(true),
+                }
+                commit = commit.put(key, value.to_string());
             }
-        }
-        let is_kept = |key: &Key| {
-            let families = ["endpoint/", "endpoint_due/", "webhook/", "subscription/"];
-            families
-                .iter()
-                .any(|family| key.to_string().starts_with(family))
-        };
-        let mut commit = Commit::builder();
-        for key in keys.into_iter().filter(|key| !is_kept(key)) {
-            commit = commit.delete(key);
-        }
-        for (key, _) in aside {
-            commit = commit.put(key, "null");
         }
         self.faults.commit(commit.build().unwrap()).await.unwrap();
     }

@@ -95,7 +95,8 @@ struct DeliveriesArgs {
 ///
 /// The next attempt is made immediately, or at the next start of the server, with a new retry
 /// schedule and the same webhook-id. An inactive webhook has to be activated first: over the API
-/// or, if the service disabled it, with `knowledge webhook ping`.
+/// or, if the service disabled it, with `knowledge webhook ping`. An unconfirmed one has to answer a
+/// ping first.
 #[derive(Debug, clap::Args)]
 struct RedeliverArgs {
     #[command(flatten)]
@@ -120,8 +121,8 @@ struct RedeliverArgs {
 /// Send a test event and report the result
 ///
 /// Requires a running server, which makes a single attempt to send a webhook.ping. The exit code is
-/// 0 if the response has a 2xx status. A successful ping reactivates a webhook that the service
-/// disabled.
+/// 0 if the response has a 2xx status. A successful ping confirms a new webhook, and reactivates
+/// one that the service disabled.
 #[derive(Debug, clap::Args)]
 struct PingArgs {
     #[command(flatten)]

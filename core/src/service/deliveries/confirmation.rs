@@ -10,11 +10,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::endpoint_record::EndpointRecord;
+use super::entry_claim::{ClaimResult, postpone};
 use super::queue::{EndpointQueue, QueuedDelivery};
 use super::record::StoredDelivery;
+use super::schedule::{FAILING_MAX, REQUEUE_DELAY};
 use crate::error::Error;
 use crate::keys;
-use crate::model::{EventData, EventId, OrgId, Timestamp, WebhookPing};
+use crate::model::{
+    DisabledReason, EventData, EventId, OrgId, Timestamp, WebhookPing, canonical_host,
+};
 use crate::service::maintain::ScheduledTask;
 use crate::service::{Event, KnowledgeService};
 use crate::store::{Key, Transaction, decode};
@@ -117,7 +121,7 @@ impl KnowledgeService {
         now: Timestamp,
     ) -> Result<HostRoom, Error> {
         let org = record.org();
-        let key = keys::host_pings(record.url().host().trim_end_matches('.'));
+        let key = keys::host_pings(&canonical_host(record.url()));
         let found = transaction.read::<HostPings>(&key).await?;
         let mut pings = found.map_or_else(Vec::new, |found| found.pings);
         // Those further in the future date from before the clock was set back.
@@ -136,6 +140,26 @@ impl KnowledgeService {
             next: next.max(next_of_share),
             pings,
         })
+    }
+
+    /// Postpones an endpoint until its host may receive a ping, but not for days.
+    pub(super) fn wait_for_room(
+        &self,
+        transaction: &mut Transaction,
+        mut queue: EndpointQueue,
+        record: EndpointRecord,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> ClaimResult {
+        let failing_since = *queue.state.failing_since.get_or_insert(now);
+        if !record.is_active() || now.since(failing_since) < FAILING_MAX {
+            return postpone(transaction, queue, until);
+        }
+        self.set_disabled(transaction, record, Some(DisabledReason::Failing), now);
+        queue.state.failing_since = None;
+        queue.state.pings.clear();
+        // What waits for it is dead-lettered then.
+        postpone(transaction, queue, now.plus(REQUEUE_DELAY))
     }
 
     /// Counts pings that are sent now.

@@ -144,7 +144,7 @@ impl KnowledgeService {
         if !is_confirmed && sends_ping {
             let found = self.host_room(transaction, &record, claim.now).await?;
             if found.left == 0 {
-                return Ok(postpone(transaction, queue, found.next));
+                return Ok(self.wait_for_room(transaction, queue, record, found.next, claim.now));
             }
             candidates.truncate(found.left);
             room = Some(found);

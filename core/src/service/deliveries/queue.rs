@@ -44,7 +44,7 @@ pub(in crate::service) struct EndpointState {
     /// flight, or that corrupt data has to be repaired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::service) not_before: Option<Timestamp>,
-    /// Time since which every attempt has failed.
+    /// Time since which every attempt has failed, or an unconfirmed endpoint has waited for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::service) failing_since: Option<Timestamp>,
     /// Pings of an unconfirmed endpoint, which are the only deliveries that it receives.

@@ -12,9 +12,9 @@ use crate::support::{
     Call, Show, Stage, create_webhook, get, own_org, patch, post, quiet_org, subscribe, target,
 };
 
-/// Returns a URL that only this organisation uses.
+/// Returns a URL at a host that only this organisation uses.
 fn url(org: &OrgFixture) -> String {
-    format!("https://hooks.example.com/{}", org.slug)
+    format!("https://{}.example.com/hook", org.slug)
 }
 
 /// Creates an outbound webhook and returns its path.
@@ -243,6 +243,47 @@ async fn disabled_endpoint_rejects_pings_and_redeliveries() {
     assert_eq!(stage.send(on).await.status, 200);
     let pinged = stage.send(post(format!("{endpoint}/ping"))).await;
     assert_eq!(pinged.status, 202);
+}
+
+#[tokio::test]
+async fn only_an_answered_ping_confirms_an_endpoint() {
+    let stage = Stage::set().await;
+    let (org, base_url) = (stage.org(), stage.base_url());
+    let webhook = webhook(org, base_url).await;
+    let new = json!({ "sourceId": org.sources[0], "title": "New", "content": "New." });
+    let memories = format!("/v1/workspaces/{}/memories", org.main.id);
+    assert_eq!(stage.send(post(memories).json(&new)).await.status, 201);
+    stage.expand().await;
+    let shown = async || stage.send(get(&webhook)).await.json()["is_confirmed"].clone();
+    // The one due delivery is the ping.
+    stage.attempt(&url(org), Some(500)).await;
+    assert_eq!(shown().await, false);
+    let claimed = patch(&webhook).json(&json!({ "is_confirmed": true }));
+    assert_eq!(stage.send(claimed).await.status, 400);
+    assert_eq!(shown().await, false);
+    // Another one on request is sent at once, and then the event.
+    let pinged = stage.send(post(format!("{webhook}/ping"))).await;
+    assert_eq!(pinged.status, 202);
+    for status in [204, 200] {
+        let delivered = stage.attempt(&url(org), Some(status)).await;
+        assert!(is(&delivered, &AttemptOutcome::Delivered), "{delivered:?}");
+        assert_eq!(shown().await, true);
+    }
+    let listed = stage
+        .send(get(format!("{webhook}/deliveries")))
+        .await
+        .json();
+    let listed = listed["data"].as_array().expect("a list");
+    let shown: Vec<_> = listed
+        .iter()
+        .map(|delivery| (&delivery["event_type"], &delivery["status"]))
+        .collect();
+    let (ping, event) = (json!("webhook.ping"), json!("chunk.created"));
+    let (delivered, pending) = (json!("delivered"), json!("pending"));
+    assert!(shown.contains(&(&event, &delivered)), "{shown:?}");
+    assert!(shown.contains(&(&ping, &delivered)), "{shown:?}");
+    // The first ping is tried again later.
+    assert!(shown.contains(&(&ping, &pending)), "{shown:?}");
 }
 
 #[tokio::test]
