@@ -28,7 +28,7 @@ use knowledge_server::deliveries::Deliveries;
 use knowledge_server::net::NetConfig;
 use knowledge_storage_fjall::{FjallOptions, FjallStore};
 use knowledge_testing::requests::{new_memory, new_organization, new_token, new_workspace};
-use knowledge_testing::seed::Seed;
+use knowledge_testing::seed::{Seed, confirm};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
@@ -82,7 +82,8 @@ async fn run(scale: &Scale) {
     let webhook = measured
         .seed
         .webhook(measured.workspace, EventType::MemoryUpdated, &url);
-    webhook.await.expect("a webhook");
+    let webhook = webhook.await.expect("a webhook").id.into();
+    confirm(&service, webhook).await.expect("confirmed");
 
     let receiver = Arc::new(Receiver::default());
     let config = NetConfig {
@@ -174,8 +175,11 @@ impl Organization {
         let recall = self.seed.recall(self.workspace, &recall).await;
         let recall = recall.expect("a recall");
         if is_subscribed {
-            let subscribed = self.seed.subscription(recall, "https://flooding.example/");
-            subscribed.await.expect("a subscription");
+            let url = format!("https://{recall}.flooding.example/");
+            let subscribed = self.seed.subscription(recall, &url).await;
+            let subscription = subscribed.expect("a subscription").into();
+            let confirmed = confirm(&self.seed.service, subscription).await;
+            confirmed.expect("confirmed");
         }
     }
 
