@@ -75,6 +75,7 @@ mod role_actions;
 mod role_deletion;
 mod role_redirects;
 mod roles;
+mod sources;
 mod table;
 mod tenancy;
 mod tenancy_ids;
