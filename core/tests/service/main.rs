@@ -34,6 +34,7 @@ mod dispatch_schedule;
 mod dispatch_shares;
 mod dispatch_storm;
 mod dispatching;
+mod endpoint_takeovers;
 mod erasures;
 mod event_bodies;
 mod event_receivers;

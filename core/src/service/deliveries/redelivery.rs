@@ -142,7 +142,7 @@ impl KnowledgeService {
             endpoints: 0,
             audit: None,
         };
-        let mut delivery = StoredDelivery::new(&event, record.endpoint());
+        let mut delivery = StoredDelivery::new(&event, record);
         delivery.is_ping = true;
         let front = EndpointQueue::front(record.org(), record.endpoint(), 1);
         let first = transaction.scan(&front).await?;
