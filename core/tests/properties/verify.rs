@@ -18,9 +18,10 @@ use crate::memory;
 use crate::planted::planted;
 
 /// Families whose entries may be missing, since nothing has to refer to them.
-const OPTIONAL: [&str; 10] = [
+const OPTIONAL: [&str; 11] = [
     "audit_bytes",
     "chat_message",
+    "credential_use",
     "due",
     "expansion",
     "idempotency",
