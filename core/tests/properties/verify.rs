@@ -21,6 +21,7 @@ use crate::planted::planted;
 const OPTIONAL: [&str; 11] = [
     "audit_bytes",
     "chat_message",
+    "credential_use",
     "due",
     "expansion",
     "host_pings",

@@ -193,6 +193,11 @@ impl Principal {
         self.scope.admits(workspace)
     }
 
+    /// Returns the workspaces that the scope of the credential is limited to, if it is.
+    pub(crate) fn workspaces(&self) -> Option<&[WorkspaceId]> {
+        self.scope.workspaces.as_deref()
+    }
+
     /// Checks that all of `needed` is permitted in one place: the organisation or a workspace.
     ///
     /// # Errors
