@@ -194,7 +194,7 @@ impl KnowledgeService {
                 let message = "must be a source of the organisation";
                 return Err(Error::invalid("source_id", ProblemCode::NotFound, message));
             }
-            require_open_source(&mut act.transaction, act.caller.org_id(), source).await?;
+            require_open_source(&mut act.transaction, &act.caller.org, source).await?;
             let audit = act.audit(AuditAction::MemoryIngest);
             let place = act.workspace().clone();
             let held = act.held_in(workspace);
