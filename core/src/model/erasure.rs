@@ -162,7 +162,7 @@ pub struct Erasure {
     pub id: ErasureId,
     /// Member that asked for it.
     pub created_by: MemberId,
-    /// Time of the request. What was added later is not in the scope of a member or a source.
+    /// Time of the request.
     pub created_at: Timestamp,
     /// Scope.
     pub scope: ErasureScope,

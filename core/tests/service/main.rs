@@ -36,6 +36,7 @@ mod dispatch_storm;
 mod dispatching;
 mod endpoint_confirmation;
 mod erasures;
+mod erasures_running;
 mod event_bodies;
 mod event_receivers;
 mod events;
