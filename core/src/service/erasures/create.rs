@@ -7,6 +7,7 @@ use super::work::{ErasureWork, Phase, StoredErasure, mark};
 use crate::access::{Action, Credential};
 use crate::error::{Error, ProblemCode};
 use crate::keys;
+use crate::limits::ERASURES_RUNNING_MAX;
 use crate::model::{
     AuditAction, Erasure, ErasureCounts, ErasureId, ErasureRemainder, ErasureScope, ErasureStatus,
     Member, MemoryContent, MemoryId, MemoryLabels, NewErasure, OrgId, Source, Timestamp,
@@ -28,9 +29,7 @@ use crate::store::Key;
 /// Name of the operation in idempotency records.
 pub(crate) const ERASURE_OPERATION: &str = "create_erasure";
 
-/// Maximum number of erasures of an organisation that run at a time.
-const ERASURES_MAX: usize = 16;
-/// Waiting time that is suggested when that many run.
+/// Waiting time that is suggested when too many run.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Result of a request for an erasure.
@@ -106,7 +105,7 @@ impl KnowledgeService {
                     let stored: StoredErasure = act.find(&receipt, "erasure").await?;
                     return act.done((org, stored, true));
                 }
-                if act.caller.org.erasing.len() >= ERASURES_MAX {
+                if act.caller.org.erasing.len() >= ERASURES_RUNNING_MAX {
                     let retry_after = RETRY_AFTER;
                     return Err(Error::RateLimited { retry_after });
                 }
