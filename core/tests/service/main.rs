@@ -37,6 +37,7 @@ mod dispatching;
 mod endpoint_confirmation;
 mod endpoint_takeovers;
 mod erasures;
+mod erasures_running;
 mod event_bodies;
 mod event_receivers;
 mod events;

@@ -348,6 +348,7 @@ mod tests {
             name: "acme".to_owned(),
             slug: "acme".to_owned(),
             created_at: at,
+            erasing: BTreeMap::new(),
         });
         let about = |memory| {
             let memory = Uuid::from_u128(memory);

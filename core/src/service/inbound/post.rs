@@ -294,6 +294,9 @@ impl KnowledgeService {
                 held,
             };
             caller.authorize(Action::MemoryCreate, place)?;
+            if caller.org.erases_source(webhook.source_id) {
+                return Err(Error::Conflict);
+            }
             let context = IngestContext {
                 caller: &caller,
                 workspace: &found,

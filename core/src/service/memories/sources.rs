@@ -6,8 +6,8 @@ use crate::access::Credential;
 use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::model::{
-    AuditAction, InboundWebhookId, MemoryId, MemoryLabels, OrgId, Quota, ResourceKind, Source,
-    SourceId, WorkspaceId,
+    AuditAction, InboundWebhookId, MemoryId, MemoryLabels, OrgId, Organization, Quota,
+    ResourceKind, Source, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::request;
@@ -248,17 +248,18 @@ pub(crate) async fn check_source(
 }
 
 /// Rejects the source of an inbound webhook, whose memories arrive through it alone, also once it
-/// has been deleted.
+/// has been deleted, and one from which memories are being erased.
 ///
 /// # Errors
-/// [`Error::Forbidden`]; those of the store.
+/// [`Error::Forbidden`]; [`Error::Conflict`]; those of the store.
 pub(crate) async fn require_open_source(
     transaction: &mut Transaction,
-    org: OrgId,
+    org: &Organization,
     source: SourceId,
 ) -> Result<(), Error> {
-    let [_, webhook] = source_keys(org, source);
+    let [_, webhook] = source_keys(org.id, source);
     match transaction.read::<WorkspaceId>(&webhook).await? {
+        None if org.erases_source(source) => Err(Error::Conflict),
         None => Ok(()),
         Some(_) => Err(Error::forbidden(
             "memories of this source arrive only through its inbound webhook",

@@ -1,5 +1,7 @@
 //! Organisations and their workspaces.
 
+use std::collections::BTreeMap;
+
 use super::{NewMember, NewOrganization, NewWorkspace, Provisioning};
 use crate::access::{BuiltInRole, RoleRef};
 use crate::error::Error;
@@ -42,6 +44,7 @@ impl Provisioning<'_> {
                     name: new.name.clone(),
                     slug: slug.clone(),
                     created_at: now,
+                    erasing: BTreeMap::new(),
                 };
                 if transaction
                     .read::<OrgId>(&keys::org_slug(slug))

@@ -12,12 +12,13 @@ use crate::keys;
 use crate::limits::PAGE_RECORDS_MAX;
 use crate::model::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, DashboardSummary,
-    McpKeySummary, MemberId, OrgId, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
+    McpKeySummary, OrgId, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
 };
 use crate::operation::Operation;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::types::Connector;
 use crate::service::kit::act::Wants;
+use crate::service::kit::principal::Principal;
 use crate::service::workspace::chats::RecentChat;
 use crate::service::workspace::mcp_key_types::McpKey;
 use crate::service::{KnowledgeService, WithEtag};
@@ -74,8 +75,7 @@ impl KnowledgeService {
                 let wanted = |org| Facts::wants(org, workspace);
                 let mut act = caller.in_workspace(workspace, &wanted).await?;
                 let place = (act.org(), workspace);
-                let member = act.caller.member_id();
-                let facts = Facts::take(&mut act.transaction, place, member).await?;
+                let facts = Facts::take(&mut act.transaction, place, &act.caller).await?;
                 let summary = facts.summary(act.workspace(), act.now)?;
                 act.done(summary)
             },
@@ -107,7 +107,7 @@ impl RecentChats {
     async fn take(
         transaction: &mut Transaction,
         mut read: RangeRead,
-        member: MemberId,
+        caller: &Principal,
     ) -> Result<Self, StoreError> {
         let (mut chats, mut examined) = (Self::default(), 0);
         loop {
@@ -116,7 +116,7 @@ impl RecentChats {
             examined += found.len();
             for entry in &found {
                 let chat: RecentChat = decode_value(entry)?;
-                if chat.participants.contains(&member) {
+                if chat.exists_for(caller) {
                     chats.shown.push(chat.into());
                 }
             }
@@ -183,7 +183,7 @@ impl Facts {
     async fn take(
         transaction: &mut Transaction,
         (org, workspace): (OrgId, WorkspaceId),
-        member: MemberId,
+        caller: &Principal,
     ) -> Result<Self, StoreError> {
         let counts = Self::keys(org, workspace);
         let counts = transaction.entries_unchecked(&counts).await?;
@@ -194,7 +194,7 @@ impl Facts {
             connector_states: transaction.scan(&states).await?,
             mcp_keys: transaction.scan(&mcp_keys).await?,
             mcp_key_uses: transaction.scan(&uses).await?,
-            chats: RecentChats::take(transaction, chats, member).await?,
+            chats: RecentChats::take(transaction, chats, caller).await?,
         })
     }
 

@@ -185,9 +185,8 @@ impl Login {
             let dependency = self.dependency(transaction, id).await?;
             self.scope = self.scope.intersect(dependency.scope);
         }
-        // Only the name of an organisation ever changes, so the commit need not check it.
-        let key = self.org_key();
-        let org = transaction.read_unchecked::<Organization>(&key).await?;
+        // The commit checks that no erasure has begun meanwhile.
+        let org = transaction.read::<Organization>(&self.org_key()).await?;
         Ok(Principal {
             org: org.ok_or(gone)?,
             member,
