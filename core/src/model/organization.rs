@@ -20,6 +20,9 @@ pub struct Organization {
     pub slug: String,
     /// Time of creation.
     pub created_at: Timestamp,
+    /// Removed workspaces whose contents are not removed yet; omitted if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removing: Vec<WorkspaceId>,
 }
 
 /// A workspace of an organisation.

@@ -348,6 +348,7 @@ mod tests {
             name: "acme".to_owned(),
             slug: "acme".to_owned(),
             created_at: at,
+            removing: Vec::new(),
         });
         let about = |memory| {
             let memory = Uuid::from_u128(memory);

@@ -137,7 +137,7 @@ impl Principal {
     pub(crate) fn authorize(&self, action: Action, resource: Resource) -> Result<(), Denial> {
         let (is_in_scope, held) = match resource {
             Resource::Organization => (self.scope.workspaces.is_none(), self.org_actions()),
-            Resource::Workspace { id, held } => (self.scope.admits(id), held),
+            Resource::Workspace { id, held } => (self.works_in(id), held),
         };
         if !is_in_scope {
             Err(Denial::OutOfScope)
@@ -177,7 +177,7 @@ impl Principal {
                     allowed
                 }
             };
-            let allowed = if self.scope.admits(*workspace) {
+            let allowed = if self.works_in(*workspace) {
                 self.scoped(allowed)
             } else {
                 ActionSet::EMPTY
@@ -187,10 +187,10 @@ impl Principal {
         Ok(actions)
     }
 
-    /// Returns true if the scope of the credential includes the workspace.
+    /// Returns true if the scope of the credential includes the workspace, which is not removed.
     #[must_use]
     pub fn works_in(&self, workspace: WorkspaceId) -> bool {
-        self.scope.admits(workspace)
+        self.scope.admits(workspace) && !self.org.removing.contains(&workspace)
     }
 
     /// Checks that all of `needed` is permitted in one place: the organisation or a workspace.

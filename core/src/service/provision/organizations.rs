@@ -42,6 +42,7 @@ impl Provisioning<'_> {
                     name: new.name.clone(),
                     slug: slug.clone(),
                     created_at: now,
+                    removing: Vec::new(),
                 };
                 if transaction
                     .read::<OrgId>(&keys::org_slug(slug))

@@ -46,8 +46,24 @@ pub(super) fn workspace_slug(
     org: OrgId,
     slug: &str,
 ) -> Expectations {
+    // The slug of a former workspace stays taken.
+    let former = keys::former_workspace(org, workspace);
     let (workspace, slug) = (keys::workspace(org, workspace), json!({ "slug": slug }));
-    Ok(vec![Expectation::Contains(workspace, slug)])
+    Ok(vec![Expectation::ContainsOrExists(workspace, slug, former)])
+}
+
+pub(super) fn former_workspace(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    _: Timestamp,
+    org: OrgId,
+    workspace: WorkspaceId,
+) -> Expectations {
+    Ok(vec![Expectation::Absent(keys::workspace(org, workspace))])
+}
+
+pub(super) fn former_org(_: &mut Verifier, _: &KeyEntry, _: Timestamp, _: OrgId) -> Expectations {
+    Ok(Vec::new())
 }
 
 pub(super) fn member(
