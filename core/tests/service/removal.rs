@@ -30,7 +30,8 @@ type Contents = BTreeMap<Key, Bytes>;
 
 /// Creates an organisation with an entry of every kind besides that of the world.
 async fn world_with_complete() -> (World, Contents, OrgFixture) {
-    let world = World::with_endpoint().await;
+    // Without events of its own, which would be fanned out together with the others.
+    let world = World::new().await;
     world.approved_memories(3).await;
     let before = world.contents().await;
     let org = complete(&world.service).await.unwrap();
@@ -250,7 +251,8 @@ async fn removed_workspace_is_invisible_at_once_and_leaves_its_traces_only() {
     assert_eq!(status, 204);
 
     let shown = get(&world, &format!("/orgs/{}", org.slug)).await;
-    assert_eq!(shown["removing"], json!([main]));
+    let removing = shown["removing"].as_array().unwrap();
+    assert!(removing.contains(&json!(main)), "{removing:?}");
     let (status, _) = ask(&world, Method::DELETE, &path, Value::Null).await;
     assert_eq!(status, 404);
     for memory in [org.main.memories.internal[79], org.main.memories.private[0]] {
@@ -260,13 +262,15 @@ async fn removed_workspace_is_invisible_at_once_and_leaves_its_traces_only() {
         code(service.get_recall(owner, org.recall).await),
         "not_found"
     );
-    let added = service.create_chat(owner, main, &new_chat("Late")).await;
+    let late = new_chat("Late");
+    let added = service.create_chat(owner, main, &late).await;
     assert_eq!(code(added), "not_found");
     assert_eq!(post(service, org.id, &webhook).await, "not_found");
     let memory = org.main.memories.internal[0];
     let erased = NewErasure::builder().memory_ids(vec![memory]).build();
-    let erased = service.create_erasure(owner, &"late".parse().unwrap(), &erased);
-    assert_eq!(erased.await.unwrap().erasure.not_found, 1);
+    let key = "late".parse().unwrap();
+    let erased = service.create_erasure(owner, &key, &erased).await;
+    assert_eq!(erased.unwrap().erasure.not_found, 1);
     let side = org.side.memories.internal[0];
     assert!(service.get_memory(owner, side).await.is_ok());
     world.assert_whole().await;
@@ -306,8 +310,9 @@ async fn removed_workspace_is_invisible_at_once_and_leaves_its_traces_only() {
     assert_every_step_is_whole(&world, first, &end).await;
 
     let page = PageRequest::default();
-    let listed = service.list_audit_entries(owner, &AuditFilter::default(), &page);
-    let listed = listed.await.unwrap().data;
+    let filter = AuditFilter::default();
+    let listed = service.list_audit_entries(owner, &filter, &page).await;
+    let listed = listed.unwrap().data;
     let deleted = listed
         .iter()
         .find(|entry| entry.action == AuditAction::WorkspaceDelete);
@@ -326,8 +331,9 @@ async fn slug_of_removed_workspace_stays_taken() {
     let research = world.workspace.id;
     provisioning.delete_workspace(org, research).await.unwrap();
     for is_cleared in [false, true] {
-        let again = provisioning.create_workspace(org, &new_workspace("research"));
-        assert_eq!(code(again.await), "slug_taken", "{is_cleared}");
+        let new = new_workspace("research");
+        let again = provisioning.create_workspace(org, &new).await;
+        assert_eq!(code(again), "slug_taken", "{is_cleared}");
         let by_slug = provisioning.workspace(org, "research").await.unwrap();
         assert_eq!(by_slug, None);
         world.maintain().await;
@@ -339,8 +345,9 @@ async fn slug_of_removed_workspace_stays_taken() {
     // Another organisation may use it.
     let globex = new_organization("globex", "hank");
     let (globex, _) = provisioning.create_organization(&globex).await.unwrap();
-    let made = provisioning.create_workspace(globex.id, &new_workspace("research"));
-    made.await.unwrap();
+    let new = new_workspace("research");
+    let made = provisioning.create_workspace(globex.id, &new).await;
+    made.unwrap();
     assert_ne!(globex.slug, ACME);
 }
 
@@ -355,11 +362,12 @@ async fn no_change_overtakes_a_removal() {
     world.webhook(EventType::ChunkDeleted).await;
     let org = world.org.id;
     let provisioning = world.service.provisioning();
+    let late = new_chat("Late");
     let (removed, created) = futures::join!(
         provisioning.delete_workspace(org, world.workspace.id),
         world
             .service
-            .create_chat(&world.owner, world.workspace.id, &new_chat("Late"))
+            .create_chat(&world.owner, world.workspace.id, &late)
     );
     removed.unwrap();
     drop(created);
