@@ -147,10 +147,9 @@ impl TryFrom<StoredTask> for ScheduledTask {
                     connector,
                 },
             ),
-            StoredTask::Event(task) => {
-                let fields = task.org.zip(task.event);
-                fields.map(|(org, event)| Self::Event { org, event })
-            }
+            StoredTask::Event(TaskFields { org, event, .. }) => org
+                .zip(event)
+                .map(|(org, event)| Self::Event { org, event }),
             StoredTask::FormerEndpoint(task) => {
                 let fields = task.org.zip(task.endpoint);
                 fields.map(|(org, endpoint)| Self::FormerEndpoint { org, endpoint })
@@ -163,10 +162,9 @@ impl TryFrom<StoredTask> for ScheduledTask {
                     after: task.after,
                 })
             }
-            StoredTask::FormerChat(task) => {
-                let fields = task.org.zip(task.chat);
-                fields.map(|(org, chat)| Self::FormerChat { org, chat })
-            }
+            StoredTask::FormerChat(TaskFields { org, chat, .. }) => org
+                .zip(chat)
+                .map(|(org, chat)| Self::FormerChat { org, chat }),
             StoredTask::Erasure(task) => {
                 let fields = task.org.zip(task.erasure);
                 fields.map(|(org, erasure)| Self::Erasure { org, erasure })
@@ -179,9 +177,8 @@ impl TryFrom<StoredTask> for ScheduledTask {
                     key: task.key,
                 })
             }
-            StoredTask::FormerOrg(task) => {
-                let key = task.key;
-                task.org.map(|org| Self::FormerOrg { org, key })
+            StoredTask::FormerOrg(TaskFields { org, key, .. }) => {
+                org.map(|org| Self::FormerOrg { org, key })
             }
         };
         task.ok_or("a field of the task is missing")
@@ -222,10 +219,10 @@ impl ScheduledTask {
     /// Returns the organisation that the task belongs to.
     pub(super) fn org(&self) -> Option<OrgId> {
         match self {
-            Self::Expire { records, .. } => records.iter().find_map(|record| {
-                let key = Key::new(record.clone()).ok()?;
-                keys::org_of(&key)
-            }),
+            Self::Expire { records, .. } => {
+                let keys = records.iter().map(|record| Key::new(record.clone()));
+                keys.flatten().find_map(|key| keys::org_of(&key))
+            }
             Self::Redirects(org)
             | Self::Audit(org)
             | Self::Connector { org, .. }
