@@ -38,10 +38,10 @@ macro_rules! families {
         workspace_slug(org: OrgId, slug: &str) => WorkspaceId,
             range workspace_slugs(org), checked by tenants::workspace_slug(org, slug);
 
-        /// Time of the removal of a workspace, whose slug stays taken.
-        former_workspace(org: OrgId, workspace: WorkspaceId) => Timestamp,
+        /// Identifier of the removed workspace that had this slug, which stays taken.
+        former_workspace(org: OrgId, slug: &str) => WorkspaceId,
             range all_former_workspaces(),
-            with org(org), checked by tenants::former_workspace(org, workspace);
+            with org(org), checked by tenants::former_workspace(org, slug);
         /// Time of the removal of an organisation, until nothing of it is left.
         former_org(org: OrgId) => Timestamp,
             range all_former_orgs(), checked by tenants::former_org(org);

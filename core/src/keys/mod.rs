@@ -132,15 +132,11 @@ pub(crate) fn all_of(family: &str) -> KeyRange {
 /// first, then what is derived comes before what it is derived from.
 pub(crate) fn everything_of(org: OrgId, workspace: Option<WorkspaceId>) -> Vec<KeyRange> {
     let leading = &["org", "workspace"][..1 + usize::from(workspace.is_some())];
-    let is_removal = |name| matches!(name, "former_org" | "former_workspace" | "workspace");
     let mut families: Vec<&Family> = FAMILIES
         .iter()
         .rev()
         .filter(|family| family.parts.starts_with(leading))
-        .filter(|family| match workspace {
-            Some(_) => !is_removal(family.name),
-            None => family.name != "former_org",
-        })
+        .filter(|family| family.name != "former_org")
         .collect();
     families.sort_by_key(|family| family.name != "outbox_queue");
     let range = |family: &Family| {

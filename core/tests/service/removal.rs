@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,8 +11,8 @@ use knowledge_core::access::{Credential, CredentialKind};
 use knowledge_core::env::Env;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    AudienceLabel, EventType, InboundWebhookId, NewErasure, NewInboundWebhook, OrgId, Quota,
-    WorkspaceId,
+    AudienceLabel, ErasureStatus, EventType, InboundWebhookId, NewErasure, NewInboundWebhook,
+    OrgId, Quota, WorkspaceId,
 };
 use knowledge_core::service::{
     AuditAction, AuditFilter, InFlight, KnowledgeService, Options, PageRequest, SealingKey,
@@ -23,8 +24,9 @@ use serde_json::{Value, json};
 
 use crate::admin::{ask, get};
 use crate::make::{ACME, SEALING_KEY, code, new_chat, new_memory, new_workspace};
-use crate::world::World;
-use knowledge_testing::requests::{new_organization, with};
+use crate::world::{World, seeded};
+use knowledge_store::faults::{CommitFault, FaultPlan};
+use knowledge_testing::requests::{MEMBER, VIEWER, new_organization, with};
 
 type Contents = BTreeMap<Key, Bytes>;
 
@@ -68,7 +70,7 @@ async fn assert_every_step_is_whole(world: &World, first: usize, end: &Contents)
             continue;
         }
         let time = world.time.clone();
-        let env = Env::new(move || time.now(), |buffer: &mut [u8]| buffer.fill(7));
+        let env = Env::new(move || time.now(), seeded(Arc::new(AtomicU64::new(7))));
         let options = Options::new(SealingKey::new(SEALING_KEY));
         let service = KnowledgeService::open(Arc::clone(&store), env, options);
         let service = service.await.unwrap();
@@ -283,18 +285,14 @@ async fn removed_workspace_is_invisible_at_once_and_leaves_its_traces_only() {
     let simple = main.0.simple().to_string();
     let named = left.keys().map(ToString::to_string);
     let named: Vec<String> = named.filter(|key| key.contains(&simple)).collect();
-    assert_eq!(
-        named,
-        [keys::former_workspace(org.id, main).to_string()],
-        "keys with the workspace"
-    );
+    assert_eq!(named, Vec::<String>::new(), "keys with the workspace");
     let text = main.to_string();
     let families: BTreeSet<String> = left
         .iter()
         .filter(|(_, value)| String::from_utf8_lossy(value).contains(&text))
         .map(|(key, _)| keys::family_name(&key.to_string()).to_owned())
         .collect();
-    let kept = ["audit", "event", "inbound_webhook_id", "workspace_slug"];
+    let kept = ["audit", "event", "former_workspace", "inbound_webhook_id"];
     let others = families
         .iter()
         .filter(|family| !kept.contains(&family.as_str()));
@@ -381,4 +379,95 @@ async fn no_change_overtakes_a_removal() {
     ] {
         assert_eq!(world.counter(keys::usage(org, quota)).await, 0, "{quota:?}");
     }
+}
+
+/// The only chat of an organisation that may have no other.
+#[tokio::test]
+async fn removal_works_at_a_quota_and_makes_room() {
+    let world = World::with(|options| options.limits.chats_per_org_max = 1).await;
+    let (service, other) = (&world.service, world.workspace("other").await);
+    world.add_chat("Only").await;
+    let further = new_chat("Further");
+    let added = service.create_chat(&world.owner, other, &further).await;
+    assert_eq!(code(added), "quota_exceeded");
+    let provisioning = service.provisioning();
+    let removed = provisioning.delete_workspace(world.org.id, world.workspace.id);
+    removed.await.unwrap();
+    world.maintain().await;
+    let added = service.create_chat(&world.owner, other, &further).await;
+    added.unwrap();
+    world.assert_whole().await;
+}
+
+/// An erasure that a removal overtakes is completed, or deleted with its organisation.
+#[tokio::test]
+async fn erasure_ends_with_what_it_would_have_erased() {
+    for is_organization in [false, true] {
+        let world = World::with_endpoint().await;
+        let memories = world.approved_memories(201).await;
+        world.recall_of(&memories[200..]).await;
+        let plan = FaultPlan::none().at_commit(3, CommitFault::Unavailable);
+        let failing = world.served_with(plan).await;
+        let source = NewErasure::builder().source_id(world.source).build();
+        let key = "erasure".parse().unwrap();
+        let erasure = failing.service.create_erasure(&world.owner, &key, &source);
+        let erasure = erasure.await.unwrap().erasure;
+        assert_eq!(erasure.status, ErasureStatus::Running);
+        let (org, provisioning) = (world.org.id, world.service.provisioning());
+        if is_organization {
+            provisioning.delete_organization(org).await.unwrap();
+        } else {
+            let removed = provisioning.delete_workspace(org, world.workspace.id);
+            removed.await.unwrap();
+        }
+        world.assert_whole().await;
+        world.maintain().await;
+        world.assert_whole().await;
+        if is_organization {
+            let left = world.contents().await;
+            let left: Vec<_> = left.keys().map(ToString::to_string).collect();
+            assert_eq!(left, ["meta"]);
+        } else {
+            let receipt = world.service.get_erasure(&world.owner, erasure.id).await;
+            assert_eq!(receipt.unwrap().status, ErasureStatus::Completed);
+            let usage = keys::usage(org, Quota::Memories);
+            assert_eq!(world.counter(usage).await, 0);
+        }
+    }
+}
+
+/// Roles and labels of a removed workspace end with it, before and after its data are deleted.
+#[tokio::test]
+async fn roles_and_labels_end_with_the_workspace() {
+    let world = World::new().await;
+    let (service, org) = (&world.service, world.org.id);
+    let (research, other) = (world.workspace.id, world.workspace("other").await);
+    let member = world.member(MEMBER).await;
+    let role = Some(VIEWER);
+    world.assign_in(member, research, role).await.unwrap();
+    let viewer = Credential::Trusted { org, member };
+    let label: AudienceLabel = "workspace:research".parse().unwrap();
+    let shared = with(new_memory("Shared"), |new| new.audience_tag = Some(label));
+    let ids = world.ingest(other, world.source, &[shared]).await.unwrap();
+    world.approve(&ids).await;
+    service.get_memory(&viewer, ids[0]).await.unwrap();
+    let provisioning = service.provisioning();
+    provisioning.delete_workspace(org, research).await.unwrap();
+    for _ in 0..2 {
+        let found = service.get_memory(&viewer, ids[0]).await;
+        assert_eq!(code(found), "not_found");
+        let details = service
+            .get_member(&world.owner, ACME, member)
+            .await
+            .unwrap();
+        assert_eq!(details.value.workspace_roles, []);
+        let path = format!("/orgs/{ACME}/members");
+        let members = get(&world, &path).await;
+        for member in members["data"].as_array().unwrap() {
+            assert_eq!(member["workspace_roles"], json!([]));
+        }
+        world.maintain().await;
+    }
+    assert_eq!(world.counter(keys::holder_count(org, VIEWER)).await, 0);
+    world.assert_whole().await;
 }

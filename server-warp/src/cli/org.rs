@@ -172,10 +172,16 @@ async fn delete(args: DeleteArgs) -> Result<(), Failure> {
         .of(Some(args.slug))
         .await?;
     let slug = &operator.org.slug;
-    let question = format!("Delete the organisation {slug} with everything in it?");
+    let question = format!(
+        "Delete the organisation {slug} with all its members, workspaces, credentials, memories and \
+         its audit log? This cannot be undone."
+    );
     confirm(args.yes, &question, "pass --yes to confirm")?;
     operator.remove(&[], FLAGS).await?;
-    eprintln!("deleted the organisation {slug}; a server deletes its data in the background");
+    eprintln!(
+        "deleted the organisation {slug}; a server deletes its data in the background\n\
+         What stays: backups made before."
+    );
     Ok(())
 }
 

@@ -116,10 +116,17 @@ async fn create(args: CreateArgs) -> Result<(), Failure> {
 async fn delete(args: DeleteArgs) -> Result<(), Failure> {
     let operator = args.org.open().await?;
     let (slug, org) = (args.slug, &operator.org.slug);
-    let question = format!("Delete the workspace {slug} of {org} with everything in it?");
+    let question = format!(
+        "Delete the workspace {slug} of {org} with all its memories, recalls, chats, connectors, \
+         keys, webhooks and roles? This cannot be undone."
+    );
     confirm(args.yes, &question, "pass --yes to confirm")?;
     operator.remove(&["workspaces", &slug], FLAGS).await?;
-    eprintln!("deleted the workspace {slug} of {org}; a server deletes its data in the background");
+    eprintln!(
+        "deleted the workspace {slug} of {org}; a server deletes its data in the background\n\
+         What stays: the slug, which is not used again; the entries of the audit log until the end \
+         of their retention; sources; backups made before."
+    );
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use crate::model::{
     Organization, SensitivityLabel, Timestamp, WorkspaceId,
 };
 use crate::service::kit::roles::held_role;
-use crate::store::{RangeRead, Transaction};
+use crate::store::{Key, RangeRead, Transaction};
 
 /// An authenticated caller: a member of an organisation, possibly with a scoped credential.
 ///
@@ -218,9 +218,16 @@ impl Principal {
             .map(WorkspaceId)
             .collect();
         // Through a scoped credential, the role in the organisation counts where it is not replaced.
-        let mut admitted = self.scope.workspaces.iter().flatten();
-        if missing_action.is_none() && admitted.any(|id| !workspaces.contains(id)) {
-            return Ok(());
+        let admitted = self.scope.workspaces.iter().flatten();
+        let admitted = admitted.filter(|id| missing_action.is_none() && !workspaces.contains(id));
+        let admitted = admitted.map(|id| keys::workspace(self.org.id, *id));
+        let admitted: Vec<Key> = admitted.collect();
+        if !admitted.is_empty() {
+            // A removed workspace is no place any more.
+            let found = transaction.entries_unchecked(&admitted).await?;
+            if found.iter().any(Option::is_some) {
+                return Ok(());
+            }
         }
         let actions = self.actions_in(transaction, &workspaces).await?;
         let mut denials = actions.values().map(|held| missing(*held));

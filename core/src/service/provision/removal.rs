@@ -12,8 +12,8 @@ impl Provisioning<'_> {
     ///
     /// From the commit on, nobody can use anything of it, and its webhooks and subscriptions receive
     /// nothing. [`KnowledgeService::maintain`](crate::service::KnowledgeService::maintain) deletes
-    /// its data. The slug stays taken, as labels `workspace:SLUG` may remain. The audit log keeps
-    /// what was done there.
+    /// its data. The slug stays taken, as labels `workspace:SLUG` may remain, which cover nobody any
+    /// more. The audit log keeps what was done there.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -30,7 +30,8 @@ impl Provisioning<'_> {
                 let found = found.ok_or(Error::NotFound { what: "workspace" })?;
                 let now = env.now();
                 transaction.delete(key);
-                transaction.put(keys::former_workspace(org, workspace), &now);
+                transaction.delete(keys::workspace_slug(org, &found.slug));
+                transaction.put(keys::former_workspace(org, &found.slug), &workspace);
                 owner.removing.push(workspace);
                 transaction.put(place, &owner);
                 let key = None;

@@ -253,8 +253,10 @@ impl Step<'_> {
         Ok(!found.is_empty())
     }
 
-    /// Ends the roles in the workspace among the next roles of members. Returns the last of them if
-    /// there are more.
+    /// Ends the roles in the workspace among the next roles of members.
+    ///
+    /// Returns the last of them if there are more, or if some ended: their counters have to be
+    /// stored before those of a role are deleted.
     async fn member_roles(&mut self, after: Option<&String>) -> Result<Option<String>, Error> {
         let org = self.org;
         let all = keys::org_workspace_roles(org);
@@ -269,6 +271,7 @@ impl Step<'_> {
         let page = store
             .scan(&rest, RECORDS_PER_STEP, Direction::Forward)
             .await?;
+        let mut is_last = page.len() < RECORDS_PER_STEP;
         for found in &page {
             let member = keys::second_last_id(&found.key).map(MemberId);
             let workspace = keys::last_id(&found.key).map(WorkspaceId);
@@ -279,11 +282,12 @@ impl Step<'_> {
             let Some(role) = transaction.read::<RoleRef>(&found.key).await? else {
                 continue;
             };
+            is_last = false;
             let counted = current_role(transaction, org, role).await?;
             leave_role(transaction, org, (role, counted), member, workspace);
             transaction.delete(found.key.clone());
         }
-        let last = page.last().filter(|_| page.len() == RECORDS_PER_STEP);
+        let last = page.last().filter(|_| !is_last);
         Ok(last.map(|last| last.key.to_string()))
     }
 

@@ -200,10 +200,10 @@ struct Verifier {
     continued: BTreeSet<(OrgId, ErasureId)>,
     /// Organisations that are being removed: what is left of them implies nothing.
     former_orgs: BTreeSet<OrgId>,
-    /// Keys of the workspaces that are being removed, and of the records of removed workspaces.
+    /// Keys of the workspaces that are being removed, and of all removed ones.
     removing: BTreeSet<Key>,
     former_workspaces: BTreeSet<Key>,
-    /// Keys of the records of the removals that a scheduled task continues.
+    /// Keys of those removed workspaces, and records of organisations, that a scheduled task clears.
     removals_continued: BTreeSet<Key>,
     /// Audit page that was read last.
     audit: Option<AuditPosition>,
@@ -236,7 +236,10 @@ impl Verifier {
             .iter()
             .filter_map(|found| keys::org_of(&found.key));
         let former_workspaces = store.scan_all(&keys::all_former_workspaces()).await?;
-        let former_workspaces = former_workspaces.into_iter().map(|found| found.key);
+        let former_workspaces = former_workspaces.iter().filter_map(|found| {
+            let workspace = decode_value::<WorkspaceId>(found).ok()?;
+            Some(keys::workspace(keys::org_of(&found.key)?, workspace))
+        });
         let mut removing = BTreeSet::new();
         // An unreadable one is a difference of its own.
         for found in store.scan_all(&keys::orgs()).await? {
@@ -329,8 +332,8 @@ impl Verifier {
 
     /// Returns true for a workspace that was removed.
     fn is_former(&self, org: OrgId, workspace: WorkspaceId) -> bool {
-        let record = keys::former_workspace(org, workspace);
-        self.former_workspaces.contains(&record)
+        let removed = keys::workspace(org, workspace);
+        self.former_workspaces.contains(&removed)
     }
 
     fn undelivered_counter(&self, org: OrgId) -> Key {
@@ -440,12 +443,8 @@ impl Verifier {
             self.differ(NotDue, &key, None, expected, "nothing");
         }
         let removing = std::mem::take(&mut self.removing);
-        let removing = removing.iter().filter_map(|key| {
-            let (org, workspace) = (keys::second_last_id(key)?, keys::last_id(key)?);
-            Some(keys::former_workspace(OrgId(org), WorkspaceId(workspace)))
-        });
         let former = self.former_orgs.iter().copied().map(keys::former_org);
-        let removals: Vec<Key> = removing.chain(former).collect();
+        let removals: Vec<Key> = removing.into_iter().chain(former).collect();
         for key in removals {
             if !self.removals_continued.contains(&key) {
                 let expected = "a scheduled task that continues the removal";

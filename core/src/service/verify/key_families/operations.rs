@@ -212,8 +212,8 @@ pub(super) fn due(verifier: &mut Verifier, _: &KeyEntry, task: ScheduledTask) ->
             verifier.continued.insert((org, erasure));
         }
         ScheduledTask::FormerWorkspace { org, workspace, .. } => {
-            let record = keys::former_workspace(org, workspace);
-            verifier.removals_continued.insert(record);
+            let removed = keys::workspace(org, workspace);
+            verifier.removals_continued.insert(removed);
         }
         ScheduledTask::FormerOrg { org, .. } => {
             verifier.removals_continued.insert(keys::former_org(org));

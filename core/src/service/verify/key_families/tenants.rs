@@ -46,20 +46,22 @@ pub(super) fn workspace_slug(
     org: OrgId,
     slug: &str,
 ) -> Expectations {
-    // The slug of a former workspace stays taken.
-    let former = keys::former_workspace(org, workspace);
     let (workspace, slug) = (keys::workspace(org, workspace), json!({ "slug": slug }));
-    Ok(vec![Expectation::ContainsOrExists(workspace, slug, former)])
+    Ok(vec![Expectation::Contains(workspace, slug)])
 }
 
 pub(super) fn former_workspace(
     _: &mut Verifier,
     _: &KeyEntry,
-    _: Timestamp,
-    org: OrgId,
     workspace: WorkspaceId,
+    org: OrgId,
+    slug: &str,
 ) -> Expectations {
-    Ok(vec![Expectation::Absent(keys::workspace(org, workspace))])
+    let gone = [
+        keys::workspace(org, workspace),
+        keys::workspace_slug(org, slug),
+    ];
+    Ok(gone.map(Expectation::Absent).into())
 }
 
 pub(super) fn former_org(_: &mut Verifier, _: &KeyEntry, _: Timestamp, _: OrgId) -> Expectations {
