@@ -32,10 +32,11 @@ const OPTIONAL: [&str; 11] = [
     "outbox_queue",
 ];
 /// Families whose entries may be missing unless something refers to them.
-const REFERRED_TO: [&str; 6] = [
+const REFERRED_TO: [&str; 7] = [
     "audit",
     "former_member",
     "former_org",
+    "former_workspace",
     "source",
     "mcp_key",
     "org",

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::{ErrorResponse, Model, Org};
 use knowledge_core::access::RoleRef;
 use knowledge_core::model::{
-    CredentialId, EndpointId, OrgId, Quota, RecallId, SubscriptionId, Timestamp, WorkspaceId,
+    CredentialId, EndpointId, MemoryId, OrgId, Quota, RecallId, SubscriptionId, Timestamp,
+    WorkspaceId,
 };
 use knowledge_core::service::{AuditAction, ResourceKind};
 
@@ -24,6 +25,8 @@ const QUOTAS: [Quota; 5] = [
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Removing {
     pub(crate) workspaces: BTreeSet<WorkspaceId>,
+    /// Memories, which the audit log takes for hidden ones.
+    pub(crate) memories: BTreeSet<MemoryId>,
     /// Records that quotas still count.
     pub(crate) units: BTreeMap<Quota, usize>,
     /// Roles that members held there, which still have these holders.
@@ -45,6 +48,9 @@ impl Org {
     fn remove_workspace(&mut self, id: WorkspaceId) {
         let before = QUOTAS.map(|quota| self.usage(quota));
         self.workspaces.remove(&id);
+        let memories = self.memories.iter();
+        let memories = memories.filter(|(_, memory)| memory.labels.workspace_id == id);
+        self.removing.memories.extend(memories.map(|(id, _)| *id));
         self.memories
             .retain(|_, memory| memory.labels.workspace_id != id);
         self.names.retain(|(workspace, ..), _| *workspace != id);

@@ -323,8 +323,8 @@ impl Erasing<'_> {
                 (None, labels) => {
                     not_found += 1;
                     match labels {
-                        None => "not_found",
-                        Some(_) => "forbidden",
+                        None if !self.org.removing.memories.contains(id) => "not_found",
+                        _ => "forbidden",
                     }
                 }
             };

@@ -91,7 +91,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
             workspace: view.own.workspaces[1],
         })
     });
-    vec![of(4, revoke), alone(1, delete_workspace)]
+    vec![of(1, revoke), alone(1, delete_workspace)]
 }
 
 impl Request for Revoke {
