@@ -120,8 +120,9 @@ impl Monitor {
     ///
     /// `held` are the actions of the caller in the workspaces that are known already. The
     /// workspaces that the audience labels name are looked up, and the authors of memories that
-    /// await review or were rejected, for a caller that may not review them. Neither ever changes,
-    /// so the commit does not check these reads.
+    /// await review or were rejected, for a caller that may not review them. The commit does not
+    /// check these reads: authors never change, and the removal of a workspace changes the record
+    /// of the organisation, which it checks.
     ///
     /// # Errors
     /// Those of the store.
