@@ -315,13 +315,11 @@ async fn removed_workspace_is_invisible_at_once_and_leaves_its_traces_only() {
     assert_every_step_is_whole(&world, first, &end).await;
 
     let page = PageRequest::default();
-    let filter = AuditFilter::default();
-    let listed = service.list_audit_entries(owner, &filter, &page).await;
-    let listed = listed.unwrap().data;
-    let deleted = listed
-        .iter()
-        .find(|entry| entry.action == AuditAction::WorkspaceDelete);
-    assert_eq!(deleted.unwrap().resource.id, main.0);
+    let deletions = AuditFilter::builder().action(AuditAction::WorkspaceDelete);
+    let listed = service.list_audit_entries(owner, &deletions.build(), &page);
+    let listed = listed.await.unwrap().data;
+    let deleted = listed.iter().filter(|entry| entry.resource.id == main.0);
+    assert_eq!(deleted.count(), 1);
 }
 
 #[tokio::test]
