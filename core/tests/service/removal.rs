@@ -316,8 +316,9 @@ async fn removed_workspace_is_invisible_at_once_and_leaves_its_traces_only() {
 
     let page = PageRequest::default();
     let deletions = AuditFilter::builder().action(AuditAction::WorkspaceDelete);
-    let listed = service.list_audit_entries(owner, &deletions.build(), &page);
-    let listed = listed.await.unwrap().data;
+    let deletions = deletions.build();
+    let listed = service.list_audit_entries(owner, &deletions, &page).await;
+    let listed = listed.unwrap().data;
     let deleted = listed.iter().filter(|entry| entry.resource.id == main.0);
     assert_eq!(deleted.count(), 1);
 }
