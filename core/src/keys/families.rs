@@ -38,6 +38,14 @@ macro_rules! families {
         workspace_slug(org: OrgId, slug: &str) => WorkspaceId,
             range workspace_slugs(org), checked by tenants::workspace_slug(org, slug);
 
+        /// Identifier of the removed workspace that had this slug, which stays taken.
+        former_workspace(org: OrgId, slug: &str) => WorkspaceId,
+            range all_former_workspaces(),
+            with org(org), checked by tenants::former_workspace(org, slug);
+        /// Time of the removal of an organisation, until nothing of it is left.
+        former_org(org: OrgId) => Timestamp,
+            range all_former_orgs(), checked by tenants::former_org(org);
+
         /// Member with its role in the organisation.
         member(org: OrgId, member: MemberId = id) => Member,
             range members(org), with org(org), counted by usage(org, Quota::Members),
@@ -52,7 +60,7 @@ macro_rules! families {
             with org(org), checked by tenants::former_member(org, member);
         /// Role in the workspace, which replaces the role in the organisation there.
         workspace_role(org: OrgId, member: MemberId, workspace: WorkspaceId) => RoleRef,
-            range workspace_roles(org, member),
+            range org_workspace_roles(org), range workspace_roles(org, member),
             with workspace(org, workspace),
             checked by tenants::workspace_role(org, member, workspace);
 

@@ -27,6 +27,9 @@ pub struct Organization {
     /// Erasures that are running. What they take away does not exist for anybody.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub erasing: BTreeMap<ErasureId, ErasureScope>,
+    /// Removed workspaces whose contents are not removed yet; omitted if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removing: Vec<WorkspaceId>,
 }
 
 impl Organization {

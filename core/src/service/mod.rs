@@ -12,6 +12,7 @@ mod members;
 mod memories;
 mod provision;
 mod rekey;
+mod removal;
 mod upgrade;
 mod verify;
 mod workspace;

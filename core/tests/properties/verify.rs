@@ -33,7 +33,15 @@ const OPTIONAL: [&str; 11] = [
     "outbox_queue",
 ];
 /// Families whose entries may be missing unless something refers to them.
-const REFERRED_TO: [&str; 5] = ["audit", "former_member", "source", "mcp_key", "org"];
+const REFERRED_TO: [&str; 7] = [
+    "audit",
+    "former_member",
+    "former_org",
+    "former_workspace",
+    "source",
+    "mcp_key",
+    "org",
+];
 
 /// Creates a store with an entry of each family.
 async fn complete() -> Arc<dyn Store> {

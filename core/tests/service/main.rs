@@ -75,6 +75,7 @@ mod ready_entries;
 mod recall_readers;
 mod recalls;
 mod rekey;
+mod removal;
 mod role_actions;
 mod role_deletion;
 mod role_redirects;

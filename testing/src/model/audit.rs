@@ -349,6 +349,7 @@ mod tests {
             slug: "acme".to_owned(),
             created_at: at,
             erasing: BTreeMap::new(),
+            removing: Vec::new(),
         });
         let about = |memory| {
             let memory = Uuid::from_u128(memory);

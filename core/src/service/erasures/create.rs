@@ -215,6 +215,9 @@ async fn require_scope(act: &mut Act<'_>, request: &NewErasure) -> Result<(), Er
         let held = act.transaction.scan_unchecked(&read.range).await?;
         for found in &held {
             let workspace = keys::last_id(&found.key).unwrap_or_default().into();
+            if !act.caller.works_in(workspace) {
+                continue; // It is being removed.
+            }
             let actions = act.actions_in(workspace).await?;
             if !actions.contains(Action::ErasureManage) {
                 return Err(Denial::MissingPermission(Action::ErasureManage).into());

@@ -127,7 +127,8 @@ impl Monitor {
     /// `held` are the actions of the caller in the workspaces that are known already. The
     /// workspaces that the audience labels name are looked up, and the origins of memories that
     /// await review or were rejected, for a caller that may not review them, or that a running
-    /// erasure may take away. Neither ever changes, so the commit does not check these reads.
+    /// erasure may take away. The commit does not check these reads: origins never change, and the
+    /// removal of a workspace changes the record of the organisation, which it checks.
     ///
     /// # Errors
     /// Those of the store.

@@ -45,6 +45,7 @@ impl Provisioning<'_> {
                     slug: slug.clone(),
                     created_at: now,
                     erasing: BTreeMap::new(),
+                    removing: Vec::new(),
                 };
                 if transaction
                     .read::<OrgId>(&keys::org_slug(slug))
@@ -130,7 +131,9 @@ impl Provisioning<'_> {
             .transact(|mut transaction| async move {
                 self.require_org(&mut transaction, org).await?;
                 let slug_key = keys::workspace_slug(org, &new.slug);
-                if transaction.read::<WorkspaceId>(&slug_key).await?.is_some() {
+                let taken = [slug_key.clone(), keys::former_workspace(org, &new.slug)];
+                let taken = transaction.read_many::<WorkspaceId>(&taken).await?;
+                if taken.iter().any(Option::is_some) {
                     return Err(Error::SlugTaken { what: "workspace" });
                 }
                 let own = AudienceLabel::new(AudienceScope::Workspace, &new.slug)

@@ -28,7 +28,7 @@ requests! {
 pub(super) fn strategies() -> Vec<Weighted> {
     vec![
         of(
-            1,
+            2,
             (actor(), page()).prop_map(|(by, page)| {
                 Op::by(by, move |view| {
                     let by = view.bearer(by);

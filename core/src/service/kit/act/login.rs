@@ -185,8 +185,9 @@ impl Login {
             let dependency = self.dependency(transaction, id).await?;
             self.scope = self.scope.intersect(dependency.scope);
         }
-        // The commit checks that no erasure has begun meanwhile.
-        let org = transaction.read::<Organization>(&self.org_key()).await?;
+        // Several principals of one transaction are of the same organisation.
+        let key = self.org_key();
+        let org = transaction.read_shared::<Organization>(&key).await?;
         Ok(Principal {
             org: org.ok_or(gone)?,
             member,

@@ -56,6 +56,24 @@ pub(super) fn workspace_slug(
     Ok(vec![Expectation::Contains(workspace, slug)])
 }
 
+pub(super) fn former_workspace(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    workspace: WorkspaceId,
+    org: OrgId,
+    slug: &str,
+) -> Expectations {
+    let gone = [
+        keys::workspace(org, workspace),
+        keys::workspace_slug(org, slug),
+    ];
+    Ok(gone.map(Expectation::Absent).into())
+}
+
+pub(super) fn former_org(_: &mut Verifier, _: &KeyEntry, _: Timestamp, _: OrgId) -> Expectations {
+    Ok(Vec::new())
+}
+
 pub(super) fn member(
     verifier: &mut Verifier,
     _: &KeyEntry,
