@@ -76,6 +76,8 @@ pub(crate) enum ScheduledTask {
     FormerChat { org: OrgId, chat: ChatId },
     /// Takes a step of an erasure.
     Erasure { org: OrgId, erasure: ErasureId },
+    /// Erases some of what has expired in a workspace.
+    Retention { org: OrgId, workspace: WorkspaceId },
 }
 
 /// A task as it is read from the store.
@@ -94,6 +96,7 @@ enum StoredTask {
     FormerMember(TaskFields),
     FormerChat(TaskFields),
     Erasure(TaskFields),
+    Retention(TaskFields),
 }
 
 #[derive(Deserialize)]
@@ -152,6 +155,10 @@ impl TryFrom<StoredTask> for ScheduledTask {
             StoredTask::Erasure(task) => {
                 let fields = task.org.zip(task.erasure);
                 fields.map(|(org, erasure)| Self::Erasure { org, erasure })
+            }
+            StoredTask::Retention(task) => {
+                let fields = task.org.zip(task.workspace);
+                fields.map(|(org, workspace)| Self::Retention { org, workspace })
             }
         };
         task.ok_or("a field of the task is missing")
@@ -321,6 +328,11 @@ impl KnowledgeService {
                 report.has_more |= has_more;
                 let rest = has_more.then_some(ScheduledTask::Erasure { org, erasure });
                 self.requeue(found, rest.as_ref(), now).await
+            }
+            ScheduledTask::Retention { org, workspace } => {
+                let place = (org, workspace);
+                report.has_more |= self.erase_expired(&found.key, place, now).await?;
+                Ok(())
             }
         }
     }

@@ -30,6 +30,7 @@ const OPTIONAL: [&str; 11] = [
     "mcp_key_use",
     "member_refusals",
     "outbox_queue",
+    "retention",
 ];
 /// Families whose entries may be missing unless something refers to them.
 const REFERRED_TO: [&str; 5] = ["audit", "former_member", "source", "mcp_key", "org"];

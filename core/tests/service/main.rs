@@ -73,6 +73,7 @@ mod ready_entries;
 mod recall_readers;
 mod recalls;
 mod rekey;
+mod retention;
 mod role_actions;
 mod role_deletion;
 mod role_redirects;

@@ -103,7 +103,7 @@ impl Request for Maintain {
         })
     }
 
-    /// The only visible effect is the announcement of statuses.
+    /// The visible effects are the announcement of statuses and the erasure of expired chats.
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         for org in model.orgs_mut() {
             let mut connectors = std::mem::take(&mut org.connectors);
@@ -111,6 +111,7 @@ impl Request for Maintain {
                 org.announce_status(facts, at.now);
             }
             org.connectors = connectors;
+            org.erase_expired(at.now);
         }
         Ok(Response::done())
     }
