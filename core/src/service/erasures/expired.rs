@@ -21,7 +21,7 @@ impl KnowledgeService {
     /// if more is due.
     ///
     /// One entry of the audit log has the counts of a step. The index of the chats by their newest
-    /// message leads to those that have expired, so that a step examines one chat more at most.
+    /// message begins with those that have expired; the first one that has not ends the step.
     pub(crate) async fn erase_expired(
         &self,
         task: &Key,
