@@ -96,7 +96,9 @@ impl Org {
             let retention = self.retentions.get_mut(&workspace).expect("it is due");
             match retention.period() {
                 Some(period) => retention.next = oldest.unwrap_or(now).plus(period),
-                None => drop(self.retentions.remove(&workspace)),
+                None => {
+                    self.retentions.remove(&workspace);
+                }
             }
         }
     }
