@@ -18,7 +18,7 @@ use crate::memory;
 use crate::planted::planted;
 
 /// Families whose entries may be missing, since nothing has to refer to them.
-const OPTIONAL: [&str; 11] = [
+const OPTIONAL: [&str; 12] = [
     "audit_bytes",
     "chat_message",
     "due",
