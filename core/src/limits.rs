@@ -143,6 +143,9 @@ macro_rules! limits {
         /// Maximum number of memories that one erasure names.
         ERASURE_MEMORIES_MAX: usize = 500, "memories", "memories named by an erasure";
 
+        /// Maximum number of erasures of an organisation that run at a time.
+        ERASURES_RUNNING_MAX: usize = 16, "erasures", "erasures of an organisation that run at a time";
+
         /// Maximum number of subscriptions to a recall.
         SUBSCRIPTIONS_PER_RECALL_MAX: u64 = 50, "subscriptions", "subscriptions of a recall",
             field subscriptions_per_recall_max "subscriptionsPerRecallMax" in 0..=u64::MAX,

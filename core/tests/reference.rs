@@ -290,6 +290,9 @@ fn delivery_failures() -> String {
             Code::EventUnreadable => {
                 "nothing was sent: the stored event is unreadable; the operator of the service has to investigate"
             }
+            Code::Superseded => {
+                "nothing was sent: the endpoint was taken over after the event, which may name what does not exist for its present owner"
+            }
             code => panic!("{code} is not described here"),
         };
         let _ = writeln!(table, "| `{code}` | {meaning} |");

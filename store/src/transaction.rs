@@ -215,6 +215,24 @@ impl Transaction {
             .collect()
     }
 
+    /// Reads one JSON value that other decisions of the transaction read too; the commit checks it.
+    ///
+    /// It does not use up what was read ahead.
+    ///
+    /// # Errors
+    /// As [`StoreExt::get_as`].
+    pub async fn read_shared<T: DeserializeOwned + MaybeSend>(
+        &mut self,
+        key: &Key,
+    ) -> Result<Option<T>, StoreError> {
+        let Some(entry) = self.ahead.entry(key).map(|entry| entry.cloned()) else {
+            return self.read(key).await;
+        };
+        let version = entry.as_ref().map(|entry| entry.version);
+        self.reads.add(key.clone(), version);
+        entry.map(|entry| value(key, &entry)).transpose()
+    }
+
     async fn entry(&mut self, key: &Key) -> Result<Option<Entry>, StoreError> {
         let found = self.entries(std::slice::from_ref(key)).await?;
         Ok(found.into_iter().next().flatten())

@@ -72,7 +72,11 @@ impl Call<'_> {
                 let reason = refusal.reason;
                 Err(Error::Forbidden { reason })
             }
-            handled => handled,
+            Ok(handled) => {
+                self.service.note_use(&credential).await;
+                Ok(handled)
+            }
+            failed => failed,
         }
     }
 

@@ -69,7 +69,7 @@ impl RevokedCredentials {
                 // The credential of the key was counted before.
                 self.tokens = self.tokens.saturating_sub(1);
             }
-            "credential_id" | "mcp_key_count" | "mcp_key_use" => {}
+            "credential_id" | "credential_use" | "mcp_key_count" | "mcp_key_use" => {}
             "due" if expires_credential(&value) => {}
             "inbound_webhook" => {
                 self.inbound_webhooks += 1;

@@ -41,6 +41,14 @@ macro_rules! families {
         workspace_slug(org: OrgId, slug: &str) => WorkspaceId,
             range workspace_slugs(org), checked by tenants::workspace_slug(org, slug);
 
+        /// Identifier of the removed workspace that had this slug, which stays taken.
+        former_workspace(org: OrgId, slug: &str) => WorkspaceId,
+            range all_former_workspaces(),
+            with org(org), checked by tenants::former_workspace(org, slug);
+        /// Time of the removal of an organisation, until nothing of it is left.
+        former_org(org: OrgId) => Timestamp,
+            range all_former_orgs(), checked by tenants::former_org(org);
+
         /// Member with its role in the organisation.
         member(org: OrgId, member: MemberId = id) => Member,
             range members(org), with org(org), counted by usage(org, Quota::Members),
@@ -55,7 +63,7 @@ macro_rules! families {
             with org(org), checked by tenants::former_member(org, member);
         /// Role in the workspace, which replaces the role in the organisation there.
         workspace_role(org: OrgId, member: MemberId, workspace: WorkspaceId) => RoleRef,
-            range workspace_roles(org, member),
+            range org_workspace_roles(org), range workspace_roles(org, member),
             with workspace(org, workspace),
             checked by tenants::workspace_role(org, member, workspace);
 
@@ -84,6 +92,8 @@ macro_rules! families {
         /// Hash of the credential's secret.
         credential_id(org: OrgId, credential: CredentialId) => String,
             range credential_ids(org), checked by tenants::credential_id(org, credential);
+        /// Time of the last use of a credential, to within an hour.
+        credential_use(org: OrgId, credential: CredentialId) => Timestamp, with org(org);
 
         /// Source.
         source(org: OrgId, source: SourceId = id) => Source,

@@ -126,6 +126,34 @@ pub(crate) fn all_of(family: &str) -> KeyRange {
     Builder::new(family).range()
 }
 
+/// Builds the ranges of everything that is stored under an organisation, or a workspace of it.
+///
+/// They are all families whose keys begin so, without the record of the removal. The outbox is the
+/// first, then what is derived comes before what it is derived from.
+pub(crate) fn everything_of(org: OrgId, workspace: Option<WorkspaceId>) -> Vec<KeyRange> {
+    let leading = &["org", "workspace"][..1 + usize::from(workspace.is_some())];
+    let mut families: Vec<&Family> = FAMILIES
+        .iter()
+        .rev()
+        .filter(|family| family.parts.starts_with(leading))
+        .filter(|family| family.name != "former_org")
+        .collect();
+    families.sort_by_key(|family| family.name != "outbox_queue");
+    let range = |family: &Family| {
+        let mut key = Builder::new(family.name).part(&org);
+        if let Some(workspace) = &workspace {
+            key = key.part(workspace);
+        }
+        if family.parts.len() > leading.len() {
+            return key.range();
+        }
+        let key = key.key();
+        let end = key.successor();
+        KeyRange::new(key, end)
+    };
+    families.into_iter().map(range).collect()
+}
+
 /// Parses the organisation that a key begins with, after the name of its family.
 pub(crate) fn org_of(key: &Key) -> Option<OrgId> {
     let text = std::str::from_utf8(key.as_bytes()).ok()?;

@@ -47,6 +47,9 @@ string_enum! {
         EndpointInactive = "endpoint_off",
         /// The stored event is unreadable. The operator of the service has to investigate.
         EventUnreadable = "event_unreadable",
+        /// The event was made for a former owner of the endpoint, and may name what does not exist
+        /// for the present one.
+        Superseded = "superseded",
     }
 }
 
@@ -54,7 +57,10 @@ impl DeliveryFailureCode {
     /// Returns true if nothing was sent: an exchange never ends with this code.
     #[must_use]
     pub const fn is_unsent(self) -> bool {
-        matches!(self, Self::EndpointInactive | Self::EventUnreadable)
+        matches!(
+            self,
+            Self::EndpointInactive | Self::EventUnreadable | Self::Superseded
+        )
     }
 }
 

@@ -89,6 +89,36 @@ pub struct ErasureScope {
     pub memories_named: Option<u32>,
 }
 
+impl ErasureScope {
+    /// Returns true if the scope depends on who added a memory from this source, or on its key.
+    pub(crate) fn needs_origin(&self, source: SourceId) -> bool {
+        self.member_id.is_some()
+            || (self.source_key_prefix.is_some() && self.source_id == Some(source))
+    }
+
+    /// Returns true if a memory from this source is in the scope of a member or a source.
+    ///
+    /// `origin` is the member that added it and its key. Without it, what depends on it counts as
+    /// in scope: the memory has been removed meanwhile.
+    pub(crate) fn covers(
+        &self,
+        source: SourceId,
+        origin: Option<(MemberId, Option<&str>)>,
+    ) -> bool {
+        let is_of = |member| origin.is_none_or(|(author, _)| author == member);
+        let begins = |prefix: &str| {
+            origin.is_none_or(|(_, key)| key.unwrap_or_default().starts_with(prefix))
+        };
+        match (self.member_id, self.source_id) {
+            (Some(member), _) => is_of(member),
+            (None, Some(id)) => {
+                id == source && self.source_key_prefix.as_deref().is_none_or(begins)
+            }
+            (None, None) => false,
+        }
+    }
+}
+
 /// Numbers of erased records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -132,7 +162,7 @@ pub struct Erasure {
     pub id: ErasureId,
     /// Member that asked for it.
     pub created_by: MemberId,
-    /// Time of the request. What was added later is not in the scope of a member or a source.
+    /// Time of the request.
     pub created_at: Timestamp,
     /// Scope.
     pub scope: ErasureScope,

@@ -1,9 +1,13 @@
 //! Organisations, workspaces, members and sources.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::names::string_enum;
-use super::{AudienceLabel, MemberId, OrgId, SourceId, Timestamp, WorkspaceId};
+use super::{
+    AudienceLabel, ErasureId, ErasureScope, MemberId, OrgId, SourceId, Timestamp, WorkspaceId,
+};
 use crate::access::RoleRef;
 
 /// A tenant.
@@ -20,6 +24,26 @@ pub struct Organization {
     pub slug: String,
     /// Time of creation.
     pub created_at: Timestamp,
+    /// Erasures that are running. What they take away does not exist for anybody.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub erasing: BTreeMap<ErasureId, ErasureScope>,
+    /// Removed workspaces whose contents are not removed yet; omitted if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removing: Vec<WorkspaceId>,
+}
+
+impl Organization {
+    /// Returns true if a running erasure takes away what this member made.
+    pub(crate) fn erases_member(&self, member: MemberId) -> bool {
+        let mut scopes = self.erasing.values();
+        scopes.any(|scope| scope.member_id == Some(member))
+    }
+
+    /// Returns true if a running erasure takes away memories from this source.
+    pub(crate) fn erases_source(&self, source: SourceId) -> bool {
+        let mut scopes = self.erasing.values();
+        scopes.any(|scope| scope.source_id == Some(source))
+    }
 }
 
 /// A workspace of an organisation.

@@ -28,6 +28,12 @@ macro_rules! operator_operations {
         /// Reads an organisation.
         GetOrganization: GET "/admin/v1/orgs/{org}", 200, [404],
             get_organization(org: OrgSlug) -> Organization;
+        /// Removes an organisation with everything in it.
+        ///
+        /// Its credentials and webhooks stop working immediately, and its slug is free. Maintenance
+        /// deletes its data, the audit log included.
+        DeleteOrganization: DELETE "/admin/v1/orgs/{org}", 204, [404, 409],
+            delete_organization(org: OrgSlug) -> Nothing;
     }
     "Workspaces" {
         /// Lists the workspaces of an organisation.
@@ -41,6 +47,12 @@ macro_rules! operator_operations {
         /// Reads a workspace.
         GetWorkspace: GET "/admin/v1/orgs/{org}/workspaces/{workspace}", 200, [404],
             get_workspace(org: OrgSlug, workspace: WorkspaceName) -> Workspace;
+        /// Removes a workspace with everything in it.
+        ///
+        /// Nobody can use it any more immediately. Maintenance deletes its data; until then
+        /// `removing` of the organisation names it. Its slug stays taken.
+        DeleteWorkspace: DELETE "/admin/v1/orgs/{org}/workspaces/{workspace}", 204, [404, 409],
+            delete_workspace(org: OrgSlug, workspace: WorkspaceName) -> Nothing;
     }
     "Members" {
         /// Lists the members of an organisation.

@@ -10,7 +10,7 @@ use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::PAGE_RECORDS_MAX;
 use crate::model::{
-    AuditAction, AuditLogId, MemberId, OrgId, OutcomeKind, ResourceKind, Timestamp,
+    AuditAction, AuditLogId, MemberId, OrgId, Organization, OutcomeKind, ResourceKind, Timestamp,
 };
 use crate::operation::Operation;
 use crate::request::Problems;
@@ -293,6 +293,12 @@ impl KnowledgeService {
         self.transact(|mut transaction| async move {
             // Of several concurrent callers, only one finds the task: each organisation has one.
             if transaction.read::<ScheduledTask>(due).await?.is_none() {
+                return transaction.done((0, false));
+            }
+            let owner = keys::org(org);
+            let owner = transaction.read_unchecked::<Organization>(&owner).await?;
+            if owner.is_none() {
+                transaction.delete(due.clone());
                 return transaction.done((0, false));
             }
             let store = transaction.unchecked();

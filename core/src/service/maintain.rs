@@ -76,6 +76,21 @@ pub(crate) enum ScheduledTask {
     FormerChat { org: OrgId, chat: ChatId },
     /// Takes a step of an erasure.
     Erasure { org: OrgId, erasure: ErasureId },
+    /// Takes a step of the removal of a workspace.
+    FormerWorkspace {
+        org: OrgId,
+        workspace: WorkspaceId,
+        /// Key of the last role in a workspace that was examined.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+    },
+    /// Takes a step of the removal of an organisation.
+    FormerOrg {
+        org: OrgId,
+        /// Key of the last scheduled task that was examined.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+    },
     /// Erases some of what has expired in a workspace.
     Retention { org: OrgId, workspace: WorkspaceId },
 }
@@ -96,6 +111,8 @@ enum StoredTask {
     FormerMember(TaskFields),
     FormerChat(TaskFields),
     Erasure(TaskFields),
+    FormerWorkspace(TaskFields),
+    FormerOrg(TaskFields),
     Retention(TaskFields),
 }
 
@@ -112,6 +129,7 @@ struct TaskFields {
     after: Option<CredentialId>,
     chat: Option<ChatId>,
     erasure: Option<ErasureId>,
+    key: Option<String>,
 }
 
 impl TryFrom<StoredTask> for ScheduledTask {
@@ -132,10 +150,9 @@ impl TryFrom<StoredTask> for ScheduledTask {
                     connector,
                 },
             ),
-            StoredTask::Event(task) => {
-                let fields = task.org.zip(task.event);
-                fields.map(|(org, event)| Self::Event { org, event })
-            }
+            StoredTask::Event(TaskFields { org, event, .. }) => org
+                .zip(event)
+                .map(|(org, event)| Self::Event { org, event }),
             StoredTask::FormerEndpoint(task) => {
                 let fields = task.org.zip(task.endpoint);
                 fields.map(|(org, endpoint)| Self::FormerEndpoint { org, endpoint })
@@ -148,13 +165,23 @@ impl TryFrom<StoredTask> for ScheduledTask {
                     after: task.after,
                 })
             }
-            StoredTask::FormerChat(task) => {
-                let fields = task.org.zip(task.chat);
-                fields.map(|(org, chat)| Self::FormerChat { org, chat })
-            }
+            StoredTask::FormerChat(TaskFields { org, chat, .. }) => org
+                .zip(chat)
+                .map(|(org, chat)| Self::FormerChat { org, chat }),
             StoredTask::Erasure(task) => {
                 let fields = task.org.zip(task.erasure);
                 fields.map(|(org, erasure)| Self::Erasure { org, erasure })
+            }
+            StoredTask::FormerWorkspace(task) => {
+                let fields = task.org.zip(task.workspace);
+                fields.map(|(org, workspace)| Self::FormerWorkspace {
+                    org,
+                    workspace,
+                    key: task.key,
+                })
+            }
+            StoredTask::FormerOrg(TaskFields { org, key, .. }) => {
+                org.map(|org| Self::FormerOrg { org, key })
             }
             StoredTask::Retention(task) => {
                 let fields = task.org.zip(task.workspace);
@@ -194,6 +221,27 @@ impl ScheduledTask {
             *counter = Some(key.to_string());
         }
         self
+    }
+
+    /// Returns the organisation that the task belongs to.
+    pub(super) fn org(&self) -> Option<OrgId> {
+        match self {
+            Self::Expire { records, .. } => {
+                let keys = records.iter().map(|record| Key::new(record.clone()));
+                keys.flatten().find_map(|key| keys::org_of(&key))
+            }
+            Self::Redirects(org)
+            | Self::Audit(org)
+            | Self::Connector { org, .. }
+            | Self::Event { org, .. }
+            | Self::FormerEndpoint { org, .. }
+            | Self::FormerMember { org, .. }
+            | Self::FormerChat { org, .. }
+            | Self::Erasure { org, .. }
+            | Self::FormerWorkspace { org, .. }
+            | Self::FormerOrg { org, .. }
+            | Self::Retention { org, .. } => Some(*org),
+        }
     }
 
     /// Adds the task to the index.
@@ -327,6 +375,20 @@ impl KnowledgeService {
                 let has_more = self.continue_erasure(org, erasure).await?;
                 report.has_more |= has_more;
                 let rest = has_more.then_some(ScheduledTask::Erasure { org, erasure });
+                self.requeue(found, rest.as_ref(), now).await
+            }
+            ScheduledTask::FormerWorkspace {
+                org,
+                workspace,
+                key,
+            } => {
+                let rest = self.clear_former_workspace(org, workspace, key).await?;
+                report.has_more |= rest.is_some();
+                self.requeue(found, rest.as_ref(), now).await
+            }
+            ScheduledTask::FormerOrg { org, key } => {
+                let rest = self.clear_former_org(org, key).await?;
+                report.has_more |= rest.is_some();
                 self.requeue(found, rest.as_ref(), now).await
             }
             ScheduledTask::Retention { org, workspace } => {

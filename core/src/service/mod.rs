@@ -12,6 +12,7 @@ mod members;
 mod memories;
 mod provision;
 mod rekey;
+mod removal;
 mod upgrade;
 mod verify;
 mod workspace;
@@ -42,8 +43,8 @@ pub use self::kit::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
 pub use self::kit::outbox::Event;
 pub use self::kit::page::{Cursor, InvalidCursor, Page, PageRequest};
 pub use self::kit::principal::{Denial, Principal};
-use self::kit::refusals::KnownRefusals;
 pub use self::kit::refusals::Refusal;
+use self::kit::refusals::WrittenInHour;
 use self::kit::sealing::Sealer;
 pub use self::kit::sealing::{RotatedSecret, SealingKey};
 pub use self::kit::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};
@@ -158,7 +159,7 @@ struct Inner {
     webhook_addresses: AddressPolicy,
     audit_reads: AuditReads,
     corrupt_events: CorruptEvents,
-    known_refusals: KnownRefusals,
+    written_in_hour: WrittenInHour,
     next_turn: NextTurn,
     pending: Arc<Signal>,
 }
@@ -343,7 +344,7 @@ impl KnowledgeService {
             webhook_addresses: options.webhook_addresses,
             audit_reads: options.audit_reads,
             corrupt_events: CorruptEvents::default(),
-            known_refusals: KnownRefusals::default(),
+            written_in_hour: WrittenInHour::default(),
             next_turn: NextTurn::default(),
             pending,
         };
@@ -413,9 +414,9 @@ impl KnowledgeService {
         }
     }
 
-    /// Returns the refusals that this process need not write to the audit log any more.
-    pub(crate) fn known_refusals(&self) -> &KnownRefusals {
-        &self.inner.known_refusals
+    /// Returns the refusals and the uses of credentials that this process need not write any more.
+    pub(crate) fn written_in_hour(&self) -> &WrittenInHour {
+        &self.inner.written_in_hour
     }
 
     /// Returns the clock and the source of randomness of the service.

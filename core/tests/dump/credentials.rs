@@ -183,6 +183,7 @@ async fn restore_revokes_every_credential() {
     for family in [
         "credential/",
         "credential_id/",
+        "credential_use/",
         "mcp_key/",
         "mcp_key_count/",
         "mcp_key_use/",

@@ -18,9 +18,10 @@ use crate::memory;
 use crate::planted::planted;
 
 /// Families whose entries may be missing, since nothing has to refer to them.
-const OPTIONAL: [&str; 12] = [
+const OPTIONAL: [&str; 13] = [
     "audit_bytes",
     "chat_message",
+    "credential_use",
     "due",
     "expansion",
     "host_pings",
@@ -33,7 +34,15 @@ const OPTIONAL: [&str; 12] = [
     "retention",
 ];
 /// Families whose entries may be missing unless something refers to them.
-const REFERRED_TO: [&str; 5] = ["audit", "former_member", "source", "mcp_key", "org"];
+const REFERRED_TO: [&str; 7] = [
+    "audit",
+    "former_member",
+    "former_org",
+    "former_workspace",
+    "source",
+    "mcp_key",
+    "org",
+];
 
 /// Creates a store with an entry of each family.
 async fn complete() -> Arc<dyn Store> {

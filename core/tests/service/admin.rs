@@ -7,6 +7,8 @@ use http::{Method, Request, StatusCode};
 use knowledge_core::access::{BaseRole, Credential, CredentialKind, Secret, TokenScope};
 use knowledge_core::api::{AdminApi, Api, OPERATOR_OPERATIONS, openapi};
 use knowledge_core::limits::Limits;
+use knowledge_core::service::KnowledgeService;
+use knowledge_store::faults::{CommitFault, FaultPlan};
 use knowledge_testing::seed::Seed;
 use serde_json::{Value, json};
 
@@ -406,4 +408,55 @@ async fn mcp_key_of_revoked_token_is_listed_as_ended() {
     let rotated = service.rotate_mcp_key(&world.owner, workspace, key.summary.id, None);
     rotated.await.unwrap();
     assert_eq!(state().await, (json!("valid"), Value::Null));
+}
+
+#[tokio::test]
+async fn use_of_a_token_is_listed_and_written_once_an_hour() {
+    let world = World::new().await;
+    // The clock was at the beginning of an hour.
+    world.time.pass(HOUR / 2);
+    let token = world.token(world.owner_id, TokenScope::default()).await;
+    let (first, id) = (world.time.now(), token.record.id);
+    let send = async |service: &KnowledgeService, path: &str| {
+        let request = Request::get(format!("/v1/{path}"))
+            .header("authorization", format!("Bearer {}", token.secret.expose()))
+            .body(Bytes::new())
+            .unwrap();
+        let response = Api::new(service.clone()).handle(request).await;
+        response.status().as_u16()
+    };
+    let used = async || {
+        let listed = get(&world, "/orgs/acme/credentials").await;
+        let listed = &listed["data"][0];
+        assert_eq!(
+            (&listed["id"], &listed["created_by"]),
+            (&json!(id), &Value::Null)
+        );
+        listed["last_used_at"].clone()
+    };
+    let here = &world.service;
+    assert_eq!(send(here, "sources/unknown").await, 404);
+    // A failure to write does not fail the request.
+    let fault = FaultPlan::none().at_commit(1, CommitFault::Unavailable);
+    let failing = world.served_with(fault).await;
+    assert_eq!(send(&failing.service, "sources").await, 200);
+    assert_eq!(used().await, Value::Null);
+    assert_eq!(send(here, "sources").await, 200);
+    assert_eq!(used().await, json!(first));
+    let before = world.contents().await;
+    world.time.pass(MILLISECOND);
+    assert_eq!(send(here, "sources").await, 200);
+    // Nor does another process write it again.
+    let again = world.served_with(FaultPlan::none()).await;
+    assert_eq!(send(&again.service, "sources").await, 200);
+    assert_eq!(world.contents().await, before);
+    world.time.pass(HOUR - MILLISECOND - MILLISECOND);
+    assert_eq!(send(here, "sources").await, 200);
+    assert_eq!(used().await, json!(world.time.now()));
+    world.assert_whole().await;
+    world.time.pass(MILLISECOND);
+    world.maintain().await;
+    let left = world.contents().await;
+    let mut left = left.keys().map(ToString::to_string);
+    assert!(left.all(|key| !key.starts_with("credential_use/")));
 }

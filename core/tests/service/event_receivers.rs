@@ -23,7 +23,7 @@ fn audience(label: &str) -> MemoryChange {
 }
 
 /// Adds a member that reviews memories and manages webhooks, but sees no label of others.
-async fn reviewer(world: &World) -> Credential {
+pub(crate) async fn reviewer(world: &World) -> Credential {
     let held = [
         Action::MemoryRead,
         Action::MemoryCreate,
@@ -34,7 +34,7 @@ async fn reviewer(world: &World) -> Credential {
     world.caller_who_may(actions(&held)).await
 }
 
-async fn webhook(world: &World, by: &Credential, of: EventType) -> EndpointId {
+pub(crate) async fn webhook(world: &World, by: &Credential, of: EventType) -> EndpointId {
     let url = "https://example.com/hook".parse().unwrap();
     let new = NewWebhook::builder().event_type(of).url(url).build();
     let created = world.service.create_webhook(by, world.workspace.id, &new);
@@ -43,7 +43,7 @@ async fn webhook(world: &World, by: &Credential, of: EventType) -> EndpointId {
 }
 
 /// Ingests a memory for each of these audiences with one call.
-async fn ingest(world: &World, audiences: &[&str]) -> Vec<MemoryId> {
+pub(crate) async fn ingest(world: &World, audiences: &[&str]) -> Vec<MemoryId> {
     let memories = audiences.iter().map(|label| {
         with(new_memory(label), |new| {
             new.audience_tag = Some(label.parse().unwrap());
@@ -70,14 +70,14 @@ async fn named(world: &World, endpoint: EndpointId) -> Vec<Vec<MemoryId>> {
     events.iter().map(listed).collect()
 }
 
-async fn change(world: &World, memories: &[MemoryId], change: MemoryChange) {
+pub(crate) async fn change(world: &World, memories: &[MemoryId], change: MemoryChange) {
     // Events of one millisecond are in no particular order.
     world.time.pass(MINUTE);
     let done = world.bulk(&world.owner, memories, change).await;
     assert_eq!(done.unwrap().summary.failed, 0);
 }
 
-const AUDIENCES: [&str; 4] = ["org:acme", "user:ada", "team:core", "workspace:research"];
+pub(crate) const AUDIENCES: [&str; 4] = ["org:acme", "user:ada", "team:core", "workspace:research"];
 
 #[tokio::test]
 async fn webhook_names_only_memories_that_exist_for_its_owner() {

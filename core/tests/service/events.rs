@@ -176,6 +176,10 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
         .await
         .unwrap();
     service.remove_member(owner, ACME, member).await.unwrap();
+    let closed = world.workspace("closed").await;
+    let provisioning = service.provisioning();
+    let removed = provisioning.delete_workspace(world.org.id, closed);
+    removed.await.unwrap();
     world.maintain().await;
     secrets
 }

@@ -56,7 +56,7 @@ impl Time {
 }
 
 /// Returns a generator of random bytes from a seed (splitmix64).
-fn seeded(seed: Arc<AtomicU64>) -> impl Fn(&mut [u8]) + Send + Sync {
+pub(crate) fn seeded(seed: Arc<AtomicU64>) -> impl Fn(&mut [u8]) + Send + Sync {
     move |buffer: &mut [u8]| {
         for part in buffer.chunks_mut(8) {
             let mut z = seed.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::SeqCst);

@@ -87,6 +87,8 @@ pub(super) async fn list(
         ("STATE", Fit::Whole),
         ("MEMBER", Fit::Cut),
         ("EXPIRES", Fit::Whole),
+        ("LAST USED", Fit::Whole),
+        ("CREATED BY", Fit::Optional),
         ("SCOPE", Fit::Optional),
         ("NAME", Fit::Cut),
     ]);
@@ -128,6 +130,8 @@ fn cells(credential: &CredentialView, now: Timestamp) -> Vec<Cell> {
         Cell::new(credential.state.as_str()).styled(state),
         Cell::new(&credential.member),
         Cell::new(moment(Some(credential.expires_at), now)),
+        Cell::new(moment(credential.last_used_at, now)),
+        Cell::new(credential.created_by.as_deref().unwrap_or("operator")),
         Cell::new(scope_summary(&credential.scope)),
         Cell::new(&credential.name),
     ]

@@ -8,6 +8,7 @@ mod args;
 mod compact;
 mod completions;
 mod config;
+mod confirm;
 mod copy;
 mod credential;
 mod dashboard;

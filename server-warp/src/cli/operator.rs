@@ -177,6 +177,13 @@ impl Operator {
         }
     }
 
+    /// Returns the client for the organisation with this slug, or the only one.
+    pub(super) async fn of(self, slug: Option<String>) -> Result<OrgOperator, Failure> {
+        let org = self.find_org(slug).await?;
+        let operator = self;
+        Ok(OrgOperator { operator, org })
+    }
+
     /// Returns all organisations.
     pub(super) async fn orgs(&self) -> Result<Vec<Organization>, CallError> {
         self.list(ORGS, &[]).await
@@ -215,8 +222,7 @@ impl Operator {
 impl OrgArgs {
     pub(super) async fn open(self) -> Result<OrgOperator, Failure> {
         let operator = Operator::open(self.admin, false).await?;
-        let org = operator.find_org(self.org).await?;
-        Ok(OrgOperator { operator, org })
+        operator.of(self.org).await
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::args::OutputFormat;
+use super::confirm::confirm;
 use super::failure::Failure;
 use super::operator::{Operator, path};
 use super::output::{draw, print_json};
@@ -15,10 +16,7 @@ use super::settings::AdminArgs;
 use super::table::{Cell, Fit, Table};
 use knowledge_core::service::{NewOrganization, NewOwner};
 
-/// Create and list organisations
-///
-/// An organisation cannot be deleted, because its audit log is kept. To retire it, remove its
-/// users, which revokes their tokens and sessions; its last owner remains.
+/// Create, list and delete organisations
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -29,6 +27,7 @@ pub(super) struct Args {
 enum Command {
     Create(CreateArgs),
     List(ListArgs),
+    Delete(DeleteArgs),
 }
 
 /// Create an organisation with its first owner
@@ -71,6 +70,24 @@ struct ListArgs {
     admin: AdminArgs,
 }
 
+/// Delete an organisation with everything in it
+///
+/// Its tokens, sessions, keys and webhooks stop working immediately, and its slug is free. A server
+/// deletes its data in the background, the audit log included, or the next one that is started.
+/// Backups made before still contain it.
+#[derive(Debug, clap::Args)]
+struct DeleteArgs {
+    /// Slug of the organisation
+    slug: String,
+
+    /// Delete it without asking
+    #[arg(long)]
+    yes: bool,
+
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
 /// A new organisation and its owner.
 #[derive(Deserialize, Serialize)]
 pub(super) struct CreatedOrganization {
@@ -90,6 +107,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::Create(args) => create(args).await,
         Command::List(args) => list(args).await,
+        Command::Delete(args) => delete(args).await,
     }
 }
 
@@ -146,6 +164,25 @@ pub(super) fn report(created: &CreatedOrganization) {
         "created organisation {} ({}), owned by {}",
         organization.slug, organization.id, owner.handle
     );
+}
+
+async fn delete(args: DeleteArgs) -> Result<(), Failure> {
+    let operator = Operator::open(args.admin, false)
+        .await?
+        .of(Some(args.slug))
+        .await?;
+    let slug = &operator.org.slug;
+    let question = format!(
+        "Delete the organisation {slug} with all its members, workspaces, credentials, memories and \
+         its audit log? This cannot be undone."
+    );
+    confirm(args.yes, &question, "pass --yes to confirm")?;
+    operator.remove(&[], FLAGS).await?;
+    eprintln!(
+        "deleted the organisation {slug}; a server deletes its data in the background\n\
+         What stays: backups made before."
+    );
+    Ok(())
 }
 
 async fn list(args: ListArgs) -> Result<(), Failure> {

@@ -6,17 +6,14 @@ use knowledge_core::model::{AudienceLabel, Workspace};
 use serde_json::json;
 
 use super::args::OutputFormat;
+use super::confirm::confirm;
 use super::failure::Failure;
 use super::operator::OrgArgs;
 use super::output::{draw, print_json};
 use super::table::{Cell, Fit, Table};
 use knowledge_core::service::NewWorkspace;
 
-/// Create and list workspaces
-///
-/// A workspace cannot be deleted, because its memories and its audit log are kept. To close it,
-/// remove the roles that members have in it (`knowledge user role HANDLE --workspace SLUG --end`)
-/// and revoke the tokens that are scoped to it.
+/// Create, list and delete workspaces
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -27,6 +24,7 @@ pub(super) struct Args {
 enum Command {
     Create(CreateArgs),
     List(ListArgs),
+    Delete(DeleteArgs),
 }
 
 /// Create a workspace
@@ -62,6 +60,25 @@ struct ListArgs {
     org: OrgArgs,
 }
 
+/// Delete a workspace with everything in it
+///
+/// Nobody can use it any more immediately. A server deletes its memories, recalls, chats,
+/// connectors, keys and webhooks in the background, or the next one that is started. The audit log
+/// of the organisation keeps what was done there. The slug stays taken, because labels
+/// workspace:SLUG may remain. Backups made before still contain it.
+#[derive(Debug, clap::Args)]
+struct DeleteArgs {
+    /// Slug of the workspace
+    slug: String,
+
+    /// Delete it without asking
+    #[arg(long)]
+    yes: bool,
+
+    #[command(flatten)]
+    org: OrgArgs,
+}
+
 /// Flags of the request's fields.
 const FLAGS: &[(&str, &str)] = &[
     ("slug", "the slug"),
@@ -73,6 +90,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::Create(args) => create(args).await,
         Command::List(args) => list(args).await,
+        Command::Delete(args) => delete(args).await,
     }
 }
 
@@ -93,6 +111,23 @@ async fn create(args: CreateArgs) -> Result<(), Failure> {
         OutputFormat::Text => Ok(()),
         OutputFormat::Json => print_json(&created),
     }
+}
+
+async fn delete(args: DeleteArgs) -> Result<(), Failure> {
+    let operator = args.org.open().await?;
+    let (slug, org) = (args.slug, &operator.org.slug);
+    let question = format!(
+        "Delete the workspace {slug} of {org} with all its memories, recalls, chats, connectors, \
+         keys, webhooks and roles? This cannot be undone."
+    );
+    confirm(args.yes, &question, "pass --yes to confirm")?;
+    operator.remove(&["workspaces", &slug], FLAGS).await?;
+    eprintln!(
+        "deleted the workspace {slug} of {org}; a server deletes its data in the background\n\
+         What stays: the slug, which is not used again; the entries of the audit log until the end \
+         of their retention; sources; backups made before."
+    );
+    Ok(())
 }
 
 async fn list(args: ListArgs) -> Result<(), Failure> {

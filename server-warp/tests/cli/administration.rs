@@ -118,6 +118,49 @@ fn organizations_and_workspaces_are_created_and_listed() {
 }
 
 #[test]
+fn organizations_and_workspaces_are_deleted() {
+    for stage in Stage::both() {
+        stage.run(&["org", "create", "globex"]).ok();
+        stage
+            .run(&["workspace", "create", "lab", "--org=globex"])
+            .ok();
+        let lab = ["workspace", "delete", "lab", "--org=globex"];
+        let unconfirmed = stage.run(&lab);
+        assert_eq!(unconfirmed.code, 2);
+        assert_eq!(
+            unconfirmed.stderr.trim(),
+            "error: cannot ask for confirmation without a terminal; pass --yes to confirm"
+        );
+        let lab = [lab.as_slice(), &["--yes"]].concat();
+        let deleted = stage.run(&lab).ok().stderr;
+        assert!(
+            deleted.starts_with("deleted the workspace lab of globex"),
+            "{deleted}"
+        );
+        let listed = stage.json(&["workspace", "list", "--org=globex"]);
+        assert_eq!(listed, json!([]));
+        stage.run(&lab).failed();
+        let taken = stage.run(&["workspace", "create", "lab", "--org=globex"]);
+        taken.failed();
+
+        let globex = ["org", "delete", "globex"];
+        assert_eq!(stage.run(&globex).code, 2);
+        let globex = [globex.as_slice(), &["--yes"]].concat();
+        let deleted = stage.run(&globex).ok().stderr;
+        assert!(
+            deleted.starts_with("deleted the organisation globex"),
+            "{deleted}"
+        );
+        assert_eq!(stage.column("org", "slug"), ["acme"]);
+        let unknown = stage.run(&globex).failed();
+        let expected = "error: unknown organisation \"globex\"; known organisations: acme";
+        assert_eq!(unknown, expected);
+        stage.run(&["org", "create", "globex"]).ok();
+        stage.end();
+    }
+}
+
+#[test]
 fn members_are_added_assigned_roles_and_removed() {
     for stage in Stage::both() {
         let args = [

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Request, Scratch, Server, knowledge, send, start};
+use crate::support::{Answer, Request, Scratch, Server, get, knowledge, send, start};
 
 /// A served organisation, and a way to its tokens.
 struct Stage {
@@ -142,5 +142,41 @@ fn mcp_key_ends_with_its_token() {
     assert_eq!(list(&key), 200);
     stage.revoke("short");
     assert_eq!(list(&key), 401);
+    assert_eq!(stage.server.terminate(), 0);
+}
+
+#[test]
+fn credentials_and_inbound_webhooks_end_with_workspace_and_organization() {
+    let stage = Stage::new();
+    let data_dir = stage.scratch.data_dir();
+    let token = stage.token("all", &[]);
+    let session = ["session", "create", "--member=maya", &data_dir];
+    let session = knowledge(&session).ok().stdout;
+    let session = format!("Cookie: service_session={}", session.trim());
+    let roles = || {
+        let url = format!("{}/v1/orgs/acme/custom-roles", stage.url);
+        get(url, session.clone()).status
+    };
+    let webhook = stage.inbound_webhook(&token);
+    let secret = text(&webhook, "signing_secret");
+    let list = || stage.call(&token, ("GET", "memories"), &Value::Null);
+    stage.post(&webhook, &secret).expect("all of it is there");
+    assert_eq!((roles(), list().status), (200, 200));
+    let memory = text(&list().json()["data"][0], "id");
+    let read = || {
+        let url = format!("{}/v1/memories/{memory}", stage.url);
+        get(url, format!("Authorization: Bearer {token}")).status
+    };
+    assert_eq!(read(), 200);
+
+    knowledge(&["workspace", "delete", &stage.workspace, "--yes", &data_dir]).ok();
+    let message = stage.post(&webhook, &secret).expect_err("it is gone");
+    assert!(message.contains("404"), "{message}");
+    assert_eq!((roles(), list().status, read()), (200, 404, 404));
+
+    knowledge(&["org", "delete", "acme", "--yes", &data_dir]).ok();
+    let message = stage.post(&webhook, &secret).expect_err("it is gone");
+    assert!(message.contains("404"), "{message}");
+    assert_eq!((roles(), list().status, read()), (401, 401, 401));
     assert_eq!(stage.server.terminate(), 0);
 }

@@ -52,6 +52,11 @@ fn token_is_issued_used_listed_and_revoked() {
         statuses
     };
     assert_eq!(statuses(), (200, 404));
+    // Only an operation that succeeds is a use.
+    let used = self::list(&scratch);
+    assert!(used[0]["last_used_at"].is_null() && used[1]["last_used_at"].is_string());
+    let table = knowledge(&["token", "list", &data_dir]).ok().stdout;
+    assert!(table.contains("LAST USED  CREATED BY") && table.contains("operator"));
     let id = list[0]["id"].as_str().expect("an id");
     knowledge(&["token", "revoke", id, &data_dir]).ok();
     knowledge(&["token", "revoke", id, &data_dir]).ok();

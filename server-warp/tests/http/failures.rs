@@ -7,8 +7,9 @@ use knowledge_core::model::RoleId;
 use knowledge_core::store::{Commit, Key, MemoryStore, Store};
 use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 use knowledge_testing::fixture::OrgFixture;
+use serde_json::json;
 
-use crate::support::{InProcess, Operation, Show, bulk_with_key, new_key};
+use crate::support::{Call, InProcess, Operation, Show, bulk_with_key, get, new_key, post};
 
 /// Starts a server whose store fails as `plan` says, once told to.
 async fn failing(plan: FaultPlan) -> (InProcess, Arc<FaultStore>) {
@@ -30,7 +31,7 @@ fn contention() -> FaultPlan {
 /// Returns the operations on an organisation; the requests of all that write commit.
 fn operations(org: &OrgFixture) -> Vec<Operation> {
     let mut operations = Operation::all(org);
-    let rename = serde_json::json!({ "name": "Renamed" });
+    let rename = json!({ "name": "Renamed" });
     let update = operations
         .iter_mut()
         .find(|operation| operation.name == "update role");
@@ -88,7 +89,7 @@ async fn contention_yields_documented_conflict() {
 async fn conflict_leaves_nothing_behind() {
     let (server, store) = failing(contention()).await;
     let org = &server.fixture.orgs[0];
-    let body = serde_json::json!({
+    let body = json!({
         "memoryIds": [org.main.memories.internal[0]],
         "reviewStatus": "approved",
     });
@@ -233,4 +234,36 @@ async fn corrupt_record_yields_500() {
             _ => {}
         }
     }
+}
+
+#[tokio::test]
+async fn nothing_shows_what_an_erasure_has_not_removed() {
+    let (server, store) = failing(FaultPlan::none()).await;
+    let org = &server.fixture.orgs[0];
+    // The steps stop at this record.
+    let damaged = keys::content(org.id, org.side.memories.internal[0]);
+    let damage = Commit::builder().put(damaged, "damaged by a test");
+    let damage = damage.build().expect("a commit");
+    store.commit(damage).await.expect("committed");
+    let owner = &org.members.owner.token;
+    let send = async |call: Call| call.bearer(owner).send_to(&server.base_url).await;
+    let erase = post("/v1/erasures").key(&new_key());
+    let erased = send(erase.json(&json!({ "sourceId": org.sources[0] }))).await;
+    assert_eq!(erased.status, 201);
+    let receipt = erased.json();
+    assert_eq!(receipt["status"], "running");
+    let memories = format!("/v1/workspaces/{}/memories", org.main.id);
+    assert_eq!(send(get(&memories)).await.json()["data"], json!([]));
+    let hidden = [
+        format!("/v1/memories/{}", org.main.memories.internal[0]),
+        format!("/v1/recalls/{}", org.recall),
+    ];
+    for path in hidden {
+        assert_eq!(send(get(&path)).await.status, 404, "{path}");
+    }
+    let new = json!({ "sourceId": org.sources[0], "title": "New", "content": "New." });
+    let added = send(post(&memories).json(&new)).await;
+    assert_eq!(added.status, 503);
+    let receipt = format!("/v1/erasures/{}", receipt["id"].as_str().expect("an id"));
+    assert_eq!(send(get(&receipt)).await.json()["status"], "running");
 }

@@ -105,7 +105,8 @@ impl Org {
     /// Returns the actions of a caller in a workspace.
     pub(crate) fn actions_in(&self, who: &Who, workspace: WorkspaceId) -> BTreeSet<Action> {
         let scoped_to = who.scope.workspaces.as_ref();
-        if scoped_to.is_some_and(|workspaces| !workspaces.contains(&workspace)) {
+        let is_outside = scoped_to.is_some_and(|workspaces| !workspaces.contains(&workspace));
+        if is_outside || self.removing.includes(workspace) {
             return BTreeSet::new();
         }
         let own = self.members[&who.member].role;
@@ -140,7 +141,9 @@ impl Org {
             |workspace: &WorkspaceId| self.overrides.contains_key(&(who.member, *workspace));
         // Through a scoped credential, the role in the organisation counts where it is not replaced.
         let mut places = who.scope.workspaces.iter().flatten();
-        let counts = who.scope.workspaces.is_none() || places.any(|place| !is_overridden(place));
+        let is_there = |place: &WorkspaceId| self.workspaces.contains_key(place);
+        let counts = who.scope.workspaces.is_none()
+            || places.any(|place| is_there(place) && !is_overridden(place));
         let mut overridden = self.workspaces.keys().filter(|place| is_overridden(place));
         counts && required.is_subset(&self.actions(&everywhere))
             || overridden.any(|workspace| required.is_subset(&self.actions_in(who, *workspace)))

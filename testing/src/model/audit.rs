@@ -348,6 +348,8 @@ mod tests {
             name: "acme".to_owned(),
             slug: "acme".to_owned(),
             created_at: at,
+            erasing: BTreeMap::new(),
+            removing: Vec::new(),
         });
         let about = |memory| {
             let memory = Uuid::from_u128(memory);

@@ -96,8 +96,9 @@ impl Stored<'_> {
         let labels = self.all::<MemoryLabels>(&keys::memories(self.org)).await?;
         let found = labels
             .into_iter()
-            .filter_map(|(key, labels)| Some((MemoryId(keys::last_id(&key)?), labels)))
-            .collect();
+            .filter_map(|(key, labels)| Some((MemoryId(keys::last_id(&key)?), labels)));
+        let (removed, found): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            found.partition(|(_, labels)| org.removing.includes(labels.workspace_id));
         let wanted = org.memories.iter();
         let wanted = wanted.map(|(id, memory)| (*id, memory.labels.clone()));
         self.compare("labels of memory", wanted.collect(), found);
@@ -107,6 +108,7 @@ impl Stored<'_> {
         let found = contents.into_iter();
         let found = found
             .filter_map(|(key, content)| Some((MemoryId(keys::last_id(&key)?), content)))
+            .filter(|(id, _)| !removed.contains_key(id))
             .collect();
         let wanted = org.memories.iter();
         let wanted = wanted.map(|(id, memory)| (*id, memory.content.clone()));
@@ -164,6 +166,7 @@ impl Stored<'_> {
             );
             Some((place, followed(role)))
         });
+        let found = found.filter(|((_, workspace), _)| !org.removing.includes(*workspace));
         let found = found.collect();
         let wanted = org.overrides.iter();
         let wanted = wanted.map(|(place, role)| (*place, role.to_string()));
@@ -210,7 +213,14 @@ impl Stored<'_> {
     async fn compare_endpoints(&mut self, org: &Org) -> Result<(), StoreError> {
         let recalls = self.all::<Recall>(&keys::recalls(self.org)).await?;
         let found = recalls.into_iter().map(|(_, recall)| (recall.id, recall));
-        self.compare("recall", org.recalls.clone(), found.collect());
+        let (removed, found): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            found.partition(|(_, recall)| org.removing.includes(recall.workspace_id));
+        self.compare("recall", org.recalls.clone(), found);
+        // Webhooks are stored under their workspace, subscriptions under their recall.
+        let is_removed = |key: &Key| {
+            let parent = keys::second_last_id(key).unwrap_or_default();
+            removed.contains_key(&parent.into()) || org.removing.includes(parent.into())
+        };
 
         let webhooks = org
             .webhooks
@@ -229,6 +239,7 @@ impl Stored<'_> {
             let found = self.all::<Value>(&self.family(&sample)).await?;
             let found = found
                 .into_iter()
+                .filter(|(key, _)| !is_removed(key))
                 .filter_map(|(key, stored)| Some((keys::last_id(&key)?, stored["record"].clone())));
             let found = found.collect();
             self.compare(family, wanted, found);

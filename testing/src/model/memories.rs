@@ -102,6 +102,17 @@ impl Org {
             && (is_reviewed || is_own || held.contains(&Action::MemoryReview))
     }
 
+    /// Returns true if a source exists for a caller: always, unless its credential is limited to
+    /// workspaces or audience labels. Then a memory filed under it has to exist for the caller.
+    pub(crate) fn source_exists(&self, who: &Who, source: SourceId) -> bool {
+        let is_limited = who.scope.workspaces.is_some() || who.scope.audience.is_some();
+        let mut memories = self.memories.iter();
+        !is_limited
+            || memories.any(|(id, memory)| {
+                memory.labels.source_id == source && self.exists(who, *id, &memory.labels)
+            })
+    }
+
     /// Returns true if a recall shows a caller that it cites a memory.
     pub(crate) fn shows_citation(&self, who: &Who, id: MemoryId, labels: &MemoryLabels) -> bool {
         labels.review == ReviewStatus::Approved && self.exists(who, id, labels)

@@ -18,6 +18,7 @@ mod endpoints;
 mod memories;
 mod pages;
 mod quotas;
+mod removal;
 mod request_errors;
 mod response;
 mod retention;
@@ -37,6 +38,7 @@ pub(crate) use self::dashboard::ConnectorFacts;
 pub(crate) use self::deliveries::{PendingPing, id_of, resource_of};
 pub(crate) use self::endpoints::{InboundFacts, SECRET_OVERLAP, limit_reached};
 pub(crate) use self::memories::{Sight, labels_state, required_actions, wire_memory};
+pub(crate) use self::removal::Removing;
 pub(crate) use self::request_errors::{RequestErrors, none_of};
 pub(crate) use self::response::Moment;
 pub use self::response::{Caller, ErrorResponse, Expected, Outcome, Response, agrees};
@@ -88,6 +90,8 @@ pub(crate) struct Org {
     /// Roles that replace the member's own in a workspace.
     pub(crate) overrides: BTreeMap<(MemberId, WorkspaceId), RoleRef>,
     pub(crate) workspaces: BTreeMap<WorkspaceId, Workspace>,
+    /// What maintenance has to delete of removed workspaces; none of it is shown.
+    pub(crate) removing: Removing,
     pub(crate) roles: BTreeMap<RoleId, CustomRole>,
     pub(crate) sources: BTreeMap<SourceId, Source>,
     /// Sources of inbound webhooks, also of deleted ones.
@@ -229,6 +233,7 @@ impl Org {
             former_handles: BTreeSet::new(),
             overrides: BTreeMap::new(),
             workspaces: BTreeMap::new(),
+            removing: Removing::default(),
             roles: BTreeMap::new(),
             sources: BTreeMap::new(),
             closed_sources: BTreeSet::new(),

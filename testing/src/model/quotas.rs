@@ -5,7 +5,15 @@ use knowledge_core::model::{OrgId, Quota};
 
 impl Org {
     /// Returns what the organisation has of a quota that is counted in records.
-    fn usage(&self, quota: Quota) -> usize {
+    ///
+    /// What maintenance has to delete of removed workspaces still counts.
+    pub(crate) fn usage(&self, quota: Quota) -> usize {
+        let removing = self.removing.units.get(&quota).copied().unwrap_or(0);
+        removing + self.shown(quota)
+    }
+
+    /// Returns what is shown of it.
+    pub(super) fn shown(&self, quota: Quota) -> usize {
         match quota {
             Quota::Memories => self.memories.len(),
             Quota::Recalls => self.recalls.len(),

@@ -34,6 +34,7 @@ impl Org {
     pub(crate) fn holders(&self, role: RoleRef) -> u64 {
         let members = self.members.values().map(|member| member.role);
         let assigned = members.chain(self.overrides.values().copied());
+        let assigned = assigned.chain(self.removing.held.iter().copied());
         assigned.filter(|held| *held == role).count() as u64
     }
 
@@ -45,7 +46,7 @@ impl Org {
     ///
     /// An owner is not bound by its own roles there, because it may change them.
     fn exceeds_in(&self, who: &Who, workspace: WorkspaceId, actions: &BTreeSet<Action>) -> bool {
-        if self.is_owner(who) {
+        if self.is_owner(who) || self.removing.includes(workspace) {
             return !actions.is_subset(&self.actions(who));
         }
         !actions.is_subset(&self.actions_in(who, workspace))

@@ -84,7 +84,9 @@ impl World {
         };
         let (service, workspace) = (self.seed.service.clone(), self.workspaces[place]);
         let batch = [new];
-        let added = service.ingest_memories(&by, workspace, self.sources[0], &batch);
+        // A source is not revealed by what is hidden there.
+        let source = usize::from(is_hidden && self.is_second && key.is_none());
+        let added = service.ingest_memories(&by, workspace, self.sources[source], &batch);
         let added = match added.await {
             // The principal may not add any.
             Err(Error::Forbidden { .. }) => return Ok(()),

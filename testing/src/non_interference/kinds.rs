@@ -91,6 +91,11 @@ impl Kind {
         )
     }
 
+    /// Returns true if the credential is limited to workspaces or audience labels.
+    pub(super) fn is_limited(self) -> bool {
+        matches!(self, Self::OneWorkspace | Self::AudienceList | Self::McpKey)
+    }
+
     /// Creates the principal; its custom role is added to the directory.
     pub(super) async fn create(
         self,

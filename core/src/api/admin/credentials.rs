@@ -46,6 +46,11 @@ pub struct CredentialView {
     pub scope: TokenScope,
     /// Credential that created an MCP key or last rotated it; `null` if the operator issued it.
     pub created_with: Option<CredentialId>,
+    /// Handle of the member that created an MCP key or last rotated it; `null` if the operator
+    /// issued it.
+    pub created_by: Option<String>,
+    /// Time of the last use, to within an hour; `null` if it was not used.
+    pub last_used_at: Option<Timestamp>,
     /// Time of creation.
     pub created_at: Timestamp,
     /// Time from which it is treated as unknown.
@@ -224,6 +229,10 @@ impl Operator<'_> {
             None if !is_backed => CredentialState::Ended,
             None => CredentialState::Valid,
         };
+        let provisioning = self.provisioning();
+        let last_used_at = provisioning.last_use(record.org_id, record.id).await?;
+        // An MCP key acts as the member that created it or last rotated it.
+        let created_by = record.created_with.map(|_| member.clone());
         Ok(CredentialView {
             id: record.id,
             kind: record.kind,
@@ -232,6 +241,8 @@ impl Operator<'_> {
             state,
             scope: record.scope,
             created_with: record.created_with,
+            created_by,
+            last_used_at,
             created_at: record.created_at,
             expires_at: record.expires_at,
             revoked_at: record.revoked_at,

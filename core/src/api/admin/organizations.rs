@@ -41,6 +41,18 @@ impl Operator<'_> {
         self.org(org).await
     }
 
+    pub(super) async fn delete_organization(self, org: &str) -> Result<(), Error> {
+        let org = self.org(org).await?;
+        self.provisioning().delete_organization(org.id).await
+    }
+
+    pub(super) async fn delete_workspace(self, org: &str, workspace: &str) -> Result<(), Error> {
+        let org = self.org(org).await?;
+        let found = self.workspace_named(org.id, workspace).await?;
+        let found = found.ok_or(Error::NotFound { what: "workspace" })?;
+        self.provisioning().delete_workspace(org.id, found.id).await
+    }
+
     pub(super) async fn list_workspaces(
         self,
         org: &str,

@@ -2,7 +2,10 @@
 
 use crate::access::Credential;
 use crate::error::Error;
-use crate::model::{ConnectorId, ConnectorStatusChange, EventData, OrgId, Timestamp, WorkspaceId};
+use crate::keys;
+use crate::model::{
+    ConnectorId, ConnectorStatusChange, EventData, OrgId, Timestamp, Workspace, WorkspaceId,
+};
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::connectors::health::ConnectorState;
@@ -67,6 +70,12 @@ impl KnowledgeService {
                     // continues.
                     if state.look_at.is_none_or(|planned| planned <= now) {
                         state.look_at = state.look_at.filter(|at| reference.due(*at) != *due);
+                        let place = keys::workspace(org, workspace);
+                        if transaction.read::<Workspace>(&place).await?.is_none() {
+                            // It is being removed, and announces nothing any more.
+                            transaction.put(reference.state_key(), &state);
+                            return transaction.done(());
+                        }
                         self.write_state(&mut transaction, reference, &connector, state, now)
                             .await?;
                     }

@@ -126,7 +126,7 @@ impl ConnectorRef {
     }
 
     /// Returns the key of the scheduled check of the status at this time: there is one at most.
-    pub(super) fn due(self, at: Timestamp) -> Key {
+    pub(crate) fn due(self, at: Timestamp) -> Key {
         keys::due(at, self.connector.0)
     }
 

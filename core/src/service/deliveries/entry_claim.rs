@@ -1,7 +1,8 @@
 //! Claims from the queue of one endpoint.
 //!
-//! A claim leases due deliveries, dead-letters those to an inactive endpoint, and sets the time at
-//! which the endpoint is due next.
+//! A claim leases due deliveries, dead-letters those to an inactive endpoint and those that may name
+//! what does not exist for the endpoint's present owner, and sets the time at which the endpoint is
+//! due next.
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use super::lease::{DELIVERY_LEASE, DeliveryLease};
 use super::queue::{EndpointQueue, QueuedDelivery};
 use super::record::StoredDelivery;
 use super::schedule::{CORRUPT_RETRY_DELAY, REQUEUE_DELAY, RETRY_DELAY_MAX};
+use crate::access::ActionSet;
 use crate::digest::sha256_bytes;
 use crate::error::Error;
 use crate::keys;
@@ -23,6 +25,7 @@ use crate::model::{
     EventContent, EventId, EventType, OrgId, Timestamp,
 };
 use crate::service::kit::act::Wants;
+use crate::service::kit::principal::Principal;
 use crate::service::{Event, KnowledgeService, SigningSecret};
 use crate::store::{Entry, Key, RangeRead, StoreError, Transaction, decode};
 
@@ -131,8 +134,9 @@ impl KnowledgeService {
         let mut candidates = candidates(&front[..front.len().min(capacity)], claim.now);
         let keys = claim.keys(&candidates);
         let wants = Wants::keys(keys.iter().cloned());
-        let is_authorized = self.is_authorized(transaction, &record, wants, claim.now);
-        let is_authorized = is_authorized.await?;
+        let receiver = self.receiver(transaction, &record, wants, claim.now);
+        let receiver = receiver.await?;
+        let is_authorized = receiver.is_some();
         let found = transaction.entries(&keys).await?;
         let found: Vec<_> = keys.iter().zip(found).collect();
 
@@ -156,6 +160,7 @@ impl KnowledgeService {
                 false => Vec::new(),
             },
             record,
+            receiver,
             claim,
             result: ClaimResult::default(),
             next: None,
@@ -176,7 +181,7 @@ impl KnowledgeService {
         if begins_confirmation {
             let event = self.ping_event(&builder.record, claim.now);
             queue.note_ping(event.id);
-            let mut delivery = StoredDelivery::new(&event, endpoint);
+            let mut delivery = StoredDelivery::new(&event, &builder.record);
             delivery.create_due(transaction, &queue, claim.now);
             builder.push_claimed(transaction, &queue, delivery, &event);
             RetainedEvent::new(event, vec![endpoint], self.limits())
@@ -250,6 +255,8 @@ struct Fetched<'e>(&'e Key, Option<&'e Entry>);
 struct ClaimBuilder {
     claim: EntryClaim,
     record: EndpointRecord,
+    /// On whose behalf the endpoint receives events, with the actions held in its workspace.
+    receiver: Option<(Principal, ActionSet)>,
     secrets: Vec<SigningSecret>,
     result: ClaimResult,
     /// Earliest time for which the endpoint waits after the claim.
@@ -299,7 +306,15 @@ impl ClaimBuilder {
         let Fetched(key, entry) = event;
         match entry.map(|entry| decode::<RetainedEvent>(key, entry)) {
             Some(Ok(retained)) => {
-                self.push_claimed(transaction, queue, delivery, &retained.value.event);
+                let event = &retained.value.event;
+                if delivery.is_superseded(&self.record, self.receiver.as_ref(), &event.data) {
+                    let code = DeliveryFailureCode::Superseded;
+                    let message = "the endpoint was taken over after the event";
+                    dead_letter(transaction, queue, delivery, (code, message), now);
+                    self.result.dead_lettered += 1;
+                } else {
+                    self.push_claimed(transaction, queue, delivery, event);
+                }
             }
             unreadable => {
                 let error = unreadable.and_then(Result::err);

@@ -2,13 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::endpoint_record::EndpointRecord;
 use super::queue::{EndpointQueue, QueuedDelivery};
+use crate::access::ActionSet;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus, EndpointId, EventId, OrgId, Timestamp,
+    Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus, EndpointId, EventData, EventId, OrgId,
+    Timestamp,
 };
 use crate::service::Event;
+use crate::service::kit::monitor::Monitor;
+use crate::service::kit::principal::{Delegator, Principal};
 use crate::store::{Key, KeyEntry, Transaction};
 
 /// Maximum number of stored attempts of a delivery: more than one retry schedule has.
@@ -35,6 +40,9 @@ pub(in crate::service) struct StoredDelivery {
         skip_serializing_if = "std::ops::Not::not"
     )]
     pub(in crate::service) is_ping: bool,
+    /// On whose behalf the endpoint received the event; `None` if an earlier version delivered it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::service) made_for: Option<Delegator>,
 }
 
 /// Value of a `delivery_id` entry.
@@ -46,7 +54,8 @@ pub(in crate::service) struct DeliveryRef {
 
 impl StoredDelivery {
     /// Creates a delivery that has not been attempted yet.
-    pub(in crate::service) fn new(event: &Event, endpoint: EndpointId) -> Self {
+    pub(in crate::service) fn new(event: &Event, record: &EndpointRecord) -> Self {
+        let endpoint = record.endpoint();
         Self {
             delivery: Delivery {
                 id: DeliveryId::of(event.id, endpoint),
@@ -62,6 +71,7 @@ impl StoredDelivery {
             epoch: 0,
             is_leased: false,
             is_ping: false,
+            made_for: Some(record.requirement().0),
         }
     }
 
@@ -204,6 +214,31 @@ impl StoredDelivery {
     pub(in crate::service) fn put(&self, transaction: &mut Transaction, queue: &EndpointQueue) {
         let key = keys::delivery(queue.org, queue.endpoint, self.delivery.event_id);
         transaction.put(key, self);
+    }
+
+    /// Returns true if the event was made for a former owner of the endpoint, and may name what does
+    /// not exist for the present one, who holds these actions in its workspace.
+    ///
+    /// The member itself, without a scope, knows all that one of its credentials does.
+    pub(super) fn is_superseded(
+        &self,
+        record: &EndpointRecord,
+        receiver: Option<&(Principal, ActionSet)>,
+        data: &EventData,
+    ) -> bool {
+        let (Some(former), Some((caller, held))) = (self.made_for, receiver) else {
+            return false;
+        };
+        let is_same_member = former.member == caller.member_id() && !caller.is_narrowed();
+        if former == record.requirement().0 || is_same_member {
+            return false;
+        }
+        match data {
+            // A recall exists for those who may read all that it cites.
+            EventData::CitationChanged(_) => true,
+            EventData::IngestCompleted(_) => !Monitor::knows_all(caller, *held),
+            data => !data.memories().is_empty() && !Monitor::knows_all(caller, *held),
+        }
     }
 
     /// Returns true if the delivery waits for an attempt.

@@ -131,7 +131,7 @@ impl KnowledgeService {
         if !record.is_confirmed() {
             queue.note_ping(event.id);
         }
-        let mut delivery = StoredDelivery::new(&event, record.endpoint());
+        let mut delivery = StoredDelivery::new(&event, record);
         delivery.is_ping = true;
         let front = EndpointQueue::front(record.org(), record.endpoint(), 1);
         let first = transaction.scan(&front).await?;

@@ -1,10 +1,13 @@
 //! Requests for erasures.
 
+use std::time::Duration;
+
 use super::removal::{Removal, citations_read, citing};
-use super::work::{ErasureWork, Phase, StoredErasure};
+use super::work::{ErasureWork, Phase, StoredErasure, mark};
 use crate::access::{Action, Credential};
 use crate::error::{Error, ProblemCode};
 use crate::keys;
+use crate::limits::ERASURES_RUNNING_MAX;
 use crate::model::{
     AuditAction, Erasure, ErasureCounts, ErasureId, ErasureRemainder, ErasureScope, ErasureStatus,
     Member, MemoryContent, MemoryId, MemoryLabels, NewErasure, OrgId, Source, Timestamp,
@@ -26,6 +29,9 @@ use crate::store::Key;
 /// Name of the operation in idempotency records.
 pub(crate) const ERASURE_OPERATION: &str = "create_erasure";
 
+/// Waiting time that is suggested when too many run.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
 /// Result of a request for an erasure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErasureResult {
@@ -39,9 +45,10 @@ pub struct ErasureResult {
 impl KnowledgeService {
     /// Erases named memories, everything from a source, or everything of a member.
     ///
-    /// Named memories are gone with the first commit, and with them the recalls that cite nothing
-    /// else, as far as the commit has room. What is in the scope of a source or a member is removed in steps: the first ones before this
-    /// returns, the others by [`KnowledgeService::maintain`]. The receipt says when it is complete.
+    /// The first commit takes everything away: from then on, nothing of it exists for anybody. It
+    /// removes named memories; the rest is removed in steps, the first ones before this returns, the
+    /// others by [`KnowledgeService::maintain`]. The receipt says when it is complete. Until then,
+    /// nothing can be added to the source, or by the member: [`Error::Conflict`].
     ///
     /// The same request with the same key, by the same member and within the retention of results,
     /// returns the receipt with `replayed` set to true.
@@ -50,7 +57,8 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for a request without exactly one scope, or an unknown member or
     /// source; [`Error::Unauthenticated`]; [`Error::Forbidden`] without `erasure:manage` in the
     /// organisation, or, for a source or a member, with a narrowed credential or without it in a
-    /// workspace; [`Error::IdempotencyKeyReused`].
+    /// workspace; [`Error::IdempotencyKeyReused`]; [`Error::RateLimited`] while 16 erasures of the
+    /// organisation run.
     ///
     /// # Examples
     ///
@@ -97,6 +105,10 @@ impl KnowledgeService {
                     let stored: StoredErasure = act.find(&receipt, "erasure").await?;
                     return act.done((org, stored, true));
                 }
+                if act.caller.org.erasing.len() >= ERASURES_RUNNING_MAX {
+                    let retry_after = RETRY_AFTER;
+                    return Err(Error::RateLimited { retry_after });
+                }
                 require_scope(&mut act, request).await?;
                 let (operation, actor) = act.audit(AuditAction::ErasureCreate);
                 let expires_at = act.now.plus(self.limits().idempotency_retention);
@@ -134,6 +146,7 @@ impl KnowledgeService {
                     phase: Some(Phase::Memories),
                     ..ErasureWork::default()
                 };
+                mark(&mut act.transaction, act.caller.org.clone(), &receipt);
                 let mut removal = Removal::new(self, org, act.now);
                 if let Some(memories) = &request.memory_ids {
                     work.phase = None;
@@ -202,6 +215,9 @@ async fn require_scope(act: &mut Act<'_>, request: &NewErasure) -> Result<(), Er
         let held = act.transaction.scan_unchecked(&read.range).await?;
         for found in &held {
             let workspace = keys::last_id(&found.key).unwrap_or_default().into();
+            if !act.caller.works_in(workspace) {
+                continue; // It is being removed.
+            }
             let actions = act.actions_in(workspace).await?;
             if !actions.contains(Action::ErasureManage) {
                 return Err(Denial::MissingPermission(Action::ErasureManage).into());
@@ -246,7 +262,7 @@ async fn erase_named(
         Some(Subject {
             id: *id,
             labels: labels.as_ref()?,
-            created_by: content.as_ref().map(|content| content.created_by),
+            content: content.as_ref(),
         })
     });
     let subjects: Vec<Subject<'_>> = subjects.collect();

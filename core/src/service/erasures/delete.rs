@@ -37,7 +37,8 @@ impl KnowledgeService {
             let (org, now, member) = (act.org(), act.now, act.caller.member_id());
             let found = find_any_chat(&mut act, workspace, chat).await?;
             let erases = act.caller.erases(act.held_in(workspace));
-            if !erases && !found.exists_for(member) {
+            let is_erased = act.caller.org.erases_member(found.created_by);
+            if is_erased || (!erases && !found.exists_for(&act.caller)) {
                 return Err(Error::NotFound { what: "chat" });
             }
             let needed = match found.created_by == member {

@@ -142,7 +142,7 @@ impl<'r> Removal<'r> {
     }
 
     /// Removes a memory, whose records the commit checks.
-    pub(super) fn memory(&mut self, transaction: &mut Transaction, found: &FoundMemory) {
+    pub(crate) fn memory(&mut self, transaction: &mut Transaction, found: &FoundMemory) {
         found.remove(transaction, self.org);
         self.mutations += MUTATIONS_PER_MEMORY;
         self.counts.memories += 1;
@@ -250,7 +250,7 @@ impl<'r> Removal<'r> {
     }
 
     /// Returns true if the commit has room for a chat with its first messages.
-    pub(super) fn has_room_for_chat(&self) -> bool {
+    pub(crate) fn has_room_for_chat(&self) -> bool {
         self.has_room(MESSAGES_PER_COMMIT + 5)
     }
 
@@ -260,7 +260,7 @@ impl<'r> Removal<'r> {
     ///
     /// # Errors
     /// Those of the store.
-    pub(super) async fn chat(
+    pub(crate) async fn chat(
         &mut self,
         transaction: &mut Transaction,
         chat: &Chat,

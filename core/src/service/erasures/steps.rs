@@ -1,11 +1,12 @@
 //! Steps of an erasure after its request.
 
 use super::removal::{Removal, citing};
-use super::work::{ErasureWork, Phase, StoredErasure};
+use super::work::{ErasureWork, Phase, StoredErasure, mark};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    Erasure, ErasureId, ErasureStatus, MemoryContent, MemoryId, MemoryLabels, OrgId, Recall,
+    Erasure, ErasureId, ErasureStatus, MemoryContent, MemoryId, MemoryLabels, OrgId, Organization,
+    Recall,
 };
 use crate::service::KnowledgeService;
 use crate::service::kit::audit::{Actor, AuditedOperation, memory_pages};
@@ -59,10 +60,15 @@ impl KnowledgeService {
         erasure: ErasureId,
     ) -> Result<Option<StoredErasure>, Error> {
         self.transact(|mut transaction| async move {
-            let key = keys::erasure(org, erasure);
+            let (key, org) = (keys::erasure(org, erasure), keys::org(org));
+            let keys = vec![key.clone(), org.clone()];
+            transaction.read_ahead(keys, Vec::new()).await?;
             let stored = transaction.read::<StoredErasure>(&key).await?;
-            match stored.map(|stored| (stored.receipt, stored.work)) {
-                Some((receipt, Some(work))) => self.step(transaction, org, (receipt, work)).await,
+            let org = transaction.read::<Organization>(&org).await?;
+            match stored.map(|stored| (stored.receipt, stored.work)).zip(org) {
+                Some(((receipt, Some(work)), org)) => {
+                    self.step(transaction, org, (receipt, work)).await
+                }
                 _ => transaction.done(None),
             }
         })
@@ -72,10 +78,10 @@ impl KnowledgeService {
     async fn step(
         &self,
         mut transaction: Transaction,
-        org: OrgId,
+        organization: Organization,
         (mut receipt, mut work): (Erasure, ErasureWork),
     ) -> Result<Prepared<Option<StoredErasure>>, Error> {
-        let now = self.env().now();
+        let (org, now) = (organization.id, self.env().now());
         let mut removal = Removal::new(self, org, now);
         if let Some(chat) = work.chat {
             let has_more = removal.messages(&mut transaction, chat).await?;
@@ -120,6 +126,7 @@ impl KnowledgeService {
             receipt.status = ErasureStatus::Completed;
             receipt.completed_at = Some(now);
         }
+        mark(&mut transaction, organization, &receipt);
         let mut stored = StoredErasure {
             receipt,
             work: has_more.then_some(work),
@@ -151,20 +158,19 @@ impl KnowledgeService {
         let mut ids = Vec::with_capacity(page.len());
         for found in &page {
             let labels = decode::<MemoryLabels>(&found.key, &found.entry)?.value;
-            let is_from = scope.source_id.is_none_or(|id| labels.source_id == id);
-            ids.extend(keys::last_id(&found.key).filter(|_| is_from).map(MemoryId));
+            let is_from = scope.covers(labels.source_id, None);
+            let id = keys::last_id(&found.key).filter(|_| is_from);
+            ids.extend(id.map(|id| (MemoryId(id), labels.source_id)));
         }
-        let contents: Vec<Key> = ids.iter().map(|id| keys::content(org, *id)).collect();
+        let contents = ids.iter().map(|(id, _)| keys::content(org, *id));
+        let contents: Vec<Key> = contents.collect();
         let found = self.store().get_many_as::<MemoryContent>(&contents).await?;
         let mut wanted = Vec::with_capacity(ids.len());
-        for (id, content) in ids.into_iter().zip(found) {
+        for ((id, source), content) in ids.into_iter().zip(found) {
             let content = content.map(|content| content.value);
             let is_in_scope = content.is_some_and(|content| {
-                let name = content.source_key.as_deref().unwrap_or_default();
-                let prefix = scope.source_key_prefix.as_deref();
-                content.created_at <= receipt.created_at
-                    && scope.member_id.is_none_or(|id| content.created_by == id)
-                    && prefix.is_none_or(|prefix| name.starts_with(prefix))
+                let origin = (content.created_by, content.source_key.as_deref());
+                scope.covers(source, Some(origin))
             });
             wanted.extend(Some(id).filter(|_| is_in_scope));
         }
@@ -207,8 +213,7 @@ impl KnowledgeService {
         let page = self.next_records(range, work, Some(Phase::Chats)).await?;
         for found in &page {
             let recall = decode::<Recall>(&found.key, &found.entry)?.value;
-            let is_theirs = receipt.scope.member_id == Some(recall.created_by);
-            if !is_theirs || recall.created_at > receipt.created_at {
+            if receipt.scope.member_id != Some(recall.created_by) {
                 continue;
             }
             transaction.check(found.key.clone(), Some(found.entry.version));
@@ -232,8 +237,7 @@ impl KnowledgeService {
         let page = self.next_records(range, work, None).await?;
         for found in &page {
             let chat = decode::<Chat>(&found.key, &found.entry)?.value;
-            let is_theirs = receipt.scope.member_id == Some(chat.created_by);
-            if !is_theirs || chat.created_at > receipt.created_at {
+            if receipt.scope.member_id != Some(chat.created_by) {
                 continue;
             }
             if !removal.has_room_for_chat() {

@@ -2,8 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{ChatId, CredentialId, Erasure, MemoryId, RecallId};
-use crate::store::KeyEntry;
+use crate::keys;
+use crate::model::{
+    ChatId, CredentialId, Erasure, ErasureStatus, MemoryId, Organization, RecallId,
+};
+use crate::store::{KeyEntry, Transaction};
 
 /// Records that an erasure examines, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +47,20 @@ pub(crate) struct StoredErasure {
     /// Progress; `None` if it is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) work: Option<ErasureWork>,
+}
+
+/// Adds a running erasure to the record of its organisation, or removes a completed one.
+pub(super) fn mark(transaction: &mut Transaction, mut org: Organization, receipt: &Erasure) {
+    let known = match receipt.status {
+        ErasureStatus::Running => org
+            .erasing
+            .insert(receipt.id, receipt.scope.clone())
+            .is_some(),
+        ErasureStatus::Completed => org.erasing.remove(&receipt.id).is_none(),
+    };
+    if !known {
+        transaction.put(keys::org(org.id), &org);
+    }
 }
 
 impl ErasureWork {

@@ -11,8 +11,8 @@ use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::INBOUND_MESSAGE_RETENTION;
 use crate::model::{
-    EventData, InboundWebhookId, IngestFailure, Member, OrgId, Quota, SourceId, Timestamp,
-    Workspace, WorkspaceId,
+    EventData, InboundWebhookId, IngestFailure, Member, OrgId, Organization, Quota, SourceId,
+    Timestamp, Workspace, WorkspaceId,
 };
 use crate::request::request;
 use crate::service::KnowledgeService;
@@ -146,6 +146,8 @@ impl KnowledgeService {
         let now = self.env().now();
         message.check_time(now)?;
         let mut reading = self.reading();
+        let first = vec![keys::inbound_webhook_id(org, webhook), keys::org(org)];
+        reading.read_ahead(first, Vec::new()).await?;
         let (workspace, stored) = read_webhook(&mut reading, org, webhook).await?;
         let sealed: Vec<_> = stored.secrets_at(now).collect();
         let opened = sealed.iter();
@@ -294,6 +296,9 @@ impl KnowledgeService {
                 held,
             };
             caller.authorize(Action::MemoryCreate, place)?;
+            if caller.org.erases_source(webhook.source_id) {
+                return Err(Error::Conflict);
+            }
             let context = IngestContext {
                 caller: &caller,
                 workspace: &found,
@@ -358,6 +363,11 @@ async fn read_webhook(
     let Some(workspace) = place else {
         return Err(NO_SUCH_WEBHOOK);
     };
+    let owner = keys::org(org);
+    let owner = transaction.read_shared::<Organization>(&owner).await?;
+    if owner.is_none_or(|owner| owner.removing.contains(&workspace)) {
+        return Err(NO_SUCH_WEBHOOK);
+    }
     let key = keys::inbound_webhook(org, workspace, id);
     let stored = transaction.read::<Stored>(&key).await?;
     Ok((workspace, stored.ok_or(NO_SUCH_WEBHOOK)?))

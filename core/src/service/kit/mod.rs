@@ -19,3 +19,4 @@ pub(crate) mod refusals;
 pub(crate) mod roles;
 pub(crate) mod sealing;
 pub(crate) mod signing;
+mod uses;

@@ -2,8 +2,11 @@
 //!
 //! Every read, citation, change and deletion of a memory asks [`Monitor::decide`]. A memory exists
 //! for a caller if its credential works in the workspace, the audience label covers the caller or
-//! the caller holds `memory:share`, and the review is over or does not concern the caller. Whatever
-//! does not exist for a caller answers as if it did not exist at all.
+//! the caller holds `memory:share`, and the review is over or does not concern the caller. For
+//! nobody exists what a running erasure takes away. Whatever does not exist for a caller answers as
+//! if it did not exist at all.
+
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
@@ -11,7 +14,8 @@ use crate::access::{Action, ActionSet};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    AudienceScope, MemberId, MemoryChange, MemoryId, MemoryLabels, OrgId, ReviewStatus, WorkspaceId,
+    AudienceScope, MemberId, MemoryChange, MemoryContent, MemoryId, MemoryLabels, OrgId,
+    ReviewStatus, WorkspaceId,
 };
 use crate::service::kit::principal::{Denial, Principal};
 use crate::store::{Key, RangeRead, Transaction, decode};
@@ -31,8 +35,8 @@ pub(crate) struct Subject<'l> {
     pub(crate) id: MemoryId,
     /// Present labels.
     pub(crate) labels: &'l MemoryLabels,
-    /// Member that added it; `None` if the content, which names the member, has not been read.
-    pub(crate) created_by: Option<MemberId>,
+    /// Content, which names the member that added it; `None` if it has not been read.
+    pub(crate) content: Option<&'l MemoryContent>,
 }
 
 impl<'l> Subject<'l> {
@@ -41,7 +45,7 @@ impl<'l> Subject<'l> {
         Self {
             id,
             labels,
-            created_by: None,
+            content: None,
         }
     }
 }
@@ -70,8 +74,8 @@ pub(crate) struct Monitor {
     held: Vec<(WorkspaceId, ActionSet)>,
     /// Workspaces that the audience labels of the memories name, in the order of their slugs.
     named: Vec<(String, WorkspaceId)>,
-    /// Memories that the caller added, of those for which that matters, in order.
-    own: Vec<MemoryId>,
+    /// Origins of the memories, of those for which they matter.
+    origins: BTreeMap<MemoryId, Origin>,
 }
 
 /// Number of workspaces of an organisation whose slugs an operation reads ahead.
@@ -111,17 +115,20 @@ pub(crate) fn actions_held(held: &[(WorkspaceId, ActionSet)], workspace: Workspa
 
 /// Part of the content of a memory that decisions depend on.
 #[derive(Deserialize)]
-struct Authorship {
+struct Origin {
     created_by: MemberId,
+    #[serde(default)]
+    source_key: Option<String>,
 }
 
 impl Monitor {
     /// Reads what decisions on these memories depend on.
     ///
     /// `held` are the actions of the caller in the workspaces that are known already. The
-    /// workspaces that the audience labels name are looked up, and the authors of memories that
-    /// await review or were rejected, for a caller that may not review them. Neither ever changes,
-    /// so the commit does not check these reads.
+    /// workspaces that the audience labels name are looked up, and the origins of memories that
+    /// await review or were rejected, for a caller that may not review them, or that a running
+    /// erasure may take away. The commit does not check these reads: origins never change, and the
+    /// removal of a workspace changes the record of the organisation, which it checks.
     ///
     /// # Errors
     /// Those of the store.
@@ -157,37 +164,45 @@ impl Monitor {
             caller: caller.clone(),
             held,
             named,
-            own: Vec::new(),
+            origins: BTreeMap::new(),
         };
-        monitor.find_own(transaction, subjects).await?;
+        monitor.find_origins(transaction, subjects).await?;
         Ok(monitor)
     }
 
-    /// Finds the memories under review that the caller added, if it may not review them.
-    async fn find_own(
+    /// Finds the origins of the memories for which they matter: those under review, if the caller
+    /// may not review them, and those that a running erasure may take away.
+    async fn find_origins(
         &mut self,
         transaction: &mut Transaction,
         subjects: &[Subject<'_>],
     ) -> Result<(), Error> {
+        let org = self.caller.org_id();
         // An assistant with an MCP key knows nothing that awaits review.
-        if self.caller.has_audience_list() {
-            return Ok(());
-        }
-        let (org, member) = (self.caller.org_id(), self.caller.member_id());
+        let is_assistant = self.caller.has_audience_list();
         let mut unknown = Vec::new();
         for subject in subjects {
-            if self.is_past_review(subject.labels) || !self.is_in_reach(subject.labels) {
+            let labels = subject.labels;
+            let is_decided =
+                is_assistant || self.is_past_review(labels) || !self.is_in_reach(labels);
+            let mut erasing = self.caller.org.erasing.values();
+            if is_decided && !erasing.any(|scope| scope.needs_origin(labels.source_id)) {
                 continue;
             }
-            match subject.created_by {
-                Some(author) if author == member => self.own.push(subject.id),
-                Some(_) => {}
+            match subject.content {
+                Some(content) => {
+                    let origin = Origin {
+                        created_by: content.created_by,
+                        source_key: content.source_key.clone(),
+                    };
+                    self.origins.insert(subject.id, origin);
+                }
                 None => unknown.push((subject.id, keys::content(org, subject.id))),
             }
         }
         let mut unread = Vec::new();
         for (_, content) in &unknown {
-            if transaction.peek::<Authorship>(content)?.is_none() {
+            if transaction.peek::<Origin>(content)?.is_none() {
                 unread.push(content.clone());
             }
         }
@@ -195,12 +210,9 @@ impl Monitor {
             transaction.read_ahead(unread, Vec::new()).await?;
         }
         for (id, content) in unknown {
-            let found = transaction.peek::<Authorship>(&content)?;
-            if found.is_some_and(|found| found.created_by == member) {
-                self.own.push(id);
-            }
+            let found = transaction.peek::<Origin>(&content)?;
+            self.origins.extend(found.map(|origin| (id, origin)));
         }
-        self.own.sort_unstable();
         Ok(())
     }
 
@@ -232,10 +244,21 @@ impl Monitor {
     }
 
     fn is_own(&self, id: MemoryId) -> bool {
-        self.own.binary_search(&id).is_ok()
+        let origin = self.origins.get(&id);
+        let is_author = origin.is_some_and(|origin| origin.created_by == self.caller.member_id());
+        is_author && !self.caller.has_audience_list()
     }
 
-    /// Returns true if a memory exists for the caller.
+    /// Returns true if a running erasure takes away a memory with these present labels.
+    pub(crate) fn is_erased(&self, id: MemoryId, labels: &MemoryLabels) -> bool {
+        let origin = self.origins.get(&id);
+        let origin = origin.map(|origin| (origin.created_by, origin.source_key.as_deref()));
+        let mut erasing = self.caller.org.erasing.values();
+        erasing.any(|scope| scope.covers(labels.source_id, origin))
+    }
+
+    /// Returns true if a memory with these labels, present or earlier ones, exists for the caller,
+    /// apart from running erasures.
     pub(crate) fn exists(&self, id: MemoryId, labels: &MemoryLabels) -> bool {
         (self.is_past_review(labels) || self.is_own(id)) && self.is_in_reach(labels)
     }
@@ -248,7 +271,8 @@ impl Monitor {
 
     /// Returns true if a recall shows the caller that it cites the memory.
     pub(crate) fn shows_citation(&self, id: MemoryId, labels: &MemoryLabels) -> bool {
-        labels.review == ReviewStatus::Approved && self.exists(id, labels)
+        let is_shown = labels.review == ReviewStatus::Approved && self.exists(id, labels);
+        is_shown && !self.is_erased(id, labels)
     }
 
     /// Returns the part of a memory that the caller sees, if any.
@@ -267,7 +291,7 @@ impl Monitor {
         labels: &MemoryLabels,
         wanted: Use<'_>,
     ) -> Result<Visibility, Denial> {
-        if !self.exists(id, labels) {
+        if !self.exists(id, labels) || self.is_erased(id, labels) {
             return Err(Denial::Invisible);
         }
         let held = self.held(labels);

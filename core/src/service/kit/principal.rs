@@ -12,7 +12,7 @@ use crate::model::{
     Organization, SensitivityLabel, Timestamp, WorkspaceId,
 };
 use crate::service::kit::roles::held_role;
-use crate::store::{RangeRead, Transaction};
+use crate::store::{Key, RangeRead, Transaction};
 
 /// An authenticated caller: a member of an organisation, possibly with a scoped credential.
 ///
@@ -137,7 +137,7 @@ impl Principal {
     pub(crate) fn authorize(&self, action: Action, resource: Resource) -> Result<(), Denial> {
         let (is_in_scope, held) = match resource {
             Resource::Organization => (self.scope.workspaces.is_none(), self.org_actions()),
-            Resource::Workspace { id, held } => (self.scope.admits(id), held),
+            Resource::Workspace { id, held } => (self.works_in(id), held),
         };
         if !is_in_scope {
             Err(Denial::OutOfScope)
@@ -177,7 +177,7 @@ impl Principal {
                     allowed
                 }
             };
-            let allowed = if self.scope.admits(*workspace) {
+            let allowed = if self.works_in(*workspace) {
                 self.scoped(allowed)
             } else {
                 ActionSet::EMPTY
@@ -187,10 +187,15 @@ impl Principal {
         Ok(actions)
     }
 
-    /// Returns true if the scope of the credential includes the workspace.
+    /// Returns true if the scope of the credential includes the workspace, which is not removed.
     #[must_use]
     pub fn works_in(&self, workspace: WorkspaceId) -> bool {
-        self.scope.admits(workspace)
+        self.scope.admits(workspace) && !self.org.removing.contains(&workspace)
+    }
+
+    /// Returns the workspaces that the scope of the credential is limited to, if it is.
+    pub(crate) fn workspaces(&self) -> Option<&[WorkspaceId]> {
+        self.scope.workspaces.as_deref()
     }
 
     /// Checks that all of `needed` is permitted in one place: the organisation or a workspace.
@@ -218,9 +223,16 @@ impl Principal {
             .map(WorkspaceId)
             .collect();
         // Through a scoped credential, the role in the organisation counts where it is not replaced.
-        let mut admitted = self.scope.workspaces.iter().flatten();
-        if missing_action.is_none() && admitted.any(|id| !workspaces.contains(id)) {
-            return Ok(());
+        let admitted = self.scope.workspaces.iter().flatten();
+        let admitted = admitted.filter(|id| missing_action.is_none() && !workspaces.contains(id));
+        let admitted = admitted.map(|id| keys::workspace(self.org.id, *id));
+        let admitted: Vec<Key> = admitted.collect();
+        if !admitted.is_empty() {
+            // A removed workspace is no place any more.
+            let found = transaction.entries_unchecked(&admitted).await?;
+            if found.iter().any(Option::is_some) {
+                return Ok(());
+            }
         }
         let actions = self.actions_in(transaction, &workspaces).await?;
         let mut denials = actions.values().map(|held| missing(*held));

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::keys;
 use crate::model::{
     AuditAction, ChatId, ConnectorId, CredentialId, InboundWebhookId, MemberId, MemoryId, OrgId,
-    RecallId, ResourceKind, RoleId, SubscriptionId, WebhookId, WorkspaceId,
+    RecallId, ResourceKind, RoleId, SubscriptionId, Timestamp, WebhookId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
@@ -56,13 +56,18 @@ pub(crate) struct MemberRefusals {
     refused: BTreeSet<u64>,
 }
 
-/// Fingerprints of the refusals in a window that need not be written any more.
-#[derive(Debug, Default)]
-pub(crate) struct KnownRefusals(Mutex<MemberRefusals>);
+/// Returns the number of the hour since the Unix epoch.
+pub(crate) fn window(now: Timestamp) -> i64 {
+    now.as_millis().div_euclid(WINDOW_MS)
+}
 
-impl KnownRefusals {
-    /// Calls a function with the refusals known of this window.
-    fn with<T>(&self, window: i64, then: impl FnOnce(&mut BTreeSet<u64>) -> T) -> T {
+/// Fingerprints of what is recorded once in a window and need not be written any more.
+#[derive(Debug, Default)]
+pub(crate) struct WrittenInHour(Mutex<MemberRefusals>);
+
+impl WrittenInHour {
+    /// Calls a function with what is known of this window.
+    pub(crate) fn with<T>(&self, window: i64, then: impl FnOnce(&mut BTreeSet<u64>) -> T) -> T {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.window != window || known.refused.len() >= REMEMBERED_MAX {
             known.window = window;
@@ -162,10 +167,10 @@ impl KnowledgeService {
             [] | [AuditAction::MemoryRead] => return,
             _ => {}
         }
-        let window = self.env().now().as_millis().div_euclid(WINDOW_MS);
+        let window = window(self.env().now());
         let fingerprint = refusal.fingerprint(credential);
         if self
-            .known_refusals()
+            .written_in_hour()
             .with(window, |known| known.contains(&fingerprint))
         {
             return;
@@ -178,7 +183,7 @@ impl KnowledgeService {
         });
         match written.await {
             Ok(()) => {
-                self.known_refusals()
+                self.written_in_hour()
                     .with(window, |known| known.insert(fingerprint));
             }
             Err(Error::Unauthenticated { .. }) => {}

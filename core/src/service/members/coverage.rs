@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use crate::access::{ActionSet, RoleRef};
 use crate::error::Error;
 use crate::keys;
-use crate::model::{CustomRole, Member, MemberId, OrgId, RoleId, WorkspaceId};
+use crate::model::{CustomRole, Member, MemberId, OrgId, Organization, RoleId, WorkspaceId};
 use crate::service::kit::principal::Principal;
 use crate::service::kit::roles::{ResolvedRole, follow_role};
 use crate::store::{Key, Transaction};
@@ -24,7 +24,7 @@ pub(crate) struct HeldRoles {
 }
 
 impl HeldRoles {
-    /// Reads the roles of a member.
+    /// Reads the roles of a member, without those in removed workspaces.
     ///
     /// The record of the member guards the range of its roles in workspaces.
     ///
@@ -41,7 +41,15 @@ impl HeldRoles {
         let found = transaction
             .scan_unchecked(&keys::workspace_roles(org, member.id))
             .await?;
-        let places: Vec<Key> = found.into_iter().map(|found| found.key).collect();
+        let owner = keys::org(org);
+        let owner = transaction.read_shared::<Organization>(&owner).await?;
+        let removing = owner.map(|owner| owner.removing).unwrap_or_default();
+        let places = found.into_iter().map(|found| found.key);
+        let is_there = |place: &Key| {
+            let workspace = keys::last_id(place).map(WorkspaceId);
+            workspace.is_none_or(|id| !removing.contains(&id))
+        };
+        let places: Vec<Key> = places.filter(is_there).collect();
         let roles = transaction.read_many::<RoleRef>(&places).await?;
         let mut workspaces = BTreeMap::new();
         for (key, role) in places.iter().zip(roles) {

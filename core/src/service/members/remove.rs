@@ -241,6 +241,7 @@ impl KnowledgeService {
                 };
                 transaction.delete(key.clone());
                 transaction.delete(keys::credential_id(org, record.id));
+                transaction.delete(keys::credential_use(org, record.id));
                 mcp_keys.extend(key_workspace(&record).map(|workspace| (workspace, record.id)));
             }
             forget_keys(&mut transaction, org, &mcp_keys).await?;

@@ -142,7 +142,7 @@ impl KnowledgeService {
         let org = act.org();
         check_source(&mut act.transaction, org, request.change.source_id).await?;
         if let Some(source) = request.change.source_id {
-            require_open_source(&mut act.transaction, org, source).await?;
+            require_open_source(&mut act.transaction, &act.caller.org, source).await?;
         }
         let memory_keys: Vec<Key> = memory_keys(org, request).collect();
         let found: Vec<Option<MemoryLabels>> = act.transaction.read_many(&memory_keys).await?;
@@ -279,7 +279,8 @@ fn is_shown(
 ) -> bool {
     let exists = |labels: &MemoryLabels| monitor.exists(entry.memory_id, labels);
     let is_given_away = || after.is_some_and(|after| !exists(after));
-    entry.before.as_ref().is_some_and(exists) && (now.is_some_and(exists) || is_given_away())
+    let remains = |now| exists(now) && !monitor.is_erased(entry.memory_id, now);
+    entry.before.as_ref().is_some_and(exists) && (now.is_some_and(remains) || is_given_away())
 }
 
 /// Builds the result of an operation from its audit entries, for the first response and replays.

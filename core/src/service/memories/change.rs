@@ -100,7 +100,8 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for invalid values, an unknown source, or a key that another
     /// memory from the source has; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown
     /// workspace; [`Error::Forbidden`] without `memory:create` there, or for the source of an
-    /// inbound webhook.
+    /// inbound webhook; [`Error::Conflict`] while memories of the source, of the caller or with the
+    /// key are being erased.
     ///
     /// # Examples
     ///
@@ -146,10 +147,11 @@ impl KnowledgeService {
             let mut act = caller.in_workspace(workspace, &wanted).await?;
             let (org, now) = (act.org(), act.now);
             check_source(&mut act.transaction, org, Some(source)).await?;
-            require_open_source(&mut act.transaction, org, source).await?;
+            require_open_source(&mut act.transaction, &act.caller.org, source).await?;
             if let Some(key) = key(org)
-                && act.transaction.read::<MemoryId>(&key).await?.is_some()
+                && let Some(holder) = act.transaction.read::<MemoryId>(&key).await?
             {
+                act.require_not_erased(holder).await?;
                 let message = "must not be the key of another memory from the source";
                 return Err(Error::invalid("sourceKey", ProblemCode::Duplicate, message));
             }
@@ -228,7 +230,8 @@ impl KnowledgeService {
             let org = act.org();
             check_source(&mut act.transaction, org, source).await?;
             if labels.source_id != found.labels.source_id {
-                require_open_source(&mut act.transaction, org, labels.source_id).await?;
+                let source = labels.source_id;
+                require_open_source(&mut act.transaction, &act.caller.org, source).await?;
             }
             if let Some(IfMatch::Tags(tags)) = if_match
                 && !tags.contains(&found.shown(visibility).etag)
@@ -304,6 +307,19 @@ impl KnowledgeService {
 }
 
 impl Act<'_> {
+    /// Rejects the source key of a memory that is being erased, which becomes free.
+    async fn require_not_erased(&mut self, holder: MemoryId) -> Result<(), Error> {
+        let key = keys::memory(self.org(), holder);
+        let Some(labels) = self.transaction.read::<MemoryLabels>(&key).await? else {
+            return Ok(());
+        };
+        let monitor = self.monitor(&[Subject::new(holder, &labels)]).await?;
+        match monitor.is_erased(holder, &labels) {
+            true => Err(Error::Conflict),
+            false => Ok(()),
+        }
+    }
+
     /// Writes the audit entry and the event of a change to one memory.
     async fn leave(&mut self, memory: MemoryId, trace: Trace) -> Result<(), Error> {
         let (operation, actor) = self.audit(trace.action);

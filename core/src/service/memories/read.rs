@@ -78,7 +78,7 @@ impl FoundMemory {
         Subject {
             id: self.id,
             labels: &self.labels,
-            created_by: Some(self.content.created_by),
+            content: Some(&self.content),
         }
     }
 
@@ -271,7 +271,7 @@ async fn summaries(
         let subjects = memories.iter().map(|(index, labels, content)| Subject {
             id: ids[*index],
             labels,
-            created_by: Some(content.created_by),
+            content: Some(content),
         });
         let subjects: Vec<Subject<'_>> = subjects.collect();
         let monitor = act.monitor(&subjects).await?;

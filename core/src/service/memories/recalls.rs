@@ -234,14 +234,13 @@ pub(crate) async fn find_any_recall(
     caller: Identified<'_>,
     id: RecallId,
 ) -> Result<(Act<'_>, Recall), Error> {
-    let mut act = read_ahead(caller, id).await?;
-    let key = keys::recall(act.org(), id);
-    let recall: Recall = act.find(&key, "recall").await?;
+    let (mut act, what) = (read_ahead(caller, id).await?, "recall");
+    let (recall, cited, monitor) = read_cited(&mut act, id, what).await?;
     let held = act.actions_in(recall.workspace_id).await?;
-    if !act.caller.erases(held) {
-        find_existing(&mut act, id, "recall").await?;
+    if !act.caller.erases(held) && !cited.lets_exist(&recall, &act.caller, &monitor) {
+        return Err(Error::NotFound { what });
     }
-    act.authorize_in(recall.workspace_id, "recall").await?;
+    act.authorize_in(recall.workspace_id, what).await?;
     Ok((act, recall))
 }
 
@@ -274,12 +273,7 @@ pub(crate) async fn find_existing(
     id: RecallId,
     what: &'static str,
 ) -> Result<Recall, Error> {
-    let org = act.org();
-    let mut recall: Recall = act.find(&keys::recall(org, id), what).await?;
-    let labels = act.transaction.read_many(&recall.memory_keys(org)).await?;
-    let cited = Cited::new(recall.memory_ids.iter().copied().zip(labels));
-    act.actions_in(recall.workspace_id).await?;
-    let monitor = act.monitor(&cited.subjects()).await?;
+    let (mut recall, cited, monitor) = read_cited(act, id, what).await?;
     if !cited.lets_exist(&recall, &act.caller, &monitor) {
         return Err(Error::NotFound { what });
     }
@@ -290,9 +284,30 @@ pub(crate) async fn find_existing(
     Ok(recall)
 }
 
+/// Returns a recall that is not being erased, with what it cites.
+///
+/// The commit checks the recall and the labels of all memories.
+async fn read_cited(
+    act: &mut Act<'_>,
+    id: RecallId,
+    what: &'static str,
+) -> Result<(Recall, Cited, Monitor), Error> {
+    let org = act.org();
+    let recall: Recall = act.find(&keys::recall(org, id), what).await?;
+    let labels = act.transaction.read_many(&recall.memory_keys(org)).await?;
+    let cited = Cited::new(recall.memory_ids.iter().copied().zip(labels));
+    act.actions_in(recall.workspace_id).await?;
+    let monitor = act.monitor(&cited.subjects()).await?;
+    match cited.is_erased(&recall, &act.caller, &monitor) {
+        true => Err(Error::NotFound { what }),
+        false => Ok((recall, cited, monitor)),
+    }
+}
+
 /// Returns true for each of these recalls that exists for the caller.
 async fn existing(act: &mut Act<'_>, recalls: &[Option<Recall>]) -> Result<Vec<bool>, Error> {
     let org = act.org();
+    let is_erasing = !act.caller.org.erasing.is_empty();
     let mut exist = Vec::with_capacity(recalls.len());
     while exist.len() < recalls.len() {
         let mut cited: Vec<MemoryId> = Vec::new();
@@ -301,7 +316,7 @@ async fn existing(act: &mut Act<'_>, recalls: &[Option<Recall>]) -> Result<Vec<b
             let has_room = cited.len() < CITATIONS_PER_READ;
             let recall = recall
                 .as_ref()
-                .filter(|recall| has_room && !is_own(&act.caller, recall));
+                .filter(|recall| has_room && (is_erasing || !is_own(&act.caller, recall)));
             cited.extend(recall.iter().flat_map(|recall| &recall.memory_ids));
             has_room
         });
@@ -362,6 +377,20 @@ impl Cited {
             .collect()
     }
 
+    /// Returns true if a running erasure takes away a recall: one of the member, or one that cites
+    /// nothing else.
+    ///
+    /// The recalls of memories that a step has removed go in a later one.
+    fn is_erased(&self, recall: &Recall, caller: &Principal, monitor: &Monitor) -> bool {
+        let remains = |id| {
+            let labels = self.0.get(id);
+            labels.is_some_and(|labels| !monitor.is_erased(*id, labels))
+        };
+        !caller.org.erasing.is_empty()
+            && (caller.org.erases_member(recall.created_by)
+                || !recall.memory_ids.iter().any(remains))
+    }
+
     /// Returns true if a recall exists for the caller.
     pub(crate) fn lets_exist(
         &self,
@@ -372,9 +401,12 @@ impl Cited {
         let mut stored = recall
             .memory_ids
             .iter()
-            .filter_map(|id| self.0.get_key_value(id));
-        is_own(caller, recall)
-            || stored
-                .all(|(id, labels)| monitor.visibility(*id, labels) == Some(Visibility::Everything))
+            .filter_map(|id| self.0.get_key_value(id))
+            .filter(|(id, labels)| !monitor.is_erased(**id, labels));
+        !self.is_erased(recall, caller, monitor)
+            && (is_own(caller, recall)
+                || stored.all(|(id, labels)| {
+                    monitor.visibility(*id, labels) == Some(Visibility::Everything)
+                }))
     }
 }

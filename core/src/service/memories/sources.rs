@@ -1,18 +1,25 @@
 //! Sources of memories. They belong to the organisation as a whole.
 
+use std::collections::BTreeSet;
+
 use crate::access::Credential;
 use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::model::{
-    AuditAction, InboundWebhookId, OrgId, Quota, ResourceKind, Source, SourceId, WorkspaceId,
+    AuditAction, InboundWebhookId, MemoryId, MemoryLabels, OrgId, Organization, Quota,
+    ResourceKind, Source, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::Name;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::Wants;
-use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
-use crate::store::{Direction, Key, Transaction};
+use crate::service::kit::act::{Act, Wants};
+use crate::service::kit::monitor::Subject;
+use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
+use crate::store::{Direction, Key, KeyRange, RangeRead, Transaction, decode, decode_value};
+
+/// Number of memories that a search for sources examines at once.
+const MEMORIES_AT_ONCE: usize = 500;
 
 request! {
     /// A new source.
@@ -76,6 +83,10 @@ impl KnowledgeService {
 
     /// Lists the sources of the organisation, in order of creation.
     ///
+    /// For a credential that is limited to workspaces or audience labels, a source exists if a
+    /// memory filed under it does. To find out takes up to as long as listing the memories of these
+    /// workspaces.
+    ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
     /// [`Error::Forbidden`] without `memory:read` anywhere.
@@ -90,17 +101,24 @@ impl KnowledgeService {
             let first = |org| Wants::page(&listing(org), page);
             let mut act = caller.identify(&first).await?.anywhere().await?;
             let listing = listing(act.org());
-            let found = listing
-                .page(&mut act.transaction, page, |_, source| {
-                    Ok(PageRecord::Shown(source))
-                })
-                .await?;
-            act.done(found)
+            let mut scan = PageScan::begin(&listing, page)?;
+            let (mut data, mut search) = (Vec::new(), Search::new(&act));
+            while let Some(found) = scan.next(&mut act.transaction).await? {
+                let sources = found.iter().map(decode_value);
+                let sources = sources.collect::<Result<Vec<Source>, _>>()?;
+                let ids: Vec<SourceId> = sources.iter().map(|source| source.id).collect();
+                search.run(&mut act, &ids).await?;
+                let shown = sources.into_iter();
+                let shown = shown.map(|source| search.exists(source.id).then_some(source));
+                scan.add(&mut data, &found, shown.map(PageRecord::visible).map(Ok))?;
+            }
+            act.done(scan.end(data))
         })
         .await
     }
 
-    /// Reads one source.
+    /// Reads one source, if it exists for the caller by the rule of
+    /// [`KnowledgeService::list_sources`].
     ///
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::Forbidden`] without `memory:read` anywhere;
@@ -115,9 +133,87 @@ impl KnowledgeService {
             let mut act = caller.identify(&wanted).await?.anywhere().await?;
             let key = keys::source(act.org(), source);
             let found: Source = act.find(&key, "source").await?;
+            let mut search = Search::new(&act);
+            search.run(&mut act, &[source]).await?;
+            if !search.exists(source) {
+                return Err(Error::NotFound { what: "source" });
+            }
             act.done(found)
         })
         .await
+    }
+}
+
+/// Search for the sources that exist for a caller.
+struct Search {
+    /// Ranges of memories that have not been examined; `None` if all sources exist for the caller.
+    rest: Option<Vec<KeyRange>>,
+    /// Sources of the memories examined that exist for the caller.
+    found: BTreeSet<SourceId>,
+}
+
+impl Search {
+    fn new(act: &Act<'_>) -> Self {
+        let org = act.org();
+        let rest = match act.caller.workspaces() {
+            Some(ids) => Some(
+                ids.iter()
+                    .map(|id| keys::workspace_memories(org, *id))
+                    .collect(),
+            ),
+            None => act
+                .caller
+                .has_audience_list()
+                .then(|| vec![keys::memories(org)]),
+        };
+        Self {
+            rest,
+            found: BTreeSet::new(),
+        }
+    }
+
+    /// Returns true if a source that was searched for exists for the caller.
+    fn exists(&self, source: SourceId) -> bool {
+        self.rest.is_none() || self.found.contains(&source)
+    }
+
+    /// Examines memories until all of these sources are found, or no memories are left.
+    async fn run(&mut self, act: &mut Act<'_>, sources: &[SourceId]) -> Result<(), Error> {
+        let org = act.org();
+        while sources.iter().any(|source| !self.exists(*source)) {
+            let Some(range) = self.rest.as_mut().and_then(|rest| rest.last_mut()) else {
+                break;
+            };
+            let read = RangeRead::first(range.clone(), MEMORIES_AT_ONCE);
+            let marks = act.transaction.scan(&read).await?;
+            match marks.last() {
+                Some(last) if marks.len() == read.limit => *range = range.after(&last.key),
+                _ => drop(self.rest.as_mut().and_then(Vec::pop)),
+            }
+            let ids = marks.iter().filter_map(|mark| keys::last_id(&mark.key));
+            let ids: Vec<MemoryId> = ids.map(MemoryId).collect();
+            let records: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
+            let entries = act.transaction.entries_unchecked(&records).await?;
+            let mut memories = Vec::new();
+            for ((id, record), entry) in ids.into_iter().zip(&records).zip(&entries) {
+                if let Some(entry) = entry {
+                    let labels = decode::<MemoryLabels>(record, entry)?.value;
+                    if !self.found.contains(&labels.source_id) {
+                        memories.push((id, labels));
+                    }
+                }
+            }
+            let subjects = memories.iter();
+            let subjects = subjects.map(|(id, labels)| Subject::new(*id, labels));
+            let subjects: Vec<Subject<'_>> = subjects.collect();
+            let monitor = act.monitor(&subjects).await?;
+            for (id, labels) in &memories {
+                if monitor.exists(*id, labels) {
+                    self.found.insert(labels.source_id);
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -152,17 +248,18 @@ pub(crate) async fn check_source(
 }
 
 /// Rejects the source of an inbound webhook, whose memories arrive through it alone, also once it
-/// has been deleted.
+/// has been deleted, and one from which memories are being erased.
 ///
 /// # Errors
-/// [`Error::Forbidden`]; those of the store.
+/// [`Error::Forbidden`]; [`Error::Conflict`]; those of the store.
 pub(crate) async fn require_open_source(
     transaction: &mut Transaction,
-    org: OrgId,
+    org: &Organization,
     source: SourceId,
 ) -> Result<(), Error> {
-    let [_, webhook] = source_keys(org, source);
+    let [_, webhook] = source_keys(org.id, source);
     match transaction.read::<WorkspaceId>(&webhook).await? {
+        None if org.erases_source(source) => Err(Error::Conflict),
         None => Ok(()),
         Some(_) => Err(Error::forbidden(
             "memories of this source arrive only through its inbound webhook",

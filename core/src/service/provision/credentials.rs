@@ -9,7 +9,7 @@ use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::SCOPE_ITEMS_MAX;
 use crate::model::{AudienceLabel, AuditAction, ResourceKind, WorkspaceId};
-use crate::model::{CredentialId, Member, OrgId};
+use crate::model::{CredentialId, Member, OrgId, Timestamp};
 use crate::request::rules::{Field, Id, Items, List, Name, Parsed};
 use crate::request::{Path, Problems};
 use crate::service::KnowledgeService;
@@ -156,6 +156,16 @@ impl Provisioning<'_> {
         Ok(found.map(|found| found.value))
     }
 
+    /// Returns the time of the last use of a token or session, to within an hour.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn last_use(&self, org: OrgId, id: CredentialId) -> Result<Option<Timestamp>, Error> {
+        let used = keys::credential_use(org, id);
+        let found = self.service.store().get_as(&used).await?;
+        Ok(found.map(|found| found.value))
+    }
+
     /// Revokes a token or session. Revoking it again changes nothing.
     ///
     /// # Errors
@@ -250,6 +260,7 @@ impl KnowledgeService {
         transaction.put(id_key.clone(), &secret.hash().to_string());
         ScheduledTask::record(key)
             .and(id_key)
+            .and(keys::credential_use(record.org_id, record.id))
             .schedule(transaction, record.expires_at, self.env());
     }
 }

@@ -4,7 +4,7 @@ use super::{NewMember, Provisioning};
 use crate::access::RoleRef;
 use crate::error::{Error, ProblemCode};
 use crate::keys;
-use crate::model::{AuditAction, Quota, ResourceKind};
+use crate::model::{AuditAction, Organization, Quota, ResourceKind};
 use crate::model::{
     CustomRole, Member, MemberId, MemberKind, OrgId, Timestamp, WorkspaceId, is_label_name,
 };
@@ -114,7 +114,7 @@ impl Provisioning<'_> {
             .await
     }
 
-    /// Returns the roles of a member in workspaces, as they are stored.
+    /// Returns the roles of a member in workspaces, as they are stored; none in removed ones.
     ///
     /// # Errors
     /// Those of the store.
@@ -125,9 +125,14 @@ impl Provisioning<'_> {
     ) -> Result<Vec<(WorkspaceId, RoleRef)>, Error> {
         let range = keys::workspace_roles(org, member);
         let found = self.service.store().scan_all(&range).await?;
+        let owner = keys::org(org);
+        let owner = self.service.store().get_as::<Organization>(&owner).await?;
+        let removing = owner.map(|owner| owner.value.removing);
+        let removing = removing.unwrap_or_default();
         let mut roles = Vec::with_capacity(found.len());
         for found in &found {
             let workspace = keys::last_id(&found.key).map(WorkspaceId);
+            let workspace = workspace.filter(|id| !removing.contains(id));
             let role = decode_value(found)?;
             roles.extend(workspace.map(|workspace| (workspace, role)));
         }

@@ -12,6 +12,7 @@ mod deliveries;
 mod endpoints;
 mod members;
 mod organizations;
+mod removal;
 
 pub use self::endpoints::{EndpointKind, EndpointSummary};
 
@@ -158,10 +159,7 @@ impl KnowledgeService {
 
 impl Provisioning<'_> {
     async fn require_org(&self, transaction: &mut Transaction, org: OrgId) -> Result<(), Error> {
-        match transaction
-            .read_unchecked::<Organization>(&keys::org(org))
-            .await?
-        {
+        match transaction.read::<Organization>(&keys::org(org)).await? {
             Some(_) => Ok(()),
             None => Err(Error::NotFound {
                 what: "organisation",

@@ -1,5 +1,7 @@
 //! Organisations and their workspaces.
 
+use std::collections::BTreeMap;
+
 use super::{NewMember, NewOrganization, NewWorkspace, Provisioning};
 use crate::access::{BuiltInRole, RoleRef};
 use crate::error::Error;
@@ -42,6 +44,8 @@ impl Provisioning<'_> {
                     name: new.name.clone(),
                     slug: slug.clone(),
                     created_at: now,
+                    erasing: BTreeMap::new(),
+                    removing: Vec::new(),
                 };
                 if transaction
                     .read::<OrgId>(&keys::org_slug(slug))
@@ -127,7 +131,9 @@ impl Provisioning<'_> {
             .transact(|mut transaction| async move {
                 self.require_org(&mut transaction, org).await?;
                 let slug_key = keys::workspace_slug(org, &new.slug);
-                if transaction.read::<WorkspaceId>(&slug_key).await?.is_some() {
+                let taken = [slug_key.clone(), keys::former_workspace(org, &new.slug)];
+                let taken = transaction.read_many::<WorkspaceId>(&taken).await?;
+                if taken.iter().any(Option::is_some) {
                     return Err(Error::SlugTaken { what: "workspace" });
                 }
                 let own = AudienceLabel::new(AudienceScope::Workspace, &new.slug)

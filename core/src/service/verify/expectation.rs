@@ -49,7 +49,7 @@ pub(super) struct ExpectationFrom {
 }
 
 impl Expectation {
-    fn about(&self) -> Vec<Key> {
+    pub(super) fn about(&self) -> Vec<Key> {
         match self {
             Self::Exists(key)
             | Self::Absent(key)

@@ -17,13 +17,13 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 pub use self::difference::{Difference, DifferenceCode};
-use self::expectation::ExpectationFrom;
+use self::expectation::{Expectation, ExpectationFrom};
 use self::key_families::{AuditPosition, Problem};
 use crate::access::RoleRef;
 use crate::error::Error;
 use crate::format::USAGE_SCHEMA;
 use crate::keys;
-use crate::model::{ChatId, EndpointId, ErasureId, OrgId, RoleId};
+use crate::model::{ChatId, EndpointId, ErasureId, OrgId, Organization, RoleId, WorkspaceId};
 use crate::service::kit::sealing::{Sealer, SealingKey};
 use crate::service::{KnowledgeService, Schema};
 use crate::store::{Direction, Key, KeyEntry, KeyRange, Store, StoreError, StoreExt, decode_value};
@@ -198,6 +198,13 @@ struct Verifier {
     running: BTreeSet<(OrgId, ErasureId)>,
     /// Erasures that a scheduled task continues.
     continued: BTreeSet<(OrgId, ErasureId)>,
+    /// Organisations that are being removed: what is left of them implies nothing.
+    former_orgs: BTreeSet<OrgId>,
+    /// Keys of the workspaces that are being removed, and of all removed ones.
+    removing: BTreeSet<Key>,
+    former_workspaces: BTreeSet<Key>,
+    /// Keys of those removed workspaces, and records of organisations, that a scheduled task clears.
+    removals_continued: BTreeSet<Key>,
     /// Audit page that was read last.
     audit: Option<AuditPosition>,
     has_meta: bool,
@@ -224,7 +231,23 @@ impl Verifier {
                 redirects.insert(place, target);
             }
         }
+        let former_orgs = store.scan_all(&keys::all_former_orgs()).await?;
+        let former_orgs = former_orgs
+            .iter()
+            .filter_map(|found| keys::org_of(&found.key));
+        let former_workspaces = store.scan_all(&keys::all_former_workspaces()).await?;
+        let former_workspaces = former_workspaces.iter().filter_map(|found| {
+            let workspace = decode_value::<WorkspaceId>(found).ok()?;
+            Some(keys::workspace(keys::org_of(&found.key)?, workspace))
+        });
+        let mut removing = BTreeSet::new();
         // An unreadable one is a difference of its own.
+        for found in store.scan_all(&keys::orgs()).await? {
+            if let Ok(org) = decode_value::<Organization>(&found) {
+                let workspaces = org.removing.iter();
+                removing.extend(workspaces.map(|id| keys::workspace(org.id, *id)));
+            }
+        }
         let schema = store.get_as::<Schema>(&keys::meta()).await.ok().flatten();
         let schema = schema.map(|meta| meta.value.schema);
         let has_global_counters = schema == Some(1);
@@ -248,6 +271,10 @@ impl Verifier {
             cleared_chats: BTreeSet::new(),
             running: BTreeSet::new(),
             continued: BTreeSet::new(),
+            former_orgs: former_orgs.collect(),
+            removing,
+            former_workspaces: former_workspaces.collect(),
+            removals_continued: BTreeSet::new(),
             audit: None,
             has_meta: false,
             has_global_counters,
@@ -265,8 +292,15 @@ impl Verifier {
             by: entry.key.clone(),
             expectation,
         };
+        if self.is_of_former_org(&entry.key) {
+            return Vec::new();
+        }
         match key_families::expectations_of(self, entry) {
-            Ok(expectations) => expectations.into_iter().map(expected_from).collect(),
+            Ok(expectations) => {
+                let mut expectations = expectations;
+                expectations.retain(|expectation| !self.is_removed(expectation));
+                expectations.into_iter().map(expected_from).collect()
+            }
             Err(Problem {
                 code,
                 expected,
@@ -276,6 +310,30 @@ impl Verifier {
                 Vec::new()
             }
         }
+    }
+
+    /// Returns true for a key of an organisation that is being removed.
+    fn is_of_former_org(&self, key: &Key) -> bool {
+        let org = keys::org_of(key).filter(|org| self.former_orgs.contains(org));
+        org.is_some() && keys::family_name(&key.to_string()) != "former_org"
+    }
+
+    /// Returns true for an expectation of something that is being removed.
+    fn is_removed(&self, expectation: &Expectation) -> bool {
+        match expectation {
+            Expectation::Exists(key) if self.removing.contains(key) => true,
+            _ => {
+                let mut about = expectation.about();
+                about.retain(|key| self.is_of_former_org(key));
+                !about.is_empty()
+            }
+        }
+    }
+
+    /// Returns true for a workspace that was removed.
+    fn is_former(&self, org: OrgId, workspace: WorkspaceId) -> bool {
+        let removed = keys::workspace(org, workspace);
+        self.former_workspaces.contains(&removed)
     }
 
     fn undelivered_counter(&self, org: OrgId) -> Key {
@@ -340,7 +398,7 @@ impl Verifier {
         }
         let redirects: Vec<_> = self.redirects.keys().copied().collect();
         for (org, role) in redirects {
-            if !self.settled.contains(&org) {
+            if !self.settled.contains(&org) && !self.former_orgs.contains(&org) {
                 let key = keys::role_redirect(org, role);
                 let expected = "a scheduled task that resolves the role redirects";
                 self.differ(NotDue, &key, None, expected, "nothing");
@@ -383,6 +441,15 @@ impl Verifier {
             let key = keys::erasure(*org, *erasure);
             let expected = "a scheduled task that continues the erasure";
             self.differ(NotDue, &key, None, expected, "nothing");
+        }
+        let removing = std::mem::take(&mut self.removing);
+        let former = self.former_orgs.iter().copied().map(keys::former_org);
+        let removals: Vec<Key> = removing.into_iter().chain(former).collect();
+        for key in removals {
+            if !self.removals_continued.contains(&key) {
+                let expected = "a scheduled task that continues the removal";
+                self.differ(NotDue, &key, None, expected, "nothing");
+            }
         }
         for (org, missing) in std::mem::take(&mut self.names) {
             if missing != 0 {

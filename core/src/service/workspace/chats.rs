@@ -18,6 +18,7 @@ use crate::request::{Problems, request};
 use crate::service::KnowledgeService;
 use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::kit::principal::Principal;
 use crate::store::{Direction, Key};
 
 /// Maximum length of the snippet of a chat on the dashboard, in characters.
@@ -57,9 +58,11 @@ pub struct Chat {
 }
 
 impl Chat {
-    /// Returns true if the chat exists for a member.
-    pub(crate) fn exists_for(&self, member: MemberId) -> bool {
-        self.created_by == member || self.participants.contains(&member)
+    /// Returns true if the chat exists for a caller.
+    pub(crate) fn exists_for(&self, caller: &Principal) -> bool {
+        let member = caller.member_id();
+        let takes_part = self.created_by == member || self.participants.contains(&member);
+        takes_part && !caller.org.erases_member(self.created_by)
     }
 
     /// Returns the record of the chat for the dashboard.
@@ -83,6 +86,15 @@ pub(crate) struct RecentChat {
     pub(crate) snippet: String,
     #[serde(default)]
     pub(crate) participants: Vec<MemberId>,
+}
+
+impl RecentChat {
+    /// Returns true if the chat exists for a caller, as [`Chat::exists_for`] does.
+    pub(crate) fn exists_for(&self, caller: &Principal) -> bool {
+        let is_erased = |creator: &MemberId| caller.org.erases_member(*creator);
+        self.participants.contains(&caller.member_id())
+            && !self.participants.first().is_some_and(is_erased)
+    }
 }
 
 impl From<RecentChat> for ChatSummary {
@@ -210,11 +222,12 @@ impl KnowledgeService {
                 Wants::page(&listing(org), page).and_keys([retention])
             };
             let mut act = caller.in_workspace(workspace, &first).await?;
-            let (listing, member, now) = (listing(act.org()), act.caller.member_id(), act.now);
+            let (listing, now) = (listing(act.org()), act.now);
             let retention = act.retention(workspace).await?;
+            let caller = &act.caller;
             let found = listing.page(&mut act.transaction, page, |_, chat: Chat| {
                 let exists =
-                    chat.exists_for(member) && retention.keeps_chat(chat.last_message_at, now);
+                    chat.exists_for(caller) && retention.keeps_chat(chat.last_message_at, now);
                 Ok(PageRecord::visible(exists.then_some(chat)))
             });
             let found = found.await?;
@@ -365,7 +378,7 @@ pub(crate) async fn find_any_chat(
 /// Returns a chat that exists for the caller; the commit checks it.
 async fn find(act: &mut Act<'_>, workspace: WorkspaceId, chat: ChatId) -> Result<Chat, Error> {
     let found = find_any_chat(act, workspace, chat).await?;
-    match found.exists_for(act.caller.member_id()) {
+    match found.exists_for(&act.caller) {
         true => Ok(found),
         false => Err(Error::NotFound { what: "chat" }),
     }

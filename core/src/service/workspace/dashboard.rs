@@ -12,12 +12,13 @@ use crate::keys;
 use crate::limits::PAGE_RECORDS_MAX;
 use crate::model::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, DashboardSummary,
-    McpKeySummary, MemberId, OrgId, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
+    McpKeySummary, OrgId, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
 };
 use crate::operation::Operation;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::types::Connector;
 use crate::service::kit::act::Wants;
+use crate::service::kit::principal::Principal;
 use crate::service::workspace::chats::RecentChat;
 use crate::service::workspace::mcp_key_types::McpKey;
 use crate::service::{KnowledgeService, WithEtag};
@@ -74,10 +75,11 @@ impl KnowledgeService {
                 let wanted = |org| Facts::wants(org, workspace);
                 let mut act = caller.in_workspace(workspace, &wanted).await?;
                 let place = (act.org(), workspace);
-                let (member, now) = (act.caller.member_id(), act.now);
+                let now = act.now;
                 let retention = act.retention(workspace).await?;
                 let keeps = |chat: &RecentChat| retention.keeps_chat(chat.last_message_at, now);
-                let facts = Facts::take(&mut act.transaction, place, (member, &keeps)).await?;
+                let of = (&act.caller, &keeps as Keeps<'_>);
+                let facts = Facts::take(&mut act.transaction, place, of).await?;
                 let summary = facts.summary(act.workspace(), act.now)?;
                 act.done(summary)
             },
@@ -112,7 +114,7 @@ impl RecentChats {
     async fn take(
         transaction: &mut Transaction,
         mut read: RangeRead,
-        (member, keeps): (MemberId, Keeps<'_>),
+        (caller, keeps): (&Principal, Keeps<'_>),
     ) -> Result<Self, StoreError> {
         let (mut chats, mut examined) = (Self::default(), 0);
         loop {
@@ -122,7 +124,7 @@ impl RecentChats {
                 let chat: RecentChat = decode_value(entry)?;
                 let is_kept = keeps(&chat);
                 chats.has_any |= is_kept;
-                if is_kept && chat.participants.contains(&member) {
+                if is_kept && chat.exists_for(caller) {
                     chats.shown.push(chat.into());
                 }
             }
@@ -192,7 +194,7 @@ impl Facts {
     async fn take(
         transaction: &mut Transaction,
         (org, workspace): (OrgId, WorkspaceId),
-        of: (MemberId, Keeps<'_>),
+        of: (&Principal, Keeps<'_>),
     ) -> Result<Self, StoreError> {
         let counts = Self::keys(org, workspace);
         let counts = transaction.entries_unchecked(&counts).await?;

@@ -5,7 +5,6 @@ mod labels;
 mod plan;
 
 use std::collections::HashSet;
-use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
 use http::Method;
@@ -19,6 +18,7 @@ use self::api::{Api, CallError};
 use self::labels::{Label, Labels};
 use self::plan::{Plan, PlanError, Rejection, Task};
 use super::args::OutputFormat;
+use super::confirm::confirm;
 use super::failure::Failure;
 use super::output::{print, print_json};
 use super::table::plain;
@@ -161,7 +161,8 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             if args.dry_run || found.ids.is_empty() {
                 return summarise(&args, found.ids.len() as u64, (0, &[]));
             }
-            confirm(&args)?;
+            let instead = "pass --yes to confirm or --dry-run to preview";
+            confirm(args.yes, "Change them?", instead)?;
             let run = (Env::system().uuid(), Env::system().now());
             let batch = usize::try_from(args.batch).unwrap_or(usize::MAX);
             let plan = Plan::create(&path, task.clone(), run, &found.ids, batch)?;
@@ -348,27 +349,6 @@ fn show(found: &Matches, task: &Task, workspace: &str, is_dry: bool) {
     let further = count - found.sample.len() as u64;
     if further > 0 {
         eprintln!("  and {} more", grouped(further));
-    }
-}
-
-/// Asks the user for confirmation.
-fn confirm(args: &Args) -> Result<(), Failure> {
-    if args.yes {
-        return Ok(());
-    }
-    if !io::stdin().is_terminal() {
-        return Err(Failure::usage(
-            "cannot ask for confirmation without a terminal; pass --yes to confirm or --dry-run to preview",
-        ));
-    }
-    eprint!("Change them? [y/N] ");
-    let mut answer = String::new();
-    io::stderr().flush().ok();
-    let read = io::stdin().lock().read_line(&mut answer);
-    read.map_err(|error| Failure::new(format!("cannot read the answer: {error}")))?;
-    match answer.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Ok(()),
-        _ => Err(Failure::new("nothing was changed")),
     }
 }
 

@@ -280,6 +280,7 @@ impl BulkUpdateMemories {
                     message: String::new(),
                 }),
             });
+            let is_removed = org.removing.memories.contains(id);
             // It does not tell the labels of a hidden memory.
             let shown = before.as_ref();
             let shown = shown.filter(|_| code != Some(BulkItemErrorCode::NotFound));
@@ -287,7 +288,9 @@ impl BulkUpdateMemories {
                 outcome: match code {
                     None => "ok",
                     // The audit log tells that the memory was hidden.
-                    Some(BulkItemErrorCode::NotFound) if before.is_none() => "not_found",
+                    Some(BulkItemErrorCode::NotFound) if before.is_none() && !is_removed => {
+                        "not_found"
+                    }
                     Some(_) => "forbidden",
                 },
                 ..AuditFacts::ok(

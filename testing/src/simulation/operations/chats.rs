@@ -106,7 +106,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
             }),
         ),
         of(
-            1,
+            2,
             (one(), page()).prop_map(|((by, chat, place), page)| {
                 Op::by(by, move |view| {
                     let (workspace, chat) = view.placed(|of| &of.chats, ChatId, chat, place);

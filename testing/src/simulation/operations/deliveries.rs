@@ -98,7 +98,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
             }),
         ),
         of(
-            1,
+            3,
             one().prop_map(|(by, endpoint, is_webhook)| {
                 Op::by(by, move |view| RedeliverDead {
                     by: view.bearer(by),

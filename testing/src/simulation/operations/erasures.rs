@@ -34,7 +34,7 @@ requests! {
 }
 
 /// Scope of a generated erasure.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Scope {
     Memories,
     Source,
@@ -62,7 +62,12 @@ pub(super) fn strategies() -> Vec<Weighted> {
                     Op::by(by, move |view| {
                         let memories = view.memories(&memories, None);
                         let new = NewErasure::builder();
+                        // The counts of a wide one include what is left of a removed workspace.
+                        let removed = &view.own.workspaces[1].0;
+                        let is_wide = scope != Scope::Both && scope != Scope::Nothing;
+                        let is_narrowed = is_wide && view.own.deleted.contains(removed);
                         let request = match scope {
+                            _ if is_narrowed => new.memory_ids(memories).build(),
                             Scope::Memories => new.memory_ids(memories).build(),
                             Scope::Source => new.source_id(view.source(other)).build(),
                             Scope::SourcePrefix => {
@@ -318,8 +323,8 @@ impl Erasing<'_> {
                 (None, labels) => {
                     not_found += 1;
                     match labels {
-                        None => "not_found",
-                        Some(_) => "forbidden",
+                        None if !self.org.removing.memories.contains(id) => "not_found",
+                        _ => "forbidden",
                     }
                 }
             };

@@ -3,15 +3,16 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Op, Weighted, of};
+use super::{Op, Weighted, alone, of};
 use crate::model::{Caller, ErrorResponse, Moment};
 use crate::model::{Expected, Model, Response};
 use crate::simulation::call::{Described, Request, Run};
 use crate::simulation::resolve::Step;
+use crate::simulation::world::OrgState;
 use crate::strategies::entity;
 use knowledge_core::access::CredentialRecord;
 use knowledge_core::api::Operation;
-use knowledge_core::model::{CredentialId, OrgId};
+use knowledge_core::model::{CredentialId, OrgId, WorkspaceId};
 use knowledge_core::service::{AuditAction, KnowledgeService, ResourceKind};
 
 /// Revocation of a token, a session or an MCP key.
@@ -21,11 +22,32 @@ struct Revoke {
     credential: CredentialId,
 }
 
-/// Maintenance, once.
+/// Removal of a workspace.
+#[derive(Clone, Debug)]
+struct DeleteWorkspace {
+    org: OrgId,
+    workspace: WorkspaceId,
+}
+
+/// Maintenance, until it is complete.
 #[derive(Clone, Debug)]
 pub(in crate::simulation) struct Maintain;
 
 impl Described for Revoke {
+    fn operation(&self) -> Option<Operation> {
+        None
+    }
+
+    fn caller(&self) -> Option<&Caller> {
+        None
+    }
+
+    fn org(&self) -> Option<OrgId> {
+        Some(self.org)
+    }
+}
+
+impl Described for DeleteWorkspace {
     fn operation(&self) -> Option<Operation> {
         None
     }
@@ -62,7 +84,14 @@ pub(super) fn strategies() -> Vec<Weighted> {
             credential: view.one(|of| &of.credentials, CredentialId, id),
         })
     });
-    vec![of(1, revoke)]
+    // The first workspace remains, so that most of what follows is about something.
+    let delete_workspace = any::<bool>().prop_map(|is_second_org| {
+        Op::to(is_second_org, move |view| DeleteWorkspace {
+            org: view.own.id,
+            workspace: view.own.workspaces[1],
+        })
+    });
+    vec![of(1, revoke), alone(1, delete_workspace)]
 }
 
 impl Request for Revoke {
@@ -95,16 +124,40 @@ impl Request for Revoke {
     }
 }
 
-impl Request for Maintain {
+impl Request for DeleteWorkspace {
     fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
         Box::pin(async move {
-            service.maintain(service.env().now()).await?;
+            let operator = service.provisioning();
+            operator.delete_workspace(self.org, self.workspace).await?;
             Ok(Response::done())
         })
     }
 
-    /// The visible effects are the announcement of statuses and the erasure of expired chats.
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        model.remove_workspace(self.org, self.workspace, at.now)?;
+        Ok(Response::done())
+    }
+
+    fn learn(&self, org_state: &mut OrgState, _: &Response) {
+        org_state.forget(self.workspace.0);
+    }
+
+    fn leaves_work(&self) -> bool {
+        true
+    }
+}
+
+impl Request for Maintain {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            while service.maintain(service.env().now()).await?.has_more {}
+            Ok(Response::done())
+        })
+    }
+
+    /// The only visible effects are the announcement of statuses and the end of removals.
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        model.forget_removed_keys();
         for org in model.orgs_mut() {
             let mut connectors = std::mem::take(&mut org.connectors);
             for facts in connectors.values_mut() {
@@ -112,6 +165,7 @@ impl Request for Maintain {
             }
             org.connectors = connectors;
             org.erase_expired(at.now);
+            org.clear_removed();
         }
         Ok(Response::done())
     }

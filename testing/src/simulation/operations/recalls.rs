@@ -29,7 +29,7 @@ requests! {
 pub(super) fn strategies() -> Vec<Weighted> {
     vec![
         of(
-            3,
+            5,
             // Memories of the own organisation are from the workspace.
             (actor(), entity(), vec(memory_entity(), 0..4)).prop_map(|(by, place, memories)| {
                 Op::by(by, move |view| {

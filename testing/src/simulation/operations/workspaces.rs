@@ -28,7 +28,7 @@ requests! {
 pub(super) fn strategies() -> Vec<Weighted> {
     vec![
         of(
-            1,
+            2,
             (actor(), page()).prop_map(|(by, page)| {
                 Op::by(by, move |view| {
                     let by = view.bearer(by);
@@ -194,8 +194,6 @@ impl Request for CreateSource {
 /// Authorises a caller for reading sources.
 fn authorize(model: &Model, by: &Caller, now: Timestamp) -> Result<Who, ErrorResponse> {
     let who = model.authenticate(by, CredentialKind::Bearer, now)?;
-    // By the rules, a credential for some workspaces sees only the sources of memories that it may
-    // know of.
     let required = [Action::MemoryRead].into();
     let is_allowed = model.org(who.org).allows_somewhere(&who, &required);
     is_allowed.then_some(who).ok_or(ErrorResponse::Forbidden)
@@ -211,7 +209,9 @@ impl Request for ListSources {
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = authorize(model, &self.by, at.now)?;
-        let sources = model.org(who.org).sources.values();
+        let org = model.org(who.org);
+        let sources = org.sources.values();
+        let sources = sources.filter(|source| org.source_exists(&who, source.id));
         let records = sources.map(|source| (source.id.0, json!(source)));
         let records = records.collect();
         let list = (self.list().unwrap_or_default(), Direction::Forward);
@@ -233,7 +233,9 @@ impl Request for GetSource {
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = authorize(model, &self.by, at.now)?;
-        let found = model.org(who.org).sources.get(&self.source);
+        let org = model.org(who.org);
+        let found = org.sources.get(&self.source);
+        let found = found.filter(|source| org.source_exists(&who, source.id));
         Ok(Response::of(found.ok_or(ErrorResponse::NotFound)?))
     }
 }

@@ -42,7 +42,9 @@ impl FanOutStep<'_> {
             }
             found => found?,
         };
-        let found = found.map(|(caller, held)| {
+        let found = found.map(|(mut caller, held)| {
+            // Events name what was removed, so that receivers can delete their copies.
+            caller.org.erasing.clear();
             Arc::new(Receiver {
                 delegator,
                 caller,

@@ -289,7 +289,7 @@ impl<'s> FanOutStep<'s> {
         let (org, at) = (event.org_id, self.now);
         for target in targets {
             target.check(&mut self.transaction);
-            let delivery = StoredDelivery::new(&event, target.endpoint);
+            let delivery = StoredDelivery::new(&event, &target.record);
             let endpoint = (org, target.endpoint);
             if target.record.disabled().is_some() {
                 let queue = EndpointQueue::of(org, target.endpoint, target.state.clone());

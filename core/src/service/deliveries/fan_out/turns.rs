@@ -198,7 +198,7 @@ fn interleaved(queues: &[Vec<QueuedEvent>]) -> Vec<QueuedEvent> {
 
 /// Result of [`KnowledgeService::mark_events`].
 #[derive(Default)]
-pub(super) struct MarkedEvents {
+pub(in crate::service) struct MarkedEvents {
     /// Number of marks that were missing.
     pub(super) added: usize,
     /// Organisation of the oldest event.
@@ -209,7 +209,7 @@ impl KnowledgeService {
     /// Adds the marks that are missing: earlier versions wrote none.
     ///
     /// Unless it looks at `all` events, it ends where the oldest ones have their marks.
-    pub(super) async fn mark_events(&self, all: bool) -> Result<MarkedEvents, Error> {
+    pub(in crate::service) async fn mark_events(&self, all: bool) -> Result<MarkedEvents, Error> {
         let mut marked = MarkedEvents::default();
         let mut rest = keys::outbox_events();
         loop {

@@ -185,9 +185,9 @@ impl Login {
             let dependency = self.dependency(transaction, id).await?;
             self.scope = self.scope.intersect(dependency.scope);
         }
-        // Only the name of an organisation ever changes, so the commit need not check it.
+        // Several principals of one transaction are of the same organisation.
         let key = self.org_key();
-        let org = transaction.read_unchecked::<Organization>(&key).await?;
+        let org = transaction.read_shared::<Organization>(&key).await?;
         Ok(Principal {
             org: org.ok_or(gone)?,
             member,

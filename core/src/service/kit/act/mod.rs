@@ -212,10 +212,17 @@ impl Act<'_> {
 
     /// Reserves units of a quota of the organisation, whose counter was read ahead.
     ///
+    /// What a member adds while an erasure takes away what it made could be taken for that.
+    ///
     /// # Errors
-    /// [`Error::QuotaExceeded`]; those of the store.
+    /// [`Error::QuotaExceeded`]; [`Error::Conflict`] for a member whose memories, recalls and chats
+    /// are being erased; those of the store.
     pub(crate) async fn reserve(&mut self, quota: Quota, units: usize) -> Result<(), Error> {
         let (limits, org) = (self.service.limits(), self.org());
+        let is_erasable = matches!(quota, Quota::Memories | Quota::Recalls | Quota::Chats);
+        if is_erasable && self.caller.org.erases_member(self.caller.member_id()) {
+            return Err(Error::Conflict);
+        }
         reserve_units(&mut self.transaction, limits, org, quota, units).await
     }
 

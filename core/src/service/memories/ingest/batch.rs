@@ -77,6 +77,11 @@ impl Batch<'_> {
         let (limits, org) = (self.service.limits(), self.context.caller.org_id());
         let (quota, created) = (Quota::Memories, memories.len() - known.len());
         reserve_units(transaction, limits, org, quota, created).await?;
+        // What would be added could be taken for what is being erased.
+        let caller = self.context.caller;
+        if created > 0 && caller.org.erases_member(caller.member_id()) {
+            return Err(Error::Conflict);
+        }
         let mut ingested = Vec::with_capacity(memories.len());
         let mut audit = Vec::new();
         for memory in memories {
@@ -155,7 +160,7 @@ impl Batch<'_> {
         let subjects = known.values().map(|known| Subject {
             id: known.id,
             labels: &known.labels,
-            created_by: Some(known.content.created_by),
+            content: Some(&known.content),
         });
         let subjects: Vec<Subject<'_>> = subjects.collect();
         let held = vec![(self.context.workspace.id, self.context.held)];
@@ -181,7 +186,8 @@ impl Batch<'_> {
 
     /// Updates a stored memory that the caller may read or has added.
     ///
-    /// Of one that it has added and may no longer read, the outcome does not tell the content.
+    /// Of one that it has added and may no longer read, the outcome does not tell the content. The
+    /// key of one that is being erased is not free yet.
     fn update(
         &self,
         transaction: &mut Transaction,
@@ -194,6 +200,9 @@ impl Batch<'_> {
         memory: &NewMemory,
     ) -> Result<(MemoryId, Option<MemoryAudit>, IngestOutcome), Error> {
         let org = self.context.caller.org_id();
+        if monitor.is_erased(id, &labels) {
+            return Err(Error::Conflict);
+        }
         let is_same = content.title == memory.title && content.content == memory.content;
         let is_readable = monitor.visibility(id, &labels) == Some(Visibility::Everything);
         if is_readable && is_same {

@@ -141,7 +141,8 @@ impl KnowledgeService {
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace;
     /// [`Error::Forbidden`] without `memory:create` there, without `memory:update` if a memory
     /// changes, for the key of a memory that the caller may neither read nor has added, or for the
-    /// source of an inbound webhook.
+    /// source of an inbound webhook; [`Error::Conflict`] while memories of the source, of the caller
+    /// or with one of the keys are being erased.
     ///
     /// # Examples
     ///
@@ -194,7 +195,7 @@ impl KnowledgeService {
                 let message = "must be a source of the organisation";
                 return Err(Error::invalid("source_id", ProblemCode::NotFound, message));
             }
-            require_open_source(&mut act.transaction, act.caller.org_id(), source).await?;
+            require_open_source(&mut act.transaction, &act.caller.org, source).await?;
             let audit = act.audit(AuditAction::MemoryIngest);
             let place = act.workspace().clone();
             let held = act.held_in(workspace);

@@ -19,8 +19,8 @@ use crate::service::verify::expectation::Expectation;
 use crate::service::verify::{DifferenceCode, Verifier};
 use crate::store::KeyEntry;
 
-pub(super) fn outbox(_: &mut Verifier, _: &KeyEntry, event: Event) -> Expectations {
-    Ok(concerns(&event))
+pub(super) fn outbox(verifier: &mut Verifier, _: &KeyEntry, event: Event) -> Expectations {
+    Ok(concerns(verifier, &event))
 }
 
 /// Expects the event to be one of the organisation.
@@ -38,17 +38,26 @@ pub(super) fn outbox_queue(
 }
 
 /// Expects the workspace of an event, and at least as many endpoints as it counted.
-fn concerns(event: &Event) -> Vec<Expectation> {
+///
+/// An event may outlive its workspace.
+fn concerns(verifier: &Verifier, event: &Event) -> Vec<Expectation> {
     let (org, workspace) = (event.org_id, event.workspace_id);
+    if verifier.is_former(org, workspace) {
+        return Vec::new();
+    }
     vec![
         Expectation::Exists(keys::workspace(org, workspace)),
         Expectation::AtLeast(keys::endpoint_sequence(org, workspace), event.endpoints),
     ]
 }
 
-pub(super) fn event(_: &mut Verifier, _: &KeyEntry, retained: RetainedEvent) -> Expectations {
+pub(super) fn event(
+    verifier: &mut Verifier,
+    _: &KeyEntry,
+    retained: RetainedEvent,
+) -> Expectations {
     let (org, event) = (retained.event.org_id, retained.event.id);
-    let mut expectations = concerns(&retained.event);
+    let mut expectations = concerns(verifier, &retained.event);
     let task = ScheduledTask::Event { org, event };
     expectations.push(Expectation::Scheduled(retained.kept_until, task));
     Ok(expectations)

@@ -211,6 +211,13 @@ pub(super) fn due(verifier: &mut Verifier, _: &KeyEntry, task: ScheduledTask) ->
         ScheduledTask::Erasure { org, erasure } => {
             verifier.continued.insert((org, erasure));
         }
+        ScheduledTask::FormerWorkspace { org, workspace, .. } => {
+            let removed = keys::workspace(org, workspace);
+            verifier.removals_continued.insert(removed);
+        }
+        ScheduledTask::FormerOrg { org, .. } => {
+            verifier.removals_continued.insert(keys::former_org(org));
+        }
         ScheduledTask::Connector { .. }
         | ScheduledTask::Event { .. }
         | ScheduledTask::Retention { .. }

@@ -6,8 +6,8 @@ use super::{Expectations, Problem, present_or_former};
 use crate::access::{CredentialRecord, RoleRef, SecretHash};
 use crate::keys;
 use crate::model::{
-    CredentialId, CustomRole, Member, MemberId, MemberKind, OrgId, Organization, RoleId, Timestamp,
-    Workspace, WorkspaceId,
+    CredentialId, CustomRole, ErasureStatus, Member, MemberId, MemberKind, OrgId, Organization,
+    RoleId, Timestamp, Workspace, WorkspaceId,
 };
 use crate::service::maintain::ScheduledTask;
 use crate::service::verify::expectation::Expectation;
@@ -21,7 +21,13 @@ fn indexed(key: Key, id: impl serde::Serialize) -> Expectation {
 
 pub(super) fn org(verifier: &mut Verifier, _: &KeyEntry, org: Organization) -> Expectations {
     verifier.orgs.insert(org.id);
-    Ok(vec![indexed(keys::org_slug(&org.slug), org.id)])
+    let erasing = org.erasing.keys().map(|erasure| {
+        let key = keys::erasure(org.id, *erasure);
+        let running = json!({ "status": ErasureStatus::Running });
+        Expectation::Contains(key, json!({ "receipt": running }))
+    });
+    let slug = indexed(keys::org_slug(&org.slug), org.id);
+    Ok(erasing.chain([slug]).collect())
 }
 
 pub(super) fn org_slug(_: &mut Verifier, _: &KeyEntry, org: OrgId, slug: &str) -> Expectations {
@@ -48,6 +54,24 @@ pub(super) fn workspace_slug(
 ) -> Expectations {
     let (workspace, slug) = (keys::workspace(org, workspace), json!({ "slug": slug }));
     Ok(vec![Expectation::Contains(workspace, slug)])
+}
+
+pub(super) fn former_workspace(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    workspace: WorkspaceId,
+    org: OrgId,
+    slug: &str,
+) -> Expectations {
+    let gone = [
+        keys::workspace(org, workspace),
+        keys::workspace_slug(org, slug),
+    ];
+    Ok(gone.map(Expectation::Absent).into())
+}
+
+pub(super) fn former_org(_: &mut Verifier, _: &KeyEntry, _: Timestamp, _: OrgId) -> Expectations {
+    Ok(Vec::new())
 }
 
 pub(super) fn member(

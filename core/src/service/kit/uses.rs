@@ -1,0 +1,53 @@
+//! Last uses of tokens and sessions.
+//!
+//! They are kept apart from the credentials, which every commit of a caller checks, and written at
+//! most once an hour.
+
+use crate::access::{Credential, CredentialRecord};
+use crate::error::Error;
+use crate::keys;
+use crate::model::Timestamp;
+use crate::service::KnowledgeService;
+use crate::service::kit::refusals::window;
+
+impl KnowledgeService {
+    /// Records that a token or a session was used, if that was not recorded in this hour.
+    ///
+    /// [`Api`](crate::api::Api) calls it after every successful operation. If the record cannot be
+    /// written, that is logged: the operation does not depend on it.
+    pub async fn note_use(&self, credential: &Credential) {
+        let Credential::Secret(secret) = credential else {
+            return;
+        };
+        let (now, hash) = (self.env().now(), secret.hash());
+        let [a, b, c, d, e, f, g, h, ..] = hash.0;
+        let fingerprint = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+        let is_new = |known: &mut std::collections::BTreeSet<u64>| known.insert(fingerprint);
+        if !self.written_in_hour().with(window(now), is_new) {
+            return;
+        }
+        let mut attempts = 0;
+        let written = self.transact(|mut transaction| {
+            attempts += 1;
+            let attempt = attempts;
+            async move {
+                if attempt > 1 {
+                    return Err(Error::Conflict);
+                }
+                let key = keys::credential(hash);
+                let Some(record) = transaction.read::<CredentialRecord>(&key).await? else {
+                    return transaction.done(());
+                };
+                let used = keys::credential_use(record.org_id, record.id);
+                let before = transaction.read_unchecked::<Timestamp>(&used).await?;
+                if before.is_none_or(|before| window(before) != window(now)) {
+                    transaction.put(used, &now);
+                }
+                transaction.done(())
+            }
+        });
+        if let Err(error) = written.await {
+            tracing::warn!(%error, "a use of a credential is not recorded");
+        }
+    }
+}

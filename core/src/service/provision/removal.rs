@@ -1,0 +1,86 @@
+//! Removal of organisations and workspaces.
+
+use super::Provisioning;
+use crate::error::Error;
+use crate::keys;
+use crate::model::{AuditAction, OrgId, Organization, ResourceKind, Workspace, WorkspaceId};
+use crate::service::kit::audit::{Actor, AuditedOperation, state};
+use crate::service::maintain::ScheduledTask;
+
+impl Provisioning<'_> {
+    /// Removes a workspace with everything in it.
+    ///
+    /// From the commit on, nobody can use anything of it, and its webhooks and subscriptions receive
+    /// nothing. [`KnowledgeService::maintain`](crate::service::KnowledgeService::maintain) deletes
+    /// its data. The slug stays taken, as labels `workspace:SLUG` may remain, which cover nobody any
+    /// more. The audit log keeps what was done there.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn delete_workspace(&self, org: OrgId, workspace: WorkspaceId) -> Result<(), Error> {
+        let env = self.service.env();
+        self.service
+            .transact(|mut transaction| async move {
+                let (place, key) = (keys::org(org), keys::workspace(org, workspace));
+                let found = transaction.read::<Organization>(&place).await?;
+                let mut owner = found.ok_or(Error::NotFound {
+                    what: "organisation",
+                })?;
+                let found = transaction.read::<Workspace>(&key).await?;
+                let found = found.ok_or(Error::NotFound { what: "workspace" })?;
+                let now = env.now();
+                transaction.delete(key);
+                transaction.delete(keys::workspace_slug(org, &found.slug));
+                transaction.put(keys::former_workspace(org, &found.slug), &workspace);
+                owner.removing.push(workspace);
+                transaction.put(place, &owner);
+                let key = None;
+                let task = ScheduledTask::FormerWorkspace {
+                    org,
+                    workspace,
+                    key,
+                };
+                task.schedule(&mut transaction, now, env);
+                AuditedOperation::begin(&transaction, env, now).record(
+                    &mut transaction,
+                    Actor::operator(org),
+                    AuditAction::WorkspaceDelete,
+                    (ResourceKind::Workspace, workspace.0),
+                    Some(state(&found)),
+                    None,
+                );
+                transaction.done(())
+            })
+            .await
+    }
+
+    /// Removes an organisation with everything in it.
+    ///
+    /// From the commit on, its credentials are invalid, its endpoints receive nothing, and its slug
+    /// is free. [`KnowledgeService::maintain`](crate::service::KnowledgeService::maintain) deletes
+    /// its data, the audit log included, and finally the record of the removal.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn delete_organization(&self, org: OrgId) -> Result<(), Error> {
+        let env = self.service.env();
+        // Its events are found by their marks, which those of earlier versions lack.
+        self.service.mark_events(true).await?;
+        self.service
+            .transact(|mut transaction| async move {
+                let place = keys::org(org);
+                let found = transaction.read::<Organization>(&place).await?;
+                let found = found.ok_or(Error::NotFound {
+                    what: "organisation",
+                })?;
+                let now = env.now();
+                transaction.delete(place);
+                transaction.delete(keys::org_slug(&found.slug));
+                transaction.put(keys::former_org(org), &now);
+                let key = None;
+                ScheduledTask::FormerOrg { org, key }.schedule(&mut transaction, now, env);
+                transaction.done(())
+            })
+            .await
+    }
+}

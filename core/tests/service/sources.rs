@@ -1,0 +1,111 @@
+//! Tests of the claim that a limited credential sees only sources of memories that exist for it.
+
+use knowledge_core::Error;
+use knowledge_core::access::{Action, Credential, TokenScope};
+use knowledge_core::model::{MemoryChange, SourceId};
+use knowledge_core::service::{NewSource, PageRequest};
+
+use crate::make::actions;
+use crate::world::World;
+
+/// Returns the sources that a caller lists, each of which it can read.
+async fn listed(world: &World, by: &Credential) -> Vec<SourceId> {
+    let (mut found, mut page) = (Vec::new(), PageRequest::builder().limit(1).build());
+    loop {
+        let listed = world.service.list_sources(by, &page).await.unwrap();
+        found.extend(listed.data.iter().map(|source| source.id));
+        page.cursor = listed.next_cursor;
+        if page.cursor.is_none() {
+            break;
+        }
+    }
+    let page = PageRequest::default();
+    let all = world.service.list_sources(&world.owner, &page);
+    for source in all.await.unwrap().data {
+        match world.service.get_source(by, source.id).await {
+            Ok(read) => assert_eq!((read.id, found.contains(&read.id)), (source.id, true)),
+            Err(Error::NotFound { what }) => {
+                assert_eq!((what, found.contains(&source.id)), ("source", false));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    found
+}
+
+fn moved(to: SourceId) -> MemoryChange {
+    MemoryChange::builder().source_id(to).build()
+}
+
+#[tokio::test]
+async fn limited_credential_sees_sources_of_memories_that_exist_for_it() {
+    let world = World::new().await;
+    let side = world.workspace("side").await;
+    let new = NewSource::builder().name("Plans").kind("drive").build();
+    let plans = world.service.create_source(&world.owner, &new).await;
+    let (wiki, plans) = (world.source, plans.unwrap().id);
+    let token = async |scope| Credential::from(world.token(world.owner_id, scope).await.secret);
+    let in_side = token(TokenScope {
+        workspaces: Some(vec![side]),
+        ..TokenScope::default()
+    });
+    let of_team = token(TokenScope {
+        audience: Some(vec!["org:acme".parse().unwrap()]),
+        ..TokenScope::default()
+    });
+    let for_reading = token(TokenScope {
+        actions: Some(actions(&[Action::MemoryRead])),
+        ..TokenScope::default()
+    });
+    let (in_side, of_team, for_reading) = (in_side.await, of_team.await, for_reading.await);
+    let nothing: [SourceId; 0] = [];
+
+    let here = world.memories(1).await;
+    assert_eq!(listed(&world, &in_side).await, nothing);
+    assert_eq!(listed(&world, &of_team).await, nothing);
+    assert_eq!(listed(&world, &for_reading).await, [wiki, plans]);
+
+    let there = world.memories_in(side, 1).await;
+    assert_eq!(listed(&world, &in_side).await, [wiki]);
+    assert_eq!(listed(&world, &of_team).await, nothing);
+
+    let shared = MemoryChange::builder().audience_tag("org:acme".parse().unwrap());
+    world
+        .bulk(&world.owner, &here, shared.build())
+        .await
+        .unwrap();
+    assert_eq!(listed(&world, &of_team).await, [wiki]);
+
+    world.bulk(&world.owner, &here, moved(plans)).await.unwrap();
+    assert_eq!(listed(&world, &in_side).await, [wiki]);
+    assert_eq!(listed(&world, &of_team).await, [plans]);
+
+    world
+        .bulk(&world.owner, &there, moved(plans))
+        .await
+        .unwrap();
+    assert_eq!(listed(&world, &in_side).await, [plans]);
+    let gone = world.service.delete_memory(&world.owner, there[0]).await;
+    gone.unwrap();
+    assert_eq!(listed(&world, &in_side).await, nothing);
+}
+
+#[tokio::test]
+async fn search_for_a_source_continues_behind_many_memories() {
+    let world = World::new().await;
+    let new = NewSource::builder().name("Plans").kind("drive").build();
+    let plans = world.service.create_source(&world.owner, &new).await;
+    let plans = plans.unwrap().id;
+    let scope = TokenScope {
+        workspaces: Some(vec![world.workspace.id]),
+        ..TokenScope::default()
+    };
+    let token = Credential::from(world.token(world.owner_id, scope).await.secret);
+    let memories = world.memories(1_001).await;
+    let last = memories.iter().max().copied().unwrap();
+    world
+        .bulk(&world.owner, &[last], moved(plans))
+        .await
+        .unwrap();
+    assert_eq!(listed(&world, &token).await, [world.source, plans]);
+}
