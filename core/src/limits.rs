@@ -366,6 +366,8 @@ pub const SYNC_INTERVAL_MAX: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 pub const ROTATION_DEFAULT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 /// Maximum rotation period of an MCP key.
 pub const ROTATION_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// Maximum of the days after which a workspace erases something.
+pub const RETENTION_DAYS_MAX: u64 = 36_500;
 /// Maximum number of teams of a member.
 pub const TEAMS_PER_MEMBER_MAX: usize = 100;
 /// Maximum number of workspaces, and of audience labels, in the scope of a token.

@@ -11,8 +11,8 @@ use serde_json::json;
 
 use crate::access::{Action, ActionSet, BaseRole, BuiltInRole, RoleRef};
 use crate::limits::{
-    CONTENT_BYTES_MAX, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, ROTATION_DEFAULT, ROTATION_MAX,
-    SOURCE_KEY_CHARS_MAX, SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN,
+    CONTENT_BYTES_MAX, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, RETENTION_DAYS_MAX, ROTATION_DEFAULT,
+    ROTATION_MAX, SOURCE_KEY_CHARS_MAX, SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN,
 };
 use crate::model::{
     AUDIENCE_NAME_CHARS_MAX, AudienceLabel, AudienceScope, URL_CHARS_MAX, WebhookUrl,
@@ -22,7 +22,8 @@ use crate::request::rules::{
     Actions, Check, Flag, Flattened, Id, List, Object, Parsed, Rule, Seconds, Size, Text, Url,
 };
 pub(crate) use crate::request::rules::{
-    ClientName, Content, Description, Name, RotationSeconds, Slug, SourceKey, SyncIntervalSeconds,
+    ClientName, Content, Description, Name, RetentionDays, RotationSeconds, Slug, SourceKey,
+    SyncIntervalSeconds,
 };
 
 /// Implements an inline schema for a type.
@@ -125,6 +126,12 @@ inline_schema! { SyncIntervalSeconds: json_schema!({
     "minimum": SYNC_INTERVAL_MIN.as_secs(),
     "maximum": SYNC_INTERVAL_MAX.as_secs(),
     "examples": [3_600],
+}) }
+inline_schema! { RetentionDays: json_schema!({
+    "type": "integer",
+    "minimum": 1,
+    "maximum": RETENTION_DAYS_MAX,
+    "examples": [90],
 }) }
 inline_schema! { RotationSeconds: json_schema!({
     "type": "integer",

@@ -34,6 +34,9 @@ macro_rules! families {
         /// Workspace.
         workspace(org: OrgId, workspace: WorkspaceId = id) => Workspace,
             range workspaces(org), with org(org), checked by tenants::workspace(org);
+        /// Retention of what a workspace keeps, and the time of its next sweep.
+        retention(org: OrgId, workspace: WorkspaceId) => StoredRetention,
+            with workspace(org, workspace), checked by workspaces::retention(workspace);
         /// Identifier of the workspace with this slug.
         workspace_slug(org: OrgId, slug: &str) => WorkspaceId,
             range workspace_slugs(org), checked by tenants::workspace_slug(org, slug);
@@ -304,7 +307,7 @@ macro_rules! families {
         host_pings(host: &str as Sha256) => HostPings, checked by deliveries::host_pings();
 
         /// Scheduled task: a purge of what expires, the status check of a connector, the settlement
-        /// of deleted roles, a step of an erasure.
+        /// of deleted roles, a step of an erasure, the sweep of a workspace with a retention.
         due(at: Timestamp, id: Uuid) => ScheduledTask,
             parser parse_due(at: Timestamp, id: Uuid), checked by operations::due();
     } };

@@ -83,6 +83,10 @@ crate::model::names::string_enum! {
         ChatCreate = "chat.create",
         /// Deletion of a chat.
         ChatDelete = "chat.delete",
+        /// Change of the retention of a workspace.
+        RetentionUpdate = "retention.update",
+        /// Erasure of what the retention of a workspace no longer keeps.
+        RetentionErase = "retention.erase",
         /// Registration of a recall.
         RecallCreate = "recall.create",
         /// Deletion of a recall.

@@ -133,6 +133,18 @@ macro_rules! operations {
         GetWorkspace: GET "/v1/workspaces/{id}", Bearer, Body, Addition, 200, [404],
             requires [], audits [], reads 3,
             get_workspace(id: WorkspaceId) -> Workspace;
+        /// Reads the retention of a workspace.
+        GetRetention: GET "/v1/workspaces/{id}/retention", Bearer, Body, Addition, 200, [404],
+            requires [Workspace DashboardRead], audits [], reads 3,
+            get_retention(id: WorkspaceId) -> Retention;
+        /// Sets the retention of a workspace.
+        ///
+        /// Omitted fields keep everything. What expires is absent from that moment on and erased
+        /// soon after; a longer retention never brings it back.
+        SetRetention: PUT "/v1/workspaces/{id}/retention",
+            Bearer, Body, Addition, 200, [400, 404],
+            requires [Workspace ErasureManage], audits [RetentionUpdate], reads 3,
+            set_retention(id: WorkspaceId, body: NewRetention) -> Retention;
     }
     "Sources" {
         /// Creates a source.

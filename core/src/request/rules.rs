@@ -19,7 +19,8 @@ use super::problems::{Problems, SLUG_RULE};
 use super::values::{Wrong, boolean, id, number, parse, text};
 use crate::error::ProblemCode;
 use crate::limits::{
-    DESCRIPTION_CHARS_MAX, ROTATION_MAX, SOURCE_KEY_CHARS_MAX, SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN,
+    DESCRIPTION_CHARS_MAX, RETENTION_DAYS_MAX, ROTATION_MAX, SOURCE_KEY_CHARS_MAX,
+    SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN,
 };
 use crate::model::{McpClient, WebhookUrl, is_label_name};
 
@@ -269,6 +270,28 @@ impl Scalar for ClientName {
 
     fn json(client: &McpClient) -> impl Serialize {
         client
+    }
+}
+
+/// The number of days after which something is erased.
+pub(crate) enum RetentionDays {}
+
+impl Scalar for RetentionDays {
+    type Value = u64;
+
+    fn parse(json: &Value) -> Result<u64, Wrong> {
+        number(json)
+    }
+
+    fn check(days: &u64, path: &Path<'_>, _checks: &Checks<'_>, problems: &mut Problems) {
+        if !(1..=RETENTION_DAYS_MAX).contains(days) {
+            let message = "must be between 1 and 36,500 days";
+            problems.push(path, ProblemCode::InvalidValue, message);
+        }
+    }
+
+    fn json(days: &u64) -> impl Serialize {
+        days
     }
 }
 

@@ -91,6 +91,8 @@ pub(crate) enum ScheduledTask {
         #[serde(skip_serializing_if = "Option::is_none")]
         key: Option<String>,
     },
+    /// Erases some of what has expired in a workspace.
+    Retention { org: OrgId, workspace: WorkspaceId },
 }
 
 /// A task as it is read from the store.
@@ -111,6 +113,7 @@ enum StoredTask {
     Erasure(TaskFields),
     FormerWorkspace(TaskFields),
     FormerOrg(TaskFields),
+    Retention(TaskFields),
 }
 
 #[derive(Deserialize)]
@@ -180,6 +183,10 @@ impl TryFrom<StoredTask> for ScheduledTask {
             StoredTask::FormerOrg(TaskFields { org, key, .. }) => {
                 org.map(|org| Self::FormerOrg { org, key })
             }
+            StoredTask::Retention(task) => {
+                let fields = task.org.zip(task.workspace);
+                fields.map(|(org, workspace)| Self::Retention { org, workspace })
+            }
         };
         task.ok_or("a field of the task is missing")
     }
@@ -232,7 +239,8 @@ impl ScheduledTask {
             | Self::FormerChat { org, .. }
             | Self::Erasure { org, .. }
             | Self::FormerWorkspace { org, .. }
-            | Self::FormerOrg { org, .. } => Some(*org),
+            | Self::FormerOrg { org, .. }
+            | Self::Retention { org, .. } => Some(*org),
         }
     }
 
@@ -382,6 +390,11 @@ impl KnowledgeService {
                 let rest = self.clear_former_org(org, key).await?;
                 report.has_more |= rest.is_some();
                 self.requeue(found, rest.as_ref(), now).await
+            }
+            ScheduledTask::Retention { org, workspace } => {
+                let place = (org, workspace);
+                report.has_more |= self.erase_expired(&found.key, place, now).await?;
+                Ok(())
             }
         }
     }

@@ -66,6 +66,7 @@ pub use self::rekey::{Rekey, RekeyReport, SealingKeys};
 pub use self::verify::{DIFFERENCES_KEPT_MAX, Difference, DifferenceCode, Verification, Verify};
 pub use self::workspace::chats::{Chat, ChatMessage, NewChat, SNIPPET_CHARS_MAX};
 pub use self::workspace::mcp_key_types::{IssuedMcpKey, NewMcpKey};
+pub use self::workspace::retention::{NewRetention, Retention};
 use crate::access::{Credential, CredentialKind};
 use crate::env::Env;
 use crate::error::Error;
@@ -127,7 +128,7 @@ impl Options {
 /// | Memories | [`list_memories`](Self::list_memories), [`get_memory`](Self::get_memory), [`create_memory`](Self::create_memory), [`update_memory`](Self::update_memory), [`delete_memory`](Self::delete_memory), [`ingest_memories`](Self::ingest_memories), [`bulk_update_memories`](Self::bulk_update_memories), [`check_memory_access`](Self::check_memory_access) |
 /// | Sources | [`create_source`](Self::create_source), [`list_sources`](Self::list_sources), [`get_source`](Self::get_source) |
 /// | Recalls | [`create_recall`](Self::create_recall), [`list_recalls`](Self::list_recalls), [`get_recall`](Self::get_recall), [`delete_recall`](Self::delete_recall) |
-/// | Workspaces | [`list_workspaces`](Self::list_workspaces), [`get_workspace`](Self::get_workspace), [`get_dashboard_summary`](Self::get_dashboard_summary) |
+/// | Workspaces | [`list_workspaces`](Self::list_workspaces), [`get_workspace`](Self::get_workspace), [`get_retention`](Self::get_retention), [`set_retention`](Self::set_retention), [`get_dashboard_summary`](Self::get_dashboard_summary) |
 /// | Connectors | [`create_connector`](Self::create_connector), [`list_connectors`](Self::list_connectors), [`get_connector`](Self::get_connector), [`update_connector`](Self::update_connector), [`delete_connector`](Self::delete_connector), [`report_sync`](Self::report_sync) |
 /// | MCP keys | [`create_mcp_key`](Self::create_mcp_key), [`list_mcp_keys`](Self::list_mcp_keys), [`get_mcp_key`](Self::get_mcp_key), [`rotate_mcp_key`](Self::rotate_mcp_key), [`revoke_mcp_key`](Self::revoke_mcp_key), [`note_mcp_key_use`](Self::note_mcp_key_use) |
 /// | Chats | [`create_chat`](Self::create_chat), [`list_chats`](Self::list_chats), [`get_chat`](Self::get_chat), [`post_chat_message`](Self::post_chat_message), [`list_chat_messages`](Self::list_chat_messages), [`delete_chat`](Self::delete_chat) |

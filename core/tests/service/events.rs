@@ -9,13 +9,13 @@ use knowledge_core::model::{
     SensitivityLabel, WebhookUpdate,
 };
 use knowledge_core::service::{
-    ConnectorUpdate, DeleteRole, Endpoint, MemberUpdate, SyncOutcome, SyncReport,
+    ConnectorUpdate, DeleteRole, Endpoint, MemberUpdate, NewRetention, SyncOutcome, SyncReport,
 };
 use knowledge_core::store::{Commit, Mutation};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::make::{
-    ACME, HOUR, MEMBER, VIEWER, actions, create_memory, custom, failure, new_memory, review,
+    ACME, DAY, HOUR, MEMBER, VIEWER, actions, create_memory, custom, failure, new_memory, review,
     sensitivity,
 };
 use crate::world::{World, data};
@@ -72,6 +72,7 @@ async fn changes_in_the_workspace(world: &World) -> Vec<String> {
 /// Executes each operation; returns the secrets in the responses.
 pub(crate) async fn everything(world: &World) -> Vec<String> {
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    expired(world).await;
     let member = world.member(MEMBER).await;
     let token = world.token(member, Default::default()).await;
     let session = world.session(member).await;
@@ -181,6 +182,18 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
     removed.await.unwrap();
     world.maintain().await;
     secrets
+}
+
+/// Erases a chat by the retention of its workspace.
+async fn expired(world: &World) {
+    world.add_chat("Old").await;
+    world.time.pass(DAY);
+    let new = NewRetention::builder().chat_days(1).build();
+    let set = world
+        .service
+        .set_retention(&world.owner, world.workspace.id, &new);
+    set.await.unwrap();
+    world.maintain().await;
 }
 
 /// Deletes a chat and a recall, and erases a memory.

@@ -76,6 +76,7 @@ mod recall_readers;
 mod recalls;
 mod rekey;
 mod removal;
+mod retention;
 mod role_actions;
 mod role_deletion;
 mod role_redirects;

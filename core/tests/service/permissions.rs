@@ -9,7 +9,8 @@ use knowledge_core::model::{
     NewInboundWebhook, NewWebhook, ReviewStatus, RoleId, SensitivityLabel, SourceId,
 };
 use knowledge_core::service::{
-    AuditFilter, DeleteRole, MemberAssignment, NewSource, PageRequest, SyncOutcome, SyncReport,
+    AuditFilter, DeleteRole, MemberAssignment, NewRetention, NewSource, PageRequest, SyncOutcome,
+    SyncReport,
 };
 use uuid::Uuid;
 
@@ -297,6 +298,15 @@ async fn may(world: &World, caller: &Credential, case: &Case) -> bool {
                 Ok(chat) => service.delete_chat(caller, workspace, chat.id).await,
                 Err(refused) => Err(refused),
             }
+        }
+        Operation::GetRetention => {
+            let read = service.get_retention(caller, workspace);
+            read.await.map(drop)
+        }
+        Operation::SetRetention => {
+            let new = NewRetention::builder().chat_days(90).build();
+            let set = service.set_retention(caller, workspace, &new);
+            set.await.map(drop)
         }
         Operation::CreateErasure => {
             let request = NewErasure::builder().memory_ids(world.approved_memories(1).await);

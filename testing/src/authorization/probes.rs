@@ -31,7 +31,7 @@ const fn probe(operation: &'static str, query: &'static str, body: &'static str)
 /// Most name an identifier that does not exist, which only those learn who have the permission.
 /// Operations on memories are compared memory by memory. The ones that create or assign roles are
 /// not here, because they also ask what the caller holds itself.
-pub(super) const PROBES: [Probe; 48] = [
+pub(super) const PROBES: [Probe; 49] = [
     probe("listMemories", "", ""),
     probe(
         "createMemory",
@@ -44,6 +44,7 @@ pub(super) const PROBES: [Probe; 48] = [
         r#"{"source_id":"$source","memories":[{"title":"T","content":"C"}]}"#,
     ),
     probe("listWorkspaces", "", ""),
+    probe("getRetention", "", ""),
     probe("createSource", "", r#"{"name":"N","kind":"k"}"#),
     probe("listSources", "", ""),
     probe("getSource", "", ""),

@@ -126,10 +126,15 @@ impl Org {
         all.filter(move |facts| facts.connector.workspace_id == workspace)
     }
 
-    fn recent_chats(&self, member: MemberId, workspace: WorkspaceId) -> Vec<ChatSummary> {
+    fn recent_chats(
+        &self,
+        member: MemberId,
+        workspace: WorkspaceId,
+        now: Timestamp,
+    ) -> Vec<ChatSummary> {
         let here = self.chats.values();
         let mut here: Vec<_> = here
-            .filter(|facts| facts.is_shown(member, workspace))
+            .filter(|facts| self.shows_chat(facts, (member, workspace), now))
             .map(|facts| ChatSummary {
                 session_id: facts.chat.id,
                 title: facts.chat.title.clone(),
@@ -170,7 +175,7 @@ impl Org {
         let has_chat = self
             .chats
             .values()
-            .any(|facts| facts.chat.workspace_id == here);
+            .any(|facts| facts.chat.workspace_id == here && self.keeps_chat(facts, now));
         let has_webhook = self.webhooks.values().any(|hook| hook.workspace_id == here);
         Checklist {
             required: vec![
@@ -215,7 +220,7 @@ impl Org {
                 .filter(|key| key.workspace_id == workspace.id && key.is_live(now))
                 .map(McpKey::summary)
                 .collect(),
-            recent_chats: self.recent_chats(member, workspace.id),
+            recent_chats: self.recent_chats(member, workspace.id, now),
         }
     }
 

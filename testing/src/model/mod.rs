@@ -21,6 +21,7 @@ mod quotas;
 mod removal;
 mod request_errors;
 mod response;
+mod retention;
 mod roles;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +42,7 @@ pub(crate) use self::removal::Removing;
 pub(crate) use self::request_errors::{RequestErrors, none_of};
 pub(crate) use self::response::Moment;
 pub use self::response::{Caller, ErrorResponse, Expected, Outcome, Response, agrees};
+use self::retention::RetentionFacts;
 pub(crate) use self::roles::{OWNER, updated_role};
 use knowledge_core::access::{CredentialRecord, RoleRef};
 use knowledge_core::limits::Limits;
@@ -109,6 +111,8 @@ pub(crate) struct Org {
     pub(crate) connectors: BTreeMap<ConnectorId, ConnectorFacts>,
     pub(crate) mcp_keys: BTreeMap<CredentialId, McpKey>,
     pub(crate) chats: BTreeMap<ChatId, ChatFacts>,
+    /// Retentions by workspace, also removed ones until the next sweep.
+    retentions: BTreeMap<WorkspaceId, RetentionFacts>,
     pub(crate) recalls: BTreeMap<RecallId, Recall>,
     pub(crate) subscriptions: BTreeMap<SubscriptionId, CitationSubscription>,
     pub(crate) webhooks: BTreeMap<WebhookId, Webhook>,
@@ -189,13 +193,6 @@ pub(crate) struct ChatFacts {
     pub(crate) newest: String,
 }
 
-impl ChatFacts {
-    /// Returns true if a workspace shows the chat to a member.
-    pub(crate) fn is_shown(&self, member: MemberId, workspace: WorkspaceId) -> bool {
-        self.chat.workspace_id == workspace && self.chat.participants.contains(&member)
-    }
-}
-
 /// Labels of memories before and after an operation.
 pub(crate) type LabelChanges = BTreeMap<MemoryId, (Option<MemoryLabels>, Option<MemoryLabels>)>;
 
@@ -251,6 +248,7 @@ impl Org {
             connectors: BTreeMap::new(),
             mcp_keys: BTreeMap::new(),
             chats: BTreeMap::new(),
+            retentions: BTreeMap::new(),
             recalls: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
             webhooks: BTreeMap::new(),
@@ -395,6 +393,12 @@ impl Model {
     /// Records that maintenance failed, so that some statuses may have been announced.
     pub fn lose_announcements(&mut self) {
         self.lost_announcements = true;
+    }
+
+    /// Returns true if a workspace has a retention, so that maintenance erases chats.
+    pub(crate) fn has_retention(&self) -> bool {
+        let mut orgs = self.orgs.values();
+        orgs.any(|org| !org.retentions.is_empty())
     }
 
     pub(crate) fn org(&self, org: OrgId) -> &Org {

@@ -308,6 +308,10 @@ impl Simulation {
         let after = self.contents().await?;
         if call.is_maintenance() {
             self.model.lose_announcements();
+            // It may have erased some of the expired chats: the rest follows.
+            if self.model.has_retention() {
+                self.maintain().await?;
+            }
             return Ok(());
         }
         if *before == after {

@@ -11,7 +11,7 @@ use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::monitor::slugs_read;
 use crate::service::maintain::ScheduledTask;
 use crate::service::memories::recalls::find_any_recall;
-use crate::service::workspace::chats::Chat;
+use crate::service::workspace::chats::{chat_keys, find_any_chat};
 use crate::store::RangeRead;
 
 /// # Deletion of chats and recalls
@@ -31,11 +31,11 @@ impl KnowledgeService {
     ) -> Result<(), Error> {
         self.act(Operation::DeleteChat, credential, |caller| async move {
             let wanted = |org| {
-                Wants::keys([keys::chat(org, workspace, chat)]).and_range(messages_read(org, chat))
+                Wants::keys(chat_keys(org, workspace, chat)).and_range(messages_read(org, chat))
             };
             let mut act = caller.in_workspace(workspace, &wanted).await?;
             let (org, now, member) = (act.org(), act.now, act.caller.member_id());
-            let found: Chat = act.find(&keys::chat(org, workspace, chat), "chat").await?;
+            let found = find_any_chat(&mut act, workspace, chat).await?;
             let erases = act.caller.erases(act.held_in(workspace));
             let is_erased = act.caller.org.erases_member(found.created_by);
             if is_erased || (!erases && !found.exists_for(&act.caller)) {

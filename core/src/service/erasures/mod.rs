@@ -8,6 +8,7 @@
 
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod expired;
 pub(crate) mod read;
 pub(crate) mod removal;
 pub(crate) mod steps;

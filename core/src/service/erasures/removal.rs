@@ -112,6 +112,11 @@ impl<'r> Removal<'r> {
         self.org
     }
 
+    /// Returns the numbers of removed records.
+    pub(super) fn counts(&self) -> ErasureCounts {
+        self.counts
+    }
+
     /// Returns true if nothing was removed.
     pub(super) fn is_empty(&self) -> bool {
         self.pages.is_empty() && self.counts == ErasureCounts::default()

@@ -9,7 +9,7 @@ use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::CHAT_PARTICIPANTS_MAX;
 use crate::model::{
-    AuditAction, ChatId, ChatMessageId, ChatSummary, Member, MemberId, Quota, ResourceKind,
+    AuditAction, ChatId, ChatMessageId, ChatSummary, Member, MemberId, OrgId, Quota, ResourceKind,
     Timestamp, WorkspaceId,
 };
 use crate::operation::Operation;
@@ -82,7 +82,7 @@ impl Chat {
 pub(crate) struct RecentChat {
     session_id: ChatId,
     title: String,
-    last_message_at: Timestamp,
+    pub(crate) last_message_at: Timestamp,
     pub(crate) snippet: String,
     #[serde(default)]
     pub(crate) participants: Vec<MemberId>,
@@ -217,11 +217,18 @@ impl KnowledgeService {
                 let range = keys::chats(org, workspace);
                 Listing::new("chats", &(), range, Direction::Reverse)
             };
-            let first = |org| Wants::page(&listing(org), page);
+            let first = |org| {
+                let retention = keys::retention(org, workspace);
+                Wants::page(&listing(org), page).and_keys([retention])
+            };
             let mut act = caller.in_workspace(workspace, &first).await?;
-            let (listing, caller) = (listing(act.org()), &act.caller);
+            let (listing, now) = (listing(act.org()), act.now);
+            let retention = act.retention(workspace).await?;
+            let caller = &act.caller;
             let found = listing.page(&mut act.transaction, page, |_, chat: Chat| {
-                Ok(PageRecord::visible(chat.exists_for(caller).then_some(chat)))
+                let exists =
+                    chat.exists_for(caller) && retention.keeps_chat(chat.last_message_at, now);
+                Ok(PageRecord::visible(exists.then_some(chat)))
             });
             let found = found.await?;
             act.done(found)
@@ -241,7 +248,7 @@ impl KnowledgeService {
         chat: ChatId,
     ) -> Result<Chat, Error> {
         self.act(Operation::GetChat, credential, |caller| async move {
-            let wanted = |org| Wants::keys([keys::chat(org, workspace, chat)]);
+            let wanted = |org| Wants::keys(chat_keys(org, workspace, chat));
             let mut act = caller.in_workspace(workspace, &wanted).await?;
             let found = find(&mut act, workspace, chat).await?;
             act.done(found)
@@ -270,8 +277,10 @@ impl KnowledgeService {
                     let range = keys::chat_messages(org, chat);
                     Listing::new("chat_messages", &(), range, Direction::Forward)
                 };
-                let key = |org| keys::chat(org, workspace, chat);
-                let wanted = |org| Wants::page(&listing(org), page).and_keys([key(org)]);
+                let wanted = |org| {
+                    let keys = chat_keys(org, workspace, chat);
+                    Wants::page(&listing(org), page).and_keys(keys)
+                };
                 let mut act = caller.in_workspace(workspace, &wanted).await?;
                 let org = act.org();
                 find(&mut act, workspace, chat).await?;
@@ -306,7 +315,7 @@ impl KnowledgeService {
             |caller| async move {
                 let wanted = |org| {
                     let counter = keys::usage(org, Quota::ChatMessages);
-                    Wants::keys([keys::chat(org, workspace, chat), counter])
+                    Wants::keys(chat_keys(org, workspace, chat)).and_keys([counter])
                 };
                 let mut act = caller.in_workspace(workspace, &wanted).await?;
                 let (org, now) = (act.org(), act.now);
@@ -339,14 +348,39 @@ impl KnowledgeService {
     }
 }
 
-/// Returns a chat that exists for the caller; the commit checks it.
-async fn find(act: &mut Act<'_>, workspace: WorkspaceId, chat: ChatId) -> Result<Chat, Error> {
+/// Returns the keys of what [`find_any_chat`] reads.
+pub(crate) fn chat_keys(org: OrgId, workspace: WorkspaceId, chat: ChatId) -> [Key; 2] {
+    [
+        keys::chat(org, workspace, chat),
+        keys::retention(org, workspace),
+    ]
+}
+
+/// Returns a chat that has not expired, whoever takes part in it; the commit checks it.
+///
+/// # Errors
+/// [`Error::NotFound`]; those of the store.
+pub(crate) async fn find_any_chat(
+    act: &mut Act<'_>,
+    workspace: WorkspaceId,
+    chat: ChatId,
+) -> Result<Chat, Error> {
     let what = "chat";
     let key = keys::chat(act.org(), workspace, chat);
     let found: Chat = act.find(&key, what).await?;
-    match found.exists_for(&act.caller) {
+    let retention = act.retention(workspace).await?;
+    match retention.keeps_chat(found.last_message_at, act.now) {
         true => Ok(found),
         false => Err(Error::NotFound { what }),
+    }
+}
+
+/// Returns a chat that exists for the caller; the commit checks it.
+async fn find(act: &mut Act<'_>, workspace: WorkspaceId, chat: ChatId) -> Result<Chat, Error> {
+    let found = find_any_chat(act, workspace, chat).await?;
+    match found.exists_for(&act.caller) {
+        true => Ok(found),
+        false => Err(Error::NotFound { what: "chat" }),
     }
 }
 

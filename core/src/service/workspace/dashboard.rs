@@ -75,7 +75,11 @@ impl KnowledgeService {
                 let wanted = |org| Facts::wants(org, workspace);
                 let mut act = caller.in_workspace(workspace, &wanted).await?;
                 let place = (act.org(), workspace);
-                let facts = Facts::take(&mut act.transaction, place, &act.caller).await?;
+                let now = act.now;
+                let retention = act.retention(workspace).await?;
+                let keeps = |chat: &RecentChat| retention.keeps_chat(chat.last_message_at, now);
+                let of = (&act.caller, &keeps as Keeps<'_>);
+                let facts = Facts::take(&mut act.transaction, place, of).await?;
                 let summary = facts.summary(act.workspace(), act.now)?;
                 act.done(summary)
             },
@@ -94,10 +98,13 @@ struct Facts {
     chats: RecentChats,
 }
 
+/// Decision whether a chat has not expired.
+type Keeps<'k> = &'k (dyn Fn(&RecentChat) -> bool + Sync);
+
 /// The newest chats of a workspace that a member takes part in.
 #[derive(Default)]
 struct RecentChats {
-    /// True if the workspace has a chat, whoever takes part in it.
+    /// True if the workspace has a chat that has not expired, whoever takes part in it.
     has_any: bool,
     shown: Vec<ChatSummary>,
 }
@@ -107,16 +114,17 @@ impl RecentChats {
     async fn take(
         transaction: &mut Transaction,
         mut read: RangeRead,
-        caller: &Principal,
+        (caller, keeps): (&Principal, Keeps<'_>),
     ) -> Result<Self, StoreError> {
         let (mut chats, mut examined) = (Self::default(), 0);
         loop {
             let found = transaction.scan(&read).await?;
-            chats.has_any |= !found.is_empty();
             examined += found.len();
             for entry in &found {
                 let chat: RecentChat = decode_value(entry)?;
-                if chat.exists_for(caller) {
+                let is_kept = keeps(&chat);
+                chats.has_any |= is_kept;
+                if is_kept && chat.exists_for(caller) {
                     chats.shown.push(chat.into());
                 }
             }
@@ -174,7 +182,10 @@ impl Facts {
     /// Returns the reads of everything.
     fn wants(org: OrgId, workspace: WorkspaceId) -> Wants {
         let ranges = Self::ranges(org, workspace);
-        Wants::keys(Self::keys(org, workspace)).and_reads(ranges)
+        let retention = keys::retention(org, workspace);
+        Wants::keys(Self::keys(org, workspace))
+            .and_keys([retention])
+            .and_reads(ranges)
     }
 
     /// Takes everything that was read ahead in one call, so that it is consistent.
@@ -183,7 +194,7 @@ impl Facts {
     async fn take(
         transaction: &mut Transaction,
         (org, workspace): (OrgId, WorkspaceId),
-        caller: &Principal,
+        of: (&Principal, Keeps<'_>),
     ) -> Result<Self, StoreError> {
         let counts = Self::keys(org, workspace);
         let counts = transaction.entries_unchecked(&counts).await?;
@@ -194,7 +205,7 @@ impl Facts {
             connector_states: transaction.scan(&states).await?,
             mcp_keys: transaction.scan(&mcp_keys).await?,
             mcp_key_uses: transaction.scan(&uses).await?,
-            chats: RecentChats::take(transaction, chats, caller).await?,
+            chats: RecentChats::take(transaction, chats, of).await?,
         })
     }
 

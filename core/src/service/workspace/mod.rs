@@ -1,7 +1,8 @@
-//! Workspaces with their dashboard, chats and MCP keys.
+//! Workspaces with their dashboard, chats, retention and MCP keys.
 
 pub(crate) mod chats;
 pub(crate) mod dashboard;
 pub(crate) mod mcp_key_types;
 pub(crate) mod mcp_keys;
 pub(crate) mod read;
+pub(crate) mod retention;

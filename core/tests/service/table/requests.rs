@@ -237,6 +237,7 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         Operation::CreateMcpKey => json!({
             "name": "Laptop", "client": "claude-code", "audience": ["org:acme"],
         }),
+        Operation::SetRetention => json!({ "chat_days": 90 }),
         Operation::CreateChat => json!({ "title": "Ideas" }),
         Operation::PostChatMessage => json!({ "content": "Hello." }),
         Operation::DeleteCustomRole => json!({ "reassign_to": "viewer" }),
@@ -267,6 +268,7 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         | Operation::GetMemory
         | Operation::ListWorkspaces
         | Operation::GetWorkspace
+        | Operation::GetRetention
         | Operation::ListSources
         | Operation::GetSource
         | Operation::GetDashboardSummary

@@ -163,20 +163,20 @@ async fn audit_log_rejects_invalid_requests() {
     insta::assert_snapshot!(list(owner, wrong).await.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 2413
+    content-length: 2519
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "invalid_request",
-      "message": "the request is not valid: action must be one of memory.ingest, memory.create, memory.update, memory.delete, memory.bulk_update, memory.read, source.create, role.create, role.update, role.delete, role.assign, citation_subscription.create, citation_subscription.delete, citation_subscription.rotate_secret, citation_subscription.disable, citation_subscription.enable, citation_subscription.ping, citation_subscription.redeliver, webhook.create, webhook.update, webhook.delete, webhook.rotate_secret, webhook.disable, webhook.enable, webhook.ping, webhook.redeliver, inbound_webhook.create, inbound_webhook.update, inbound_webhook.delete, inbound_webhook.rotate_secret, connector.create, connector.pause, connector.update, connector.delete, mcp_key.create, mcp_key.rotate, mcp_key.revoke, chat.create, chat.delete, recall.create, recall.delete, erasure.create, organization.create, workspace.create, workspace.delete, member.create, member.update, member.remove, credential.create, credential.revoke (and 3 more)",
+      "message": "the request is not valid: action must be one of memory.ingest, memory.create, memory.update, memory.delete, memory.bulk_update, memory.read, source.create, role.create, role.update, role.delete, role.assign, citation_subscription.create, citation_subscription.delete, citation_subscription.rotate_secret, citation_subscription.disable, citation_subscription.enable, citation_subscription.ping, citation_subscription.redeliver, webhook.create, webhook.update, webhook.delete, webhook.rotate_secret, webhook.disable, webhook.enable, webhook.ping, webhook.redeliver, inbound_webhook.create, inbound_webhook.update, inbound_webhook.delete, inbound_webhook.rotate_secret, connector.create, connector.pause, connector.update, connector.delete, mcp_key.create, mcp_key.rotate, mcp_key.revoke, chat.create, chat.delete, retention.update, retention.erase, recall.create, recall.delete, erasure.create, organization.create, workspace.create, workspace.delete, member.create, member.update, member.remove, credential.create, credential.revoke (and 3 more)",
       "details": {
         "fields": [
           {
             "path": "action",
             "code": "invalid_value",
-            "message": "must be one of memory.ingest, memory.create, memory.update, memory.delete, memory.bulk_update, memory.read, source.create, role.create, role.update, role.delete, role.assign, citation_subscription.create, citation_subscription.delete, citation_subscription.rotate_secret, citation_subscription.disable, citation_subscription.enable, citation_subscription.ping, citation_subscription.redeliver, webhook.create, webhook.update, webhook.delete, webhook.rotate_secret, webhook.disable, webhook.enable, webhook.ping, webhook.redeliver, inbound_webhook.create, inbound_webhook.update, inbound_webhook.delete, inbound_webhook.rotate_secret, connector.create, connector.pause, connector.update, connector.delete, mcp_key.create, mcp_key.rotate, mcp_key.revoke, chat.create, chat.delete, recall.create, recall.delete, erasure.create, organization.create, workspace.create, workspace.delete, member.create, member.update, member.remove, credential.create, credential.revoke"
+            "message": "must be one of memory.ingest, memory.create, memory.update, memory.delete, memory.bulk_update, memory.read, source.create, role.create, role.update, role.delete, role.assign, citation_subscription.create, citation_subscription.delete, citation_subscription.rotate_secret, citation_subscription.disable, citation_subscription.enable, citation_subscription.ping, citation_subscription.redeliver, webhook.create, webhook.update, webhook.delete, webhook.rotate_secret, webhook.disable, webhook.enable, webhook.ping, webhook.redeliver, inbound_webhook.create, inbound_webhook.update, inbound_webhook.delete, inbound_webhook.rotate_secret, connector.create, connector.pause, connector.update, connector.delete, mcp_key.create, mcp_key.rotate, mcp_key.revoke, chat.create, chat.delete, retention.update, retention.erase, recall.create, recall.delete, erasure.create, organization.create, workspace.create, workspace.delete, member.create, member.update, member.remove, credential.create, credential.revoke"
           },
           {
             "path": "resource_id",

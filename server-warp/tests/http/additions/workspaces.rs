@@ -1,8 +1,9 @@
 //! `/v1/workspaces`
 
+use serde_json::json;
 use uuid::Uuid;
 
-use crate::support::{Show, get, quiet_org};
+use crate::support::{Show, get, own_org, put, quiet_org};
 
 #[tokio::test]
 async fn workspaces_in_scope_of_credential_are_listed() {
@@ -102,4 +103,44 @@ async fn workspaces_in_scope_of_credential_are_listed() {
       }
     }
     "#);
+}
+
+#[tokio::test]
+async fn retention_is_set_and_read() {
+    let org = own_org();
+    let path = format!("/v1/workspaces/{}/retention", org.empty.id);
+    let set = async |token: &str, days: u32| {
+        let body = json!({ "chat_days": days });
+        put(&path).bearer(token).json(&body).send().await
+    };
+    let token = &org.members.admin.token;
+    insta::assert_snapshot!(set(token, 90).await.show(), @r#"
+    200 OK
+    cache-control: no-store
+    content-length: 16
+    content-type: application/json
+    date: <date>
+    request-id: <uuid 1>
+
+    {
+      "chat_days": 90
+    }
+    "#);
+    let viewer = &org.members.viewer.token;
+    let read = get(&path).bearer(viewer).send().await;
+    assert_eq!(read.json(), json!({ "chat_days": 90 }));
+    assert_eq!(set(viewer, 1).await.status.as_u16(), 403);
+    let wrong = set(token, 36_501).await;
+    assert_eq!(wrong.status.as_u16(), 400);
+    let problem = &wrong.json()["details"]["fields"][0];
+    assert_eq!(
+        *problem,
+        json!({
+            "path": "chat_days",
+            "code": "invalid_value",
+            "message": "must be between 1 and 36,500 days",
+        })
+    );
+    let removed = put(&path).bearer(token).json(&json!({})).send().await;
+    assert_eq!(removed.json(), json!({ "chat_days": null }));
 }

@@ -190,7 +190,8 @@ impl Request for ListChats {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
         let chats = model.org(who.org).chats.values();
-        let shown = chats.filter(|facts| facts.is_shown(who.member, self.workspace));
+        let place = (who.member, self.workspace);
+        let shown = chats.filter(|facts| model.org(who.org).shows_chat(facts, place, at.now));
         let records = shown.map(|facts| (facts.chat.id.0, json!(facts.chat)));
         let records = records.collect();
         let list = (self.list().unwrap_or_default(), Direction::Reverse);
@@ -210,8 +211,9 @@ fn find(
     now: Timestamp,
 ) -> Result<(Who, ChatFacts), ErrorResponse> {
     let who = model.authorize_in(by, workspace, Action::DashboardRead, now)?;
-    let found = model.org(who.org).chats.get(&chat);
-    let found = found.filter(|facts| facts.is_shown(who.member, workspace));
+    let org = model.org(who.org);
+    let found = org.chats.get(&chat);
+    let found = found.filter(|facts| org.shows_chat(facts, (who.member, workspace), now));
     Ok((who, found.ok_or(ErrorResponse::NotFound)?.clone()))
 }
 
@@ -245,10 +247,11 @@ impl Request for DeleteChat {
             return Err(ErrorResponse::Forbidden.into());
         }
         let erases = held.contains(&Action::ErasureManage) && who.scope.audience.is_none();
-        let found = model.org(who.org).chats.get(&self.chat);
-        let found = found.filter(|facts| {
+        let org = model.org(who.org);
+        let found = org.chats.get(&self.chat).filter(|facts| {
             let is_here = facts.chat.workspace_id == self.workspace;
-            is_here && (erases || facts.is_shown(who.member, self.workspace))
+            let is_known = erases || facts.chat.participants.contains(&who.member);
+            is_here && is_known && org.keeps_chat(facts, at.now)
         });
         let chat = found.ok_or(ErrorResponse::NotFound)?.chat.clone();
         let needed = match chat.created_by == who.member {
@@ -285,13 +288,15 @@ impl Request for PostChatMessage {
         errors.text("content", &self.content, model.limits.content_bytes_max);
         let action = Action::ChatWrite;
         let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
-        let found = model.org(who.org).chats.get(&self.chat);
-        if found.is_some_and(|facts| facts.is_shown(who.member, self.workspace)) {
-            model.check_quota(who.org, Quota::ChatMessages, 1)?;
+        let org = model.org(who.org);
+        let found = org.chats.get(&self.chat);
+        let place = (who.member, self.workspace);
+        if !found.is_some_and(|facts| org.shows_chat(facts, place, at.now)) {
+            return Err(ErrorResponse::NotFound.into());
         }
+        model.check_quota(who.org, Quota::ChatMessages, 1)?;
         let id = ChatMessageId(model.made(at.learned.and_then(Response::id)));
         let found = model.org_mut(who.org).chats.get_mut(&self.chat);
-        let found = found.filter(|facts| facts.is_shown(who.member, self.workspace));
         let facts = found.ok_or(ErrorResponse::NotFound)?;
         let message = ChatMessage {
             id,

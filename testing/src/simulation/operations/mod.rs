@@ -18,6 +18,7 @@ mod members;
 mod memories;
 mod operator;
 mod recalls;
+mod retention;
 mod role_assignment;
 mod roles;
 mod subscriptions;
@@ -228,6 +229,7 @@ fn groups() -> [Vec<Weighted>; 3] {
             connectors::strategies(),
             chats::strategies(),
             mcp_keys::strategies(),
+            retention::strategies(),
         ]
         .into_iter()
         .flatten()

@@ -164,6 +164,7 @@ impl Request for Maintain {
                 org.announce_status(facts, at.now);
             }
             org.connectors = connectors;
+            org.erase_expired(at.now);
             org.clear_removed();
         }
         Ok(Response::done())

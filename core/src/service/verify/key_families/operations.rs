@@ -220,6 +220,7 @@ pub(super) fn due(verifier: &mut Verifier, _: &KeyEntry, task: ScheduledTask) ->
         }
         ScheduledTask::Connector { .. }
         | ScheduledTask::Event { .. }
+        | ScheduledTask::Retention { .. }
         | ScheduledTask::FormerMember { .. } => {}
     }
     Ok(Vec::new())

@@ -15,6 +15,7 @@ use crate::service::verify::Verifier;
 use crate::service::verify::expectation::Expectation;
 use crate::service::workspace::chats::{Chat, ChatMessage};
 use crate::service::workspace::mcp_key_types::McpKey;
+use crate::service::workspace::retention::StoredRetention;
 use crate::store::KeyEntry;
 
 pub(super) fn connector_state(
@@ -84,6 +85,16 @@ pub(super) fn chat_recent(
     }
     let chat = keys::chat(org, workspace, chat);
     Ok(vec![Expectation::Contains(chat, same)])
+}
+
+pub(super) fn retention(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    stored: StoredRetention,
+    workspace: WorkspaceId,
+) -> Expectations {
+    let due = stored.next.map(|at| keys::due(at, workspace.0));
+    Ok(due.map(Expectation::Exists).into_iter().collect())
 }
 
 pub(super) fn subscription(

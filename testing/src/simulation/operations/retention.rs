@@ -1,0 +1,94 @@
+//! Retention of what workspaces keep.
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::{Op, Weighted, of, requests};
+use crate::model::Moment;
+use crate::model::{ErrorResponse, Expected, Model, RequestErrors, Response};
+use crate::simulation::call::{Request, Run};
+use crate::strategies::{actor, entity};
+use knowledge_core::ProblemCode;
+use knowledge_core::access::Action;
+use knowledge_core::model::WorkspaceId;
+use knowledge_core::service::{AuditAction, KnowledgeService, NewRetention, ResourceKind};
+
+requests! {
+    GetRetention { workspace: WorkspaceId }
+    SetRetention { workspace: WorkspaceId, new: NewRetention }
+}
+
+pub(super) fn strategies() -> Vec<Weighted> {
+    let days = prop_oneof![
+        2 => Just(None),
+        8 => (1_u64..3).prop_map(Some),
+        2 => Just(Some(9)),
+        1 => prop_oneof![Just(0), Just(36_500), Just(36_501)].prop_map(Some),
+    ];
+    vec![
+        of(
+            1,
+            (actor(), entity()).prop_map(|(by, place)| {
+                Op::by(by, move |view| GetRetention {
+                    by: view.bearer(by),
+                    workspace: view.workspace(place),
+                })
+            }),
+        ),
+        of(
+            2,
+            (actor(), entity(), days).prop_map(|(by, place, days)| {
+                Op::by(by, move |view| SetRetention {
+                    by: view.bearer(by),
+                    workspace: view.workspace(place),
+                    new: NewRetention::builder().maybe_chat_days(days).build(),
+                })
+            }),
+        ),
+    ]
+}
+
+impl Request for GetRetention {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let found = service.get_retention(&self.by.credential, self.workspace);
+            Ok(Response::of(&found.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
+        Ok(Response::of(&model.org(who.org).retention(self.workspace)))
+    }
+}
+
+impl Request for SetRetention {
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let set = service.set_retention(&self.by.credential, self.workspace, &self.new);
+            Ok(Response::of(&set.await?))
+        })
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let mut errors = RequestErrors::default();
+        let days = self.new.chat_days;
+        let is_wrong = days.is_some_and(|days| !(1..=36_500).contains(&days));
+        errors.when(is_wrong, "chat_days", ProblemCode::InvalidValue);
+        let action = Action::ErasureManage;
+        let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        if who.scope.audience.is_some() {
+            return Err(ErrorResponse::Forbidden.into());
+        }
+        let org = model.org_mut(who.org);
+        let before: Value = org.retention(self.workspace);
+        if before["chat_days"].as_u64() != days {
+            org.set_retention(self.workspace, days, at.now);
+            let resource = (ResourceKind::Workspace, self.workspace.0);
+            let states = (before, org.retention(self.workspace));
+            let action = AuditAction::RetentionUpdate;
+            org.audit(&who, action, resource, states, at.now);
+        }
+        Ok(Response::of(&org.retention(self.workspace)))
+    }
+}
