@@ -61,6 +61,15 @@ async fn deletion_of_unheld_role_removes_redirects_to_it() {
     world.assert_whole().await;
 }
 
+#[tokio::test]
+async fn deletion_of_unheld_role_leaves_no_redirect() {
+    let world = World::new().await;
+    let (role, target) = two_roles(&world).await;
+    delete(&world, role, Some(custom(target))).await.unwrap();
+    assert_eq!(redirects(&world).await, 0);
+    world.assert_whole().await;
+}
+
 /// Concurrent deletions may leave more redirects than one deletion alone allows.
 #[tokio::test]
 async fn deletion_removes_redirects_beyond_their_limit() {

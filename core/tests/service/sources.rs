@@ -1,11 +1,11 @@
 //! Tests of the claim that a limited credential sees only sources of memories that exist for it.
 
 use knowledge_core::Error;
-use knowledge_core::access::{Action, Credential, TokenScope};
+use knowledge_core::access::{Action, ActionSet, BaseRole, Credential, TokenScope};
 use knowledge_core::model::{MemoryChange, SourceId};
 use knowledge_core::service::{NewSource, PageRequest};
 
-use crate::make::actions;
+use crate::make::{VIEWER, actions, custom};
 use crate::world::World;
 
 /// Returns the sources that a caller lists, each of which it can read.
@@ -108,4 +108,50 @@ async fn search_for_a_source_continues_behind_many_memories() {
         .await
         .unwrap();
     assert_eq!(listed(&world, &token).await, [world.source, plans]);
+}
+
+/// Roles in workspaces count however many there are.
+#[tokio::test]
+async fn role_in_the_last_of_many_workspaces_permits_reading_sources() {
+    let world = World::new().await;
+    let without = world.role(
+        BaseRole::Viewer,
+        ActionSet::EMPTY,
+        actions(&[Action::MemoryRead]),
+    );
+    let without = custom(without.await.id);
+    let member = world.member(without).await;
+    let mut places = Vec::new();
+    for number in 0..66 {
+        places.push(world.workspace(&format!("place-{number}")).await);
+    }
+    places.sort();
+    for place in &places {
+        world
+            .assign_in(member, *place, Some(without))
+            .await
+            .unwrap();
+    }
+    let token = world.token(member, TokenScope::default()).await;
+    let token = Credential::from(token.secret);
+    for (count, last) in [(64, places[63]), (65, places[64]), (66, places[65])] {
+        for place in &places[count..] {
+            world.assign_in(member, *place, None).await.unwrap();
+        }
+        let list = async || {
+            let page = PageRequest::default();
+            world.service.list_sources(&token, &page).await.map(drop)
+        };
+        let refused = list().await.unwrap_err();
+        assert_eq!(refused.code(), "forbidden", "{count} roles");
+        world.assign_in(member, last, Some(VIEWER)).await.unwrap();
+        list().await.unwrap();
+        world.assign_in(member, last, Some(without)).await.unwrap();
+        for place in &places[count..] {
+            world
+                .assign_in(member, *place, Some(without))
+                .await
+                .unwrap();
+        }
+    }
 }

@@ -193,7 +193,11 @@ mod tests {
         let json = serde_json::to_string(&set).unwrap();
         assert_eq!(json, r#"["memory:read","audit:read"]"#);
         assert_eq!(serde_json::from_str::<ActionSet>(&json).unwrap(), set);
+        assert_eq!(format!("{set:?}"), r#"{"memory:read", "audit:read"}"#);
         assert!(serde_json::from_str::<ActionSet>(r#"["memory:own"]"#).is_err());
+        let error = serde_json::from_str::<ActionSet>("7").unwrap_err();
+        let expected = "invalid type: integer `7`, expected a list of action names";
+        assert!(error.to_string().starts_with(expected), "{error}");
     }
 
     #[test]
