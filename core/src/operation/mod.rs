@@ -95,8 +95,8 @@ pub struct OperationSpec {
     /// Maximum number of store reads of a call, for a caller with custom roles and a first page.
     ///
     /// Not counted are commits, another read for a filter of memories, further reads for records that
-    /// do not exist for the caller, the clean-up after the removal of a member, and the steps of an
-    /// erasure.
+    /// do not exist for the caller, the clean-up after the removal of a member, the steps of an
+    /// erasure, and two reads for the first use of a token in an hour.
     pub reads: u8,
 }
 

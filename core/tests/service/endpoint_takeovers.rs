@@ -6,8 +6,17 @@ use serde_json::{Value, json};
 
 use crate::dispatching::{answer, endpoint};
 use crate::event_receivers::{AUDIENCES, change, ingest, reviewer, webhook};
-use crate::make::{MINUTE, sensitivity};
+use crate::make::{MILLISECOND, MINUTE, sensitivity};
 use crate::world::World;
+
+/// Answers the ping to a new URL.
+async fn answer_ping(world: &World) {
+    let pings = world.claim().await.deliveries;
+    assert_eq!(pings.len(), 1);
+    assert_eq!(pings[0].event_type, EventType::WebhookPing);
+    world.finish(&pings[0], &answer(204)).await;
+    world.time.pass(MILLISECOND);
+}
 
 #[tokio::test]
 async fn webhook_taken_over_drops_what_was_made_for_its_former_owner() {
@@ -38,7 +47,10 @@ async fn webhook_taken_over_drops_what_was_made_for_its_former_owner() {
         world.fan_out().await;
         match takes_url {
             false => drop(rotate(&by).await.unwrap()),
-            true => drop(update(&by, "other").await.unwrap()),
+            true => {
+                update(&by, "other").await.unwrap();
+                answer_ping(&world).await;
+            }
         }
         let batch = world.claim().await;
         assert_eq!((batch.deliveries, batch.dead_lettered), (Vec::new(), 1));
@@ -59,7 +71,10 @@ async fn webhook_taken_over_drops_what_was_made_for_its_former_owner() {
         // The owner knows all of it, so nothing is lost when it comes back.
         match takes_url {
             false => drop(rotate(&world.owner).await.unwrap()),
-            true => drop(update(&world.owner, "hook").await.unwrap()),
+            true => {
+                update(&world.owner, "hook").await.unwrap();
+                answer_ping(&world).await;
+            }
         }
         let again = world
             .service
@@ -87,6 +102,7 @@ async fn webhook_taken_over_by_its_member_keeps_its_deliveries() {
     let whole = world.token(world.owner_id, TokenScope::default()).await;
     let whole = Credential::from(whole.secret);
     let endpoint = webhook(&world, &whole, EventType::MemoryUpdated).await;
+    world.confirm(endpoint).await;
     let id = WebhookId(endpoint.0);
     let rotate = async |by: &Credential| {
         let rotated = world

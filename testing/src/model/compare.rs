@@ -192,7 +192,9 @@ impl Stored<'_> {
                 knowledge_core::model::ChatId(uuid::Uuid::nil()),
             );
             for (_, chat) in self.all::<Chat>(&self.family(&here)).await? {
-                chats.insert(chat.id, chat);
+                if org.workspaces.contains_key(&chat.workspace_id) {
+                    chats.insert(chat.id, chat);
+                }
             }
         }
         let wanted = org.connectors.iter();

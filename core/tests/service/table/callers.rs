@@ -24,8 +24,10 @@ impl Caller {
     pub(crate) async fn of(seed: &Seed, member: MemberId, scope: TokenScope) -> Self {
         let issue = async |kind, scope| {
             let new = with(new_token(member, kind), |new| new.scope = scope);
-            let issued = seed.issue(&new).await.unwrap();
-            issued.secret.expose().to_owned()
+            let secret = seed.issue(&new).await.unwrap().secret;
+            // Its first use in an hour is recorded by itself, apart from the operation.
+            seed.service.note_use(&secret.clone().into()).await;
+            secret.expose().to_owned()
         };
         Self {
             member,

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
+use knowledge_core::access::Credential;
 use knowledge_core::api::{Api, Authentication, Operation, OperationSpec};
 use knowledge_core::service::Endpoint;
 use serde_json::{Value, json};
@@ -42,6 +43,9 @@ impl Call {
         if spec.authentication == Authentication::Signature {
             headers.extend(signed(world, &records.inbound_secret, &body));
         }
+        let secret = records.key_secret.parse().unwrap();
+        let used = Credential::Secret(secret);
+        world.service.note_use(&used).await;
         Self {
             spec,
             uri: path(world, &records, spec).await + &query,
