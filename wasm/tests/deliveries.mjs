@@ -233,7 +233,6 @@ function clock(t) {
 }
 
 test("dispatch aborts an exchange after its timeout", async (t) => {
-  const time = clock(t);
   let signal;
   const silent = await endpoint(t, () => {
     time.tick(EXCHANGE_MS_MAX - 1);
@@ -242,6 +241,7 @@ test("dispatch aborts an exchange after its timeout", async (t) => {
     assert.ok(signal.aborted);
   });
   const { service, deliveries } = await withEvent(silent.url);
+  const time = clock(t);
   const done = await service.dispatch((url, init) => {
     ({ signal } = init);
     return fetch(url, init);
@@ -252,9 +252,9 @@ test("dispatch aborts an exchange after its timeout", async (t) => {
 });
 
 test("dispatch aborts a response that does not end in time", async (t) => {
-  const time = clock(t);
   const { url } = await endpoint(t, (_, response) => response.writeHead(200).write("half"));
   const { service, deliveries } = await withEvent(url);
+  const time = clock(t);
   await service.dispatch(async (...exchange) => {
     const response = await fetch(...exchange);
     time.tick(EXCHANGE_MS_MAX);
@@ -265,8 +265,8 @@ test("dispatch aborts a response that does not end in time", async (t) => {
 });
 
 test("dispatch does not wait for a fetch that ignores the signal", async (t) => {
-  const time = clock(t);
   const { service, deliveries } = await withEvent(await closedAddress());
+  const time = clock(t);
   const never = new Promise(() => {});
   /** Runs a dispatch pass with a `fetch` that calls back once it hangs, then advances the time. */
   const dispatch = async (silent, now) => {
