@@ -20,7 +20,7 @@ use crate::service::kit::audit_entry::{AuditEntry, ENTRY_BITS};
 use crate::service::kit::audit_pages::AuditPage;
 use crate::service::kit::page::{Listing, Page, PageRequest};
 use crate::service::kit::quota::audit_counter;
-use crate::service::maintain::ScheduledTask;
+use crate::service::tasks::ScheduledTask;
 use crate::store::{
     Direction, Key, KeyEntry, KeyRange, RangeRead, StoreExt, Transaction, decode_value,
 };

@@ -90,7 +90,7 @@ pub(crate) struct Org {
     /// Roles that replace the member's own in a workspace.
     pub(crate) overrides: BTreeMap<(MemberId, WorkspaceId), RoleRef>,
     pub(crate) workspaces: BTreeMap<WorkspaceId, Workspace>,
-    /// What maintenance has to delete of removed workspaces; none of it is shown.
+    /// Remains of removed workspaces, which maintenance deletes; none of them is shown.
     pub(crate) removing: Removing,
     pub(crate) roles: BTreeMap<RoleId, CustomRole>,
     pub(crate) sources: BTreeMap<SourceId, Source>,

@@ -6,7 +6,7 @@ use knowledge_core::model::{OrgId, Quota};
 impl Org {
     /// Returns what the organisation has of a quota that is counted in records.
     ///
-    /// What maintenance has to delete of removed workspaces still counts.
+    /// Remains of removed workspaces count until maintenance deletes them.
     pub(crate) fn usage(&self, quota: Quota) -> usize {
         let removing = self.removing.units.get(&quota).copied().unwrap_or(0);
         removing + self.shown(quota)

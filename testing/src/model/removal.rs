@@ -21,7 +21,7 @@ const QUOTAS: [Quota; 5] = [
     Quota::Endpoints,
 ];
 
-/// What maintenance has to delete of removed workspaces.
+/// Remains of removed workspaces, which maintenance deletes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Removing {
     pub(crate) workspaces: BTreeSet<WorkspaceId>,

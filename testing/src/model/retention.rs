@@ -39,7 +39,7 @@ impl Org {
         json!({ "chat_days": retention.and_then(|retention| retention.chat_days) })
     }
 
-    /// Sets the retention of a workspace. What has expired until now stays expired.
+    /// Sets the retention of a workspace. Chats that have expired until now stay expired.
     pub(crate) fn set_retention(
         &mut self,
         workspace: WorkspaceId,

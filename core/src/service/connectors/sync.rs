@@ -12,7 +12,7 @@ use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::manage::read_connector;
 use crate::service::connectors::types::{Connector, ConnectorRef, SyncReport};
 use crate::service::kit::outbox::Outbox;
-use crate::service::maintain::ScheduledTask;
+use crate::service::tasks::ScheduledTask;
 use crate::store::{Key, Transaction};
 
 /// # Sync reports

@@ -19,7 +19,7 @@ use crate::keys;
 use crate::model::{
     DisabledReason, EventData, EventId, OrgId, Timestamp, WebhookPing, canonical_host,
 };
-use crate::service::maintain::ScheduledTask;
+use crate::service::tasks::ScheduledTask;
 use crate::service::{Event, KnowledgeService};
 use crate::store::{Key, Transaction, decode};
 

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::keys;
 use crate::model::{DisabledReason, EndpointId, OrgId, Timestamp};
 use crate::service::KnowledgeService;
-use crate::service::maintain::ScheduledTask;
+use crate::service::tasks::ScheduledTask;
 use crate::store::Transaction;
 
 impl KnowledgeService {

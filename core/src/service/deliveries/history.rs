@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::keys;
 use crate::limits::Limits;
 use crate::model::{DeliveryId, EndpointId, EventId, OrgId, Timestamp};
-use crate::service::maintain::ScheduledTask;
+use crate::service::tasks::ScheduledTask;
 use crate::service::{Event, KnowledgeService};
 use crate::store::{Direction, Entry, Key, KeyEntry, StoreExt, Transaction, decode};
 

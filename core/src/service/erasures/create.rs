@@ -22,8 +22,8 @@ use crate::service::kit::idempotency::{IdempotencyKey, IdempotencyRecord, finger
 use crate::service::kit::monitor::{Subject, Use, slugs_read};
 use crate::service::kit::outbox::sequences_read;
 use crate::service::kit::principal::{Denial, workspace_roles_read};
-use crate::service::maintain::ScheduledTask;
 use crate::service::memories::read::FoundMemory;
+use crate::service::tasks::ScheduledTask;
 use crate::store::Key;
 
 /// Name of the operation in idempotency records.

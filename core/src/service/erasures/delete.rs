@@ -9,8 +9,8 @@ use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::monitor::slugs_read;
-use crate::service::maintain::ScheduledTask;
 use crate::service::memories::recalls::find_any_recall;
+use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::chats::{chat_keys, find_any_chat};
 use crate::store::RangeRead;
 

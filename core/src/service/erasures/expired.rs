@@ -8,7 +8,7 @@ use crate::keys;
 use crate::model::{AuditAction, ChatId, OrgId, ResourceKind, Timestamp, WorkspaceId};
 use crate::service::KnowledgeService;
 use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::maintain::ScheduledTask;
+use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::chats::Chat;
 use crate::service::workspace::retention::StoredRetention;
 use crate::store::{Key, RangeRead};

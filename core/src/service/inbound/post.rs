@@ -25,10 +25,10 @@ use crate::service::kit::principal::{Delegator, Principal, Resource};
 use crate::service::kit::quota::{AuditQuota, audit_counter};
 use crate::service::kit::sealing::Sealed;
 use crate::service::kit::signing::SignedMessage;
-use crate::service::maintain::ScheduledTask;
 use crate::service::memories::ingest::{
     IngestContext, Memories, NewMemory, by_source_key, check_batch, known_memories,
 };
+use crate::service::tasks::ScheduledTask;
 use crate::store::{Key, Transaction};
 
 /// Maximum length of the identifier of a message, in characters.

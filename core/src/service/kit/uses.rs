@@ -22,8 +22,8 @@ impl KnowledgeService {
         let (now, hash) = (self.env().now(), secret.hash());
         let [a, b, c, d, e, f, g, h, ..] = hash.0;
         let fingerprint = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
-        let is_new = |known: &mut std::collections::BTreeSet<u64>| known.insert(fingerprint);
-        if !self.written_in_hour().with(window(now), is_new) {
+        let known = self.written_in_hour();
+        if !known.with(window(now), |known| known.insert(fingerprint)) {
             return;
         }
         let mut attempts = 0;

@@ -18,10 +18,10 @@ use crate::service::kit::act::Wants;
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
 use crate::service::kit::principal::workspace_roles_read;
 use crate::service::kit::quota::release_unit;
-use crate::service::maintain::ScheduledTask;
 use crate::service::members::assign::{Authority, OWNER, current_role, is_last_owner, leave_role};
 use crate::service::members::coverage::{Coverage, HeldRoles};
 use crate::service::members::with_roles;
+use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::mcp_keys::{forget_keys, key_workspace};
 use crate::store::{Direction, Key, StoreExt, Transaction, decode_value};
 

@@ -16,10 +16,10 @@ use crate::service::KnowledgeService;
 use crate::service::kit::act::Wants;
 use crate::service::kit::audit::state;
 use crate::service::kit::roles::{REDIRECTS_MAX, follow_role};
-use crate::service::maintain::ScheduledTask;
 use crate::service::members::coverage::Coverage;
 use crate::service::members::roles::DeleteRole;
 use crate::service::members::with_roles;
+use crate::service::tasks::ScheduledTask;
 use crate::store::{Direction, Key, StoreExt, Transaction, decode_value, read_json};
 
 /// Maximum number of holders that one commit rewrites.

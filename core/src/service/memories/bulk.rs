@@ -25,8 +25,8 @@ use crate::service::kit::idempotency::{IdempotencyKey, IdempotencyRecord, finger
 use crate::service::kit::monitor::{Monitor, Subject, Use, slugs_read};
 use crate::service::kit::outbox::{Outbox, sequences_read};
 use crate::service::kit::principal::Denial;
-use crate::service::maintain::ScheduledTask;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
+use crate::service::tasks::ScheduledTask;
 use crate::store::{Key, Prepared, Transaction};
 
 /// Name of the operation in idempotency records.

@@ -14,7 +14,7 @@ use crate::model::{AuditAction, ResourceKind};
 use crate::service::audit_log::AUDIT_PURGE_INTERVAL;
 use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
-use crate::service::maintain::ScheduledTask;
+use crate::service::tasks::ScheduledTask;
 use crate::store::{Direction, StoreExt};
 
 impl Provisioning<'_> {

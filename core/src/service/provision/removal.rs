@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::keys;
 use crate::model::{AuditAction, OrgId, Organization, ResourceKind, Workspace, WorkspaceId};
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
-use crate::service::maintain::ScheduledTask;
+use crate::service::tasks::ScheduledTask;
 
 impl Provisioning<'_> {
     /// Removes a workspace with everything in it.

@@ -5,7 +5,7 @@ use crate::keys;
 use crate::model::{EndpointId, EventId, OrgId, Timestamp};
 use crate::service::KnowledgeService;
 use crate::service::deliveries::EndpointState;
-use crate::service::maintain::ScheduledTask;
+use crate::service::tasks::ScheduledTask;
 use crate::store::{Direction, Key, KeyEntry, RangeRead, StoreExt, Transaction, decode_value};
 
 /// Number of entries that a step deletes, with those that go with each.

@@ -8,7 +8,7 @@ use crate::digest::sha256;
 use crate::keys;
 use crate::model::{EndpointId, OrgId, Timestamp};
 use crate::service::deliveries::EndpointState;
-use crate::service::maintain::ScheduledTask;
+use crate::service::tasks::ScheduledTask;
 use crate::store::{Entry, Key, KeyRange, Store, StoreError, StoreExt, decode_value, read_json};
 
 /// Maximum length of a value in a difference, in characters.

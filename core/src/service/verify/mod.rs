@@ -296,8 +296,7 @@ impl Verifier {
             return Vec::new();
         }
         match key_families::expectations_of(self, entry) {
-            Ok(expectations) => {
-                let mut expectations = expectations;
+            Ok(mut expectations) => {
                 expectations.retain(|expectation| !self.is_removed(expectation));
                 expectations.into_iter().map(expected_from).collect()
             }

@@ -21,7 +21,7 @@ use crate::service::kit::act::{Act, Caller, Wants};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::principal::{Delegator, Principal};
 use crate::service::kit::quota::reserve_quota;
-use crate::service::maintain::ScheduledTask;
+use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::dashboard::same_id;
 use crate::service::workspace::mcp_key_types::{IssuedMcpKey, McpKey, NewMcpKey};
 use crate::store::{Direction, Key, RangeRead, Transaction, decode_value};

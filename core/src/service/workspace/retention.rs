@@ -1,6 +1,6 @@
 //! Retention of what a workspace keeps.
 //!
-//! What has expired counts as absent from that moment on. Maintenance erases it, led by one
+//! Chats that have expired count as absent from that moment on. Maintenance erases them, led by one
 //! scheduled task per workspace, which is due no later than the first chat expires: the index of
 //! the chats by their newest message then begins with those to erase.
 
@@ -18,7 +18,7 @@ use crate::request::rules::RetentionDays;
 use crate::service::KnowledgeService;
 use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::principal::Denial;
-use crate::service::maintain::ScheduledTask;
+use crate::service::tasks::ScheduledTask;
 use crate::store::Transaction;
 
 request! {
@@ -128,8 +128,8 @@ impl KnowledgeService {
 
     /// Sets the retention of a workspace, at once for everything that it has.
     ///
-    /// What has expired is absent from that moment on, and [`maintain`](Self::maintain) erases it.
-    /// A longer retention never brings it back, erased or not.
+    /// Chats that have expired are absent from that moment on, and [`maintain`](Self::maintain)
+    /// erases them. A longer retention never brings them back, erased or not.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for a number of days outside its range;

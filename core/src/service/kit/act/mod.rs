@@ -212,7 +212,8 @@ impl Act<'_> {
 
     /// Reserves units of a quota of the organisation, whose counter was read ahead.
     ///
-    /// What a member adds while an erasure takes away what it made could be taken for that.
+    /// Additions of a member are refused while an erasure takes away what it made, to which they
+    /// would belong.
     ///
     /// # Errors
     /// [`Error::QuotaExceeded`]; [`Error::Conflict`] for a member whose memories, recalls and chats

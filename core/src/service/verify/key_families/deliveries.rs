@@ -14,7 +14,7 @@ use crate::service::deliveries::{
     StoredDelivery,
 };
 use crate::service::kit::sealing::SealedRecord;
-use crate::service::maintain::ScheduledTask;
+use crate::service::tasks::ScheduledTask;
 use crate::service::verify::expectation::Expectation;
 use crate::service::verify::{DifferenceCode, Verifier};
 use crate::store::KeyEntry;

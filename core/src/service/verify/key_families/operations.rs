@@ -11,7 +11,7 @@ use crate::service::kit::audit_entry::ENTRY_BITS;
 use crate::service::kit::audit_pages::{AuditPage, PAGE_ENTRIES};
 use crate::service::kit::idempotency::IdempotencyRecord;
 use crate::service::kit::sealing::Sealer;
-use crate::service::maintain::ScheduledTask;
+use crate::service::tasks::ScheduledTask;
 use crate::service::verify::expectation::Expectation;
 use crate::service::verify::{DifferenceCode, Verifier};
 use crate::service::{Meta, SCHEMA, Schema, SealingKeys};

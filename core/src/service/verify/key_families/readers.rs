@@ -20,7 +20,7 @@ use crate::service::kit::audit_pages::AuditPage;
 use crate::service::kit::idempotency::IdempotencyRecord;
 use crate::service::kit::refusals::MemberRefusals;
 use crate::service::kit::sealing::SealedRecord;
-use crate::service::maintain::ScheduledTask;
+use crate::service::tasks::ScheduledTask;
 use crate::service::verify::Verifier;
 use crate::service::verify::expectation::Expectation;
 use crate::service::workspace::chats::{Chat, ChatMessage};

@@ -9,7 +9,7 @@ use crate::model::{
     CredentialId, CustomRole, ErasureStatus, Member, MemberId, MemberKind, OrgId, Organization,
     RoleId, Timestamp, Workspace, WorkspaceId,
 };
-use crate::service::maintain::ScheduledTask;
+use crate::service::tasks::ScheduledTask;
 use crate::service::verify::expectation::Expectation;
 use crate::service::verify::{DifferenceCode, Verifier};
 use crate::store::{Key, KeyEntry};

@@ -10,7 +10,7 @@ use crate::model::{
 };
 use crate::service::inbound::post::ProcessedMessage;
 use crate::service::kit::sealing::SealedRecord;
-use crate::service::maintain::ScheduledTask;
+use crate::service::tasks::ScheduledTask;
 use crate::service::verify::Verifier;
 use crate::service::verify::expectation::Expectation;
 use crate::service::workspace::chats::{Chat, ChatMessage};
