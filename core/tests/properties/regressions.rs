@@ -8,7 +8,8 @@ use knowledge_core::model::{NewCustomRole, RoleActions};
 use knowledge_core::store::{Commit, Key, Store, TransactionError, transact};
 use knowledge_store::faults::FaultRates;
 use knowledge_testing::simulation::operations::{
-    assign_role, create_custom_role, delete_custom_role, end_workspace_role, maintain,
+    assign_role, create_custom_role, delete_custom_role, delete_workspace, end_workspace_role,
+    maintain,
 };
 use knowledge_testing::simulation::{SimulatedTime, check_operations};
 use knowledge_testing::strategies::{
@@ -69,6 +70,25 @@ async fn deleted_role_cannot_be_assigned_to_its_former_holders() {
         assign_role(OLGA, clara, deleted_role, Some(EntityRef::Own(0))),
         maintain(),
         assign_role(OLGA, clara, deleted_role, Some(EntityRef::Own(0))),
+    ])
+    .await;
+}
+
+/// A role that was reassigned counts the holders in a removed workspace, until maintenance.
+#[tokio::test]
+async fn reassigned_role_counts_holders_in_removed_workspace() {
+    let (first, second) = (EntityRef::Own(0), EntityRef::Own(1));
+    let held = RoleEntityRef::Custom(first);
+    let clara = person(CastMember::Clara);
+    let target = RoleEntityRef::Custom(second);
+    check(&[
+        role("target", &[]),
+        assign_role(OLGA, clara, held, Some(second)),
+        delete_workspace(false),
+        delete_custom_role(OLGA, first, Some(target)),
+        delete_custom_role(OLGA, first, None),
+        maintain(),
+        delete_custom_role(OLGA, first, None),
     ])
     .await;
 }

@@ -44,7 +44,7 @@ pub(super) use self::ingest::IngestMemories;
 pub(super) use self::mcp_keys::CreateMcpKey;
 pub(super) use self::memories::UpdateMemory;
 pub(super) use self::operator::Maintain;
-pub use self::operator::maintain;
+pub use self::operator::{delete_workspace, maintain};
 pub(super) use self::recalls::CreateRecall;
 pub(super) use self::role_assignment::AssignRole;
 pub use self::role_assignment::{assign_role, end_workspace_role};

@@ -77,6 +77,15 @@ pub fn maintain() -> Op {
     Op::new("Maintain", |_| Step::Call(Maintain.into()))
 }
 
+/// Returns the removal of the second workspace as an operation.
+#[must_use]
+pub fn delete_workspace(is_second_org: bool) -> Op {
+    Op::to(is_second_org, move |view| DeleteWorkspace {
+        org: view.own.id,
+        workspace: view.own.workspaces[1],
+    })
+}
+
 pub(super) fn strategies() -> Vec<Weighted> {
     let revoke = (any::<bool>(), entity()).prop_map(|(is_second_org, id)| {
         Op::to(is_second_org, move |view| Revoke {
@@ -85,12 +94,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
         })
     });
     // The first workspace remains, so that most of what follows is about something.
-    let delete_workspace = any::<bool>().prop_map(|is_second_org| {
-        Op::to(is_second_org, move |view| DeleteWorkspace {
-            org: view.own.id,
-            workspace: view.own.workspaces[1],
-        })
-    });
+    let delete_workspace = any::<bool>().prop_map(delete_workspace);
     vec![of(1, revoke), alone(1, delete_workspace)]
 }
 

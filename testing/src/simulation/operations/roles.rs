@@ -324,7 +324,8 @@ impl Request for DeleteCustomRole {
         let org = model.org_mut(who.org);
         if let Some(target) = self.reassign_to {
             let members = org.members.values_mut().map(|member| &mut member.role);
-            for held in members.chain(org.overrides.values_mut()) {
+            let held = members.chain(org.overrides.values_mut());
+            for held in held.chain(&mut org.removing.held) {
                 if *held == deleted {
                     *held = target;
                 }
