@@ -72,6 +72,13 @@ pub struct MemoryContent {
     pub updated_at: Timestamp,
 }
 
+impl MemoryContent {
+    /// Returns the member that added the memory, and its key at the source.
+    pub(crate) fn origin(&self) -> (MemberId, Option<&str>) {
+        (self.created_by, self.source_key.as_deref())
+    }
+}
+
 /// Stored form of [`MemoryContent`].
 #[derive(Deserialize)]
 struct StoredContent {

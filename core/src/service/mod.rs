@@ -67,7 +67,7 @@ pub use self::rekey::{Rekey, RekeyReport, SealingKeys};
 pub use self::verify::{DIFFERENCES_KEPT_MAX, Difference, DifferenceCode, Verification, Verify};
 pub use self::workspace::chats::{Chat, ChatMessage, NewChat, SNIPPET_CHARS_MAX};
 pub use self::workspace::mcp_key_types::{IssuedMcpKey, NewMcpKey};
-pub use self::workspace::retention::{NewRetention, Retention};
+pub use self::workspace::retention::{MemoryDays, NewRetention, Retention};
 use crate::access::{Credential, CredentialKind};
 use crate::env::Env;
 use crate::error::Error;

@@ -8,13 +8,16 @@ use knowledge_core::model::{
     EndpointId, EventType, MemberId, MemoryChange, MemoryId, NewWebhook, ReviewStatus,
     SensitivityLabel, Webhook,
 };
+use knowledge_core::service::{MemoryDays, NewRetention};
 use knowledge_core::store::Key;
 use knowledge_store::faults::{CommitFault, FaultPlan};
 use knowledge_testing::requests::with;
 use serde_json::{Value, json};
 
 use crate::fan_out::listed;
-use crate::make::{HOUR, MEMBER, MINUTE, actions, create_memory, new_memory, review, sensitivity};
+use crate::make::{
+    DAY, HOUR, MEMBER, MINUTE, actions, create_memory, new_memory, review, sensitivity,
+};
 use crate::world::{World, data};
 
 fn audience(label: &str) -> MemoryChange {
@@ -118,6 +121,24 @@ async fn webhook_names_only_memories_that_exist_for_its_owner() {
     assert_eq!(received(&world, ingested.0).await.len(), 1);
     assert_eq!(received(&world, ingested.1.into()).await.len(), 2);
     world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn expired_memory_is_named_to_those_for_whom_it_existed() {
+    let world = World::new().await;
+    let by = reviewer(&world).await;
+    let of = EventType::ChunkDeleted;
+    let (few, all) = (webhook(&world, &by, of).await, world.webhook(of).await.id);
+    let ids = ingest(&world, &AUDIENCES).await;
+    let days = MemoryDays::builder().internal(1).build();
+    let new = NewRetention::builder().memory_days(days).build();
+    let (owner, place) = (&world.owner, world.workspace.id);
+    let set = world.service.set_retention(owner, place, &new).await;
+    set.unwrap();
+    world.time.pass(DAY);
+    world.maintain().await;
+    assert_eq!(named(&world, few).await, [vec![ids[0], ids[3]]]);
+    assert_eq!(named(&world, all.into()).await, [ids]);
 }
 
 #[tokio::test]

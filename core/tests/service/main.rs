@@ -63,6 +63,7 @@ mod members;
 mod memories;
 mod memory_changes;
 mod memory_deletion;
+mod memory_retention;
 mod monitor;
 mod open;
 mod pages;

@@ -28,7 +28,7 @@ async fn set_as(
 async fn set(world: &World, chat_days: impl Into<Option<u64>>) {
     let chat_days = chat_days.into();
     let set = set_as(world, &world.owner, chat_days).await.unwrap();
-    assert_eq!(set, Retention { chat_days });
+    assert_eq!(set.chat_days, chat_days);
     let read = world
         .service
         .get_retention(&world.owner, world.workspace.id);
@@ -201,7 +201,10 @@ async fn retention_has_one_task_and_one_audit_entry_per_change() {
     changes.retain(|entry| entry.action == AuditAction::RetentionUpdate);
     let after = changes.into_iter().map(|entry| entry.after.unwrap());
     let after: Vec<_> = after.collect();
-    assert_eq!(after, [1, 2, 3, 1].map(|days| json!({ "chat_days": days })));
+    assert_eq!(
+        after,
+        [1, 2, 3, 1].map(|days| { json!({ "chat_days": days, "memory_days": {} }) })
+    );
 }
 
 #[tokio::test]

@@ -395,7 +395,7 @@ impl Model {
         self.lost_announcements = true;
     }
 
-    /// Returns true if a workspace has a retention, so that maintenance erases chats.
+    /// Returns true if a workspace has a retention, so that maintenance erases.
     pub(crate) fn has_retention(&self) -> bool {
         let mut orgs = self.orgs.values();
         orgs.any(|org| !org.retentions.is_empty())

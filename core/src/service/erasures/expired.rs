@@ -3,15 +3,20 @@
 use serde_json::json;
 
 use super::removal::Removal;
+use super::steps::{IsCovered, erase_citing};
+use super::work::ErasureWork;
 use crate::error::Error;
 use crate::keys;
-use crate::model::{AuditAction, ChatId, OrgId, ResourceKind, Timestamp, WorkspaceId};
+use crate::model::{
+    AuditAction, ChatId, MemoryContent, MemoryId, MemoryLabels, OrgId, Organization, ResourceKind,
+    Timestamp, WorkspaceId,
+};
 use crate::service::KnowledgeService;
 use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::chats::Chat;
 use crate::service::workspace::retention::StoredRetention;
-use crate::store::{Key, RangeRead};
+use crate::store::{Key, KeyEntry, RangeRead, StoreExt, Transaction};
 
 /// Number of chats that one step examines.
 const CHATS_PER_STEP: usize = 50;
@@ -20,8 +25,9 @@ impl KnowledgeService {
     /// Erases some of what has expired in a workspace, as the task under a key asks. Returns true
     /// if more is due.
     ///
-    /// One entry of the audit log has the counts of a step. The index of the chats by their newest
-    /// message begins with those that have expired; the first one that has not ends the step.
+    /// A step is about memories, if a sweep of them is running or due, or about chats. Its last
+    /// audit entry has its counts, and is the only one about chats. Nothing is swept in a workspace
+    /// that is being removed.
     pub(crate) async fn erase_expired(
         &self,
         task: &Key,
@@ -29,72 +35,143 @@ impl KnowledgeService {
         now: Timestamp,
     ) -> Result<bool, Error> {
         self.transact(|mut transaction| async move {
-            let key = keys::retention(org, workspace);
+            let (key, place) = (keys::retention(org, workspace), keys::org(org));
+            let records = vec![key.clone(), place.clone()];
+            transaction.read_ahead(records, Vec::new()).await?;
             let stored = transaction.read::<StoredRetention>(&key).await?;
+            let owner = transaction.read::<Organization>(&place).await?;
             // A change of the retention or another caller has moved the task.
             let is_present = |stored: &StoredRetention| {
                 stored
                     .next
                     .is_some_and(|at| keys::due(at, workspace.0) == *task)
             };
-            let Some(stored) = stored.filter(is_present) else {
+            let Some(mut stored) = stored.filter(is_present) else {
                 transaction.delete(task.clone());
                 return transaction.done(false);
             };
-            let range = RangeRead::first(keys::recent_chats(org, workspace), CHATS_PER_STEP);
-            let recent = transaction.scan(&range).await?;
-            let ids = recent.iter().filter_map(|found| keys::last_id(&found.key));
-            let chats: Vec<Key> = ids
-                .map(|id| keys::chat(org, workspace, ChatId(id)))
-                .collect();
-            let chats = match chats.is_empty() {
-                true => Vec::new(),
-                false => transaction.read_many::<Chat>(&chats).await?,
+            let task = ScheduledTask::Retention { org, workspace };
+            let owner = owner.filter(|owner| !owner.removing.contains(&workspace));
+            let Some(owner) = owner else {
+                stored.schedule(&mut transaction, task, None);
+                return transaction.done(false);
             };
             let mut removal = Removal::new(self, org, now);
-            let mut next = stored.next_sweep(None, now);
-            if recent.len() == range.limit {
-                next = Some(now);
-            }
-            for (found, chat) in recent.iter().zip(&chats) {
-                let Some(chat) = chat else { continue };
-                // The chat may have moved after the index was read.
-                transaction.check(found.key.clone(), Some(found.entry.version));
-                if stored.keeps_chat(chat.last_message_at, now) {
-                    next = stored.next_sweep(Some(chat.last_message_at), now);
-                    break;
+            let next = match stored.memory_work(now) {
+                Some(mut work) => {
+                    let place = (&owner, workspace);
+                    self.sweep_memories(&mut transaction, &mut removal, &mut work, &stored, place)
+                        .await?;
+                    match work.is_complete() {
+                        true => stored.plan_memory_sweep(now),
+                        false => stored.work = Some(work),
+                    }
+                    Some(now)
                 }
-                if !removal.has_room_for_chat() {
-                    next = Some(now);
-                    break;
+                None => {
+                    self.sweep_chats(&mut transaction, &mut removal, &stored, workspace)
+                        .await?
                 }
-                if removal.chat(&mut transaction, chat).await? {
-                    let chat = chat.id;
-                    let rest = ScheduledTask::FormerChat { org, chat };
-                    rest.schedule(&mut transaction, now, self.env());
+            };
+            if !removal.is_empty() {
+                let counts = removal.counts();
+                if counts.chats > 0 {
+                    removal.forget_pages();
                 }
-            }
-            let counts = removal.counts();
-            if counts.chats > 0 {
+                let counts = json!({
+                    "chats": counts.chats,
+                    "chat_messages": counts.chat_messages,
+                    "memories": counts.memories,
+                    "recalls": counts.recalls,
+                });
                 let operation = AuditedOperation::begin(&transaction, self.env(), now);
-                let actor = Actor::service(org);
-                operation.record(
-                    &mut transaction,
-                    actor,
-                    AuditAction::RetentionErase,
-                    (ResourceKind::Workspace, workspace.0),
-                    None,
-                    Some(json!({
-                        "chats": counts.chats,
-                        "chat_messages": counts.chat_messages,
-                    })),
-                );
+                let by = (operation, Actor::service(org), AuditAction::RetentionErase);
+                let resource = (ResourceKind::Workspace, workspace.0);
+                removal
+                    .record(&mut transaction, by, resource, counts)
+                    .await?;
             }
             let has_more = next.is_some_and(|next| next <= now);
-            let task = ScheduledTask::Retention { org, workspace };
             stored.schedule(&mut transaction, task, next);
             transaction.done(has_more)
         })
         .await
+    }
+
+    /// Deletes some memories that have expired, or some recalls that cite none but deleted ones.
+    ///
+    /// What a running erasure removes is left to it.
+    async fn sweep_memories(
+        &self,
+        transaction: &mut Transaction,
+        removal: &mut Removal<'_>,
+        work: &mut ErasureWork,
+        stored: &StoredRetention,
+        (owner, workspace): (&Organization, WorkspaceId),
+    ) -> Result<(), Error> {
+        if !work.memories.is_empty() {
+            return erase_citing(transaction, removal, work).await;
+        }
+        let (org, now) = (owner.id, removal.now());
+        let marks = keys::workspace_memories(org, workspace);
+        let marks = self.next_records(marks, work, None).await?;
+        let ids = marks.iter().filter_map(|mark| keys::last_id(&mark.key));
+        let places: Vec<Key> = ids.map(|id| keys::memory(org, MemoryId(id))).collect();
+        let found = self.store().get(&places).await?;
+        let found = places.into_iter().zip(found);
+        let found = found.filter_map(|(key, entry)| entry.map(|entry| KeyEntry { key, entry }));
+        let page: Vec<KeyEntry> = found.collect();
+        let is_covered = |labels: &MemoryLabels, content: Option<&MemoryContent>| {
+            let origin = content.map(MemoryContent::origin);
+            let mut scopes = owner.erasing.values();
+            stored.is_expired(labels, content, now)
+                && (origin.is_none() || !scopes.any(|scope| scope.covers(labels.source_id, origin)))
+        };
+        let page = (page.as_slice(), &is_covered as IsCovered<'_>);
+        self.erase_memories(transaction, removal, work, page).await
+    }
+
+    /// Erases some chats that have expired, and returns the time of the next sweep.
+    ///
+    /// The index of the chats by their newest message begins with those that have expired; the first
+    /// one that has not ends the step.
+    async fn sweep_chats(
+        &self,
+        transaction: &mut Transaction,
+        removal: &mut Removal<'_>,
+        stored: &StoredRetention,
+        workspace: WorkspaceId,
+    ) -> Result<Option<Timestamp>, Error> {
+        let (org, now) = (removal.org(), removal.now());
+        let range = RangeRead::first(keys::recent_chats(org, workspace), CHATS_PER_STEP);
+        let recent = transaction.scan(&range).await?;
+        let ids = recent.iter().filter_map(|found| keys::last_id(&found.key));
+        let chats: Vec<Key> = ids
+            .map(|id| keys::chat(org, workspace, ChatId(id)))
+            .collect();
+        let chats = match chats.is_empty() {
+            true => Vec::new(),
+            false => transaction.read_many::<Chat>(&chats).await?,
+        };
+        for (found, chat) in recent.iter().zip(&chats) {
+            let Some(chat) = chat else { continue };
+            // The chat may have moved after the index was read.
+            transaction.check(found.key.clone(), Some(found.entry.version));
+            if stored.keeps_chat(chat.last_message_at, now) {
+                return Ok(stored.next_sweep(Some(chat.last_message_at), now));
+            }
+            if !removal.has_room_for_chat() {
+                return Ok(Some(now));
+            }
+            if removal.chat(transaction, chat).await? {
+                let chat = chat.id;
+                let rest = ScheduledTask::FormerChat { org, chat };
+                rest.schedule(transaction, now, self.env());
+            }
+        }
+        match recent.len() == range.limit {
+            true => Ok(Some(now)),
+            false => Ok(stored.next_sweep(None, now)),
+        }
     }
 }

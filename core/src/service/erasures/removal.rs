@@ -112,6 +112,11 @@ impl<'r> Removal<'r> {
         self.org
     }
 
+    /// Returns the time of the step.
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
+    }
+
     /// Returns the numbers of removed records.
     pub(super) fn counts(&self) -> ErasureCounts {
         self.counts
@@ -301,31 +306,51 @@ impl<'r> Removal<'r> {
     /// # Errors
     /// Those of the store.
     pub(super) async fn finish(
-        mut self,
+        self,
         transaction: &mut Transaction,
         (operation, actor): (AuditedOperation, Actor),
         mut stored: StoredErasure,
     ) -> Result<StoredErasure, Error> {
+        let receipt = &mut stored.receipt;
+        receipt.counts.add(&self.counts);
+        let counts = json!({ "counts": receipt.counts });
+        let resource = (ResourceKind::Erasure, receipt.id.0);
+        transaction.put(keys::erasure(self.org, receipt.id), &stored);
+        let action = AuditAction::ErasureCreate;
+        self.record(transaction, (operation, actor, action), resource, counts)
+            .await?;
+        Ok(stored)
+    }
+
+    /// Writes the events and the audit entries of a step, the last one with counts.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(super) async fn record(
+        mut self,
+        transaction: &mut Transaction,
+        (operation, actor, action): (AuditedOperation, Actor, AuditAction),
+        (kind, id): (ResourceKind, Uuid),
+        counts: Value,
+    ) -> Result<(), Error> {
         let (org, env) = (self.org, self.service.env());
         for (workspace, memories) in &self.memories {
             let outbox = Outbox::begin(transaction, org, *workspace, self.now).await?;
             let event = EventData::ChunkDeleted;
             outbox.emit_memories(transaction, env, event, operation, memories);
         }
-        let receipt = &mut stored.receipt;
-        receipt.counts.add(&self.counts);
         self.pages.push(PageBody::Single {
-            resource: AuditResource {
-                kind: ResourceKind::Erasure,
-                id: receipt.id.0,
-            },
+            resource: AuditResource { kind, id },
             before: None,
-            after: Some(json!({ "counts": receipt.counts })),
+            after: Some(counts),
         });
-        let action = AuditAction::ErasureCreate;
         operation.record_pages(transaction, actor, action, self.pages);
-        transaction.put(keys::erasure(org, stored.receipt.id), &stored);
-        Ok(stored)
+        Ok(())
+    }
+
+    /// Forgets the entries of the audit log about what was removed.
+    pub(super) fn forget_pages(&mut self) {
+        self.pages.clear();
     }
 
     /// Returns the pages of the audit log about what was removed.

@@ -18,6 +18,10 @@ use crate::store::{Direction, Key, KeyEntry, KeyRange, Prepared, StoreExt, Trans
 
 /// Number of records that a step examines.
 const RECORDS_PER_STEP: usize = 200;
+/// Decision whether a memory is removed; without its content, whether it can be.
+pub(super) type IsCovered<'c> =
+    &'c (dyn Fn(&MemoryLabels, Option<&MemoryContent>) -> bool + Send + Sync);
+
 /// Number of steps that a request takes before its response.
 const STEPS_PER_REQUEST: usize = 20;
 
@@ -89,7 +93,16 @@ impl KnowledgeService {
         } else if work.memories.is_empty() {
             match work.phase {
                 Some(Phase::Memories) => {
-                    self.erase_memories(&mut transaction, &mut removal, &receipt, &mut work)
+                    let next = receipt.scope.member_id.map(|_| Phase::Recalls);
+                    let range = keys::memories(org);
+                    let page = self.next_records(range, &mut work, next).await?;
+                    let scope = receipt.scope.clone();
+                    let is_covered =
+                        move |labels: &MemoryLabels, content: Option<&MemoryContent>| {
+                            scope.covers(labels.source_id, content.map(MemoryContent::origin))
+                        };
+                    let pages = (page.as_slice(), &is_covered as IsCovered<'_>);
+                    self.erase_memories(&mut transaction, &mut removal, &mut work, pages)
                         .await?;
                 }
                 Some(Phase::Recalls) => {
@@ -103,18 +116,9 @@ impl KnowledgeService {
                 None => {}
             }
         } else {
-            let (memories, after) = (&work.memories, work.recall);
-            let (recalls, is_last) = citing(&mut transaction, org, memories, after).await?;
-            let rest = removal
-                .recalls_without_memories(&mut transaction, &recalls)
-                .await?;
-            match rest {
-                Some(last) => work.recall = last.or(after),
-                None if is_last => (work.memories, work.recall) = (Vec::new(), None),
-                None => work.recall = recalls.last().copied(),
-            }
+            erase_citing(&mut transaction, &mut removal, &mut work).await?;
         }
-        let has_more = !work.memories.is_empty() || work.phase.is_some();
+        let has_more = !work.is_complete();
         let actor = Actor {
             org,
             member: Some(receipt.created_by),
@@ -143,36 +147,34 @@ impl KnowledgeService {
         transaction.done(Some(stored))
     }
 
-    /// Removes the next memories in the scope.
-    async fn erase_memories(
+    /// Removes those memories of a page of labels that are covered, and notes them in the work.
+    ///
+    /// The commit checks the records of what it removes, and decides by them.
+    pub(super) async fn erase_memories(
         &self,
         transaction: &mut Transaction,
         removal: &mut Removal<'_>,
-        receipt: &Erasure,
         work: &mut ErasureWork,
+        (page, is_covered): (&[KeyEntry], IsCovered<'_>),
     ) -> Result<(), Error> {
         let org = removal.org();
-        let next = receipt.scope.member_id.map(|_| Phase::Recalls);
-        let page = self.next_records(keys::memories(org), work, next).await?;
-        let scope = &receipt.scope;
         let mut ids = Vec::with_capacity(page.len());
-        for found in &page {
+        for found in page {
             let labels = decode::<MemoryLabels>(&found.key, &found.entry)?.value;
-            let is_from = scope.covers(labels.source_id, None);
-            let id = keys::last_id(&found.key).filter(|_| is_from);
-            ids.extend(id.map(|id| (MemoryId(id), labels.source_id)));
+            let id = keys::last_id(&found.key).filter(|_| is_covered(&labels, None));
+            ids.extend(id.map(|id| (MemoryId(id), labels)));
         }
         let contents = ids.iter().map(|(id, _)| keys::content(org, *id));
         let contents: Vec<Key> = contents.collect();
         let found = self.store().get_many_as::<MemoryContent>(&contents).await?;
         let mut wanted = Vec::with_capacity(ids.len());
-        for ((id, source), content) in ids.into_iter().zip(found) {
-            let content = content.map(|content| content.value);
-            let is_in_scope = content.is_some_and(|content| {
-                let origin = (content.created_by, content.source_key.as_deref());
-                scope.covers(source, Some(origin))
-            });
-            wanted.extend(Some(id).filter(|_| is_in_scope));
+        for ((id, labels), content) in ids.into_iter().zip(found) {
+            let is_wanted =
+                content.is_some_and(|content| is_covered(&labels, Some(&content.value)));
+            wanted.extend(Some(id).filter(|_| is_wanted));
+        }
+        if wanted.is_empty() {
+            return Ok(());
         }
         let labels: Vec<Key> = wanted.iter().map(|id| keys::memory(org, *id)).collect();
         let labels = transaction.read_many::<MemoryLabels>(&labels).await?;
@@ -180,8 +182,10 @@ impl KnowledgeService {
         let contents = transaction.read_many::<MemoryContent>(&contents).await?;
         let mut entries = Vec::with_capacity(wanted.len());
         for ((id, labels), content) in wanted.into_iter().zip(labels).zip(contents) {
-            let Some((labels, content)) = labels.zip(content) else {
-                continue; // It has been deleted meanwhile.
+            let found = labels.zip(content);
+            let found = found.filter(|(labels, content)| is_covered(labels, Some(content)));
+            let Some((labels, content)) = found else {
+                continue; // It has been deleted or changed meanwhile.
             };
             let found = FoundMemory {
                 id,
@@ -255,7 +259,7 @@ impl KnowledgeService {
     }
 
     /// Returns the next records of a phase, and advances the progress past them.
-    async fn next_records(
+    pub(super) async fn next_records(
         &self,
         range: KeyRange,
         work: &mut ErasureWork,
@@ -278,4 +282,23 @@ impl KnowledgeService {
         }
         Ok(page)
     }
+}
+
+/// Examines the next recalls that cite removed memories, and removes those that cite no other.
+pub(super) async fn erase_citing(
+    transaction: &mut Transaction,
+    removal: &mut Removal<'_>,
+    work: &mut ErasureWork,
+) -> Result<(), Error> {
+    let (memories, after) = (&work.memories, work.recall);
+    let (recalls, is_last) = citing(transaction, removal.org(), memories, after).await?;
+    let rest = removal
+        .recalls_without_memories(transaction, &recalls)
+        .await?;
+    match rest {
+        Some(last) => work.recall = last.or(after),
+        None if is_last => (work.memories, work.recall) = (Vec::new(), None),
+        None => work.recall = recalls.last().copied(),
+    }
+    Ok(())
 }

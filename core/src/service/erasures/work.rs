@@ -64,6 +64,21 @@ pub(super) fn mark(transaction: &mut Transaction, mut org: Organization, receipt
 }
 
 impl ErasureWork {
+    /// Returns the progress of a new beginning; the recalls of removed memories remain to be
+    /// examined.
+    pub(crate) fn restarted(self) -> Self {
+        Self {
+            phase: Some(Phase::Memories),
+            after: None,
+            ..self
+        }
+    }
+
+    /// Returns true if nothing is left to be done.
+    pub(super) fn is_complete(&self) -> bool {
+        self.memories.is_empty() && self.phase.is_none()
+    }
+
     /// Moves the progress back to before a record of a page, for which the commit has no room.
     pub(super) fn resume_before(&mut self, page: &[KeyEntry], found: &KeyEntry, phase: Phase) {
         let done = page.iter().take_while(|entry| entry.key != found.key);

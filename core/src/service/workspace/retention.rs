@@ -3,6 +3,10 @@
 //! Chats that have expired count as absent from that moment on. Maintenance erases them, led by one
 //! scheduled task per workspace, which is due no later than the first chat expires: the index of
 //! the chats by their newest message then begins with those to erase.
+//!
+//! Memories expire by their sensitivity, which their labels have, and by the time of their last
+//! change, which their content has. A daily sweep of the workspace deletes those that have expired;
+//! until then they remain.
 
 use std::time::Duration;
 
@@ -11,15 +15,42 @@ use serde::{Deserialize, Serialize};
 use crate::access::Credential;
 use crate::error::Error;
 use crate::keys;
-use crate::model::{AuditAction, ResourceKind, Timestamp, WorkspaceId};
+use crate::model::{
+    AuditAction, MemoryContent, MemoryLabels, ResourceKind, SensitivityLabel, Timestamp,
+    WorkspaceId,
+};
 use crate::operation::Operation;
 use crate::request::request;
-use crate::request::rules::RetentionDays;
+use crate::request::rules::{Object, RetentionDays};
 use crate::service::KnowledgeService;
+use crate::service::erasures::work::ErasureWork;
 use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::principal::Denial;
 use crate::service::tasks::ScheduledTask;
 use crate::store::Transaction;
+
+/// Time between two sweeps of the memories of a workspace.
+const MEMORY_SWEEP_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+
+request! {
+    /// Days without a change of its title or text after which a memory is deleted, by its
+    /// sensitivity label. Memories with a label that is not named are kept.
+    #[derive(Default)]
+    pub struct MemoryDays {
+        /// Days for public memories, 1 to 36,500.
+        #[schemars(skip_serializing_if = "Option::is_none")]
+        public: Option<u64> as Option<RetentionDays>,
+        /// Days for internal memories, 1 to 36,500.
+        #[schemars(skip_serializing_if = "Option::is_none")]
+        internal: Option<u64> as Option<RetentionDays>,
+        /// Days for confidential memories, 1 to 36,500.
+        #[schemars(skip_serializing_if = "Option::is_none")]
+        confidential: Option<u64> as Option<RetentionDays>,
+        /// Days for restricted memories, 1 to 36,500.
+        #[schemars(skip_serializing_if = "Option::is_none")]
+        restricted: Option<u64> as Option<RetentionDays>,
+    }
+}
 
 request! {
     /// New retention of a workspace. What it does not name is kept.
@@ -27,6 +58,8 @@ request! {
     pub struct NewRetention {
         /// Days without a new message after which a chat is erased, 1 to 36,500.
         chat_days: Option<u64> as Option<RetentionDays>,
+        /// Days without a change after which a memory is deleted, by its sensitivity label.
+        memory_days: Option<MemoryDays> as Option<Object<MemoryDays>>,
     }
 }
 
@@ -36,6 +69,18 @@ request! {
 pub struct Retention {
     /// Days without a new message after which a chat is erased; `null` if chats are kept.
     pub chat_days: Option<u64>,
+    /// Days without a change after which a memory is deleted, by its sensitivity label.
+    #[serde(default)]
+    pub memory_days: MemoryDays,
+}
+
+impl From<&NewRetention> for Retention {
+    fn from(new: &NewRetention) -> Self {
+        Self {
+            chat_days: new.chat_days,
+            memory_days: new.memory_days.clone().unwrap_or_default(),
+        }
+    }
 }
 
 /// Retention of a workspace as it is stored.
@@ -46,12 +91,72 @@ pub(crate) struct StoredRetention {
     pub(crate) chats_expired_until: Option<Timestamp>,
     /// Due time of the task that erases what has expired.
     pub(crate) next: Option<Timestamp>,
+    /// Progress of the sweep of the memories, while one is running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) work: Option<ErasureWork>,
+    /// Time of the next sweep of the memories.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    memories_next: Option<Timestamp>,
+}
+
+/// Returns the period of this number of days.
+fn period(days: u64) -> Duration {
+    Duration::from_secs(days * 24 * 60 * 60)
 }
 
 impl StoredRetention {
     fn chat_period(&self) -> Option<Duration> {
-        let days = self.retention.chat_days?;
-        Some(Duration::from_secs(days * 24 * 60 * 60))
+        self.retention.chat_days.map(period)
+    }
+
+    /// Returns this retention after a change at `now`, for [`schedule`](Self::schedule).
+    ///
+    /// Chats that have expired stay so. A sweep of the memories begins again, but examines the
+    /// recalls that cite what it has deleted.
+    pub(crate) fn changed_to(mut self, retention: &Retention, now: Timestamp) -> Self {
+        self.chats_expired_until = self.chats_expired_at(now);
+        self.retention = retention.clone();
+        if self.memories_next.is_some() || self.has_memory_days() {
+            self.work = Some(self.work.unwrap_or_default().restarted());
+        }
+        self
+    }
+
+    fn has_memory_days(&self) -> bool {
+        self.retention.memory_days != MemoryDays::default()
+    }
+
+    /// Returns the work of the sweep of the memories, if one is running or due.
+    pub(crate) fn memory_work(&mut self, now: Timestamp) -> Option<ErasureWork> {
+        let is_due = self.memories_next.is_some_and(|next| next <= now);
+        let new = || is_due.then(|| ErasureWork::default().restarted());
+        self.work.take().or_else(new)
+    }
+
+    /// Plans the next sweep of the memories after one that ends at `now`.
+    pub(crate) fn plan_memory_sweep(&mut self, now: Timestamp) {
+        let next = now.plus(MEMORY_SWEEP_INTERVAL);
+        self.memories_next = Some(next).filter(|_| self.has_memory_days());
+    }
+
+    /// Returns true if a memory has expired at `now`. Without its content it counts as expired if
+    /// it can be.
+    pub(crate) fn is_expired(
+        &self,
+        labels: &MemoryLabels,
+        content: Option<&MemoryContent>,
+        now: Timestamp,
+    ) -> bool {
+        let days = &self.retention.memory_days;
+        let days = match labels.sensitivity {
+            SensitivityLabel::Public => days.public,
+            SensitivityLabel::Internal => days.internal,
+            SensitivityLabel::Confidential => days.confidential,
+            SensitivityLabel::Restricted => days.restricted,
+        };
+        days.is_some_and(|days| {
+            content.is_none_or(|content| content.updated_at.plus(period(days)) <= now)
+        })
     }
 
     /// Returns the time of the newest message of the newest chat that has expired at `now`.
@@ -93,15 +198,16 @@ impl StoredRetention {
         }
     }
 
-    /// Returns the time at which the next sweep is due, if `oldest` is the time of the newest
+    /// Returns the time at which the next sweep of anything is due, if `oldest` is the time of the newest
     /// message of the chat that expires first.
     pub(crate) fn next_sweep(
         &self,
         oldest: Option<Timestamp>,
         now: Timestamp,
     ) -> Option<Timestamp> {
-        let period = self.chat_period()?;
-        Some(oldest.unwrap_or(now).plus(period))
+        let period = self.chat_period();
+        let chats = period.map(|period| oldest.unwrap_or(now).plus(period));
+        chats.into_iter().chain(self.memories_next).min()
     }
 }
 
@@ -130,6 +236,11 @@ impl KnowledgeService {
     ///
     /// Chats that have expired are absent from that moment on, and [`maintain`](Self::maintain)
     /// erases them. A longer retention never brings them back, erased or not.
+    ///
+    /// Memories that have expired remain until [`maintain`](Self::maintain) deletes them: at once
+    /// after a change of the retention, and within a day and the time of a sweep after they expire.
+    /// It judges each by its present label and time of change. With them go the recalls that cite no
+    /// other stored memory.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for a number of days outside its range;
@@ -160,28 +271,22 @@ impl KnowledgeService {
         self.act(Operation::SetRetention, credential, |caller| async move {
             let wanted = |org| Wants::keys([keys::retention(org, workspace)]);
             let mut act = caller.in_workspace(workspace, &wanted).await?;
-            // It erases chats of all members.
+            // It erases chats of all members, and memories for anybody.
             if act.caller.has_audience_list() {
                 return Err(Denial::OutOfScope.into());
             }
             let (org, now) = (act.org(), act.now);
             let before = act.retention(workspace).await?;
-            let retention = Retention {
-                chat_days: new.chat_days,
-            };
+            let retention = Retention::from(new);
             if before.retention == retention {
                 return act.done(retention);
             }
-            let after = StoredRetention {
-                retention: retention.clone(),
-                chats_expired_until: before.chats_expired_at(now),
-                next: before.next,
-            };
-            let task = ScheduledTask::Retention { org, workspace };
-            after.schedule(&mut act.transaction, task, Some(now));
             let resource = (ResourceKind::Workspace, workspace.0);
             let action = AuditAction::RetentionUpdate;
             act.changed(action, resource, &before.retention, &retention);
+            let task = ScheduledTask::Retention { org, workspace };
+            let after = before.changed_to(&retention, now);
+            after.schedule(&mut act.transaction, task, Some(now));
             act.done(retention)
         })
         .await

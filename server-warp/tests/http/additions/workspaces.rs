@@ -1,6 +1,6 @@
 //! `/v1/workspaces`
 
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::support::{Show, get, own_org, put, quiet_org};
@@ -117,18 +117,19 @@ async fn retention_is_set_and_read() {
     insta::assert_snapshot!(set(token, 90).await.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 16
+    content-length: 33
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
-      "chat_days": 90
+      "chat_days": 90,
+      "memory_days": {}
     }
     "#);
     let viewer = &org.members.viewer.token;
     let read = get(&path).bearer(viewer).send().await;
-    assert_eq!(read.json(), json!({ "chat_days": 90 }));
+    assert_eq!(read.json(), json!({ "chat_days": 90, "memory_days": {} }));
     assert_eq!(set(viewer, 1).await.status.as_u16(), 403);
     let wrong = set(token, 36_501).await;
     assert_eq!(wrong.status.as_u16(), 400);
@@ -142,5 +143,33 @@ async fn retention_is_set_and_read() {
         })
     );
     let removed = put(&path).bearer(token).json(&json!({})).send().await;
-    assert_eq!(removed.json(), json!({ "chat_days": null }));
+    let nothing = json!({ "chat_days": null, "memory_days": {} });
+    assert_eq!(removed.json(), nothing);
+}
+
+#[tokio::test]
+async fn retention_of_memories_is_set_by_label() {
+    let org = own_org();
+    let path = format!("/v1/workspaces/{}/retention", org.empty.id);
+    let token = &org.members.admin.token;
+    let set = async |body: Value| put(&path).bearer(token).json(&body).send().await;
+    let days = json!({ "public": 36_500, "restricted": 30 });
+    let body = json!({ "chat_days": 90, "memory_days": days });
+    assert_eq!(set(body.clone()).await.json(), body);
+    assert_eq!(get(&path).bearer(token).send().await.json(), body);
+    for (days, code) in [
+        (json!({ "secret": 1 }), "memory_days.secret unknown_field"),
+        (json!({ "public": 0 }), "memory_days.public invalid_value"),
+        (json!({ "public": "1" }), "memory_days.public invalid_type"),
+        (json!(30), "memory_days invalid_type"),
+    ] {
+        let wrong = set(json!({ "memory_days": days })).await;
+        assert_eq!(wrong.status.as_u16(), 400);
+        let problem = &wrong.json()["details"]["fields"][0];
+        let text = |name: &str| problem[name].as_str().unwrap().to_owned();
+        assert_eq!(format!("{} {}", text("path"), text("code")), code);
+    }
+    assert_eq!(get(&path).bearer(token).send().await.json(), body);
+    let none = set(json!({})).await.json();
+    assert_eq!(none, json!({ "chat_days": null, "memory_days": {} }));
 }

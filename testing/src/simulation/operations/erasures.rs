@@ -1,6 +1,6 @@
 //! Erasures and their receipts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::{Op, Weighted, alone, list_of, of, requests};
 use crate::model::{
-    AuditFacts, ErrorResponse, Expected, LabelChanges, Model, Moment, Org, RequestErrors, Response,
-    Who, labels_state,
+    AuditFacts, ErrorResponse, Expected, Model, Moment, Org, RequestErrors, Response, Who,
+    labels_state,
 };
 use crate::simulation::call::{Request, Run};
 use crate::simulation::indeterminate::Changes;
@@ -19,8 +19,8 @@ use crate::strategies::{actor, entity, idempotency_key, memory_entity, page};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::{Action, TokenScope};
 use knowledge_core::model::{
-    Erasure, ErasureCounts, ErasureId, ErasureRemainder, ErasureScope, ErasureStatus, EventType,
-    MemoryId, NewErasure, Recall, RecallId, WorkspaceId,
+    Erasure, ErasureCounts, ErasureId, ErasureRemainder, ErasureScope, ErasureStatus, MemoryId,
+    NewErasure, RecallId,
 };
 use knowledge_core::service::{
     AuditAction, IdempotencyKey, KnowledgeService, PageRequest, ResourceKind,
@@ -335,7 +335,7 @@ impl Erasing<'_> {
             });
         }
         self.memories(&removed);
-        let recalls = self.recalls_without_memories(&removed);
+        let recalls = self.org.recalls_without_memories(&removed);
         self.recalls(&recalls, &mut entries);
         self.record(entries, true);
         (not_found, forbidden)
@@ -369,7 +369,7 @@ impl Erasing<'_> {
         self.memories(&removed);
         self.record(entries, false);
         let mut entries = Vec::new();
-        let recalls = self.recalls_without_memories(&removed);
+        let recalls = self.org.recalls_without_memories(&removed);
         self.recalls(&recalls, &mut entries);
         self.record(std::mem::take(&mut entries), false);
         let Some(member) = request.member_id else {
@@ -396,31 +396,12 @@ impl Erasing<'_> {
     }
 
     fn memories(&mut self, ids: &[MemoryId]) {
-        let mut changes: BTreeMap<WorkspaceId, LabelChanges> = BTreeMap::new();
         for id in ids {
-            let memory = self.org.memories.remove(id).expect("the memory is there");
-            let workspace = memory.labels.workspace_id;
-            let of_workspace = changes.entry(workspace).or_default();
-            of_workspace.insert(*id, (Some(memory.labels), None));
+            let content = &self.org.memories[id].content;
             self.counts.memories += 1;
-            self.counts.source_keys += u64::from(memory.content.source_key.is_some());
+            self.counts.source_keys += u64::from(content.source_key.is_some());
         }
-        self.org.names.retain(|_, id| !ids.contains(id));
-        for (workspace, changes) in changes {
-            let event = EventType::ChunkDeleted;
-            self.org.announce_memories(event, workspace, changes);
-        }
-    }
-
-    /// Returns the recalls that cite one of these memories, and none that is stored.
-    fn recalls_without_memories(&self, removed: &[MemoryId]) -> Vec<RecallId> {
-        let is_bare = |recall: &&Recall| {
-            let mut cited = recall.memory_ids.iter();
-            recall.memory_ids.iter().any(|id| removed.contains(id))
-                && cited.all(|id| !self.org.memories.contains_key(id))
-        };
-        let bare = self.org.recalls.values().filter(is_bare);
-        bare.map(|recall| recall.id).collect()
+        self.org.remove_memories(ids);
     }
 
     fn recalls(&mut self, ids: &[RecallId], entries: &mut Vec<AuditFacts>) {
@@ -452,7 +433,7 @@ impl Erasing<'_> {
 
 impl Org {
     /// Removes a recall with its subscriptions, and adds their entries of the audit log.
-    pub(super) fn remove_recall(&mut self, id: RecallId, entries: &mut Vec<AuditFacts>) {
+    pub(crate) fn remove_recall(&mut self, id: RecallId, entries: &mut Vec<AuditFacts>) {
         let recall = self.recalls.remove(&id).expect("the recall is there");
         let kind = ResourceKind::Recall;
         entries.push(AuditFacts::ok(kind, id.0, json!(recall), Value::Null));

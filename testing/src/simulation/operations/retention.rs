@@ -1,7 +1,8 @@
 //! Retention of what workspaces keep.
 
+use proptest::option;
 use proptest::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Op, Weighted, of, requests};
 use crate::model::Moment;
@@ -11,7 +12,9 @@ use crate::strategies::{actor, entity};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::Action;
 use knowledge_core::model::WorkspaceId;
-use knowledge_core::service::{AuditAction, KnowledgeService, NewRetention, ResourceKind};
+use knowledge_core::service::{
+    AuditAction, KnowledgeService, MemoryDays, NewRetention, ResourceKind,
+};
 
 requests! {
     GetRetention { workspace: WorkspaceId }
@@ -19,12 +22,20 @@ requests! {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
-    let days = prop_oneof![
-        2 => Just(None),
-        8 => (1_u64..3).prop_map(Some),
-        2 => Just(Some(9)),
-        1 => prop_oneof![Just(0), Just(36_500), Just(36_501)].prop_map(Some),
-    ];
+    let days = || {
+        prop_oneof![
+            2 => Just(None),
+            8 => (1_u64..3).prop_map(Some),
+            2 => Just(Some(9)),
+            1 => prop_oneof![Just(0), Just(36_500), Just(36_501)].prop_map(Some),
+        ]
+    };
+    let memory_days = (days(), days(), option::of(Just(1)));
+    let memory_days = option::of(memory_days.prop_map(|(public, internal, restricted)| {
+        let days = MemoryDays::builder().maybe_public(public);
+        let days = days.maybe_internal(internal);
+        days.maybe_restricted(restricted).build()
+    }));
     vec![
         of(
             1,
@@ -37,11 +48,14 @@ pub(super) fn strategies() -> Vec<Weighted> {
         ),
         of(
             2,
-            (actor(), entity(), days).prop_map(|(by, place, days)| {
+            (actor(), entity(), days(), memory_days).prop_map(|(by, place, days, memory_days)| {
                 Op::by(by, move |view| SetRetention {
                     by: view.bearer(by),
                     workspace: view.workspace(place),
-                    new: NewRetention::builder().maybe_chat_days(days).build(),
+                    new: NewRetention::builder()
+                        .maybe_chat_days(days)
+                        .maybe_memory_days(memory_days.clone())
+                        .build(),
                 })
             }),
         ),
@@ -72,9 +86,16 @@ impl Request for SetRetention {
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let mut errors = RequestErrors::default();
-        let days = self.new.chat_days;
-        let is_wrong = days.is_some_and(|days| !(1..=36_500).contains(&days));
-        errors.when(is_wrong, "chat_days", ProblemCode::InvalidValue);
+        let mut check = |days: Option<u64>, path: &str| {
+            let is_wrong = days.is_some_and(|days| !(1..=36_500).contains(&days));
+            errors.when(is_wrong, path, ProblemCode::InvalidValue);
+        };
+        check(self.new.chat_days, "chat_days");
+        let days = self.new.memory_days.clone().unwrap_or_default();
+        check(days.public, "memory_days.public");
+        check(days.internal, "memory_days.internal");
+        check(days.confidential, "memory_days.confidential");
+        check(days.restricted, "memory_days.restricted");
         let action = Action::ErasureManage;
         let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
         if who.scope.audience.is_some() {
@@ -82,8 +103,9 @@ impl Request for SetRetention {
         }
         let org = model.org_mut(who.org);
         let before: Value = org.retention(self.workspace);
-        if before["chat_days"].as_u64() != days {
-            org.set_retention(self.workspace, days, at.now);
+        let after = json!({ "chat_days": self.new.chat_days, "memory_days": days });
+        if before != after {
+            org.set_retention(self.workspace, &self.new, at.now);
             let resource = (ResourceKind::Workspace, self.workspace.0);
             let states = (before, org.retention(self.workspace));
             let action = AuditAction::RetentionUpdate;
