@@ -53,6 +53,17 @@ macro_rules! operator_operations {
         /// `removing` of the organisation names it. Its slug stays taken.
         DeleteWorkspace: DELETE "/admin/v1/orgs/{org}/workspaces/{workspace}", 204, [404, 409],
             delete_workspace(org: OrgSlug, workspace: WorkspaceName) -> Nothing;
+        /// Reads the retention of a workspace.
+        GetRetention: GET "/admin/v1/orgs/{org}/workspaces/{workspace}/retention", 200, [404],
+            get_retention(org: OrgSlug, workspace: WorkspaceName) -> Retention;
+        /// Sets the retention of a workspace, at once for everything that it has.
+        ///
+        /// What the body does not name is kept for ever.
+        SetRetention: PUT "/admin/v1/orgs/{org}/workspaces/{workspace}/retention",
+            200, [400, 404, 409],
+            set_retention(
+                org: OrgSlug, workspace: WorkspaceName, body: NewRetention
+            ) -> Retention;
     }
     "Members" {
         /// Lists the members of an organisation.

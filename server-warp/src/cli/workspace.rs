@@ -2,8 +2,8 @@
 
 use clap::Subcommand;
 use http::Method;
-use knowledge_core::model::{AudienceLabel, Workspace};
-use serde_json::json;
+use knowledge_core::model::{AudienceLabel, SensitivityLabel, Workspace};
+use serde_json::{Map, Value, json};
 
 use super::args::OutputFormat;
 use super::confirm::confirm;
@@ -13,7 +13,7 @@ use super::output::{draw, print_json};
 use super::table::{Cell, Fit, Table};
 use knowledge_core::service::NewWorkspace;
 
-/// Create, list and delete workspaces
+/// Create, list and delete workspaces, and set their retention
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -25,6 +25,7 @@ enum Command {
     Create(CreateArgs),
     List(ListArgs),
     Delete(DeleteArgs),
+    Retention(RetentionArgs),
 }
 
 /// Create a workspace
@@ -79,11 +80,60 @@ struct DeleteArgs {
     org: OrgArgs,
 }
 
+/// Show or set after how many days a workspace erases chats and memories
+///
+/// What no flag names stays as it is. Chats that have expired are gone at once and for good;
+/// memories are deleted by a daily sweep, the first of which is due at once.
+#[derive(Debug, clap::Args)]
+struct RetentionArgs {
+    /// Slug of the workspace
+    slug: String,
+
+    /// Days without a new message after which a chat is erased, or `keep`
+    #[arg(long, value_name = "DAYS", value_parser = days)]
+    chat_days: Option<Days>,
+
+    /// Days without a change after which a memory with a sensitivity label is deleted, or `keep`,
+    /// for example restricted=30; repeatable
+    #[arg(long, value_name = "LABEL=DAYS", value_parser = days_of_label)]
+    memory_days: Vec<(SensitivityLabel, Days)>,
+
+    /// Output format
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
+
+    #[command(flatten)]
+    org: OrgArgs,
+}
+
+/// Number of days; none to keep what there is.
+#[derive(Clone, Copy, Debug)]
+struct Days(Option<u64>);
+
+fn days(text: &str) -> Result<Days, String> {
+    if text == "keep" {
+        return Ok(Days(None));
+    }
+    let days = text.parse().map_err(|_| "must be a number of days or keep");
+    Ok(Days(Some(days?)))
+}
+
+fn days_of_label(text: &str) -> Result<(SensitivityLabel, Days), String> {
+    let (label, text) = text.split_once('=').ok_or("must be LABEL=DAYS")?;
+    let label: SensitivityLabel = label.parse().map_err(|error| format!("{error}"))?;
+    Ok((label, days(text)?))
+}
+
 /// Flags of the request's fields.
 const FLAGS: &[(&str, &str)] = &[
     ("slug", "the slug"),
     ("name", "--name"),
     ("audience", "--audience"),
+    ("chat_days", "--chat-days"),
+    ("memory_days.public", "--memory-days public"),
+    ("memory_days.internal", "--memory-days internal"),
+    ("memory_days.confidential", "--memory-days confidential"),
+    ("memory_days.restricted", "--memory-days restricted"),
 ];
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
@@ -91,6 +141,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         Command::Create(args) => create(args).await,
         Command::List(args) => list(args).await,
         Command::Delete(args) => delete(args).await,
+        Command::Retention(args) => retention(args).await,
     }
 }
 
@@ -128,6 +179,47 @@ async fn delete(args: DeleteArgs) -> Result<(), Failure> {
          of their retention; sources; backups made before."
     );
     Ok(())
+}
+
+async fn retention(args: RetentionArgs) -> Result<(), Failure> {
+    let operator = args.org.open().await?;
+    let path = ["workspaces", &args.slug, "retention"];
+    let mut retention: Value = operator.call(Method::GET, &path, None, FLAGS).await?;
+    if args.chat_days.is_some() || !args.memory_days.is_empty() {
+        let mut body = json!({ "memory_days": retention["memory_days"] });
+        let chats = args.chat_days.map(|Days(days)| json!(days));
+        let chats = chats.unwrap_or_else(|| retention["chat_days"].clone());
+        if !chats.is_null() {
+            body["chat_days"] = chats;
+        }
+        for (label, Days(days)) in args.memory_days {
+            let memories = body["memory_days"].as_object_mut();
+            let memories: &mut Map<String, Value> = memories.expect("memory_days is an object");
+            match days {
+                Some(days) => memories.insert(label.to_string(), json!(days)),
+                None => memories.remove(label.as_str()),
+            };
+        }
+        let set = operator.call(Method::PUT, &path, Some(&body), FLAGS);
+        retention = set.await?;
+    }
+    if args.output == OutputFormat::Json {
+        return print_json(&retention);
+    }
+    let mut table = Table::new(&[("WHAT", Fit::Whole), ("DAYS", Fit::Whole)]);
+    let memories = SensitivityLabel::ALL.iter().map(|label| {
+        let days = &retention["memory_days"][label.as_str()];
+        (format!("{label} memories"), days)
+    });
+    for (what, days) in [("chats".to_owned(), &retention["chat_days"])]
+        .into_iter()
+        .chain(memories)
+    {
+        let days = days.as_u64().map(|days| days.to_string());
+        let days = days.unwrap_or_else(|| "kept".to_owned());
+        table.row([Cell::new(what), Cell::new(days)]);
+    }
+    draw(&table)
 }
 
 async fn list(args: ListArgs) -> Result<(), Failure> {

@@ -118,6 +118,38 @@ fn organizations_and_workspaces_are_created_and_listed() {
 }
 
 #[test]
+fn retention_of_a_workspace_is_shown_and_set() {
+    for stage in Stage::both() {
+        let retention = ["workspace", "retention", "support"];
+        let run = |more: &[&str]| stage.json(&[&retention, more].concat());
+        assert_eq!(run(&[]), json!({ "chat_days": null, "memory_days": {} }));
+        let set = run(&["--chat-days=90", "--memory-days=restricted=30"]);
+        let expected = json!({ "chat_days": 90, "memory_days": { "restricted": 30 } });
+        assert_eq!(set, expected);
+        let set = run(&["--memory-days=public=9", "--memory-days=internal=8"]);
+        let days = json!({ "public": 9, "internal": 8, "restricted": 30 });
+        assert_eq!(set, json!({ "chat_days": 90, "memory_days": days }));
+        let set = run(&["--chat-days=keep", "--memory-days=internal=keep"]);
+        let days = json!({ "public": 9, "restricted": 30 });
+        assert_eq!(set, json!({ "chat_days": null, "memory_days": days }));
+        assert_eq!(run(&[]), set);
+        let shown = stage.run(&retention).ok().stdout;
+        assert!(shown.contains("restricted memories"), "{shown}");
+        assert!(shown.contains("kept"), "{shown}");
+        let wrong = [retention.as_slice(), &["--memory-days=public=36501"]].concat();
+        assert_eq!(
+            stage.run(&wrong).failed(),
+            "error: --memory-days public must be between 1 and 36,500 days"
+        );
+        let wrong = [retention.as_slice(), &["--memory-days=secret=1"]].concat();
+        assert_eq!(stage.run(&wrong).code, 2);
+        let unknown = stage.run(&["workspace", "retention", "nowhere"]);
+        assert!(unknown.failed().contains("workspaces of acme"));
+        stage.end();
+    }
+}
+
+#[test]
 fn organizations_and_workspaces_are_deleted() {
     for stage in Stage::both() {
         stage.run(&["org", "create", "globex"]).ok();

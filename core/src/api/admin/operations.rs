@@ -21,7 +21,8 @@ use crate::api::requests::StatusFilter;
 use crate::model::{CredentialId, Delivery, DeliveryId, EndpointId, Organization, Workspace};
 use crate::operation::{OperatorOperation, operator_operations};
 use crate::service::{
-    EndpointSummary, NewOrganization, NewWorkspace, Page, PageRequest, RedeliveryReport,
+    EndpointSummary, NewOrganization, NewRetention, NewWorkspace, Page, PageRequest,
+    RedeliveryReport, Retention,
 };
 
 /// Defines the dispatch from operations to their functions.

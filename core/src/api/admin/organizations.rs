@@ -6,7 +6,7 @@ use super::Operator;
 use super::members::MemberView;
 use crate::error::{Error, ProblemCode};
 use crate::model::{OrgId, Organization, Workspace};
-use crate::service::{NewOrganization, NewWorkspace, Page, PageRequest};
+use crate::service::{NewOrganization, NewRetention, NewWorkspace, Page, PageRequest, Retention};
 
 /// An organisation that was just created.
 #[derive(Serialize)]
@@ -47,10 +47,27 @@ impl Operator<'_> {
     }
 
     pub(super) async fn delete_workspace(self, org: &str, workspace: &str) -> Result<(), Error> {
-        let org = self.org(org).await?;
-        let found = self.workspace_named(org.id, workspace).await?;
-        let found = found.ok_or(Error::NotFound { what: "workspace" })?;
-        self.provisioning().delete_workspace(org.id, found.id).await
+        let (org, found) = self.place(org, workspace).await?;
+        self.provisioning().delete_workspace(org, found.id).await
+    }
+
+    pub(super) async fn get_retention(
+        self,
+        org: &str,
+        workspace: &str,
+    ) -> Result<Retention, Error> {
+        let (org, found) = self.place(org, workspace).await?;
+        self.provisioning().get_retention(org, found.id).await
+    }
+
+    pub(super) async fn set_retention(
+        self,
+        org: &str,
+        workspace: &str,
+        new: &NewRetention,
+    ) -> Result<Retention, Error> {
+        let (org, found) = self.place(org, workspace).await?;
+        self.provisioning().set_retention(org, found.id, new).await
     }
 
     pub(super) async fn list_workspaces(
@@ -76,9 +93,15 @@ impl Operator<'_> {
         org: &str,
         workspace: &str,
     ) -> Result<Workspace, Error> {
-        let org = self.org(org).await?;
-        let found = self.workspace_named(org.id, workspace).await?;
-        found.ok_or(Error::NotFound { what: "workspace" })
+        let (_, found) = self.place(org, workspace).await?;
+        Ok(found)
+    }
+
+    /// Finds the organisation and the workspace that a path names.
+    async fn place(self, org: &str, workspace: &str) -> Result<(OrgId, Workspace), Error> {
+        let org = self.org(org).await?.id;
+        let found = self.workspace_named(org, workspace).await?;
+        Ok((org, found.ok_or(Error::NotFound { what: "workspace" })?))
     }
 
     /// Finds the workspace with this identifier or slug. The identifier takes precedence.

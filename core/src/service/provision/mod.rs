@@ -13,6 +13,7 @@ mod endpoints;
 mod members;
 mod organizations;
 mod removal;
+mod retention;
 
 pub use self::endpoints::{EndpointKind, EndpointSummary};
 
