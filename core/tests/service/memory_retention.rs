@@ -1,5 +1,6 @@
 //! Tests of the retention of memories by their sensitivity labels.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use knowledge_core::Error;
@@ -236,28 +237,36 @@ async fn days_of_memories_outside_their_range_are_rejected() {
     set(&world, days).await;
 }
 
-/// A memory that changes while a step decides is judged by its new state.
+/// A change that succeeds right before any call of a sweep keeps the memory.
 #[tokio::test]
-async fn memory_that_changes_beside_a_sweep_remains() {
-    let world = World::new().await;
-    let memories = world.memories(2).await;
-    set(&world, internal(1)).await;
-    world.time.pass(DAY);
-    // The first attempt conflicts with the change; the second one sees it.
-    let beside = world
-        .served_with(FaultPlan::none().at_commit(1, CommitFault::Conflict))
-        .await;
-    let public = sensitivity(SensitivityLabel::Public);
-    let (swept, relabelled) = tokio::join!(
-        beside.service.maintain(world.time.now()),
-        world.bulk(&world.owner, &memories[..1], public)
-    );
-    swept.unwrap();
-    relabelled.unwrap();
-    let left = kept(&world, &memories).await;
-    assert!(left.is_empty() || left == memories[..1]);
-    let total: u64 = erased(&world).await.iter().map(|(count, _)| count).sum();
-    assert_eq!(total, (memories.len() - left.len()) as u64);
+async fn memory_that_changes_during_a_sweep_is_judged_by_its_new_label() {
+    let mut outcomes = [0, 0];
+    for others in 0.. {
+        let world = World::new().await;
+        let memories = world.memories(2).await;
+        set(&world, internal(1)).await;
+        world.maintain().await;
+        world.time.pass(DAY);
+        let beside = world.served_with(FaultPlan::none()).await;
+        let changed = Arc::new(Mutex::new(None));
+        let (result, first) = (Arc::clone(&changed), memories[0]);
+        world.probe.before_call(others, async move {
+            let public = sensitivity(SensitivityLabel::Public);
+            let done = beside.bulk(&beside.owner, &[first], public).await.unwrap();
+            *result.lock().unwrap() = Some(done.summary.succeeded == 1);
+        });
+        world.maintain().await;
+        world.probe.expect_no_call();
+        let Some(is_changed) = *changed.lock().unwrap() else {
+            break;
+        };
+        outcomes[usize::from(is_changed)] += 1;
+        let remaining = &memories[..usize::from(is_changed)];
+        assert_eq!(kept(&world, &memories).await, remaining, "call {others}");
+        let total: u64 = erased(&world).await.iter().map(|(count, _)| count).sum();
+        assert_eq!(total, 2 - remaining.len() as u64);
+    }
+    assert!(outcomes.iter().all(|count| *count > 0), "{outcomes:?}");
 }
 
 /// Whichever commit fails, maintenance deletes the rest, and the store is whole throughout.
