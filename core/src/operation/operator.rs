@@ -58,7 +58,7 @@ macro_rules! operator_operations {
             get_retention(org: OrgSlug, workspace: WorkspaceName) -> Retention;
         /// Sets the retention of a workspace, at once for everything that it has.
         ///
-        /// What the body does not name is kept for ever.
+        /// Chats, and memories with a label, that the body gives no days are kept.
         SetRetention: PUT "/admin/v1/orgs/{org}/workspaces/{workspace}/retention",
             200, [400, 404, 409],
             set_retention(

@@ -82,7 +82,7 @@ struct DeleteArgs {
 
 /// Show or set after how many days a workspace erases chats and memories
 ///
-/// What no flag names stays as it is. Chats that have expired are gone at once and for good;
+/// Days that no flag names stay as they are. Chats that have expired are gone at once and for good;
 /// memories are deleted by a daily sweep, the first of which is due at once.
 #[derive(Debug, clap::Args)]
 struct RetentionArgs {

@@ -100,7 +100,7 @@ impl KnowledgeService {
 
     /// Deletes some memories that have expired, or some recalls that cite none but deleted ones.
     ///
-    /// What a running erasure removes is left to it.
+    /// Memories in the scope of a running erasure are left to it.
     async fn sweep_memories(
         &self,
         transaction: &mut Transaction,

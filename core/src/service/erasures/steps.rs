@@ -18,12 +18,12 @@ use crate::store::{Direction, Key, KeyEntry, KeyRange, Prepared, StoreExt, Trans
 
 /// Number of records that a step examines.
 const RECORDS_PER_STEP: usize = 200;
+/// Number of steps that a request takes before its response.
+const STEPS_PER_REQUEST: usize = 20;
+
 /// Decision whether a memory is removed; without its content, whether it can be.
 pub(super) type IsCovered<'c> =
     &'c (dyn Fn(&MemoryLabels, Option<&MemoryContent>) -> bool + Send + Sync);
-
-/// Number of steps that a request takes before its response.
-const STEPS_PER_REQUEST: usize = 20;
 
 impl KnowledgeService {
     /// Takes some steps of an erasure, and returns it as it is then.

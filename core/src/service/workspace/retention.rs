@@ -198,8 +198,8 @@ impl StoredRetention {
         }
     }
 
-    /// Returns the time at which the next sweep of anything is due, if `oldest` is the time of the newest
-    /// message of the chat that expires first.
+    /// Returns the time at which the next sweep of anything is due, if `oldest` is the time of the
+    /// newest message of the chat that expires first.
     pub(crate) fn next_sweep(
         &self,
         oldest: Option<Timestamp>,
