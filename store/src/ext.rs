@@ -1,6 +1,9 @@
 //! Typed reads over any [`Store`].
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
+use foldhash::fast::RandomState;
 use serde::de::DeserializeOwned;
 
 use super::read::mismatch;
@@ -43,6 +46,36 @@ fn unreadable(key: &Key, error: serde_json::Error) -> StoreError {
 /// Decodes the JSON of an entry that a scan found.
 pub fn decode_value<T: DeserializeOwned>(found: &KeyEntry) -> Result<T, StoreError> {
     decode(&found.key, &found.entry).map(|found| found.value)
+}
+
+/// Decodes the JSON of entries, in the order of their keys, once for entries with the same bytes.
+///
+/// It is meant for records of which many are equal.
+///
+/// # Errors
+/// [`StoreErrorKind::Corrupt`] if an entry is not a `T`.
+pub fn decode_alike<T: DeserializeOwned + Clone>(
+    keys: &[Key],
+    entries: &[Option<Entry>],
+) -> Result<Vec<Option<T>>, StoreError> {
+    let mut known: HashMap<&[u8], T, RandomState> = HashMap::default();
+    let mut values = Vec::with_capacity(entries.len());
+    for (key, entry) in keys.iter().zip(entries) {
+        let Some(entry) = entry else {
+            values.push(None);
+            continue;
+        };
+        let value = match known.get(&*entry.value) {
+            Some(value) => value.clone(),
+            None => {
+                let value: T = decode(key, entry)?.value;
+                known.insert(&entry.value, value.clone());
+                value
+            }
+        };
+        values.push(Some(value));
+    }
+    Ok(values)
 }
 
 /// Convenience methods of every [`Store`].
@@ -168,3 +201,24 @@ pub trait StoreExt: Store {
 }
 
 impl<S: Store + ?Sized> StoreExt for S {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decode_alike_equals_decoding_each_entry() {
+        let key = |name: &str| Key::new(name.as_bytes().to_vec()).unwrap();
+        let entry = |json: &'static str| Entry {
+            value: json.into(),
+            version: Version::FIRST,
+        };
+        let keys = ["a", "b", "c", "d"].map(key);
+        let entries = [Some(entry("1")), None, Some(entry("2")), Some(entry("1"))];
+        let values = decode_alike::<u8>(&keys, &entries).unwrap();
+        assert_eq!(values, [Some(1), None, Some(2), Some(1)]);
+        let broken = [Some(entry("1")), Some(entry("{"))];
+        let error = decode_alike::<u8>(&keys, &broken).unwrap_err();
+        assert!(error.to_string().contains("under b"), "{error}");
+    }
+}

@@ -31,7 +31,7 @@ pub use self::commit::{
     InvalidCommit, Mutation, VALUE_BYTES_MAX,
 };
 pub use self::error::{StoreError, StoreErrorKind};
-pub use self::ext::{StoreExt, Versioned, decode, decode_value};
+pub use self::ext::{StoreExt, Versioned, decode, decode_alike, decode_value};
 pub use self::key::{InvalidKey, KEY_BYTES_MAX, Key, KeyRange};
 pub use self::memory::MemoryStore;
 pub use self::read::{Direction, Found, Read};
@@ -40,7 +40,7 @@ pub use self::records::read_json;
 pub use self::target::{MaybeSend, MaybeSendSync};
 pub use self::time::{InvalidTimestamp, Timestamp};
 pub use self::transact::{RETRIES_MAX, transact};
-pub use self::transaction::{Prepared, Transaction, TransactionError};
+pub use self::transaction::{Prepared, Transaction, TransactionError, encode};
 
 /// Version of an entry; every put, delete and add of its key changes it.
 ///

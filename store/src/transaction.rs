@@ -64,7 +64,9 @@ impl std::fmt::Debug for StoreHandle {
     }
 }
 
-fn json<T: Serialize>(value: &T) -> Bytes {
+/// Encodes a value as JSON, as [`Transaction::put`] does.
+#[must_use]
+pub fn encode<T: Serialize>(value: &T) -> Bytes {
     let json = serde_json::to_vec(value);
     Bytes::from(json.expect("records serialise: string keys, no fallible implementations"))
 }
@@ -372,7 +374,11 @@ impl Transaction {
 
     /// Writes a JSON value.
     pub fn put<T: Serialize>(&mut self, key: Key, value: &T) {
-        let value = json(value);
+        self.put_encoded(key, encode(value));
+    }
+
+    /// Writes a JSON value that [`encode`] returned, for values that are written under many keys.
+    pub fn put_encoded(&mut self, key: Key, value: Bytes) {
         self.mutations.push(Mutation::Put { key, value });
     }
 
@@ -390,7 +396,7 @@ impl Transaction {
     ///
     /// Returns the size of the key and the value in bytes.
     pub fn create_unique<T: Serialize>(&mut self, key: Key, value: &T) -> usize {
-        let value = json(value);
+        let value = encode(value);
         let bytes = key.as_bytes().len() + value.len();
         self.check(key.clone(), None);
         self.proof.get_or_insert_with(|| CommitProof {
