@@ -1,5 +1,7 @@
 //! Handling of a request, and functions of operations that differ from those of the service.
 
+use std::sync::Arc;
+
 use super::HandlerResult;
 use super::Identity;
 use super::call::Call;
@@ -17,7 +19,7 @@ use crate::model::{
 };
 use crate::operation::{Operation, OperationSpec};
 use crate::service::{
-    AuditResource, ChatMessage, InboundBatch, IngestBatch, IngestResult, IssuedMcpKey,
+    AuditResource, ChatMessage, Dashboard, InboundBatch, IngestBatch, IngestResult, IssuedMcpKey,
     MemberAssignment, Refusal, VerifiedMessage,
 };
 
@@ -142,6 +144,14 @@ impl Call<'_> {
 
 /// Functions of operations whose arguments are not those of the service.
 impl Call<'_> {
+    pub(super) async fn get_dashboard_summary(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+    ) -> Result<Arc<Dashboard>, Error> {
+        self.service.dashboard(credential, workspace).await
+    }
+
     pub(super) async fn ingest_memories(
         &self,
         credential: &Credential,

@@ -7,7 +7,7 @@ use super::input::SignedHeaders;
 use super::input::{Empty, Input, OrgSlug, SubscriptionEndpoint, WebhookEndpoint};
 #[cfg(feature = "openapi")]
 use super::openapi::Descriptions;
-use super::output::{Data, Nothing, Output, Replayable, Revalidated};
+use super::output::{Data, Nothing, Output, Replayable, Revalidated, RevalidatedDashboard};
 use super::requests::{
     AssignWorkspaceRoleRequest, NewChatMessage, RecallFilter, RotateMcpKeyRequest, StatusFilter,
     SyncReportRequest,

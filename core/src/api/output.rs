@@ -1,6 +1,7 @@
 //! Outputs of operations: the results of their functions, made into responses.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use http::StatusCode;
 use serde::Serialize;
@@ -11,8 +12,10 @@ use super::headers;
 use super::openapi::Description;
 use super::requests::Schema;
 use super::response::ApiResponse;
+#[cfg(feature = "openapi")]
+use crate::model::DashboardSummary;
 use crate::model::{BulkResult, CustomRole, Erasure};
-use crate::service::{Connector, ConnectorDetails, ErasureResult, WithEtag};
+use crate::service::{Connector, ConnectorDetails, Dashboard, ErasureResult, WithEtag};
 
 /// A response of an operation.
 ///
@@ -77,18 +80,41 @@ impl<T: Serialize + Schema> Output for Revalidated<T> {
     type Result = WithEtag<T>;
 
     fn respond(result: WithEtag<T>, call: &Call<'_>) -> ApiResponse {
-        let response = if headers::has_current(call.request.headers(), &result.etag) {
-            ApiResponse::empty(StatusCode::NOT_MODIFIED)
-        } else {
-            ApiResponse::json(call.success(), &result.value)
-        };
-        response.etag(&result.etag).revalidated()
+        let response = || ApiResponse::json(call.success(), &result.value);
+        revalidated(call, &result.etag, response)
     }
 
     #[cfg(feature = "openapi")]
     fn describe(operation: &mut Description<'_>) {
         operation.if_none_match();
         <WithEtag<T> as Output>::describe(operation);
+    }
+}
+
+/// Returns a response with an entity tag, or `304` if the caller has its version.
+fn revalidated(call: &Call<'_>, etag: &str, response: impl FnOnce() -> ApiResponse) -> ApiResponse {
+    let response = if headers::has_current(call.request.headers(), etag) {
+        ApiResponse::empty(StatusCode::NOT_MODIFIED)
+    } else {
+        response()
+    };
+    response.etag(etag).revalidated()
+}
+
+/// Dashboard summary as [`Revalidated`], whose JSON is written once for many responses.
+pub(super) struct RevalidatedDashboard;
+
+impl Output for RevalidatedDashboard {
+    type Result = Arc<Dashboard>;
+
+    fn respond(dashboard: Arc<Dashboard>, call: &Call<'_>) -> ApiResponse {
+        let response = || ApiResponse::of_json(call.success(), dashboard.json());
+        revalidated(call, &dashboard.etag, response)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn describe(operation: &mut Description<'_>) {
+        <Revalidated<DashboardSummary> as Output>::describe(operation);
     }
 }
 

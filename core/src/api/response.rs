@@ -36,8 +36,9 @@ impl ApiResponse {
         )
     }
 
-    fn of_json(status: StatusCode, body: Vec<u8>) -> Self {
-        let mut response = Response::new(Bytes::from(body));
+    /// Returns a response whose body is this JSON.
+    pub(super) fn of_json(status: StatusCode, json: impl Into<Bytes>) -> Self {
+        let mut response = Response::new(json.into());
         *response.status_mut() = status;
         response.headers_mut().insert(CONTENT_TYPE, JSON);
         // Responses contain secrets and data for their caller only.

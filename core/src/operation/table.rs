@@ -170,7 +170,7 @@ macro_rules! operations {
         GetDashboardSummary: GET "/v1/workspaces/{id}/dashboard-summary",
             Bearer, Headers, Specified, 200, [404],
             requires [Workspace DashboardRead], audits [], reads 3,
-            get_dashboard_summary(id: WorkspaceId) -> Revalidated<DashboardSummary>;
+            get_dashboard_summary(id: WorkspaceId) -> RevalidatedDashboard, by handler;
     }
     "Connectors" {
         /// Creates a connector.

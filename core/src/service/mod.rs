@@ -49,6 +49,7 @@ use self::kit::refusals::WrittenInHour;
 use self::kit::sealing::Sealer;
 pub use self::kit::sealing::{RotatedSecret, SealingKey};
 pub use self::kit::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};
+use self::kit::turns::Turns;
 pub use self::maintain::MaintenanceReport;
 pub use self::members::assign::MemberAssignment;
 pub use self::members::change::{MemberDetails, MemberUpdate, WorkspaceRole};
@@ -66,6 +67,8 @@ pub use self::provision::{
 pub use self::rekey::{Rekey, RekeyReport, SealingKeys};
 pub use self::verify::{DIFFERENCES_KEPT_MAX, Difference, DifferenceCode, Verification, Verify};
 pub use self::workspace::chats::{Chat, ChatMessage, NewChat, SNIPPET_CHARS_MAX};
+pub(crate) use self::workspace::dashboard_cache::Dashboard;
+use self::workspace::dashboard_cache::DashboardCache;
 pub use self::workspace::mcp_key_types::{IssuedMcpKey, NewMcpKey};
 pub use self::workspace::retention::{MemoryDays, NewRetention, Retention};
 use crate::access::{Credential, CredentialKind};
@@ -162,6 +165,8 @@ struct Inner {
     corrupt_events: CorruptEvents,
     written_in_hour: WrittenInHour,
     next_turn: NextTurn,
+    bulk_turns: Turns,
+    dashboards: DashboardCache,
     pending: Arc<Signal>,
 }
 
@@ -347,6 +352,8 @@ impl KnowledgeService {
             corrupt_events: CorruptEvents::default(),
             written_in_hour: WrittenInHour::default(),
             next_turn: NextTurn::default(),
+            bulk_turns: Turns::default(),
+            dashboards: DashboardCache::default(),
             pending,
         };
         Ok(Self {

@@ -13,6 +13,7 @@ mod bulk;
 mod bulk_access;
 mod bulk_replay;
 mod bulk_storage;
+mod bulk_turns;
 mod chat_participants;
 mod chats;
 mod citations;

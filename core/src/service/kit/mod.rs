@@ -1,7 +1,7 @@
 //! Shared parts of the operations.
 //!
 //! They are the shell around every operation, the reference monitor of memories, the audit log,
-//! pages, idempotency, the outbox, sealing and signing.
+//! pages, idempotency, the outbox, sealing, signing and the turns of calls that conflict.
 
 pub(crate) mod act;
 pub(crate) mod audit;
@@ -19,4 +19,5 @@ pub(crate) mod refusals;
 pub(crate) mod roles;
 pub(crate) mod sealing;
 pub(crate) mod signing;
+pub(crate) mod turns;
 mod uses;

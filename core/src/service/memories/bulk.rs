@@ -5,14 +5,18 @@
 //! two concurrent calls with the same key, one commits; the other finds the record and replays the
 //! result. There is no intermediate state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+use foldhash::fast::RandomState;
 
 use crate::access::{Action, ActionSet, Credential};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
     AuditAction, AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary,
-    BulkUpdate, EventData, Memory, MemoryId, MemoryLabels, OperationId, OrgId, WorkspaceId,
+    BulkUpdate, EventData, Memory, MemoryChange, MemoryId, MemoryLabels, OperationId, OrgId,
+    WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
@@ -27,7 +31,7 @@ use crate::service::kit::outbox::{Outbox, sequences_read};
 use crate::service::kit::principal::Denial;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::tasks::ScheduledTask;
-use crate::store::{Key, Prepared, Transaction};
+use crate::store::{Key, Prepared, Transaction, decode_alike, encode};
 
 /// Name of the operation in idempotency records.
 const OPERATION: &str = "bulk_update";
@@ -88,10 +92,12 @@ impl KnowledgeService {
     ) -> Result<BulkResult, Error> {
         self.checks().check(request)?;
         let fingerprint = &fingerprint(request);
+        let turn = &self.inner.bulk_turns.begin(credential);
         self.act(
             Operation::BulkUpdateMemories,
             credential,
             |caller| async move {
+                turn.attempt().await;
                 let wanted = |org| {
                     let source = request.change.source_id;
                     let of_source = |source| source_keys(org, source);
@@ -145,10 +151,12 @@ impl KnowledgeService {
             require_open_source(&mut act.transaction, &act.caller.org, source).await?;
         }
         let memory_keys: Vec<Key> = memory_keys(org, request).collect();
-        let found: Vec<Option<MemoryLabels>> = act.transaction.read_many(&memory_keys).await?;
+        let found = act.transaction.entries(&memory_keys).await?;
+        let found: Vec<Option<MemoryLabels>> = decode_alike(&memory_keys, &found)?;
         let monitor = act.monitor(&subjects(request, &found)).await?;
         let mut entries = Vec::with_capacity(found.len());
         let mut effects = Effects::default();
+        let mut changed = ChangedLabels::default();
         for ((id, key), before) in request.memory_ids.iter().zip(&memory_keys).zip(found) {
             let outcome = match &before {
                 None => AuditOutcome::NotFound,
@@ -158,10 +166,9 @@ impl KnowledgeService {
                 },
             };
             if let (AuditOutcome::Ok, Some(before)) = (outcome, &before) {
-                let after = request.change.applied_to(before);
-                if after != *before {
-                    act.transaction.put(key.clone(), &after);
-                    effects.note(*id, before, &after);
+                if let Some((after, stored)) = changed.by(&request.change, before) {
+                    act.transaction.put_encoded(key.clone(), stored.clone());
+                    effects.note(*id, before, after);
                 }
             }
             // What does not exist for the caller costs no more than what does not exist.
@@ -202,6 +209,30 @@ fn subjects<'l>(request: &BulkUpdate, labels: &'l [Option<MemoryLabels>]) -> Vec
     let memories = request.memory_ids.iter().zip(labels);
     let stored = memories.filter_map(|(id, labels)| Some(Subject::new(*id, labels.as_ref()?)));
     stored.collect()
+}
+
+/// Labels after a change and their stored form, by the labels before: most memories of an update
+/// share theirs with others.
+#[derive(Default)]
+struct ChangedLabels(HashMap<MemoryLabels, Option<(MemoryLabels, Bytes)>, RandomState>);
+
+impl ChangedLabels {
+    /// Returns the labels that a change makes of these, unless they stay as they are.
+    fn by(
+        &mut self,
+        change: &MemoryChange,
+        before: &MemoryLabels,
+    ) -> Option<&(MemoryLabels, Bytes)> {
+        if !self.0.contains_key(before) {
+            let after = change.applied_to(before);
+            let changed = (after != *before).then(|| {
+                let stored = encode(&after);
+                (after, stored)
+            });
+            self.0.insert(before.clone(), changed);
+        }
+        self.0[before].as_ref()
+    }
 }
 
 /// Effects of the changes by workspace: the review backlog and the events.
@@ -251,9 +282,12 @@ async fn replay(
 ) -> Result<BulkResult, Error> {
     let (org, count) = (act.org(), record.items as usize);
     let first = record.first_audit_id;
-    let mut entries = read_memory_entries(&mut act.transaction, org, first, count).await?;
+    // Taken as they were read with the record and with what authorises the caller, all at one point
+    // in time. The stored result never changes.
     let memory_keys: Vec<Key> = memory_keys(org, request).collect();
-    let now: Vec<Option<MemoryLabels>> = act.transaction.read_many(&memory_keys).await?;
+    let now = act.transaction.entries_unchecked(&memory_keys).await?;
+    let now: Vec<Option<MemoryLabels>> = decode_alike(&memory_keys, &now)?;
+    let mut entries = read_memory_entries(&mut act.transaction, org, first, count).await?;
     let mut known = subjects(request, &now);
     known.extend(entries.iter().flat_map(|(entry, after)| {
         let labels = entry.before.iter().chain(after);

@@ -1,7 +1,10 @@
 //! Dashboard summary of a workspace.
 //!
 //! It never scans memories: each count is a counter that the commits maintain, so its cost does not
-//! grow with the number of memories.
+//! grow with the number of memories. A summary that follows from the same entries as an earlier one
+//! is not made again.
+
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -20,7 +23,9 @@ use crate::service::connectors::types::Connector;
 use crate::service::kit::act::Wants;
 use crate::service::kit::principal::Principal;
 use crate::service::workspace::chats::RecentChat;
+use crate::service::workspace::dashboard_cache::Dashboard;
 use crate::service::workspace::mcp_key_types::McpKey;
+use crate::service::workspace::retention::StoredRetention;
 use crate::service::{KnowledgeService, WithEtag};
 use crate::store::{
     Direction, Entry, Key, KeyEntry, RangeRead, StoreError, Transaction, decode_value, read_json,
@@ -68,6 +73,20 @@ impl KnowledgeService {
         credential: &Credential,
         workspace: WorkspaceId,
     ) -> Result<WithEtag<DashboardSummary>, Error> {
+        let dashboard = self.dashboard(credential, workspace).await?;
+        Ok(WithEtag {
+            value: dashboard.summary.clone(),
+            etag: dashboard.etag.clone(),
+        })
+    }
+
+    /// Returns the dashboard of a workspace, as [`get_dashboard_summary`](Self::get_dashboard_summary)
+    /// does.
+    pub(crate) async fn dashboard(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+    ) -> Result<Arc<Dashboard>, Error> {
         self.act(
             Operation::GetDashboardSummary,
             credential,
@@ -75,13 +94,26 @@ impl KnowledgeService {
                 let wanted = |org| Facts::wants(org, workspace);
                 let mut act = caller.in_workspace(workspace, &wanted).await?;
                 let place = (act.org(), workspace);
-                let now = act.now;
                 let retention = act.retention(workspace).await?;
-                let keeps = |chat: &RecentChat| retention.keeps_chat(chat.last_message_at, now);
-                let of = (&act.caller, &keeps as Keeps<'_>);
-                let facts = Facts::take(&mut act.transaction, place, of).await?;
-                let summary = facts.summary(act.workspace(), act.now)?;
-                act.done(summary)
+                let facts = Facts::take(&mut act.transaction, place).await?;
+                let (member, now) = (act.caller.member_id(), act.now);
+                // A running erasure takes away chats that are still stored.
+                let is_kept = act.caller.org.erasing.is_empty();
+                let cache = &self.inner.dashboards;
+                let found = cache.find(member, &facts, (act.workspace(), &retention), now);
+                if let Some(dashboard) = found.filter(|_| is_kept) {
+                    return act.done(dashboard);
+                }
+                let of = (&act.caller, &retention, now);
+                let chats = RecentChats::take(&mut act.transaction, place, &facts, of).await?;
+                let (dashboard, changes_at) = facts.dashboard(&chats, act.workspace(), now)?;
+                let dashboard = Arc::new(dashboard);
+                if is_kept && chats.is_of_facts {
+                    let expires_at = chats.expires_at.into_iter().chain(changes_at).min();
+                    let made = (now..expires_at.unwrap_or(Timestamp::MAX), &dashboard);
+                    cache.keep(member, &facts, (act.workspace(), &retention), made);
+                }
+                act.done(dashboard)
             },
         )
         .await
@@ -89,42 +121,58 @@ impl KnowledgeService {
 }
 
 /// Records behind the dashboard, all of one point in time.
-struct Facts {
-    counts: Vec<Option<Entry>>,
+pub(super) struct Facts {
+    pub(super) counts: Vec<Option<Entry>>,
     connectors: Vec<KeyEntry>,
     connector_states: Vec<KeyEntry>,
     mcp_keys: Vec<KeyEntry>,
     mcp_key_uses: Vec<KeyEntry>,
-    chats: RecentChats,
+    /// Newest chats of the workspace, whoever takes part in them.
+    chats: Vec<KeyEntry>,
 }
 
-/// Decision whether a chat has not expired.
-type Keeps<'k> = &'k (dyn Fn(&RecentChat) -> bool + Sync);
-
 /// The newest chats of a workspace that a member takes part in.
-#[derive(Default)]
 struct RecentChats {
     /// True if the workspace has a chat that has not expired, whoever takes part in it.
     has_any: bool,
     shown: Vec<ChatSummary>,
+    /// Time at which the first of the chats expires.
+    expires_at: Option<Timestamp>,
+    /// True if no chats had to be read besides those of [`Facts`].
+    is_of_facts: bool,
 }
 
 impl RecentChats {
-    /// Reads the chats, beginning with `read`, among the newest [`PAGE_RECORDS_MAX`] at most.
+    /// Finds the chats among the newest [`PAGE_RECORDS_MAX`] of the workspace.
+    ///
+    /// Only chats that other members take part in make it read more.
     async fn take(
         transaction: &mut Transaction,
-        mut read: RangeRead,
-        (caller, keeps): (&Principal, Keeps<'_>),
+        (org, workspace): (OrgId, WorkspaceId),
+        facts: &Facts,
+        (caller, retention, now): (&Principal, &StoredRetention, Timestamp),
     ) -> Result<Self, StoreError> {
-        let (mut chats, mut examined) = (Self::default(), 0);
+        let mut chats = Self {
+            has_any: false,
+            shown: Vec::new(),
+            expires_at: None,
+            is_of_facts: true,
+        };
+        let mut read = chats_read(org, workspace);
+        let mut examined = 0;
+        let mut further;
+        let mut found = &facts.chats;
         loop {
-            let found = transaction.scan(&read).await?;
             examined += found.len();
-            for entry in &found {
+            for entry in found {
                 let chat: RecentChat = decode_value(entry)?;
-                let is_kept = keeps(&chat);
-                chats.has_any |= is_kept;
-                if is_kept && chat.exists_for(caller) {
+                if !retention.keeps_chat(chat.last_message_at, now) {
+                    continue;
+                }
+                chats.has_any = true;
+                let expires_at = retention.chat_expires_at(chat.last_message_at);
+                chats.expires_at = chats.expires_at.into_iter().chain(expires_at).min();
+                if chat.exists_for(caller) {
                     chats.shown.push(chat.into());
                 }
             }
@@ -136,9 +184,21 @@ impl RecentChats {
                 }
                 _ => break,
             }
+            chats.is_of_facts = false;
+            further = transaction.scan(&read).await?;
+            found = &further;
         }
         chats.shown.truncate(RECENT_CHATS);
         Ok(chats)
+    }
+}
+
+/// Returns the read of the newest chats of a workspace.
+fn chats_read(org: OrgId, workspace: WorkspaceId) -> RangeRead {
+    RangeRead {
+        range: keys::recent_chats(org, workspace),
+        limit: CHATS_AHEAD,
+        direction: Direction::Reverse,
     }
 }
 
@@ -164,24 +224,20 @@ impl Facts {
         ]
     }
 
-    /// Returns the ranges, in the order of the fields.
-    fn ranges(org: OrgId, workspace: WorkspaceId) -> [RangeRead; 5] {
+    /// Returns the reads of the ranges, in the order of the fields.
+    fn reads(org: OrgId, workspace: WorkspaceId) -> [RangeRead; 5] {
         [
             RangeRead::all(keys::connectors(org, workspace)),
             RangeRead::all(keys::connector_states(org, workspace)),
             RangeRead::all(keys::mcp_keys(org, workspace)),
             RangeRead::all(keys::mcp_key_uses(org, workspace)),
-            RangeRead {
-                range: keys::recent_chats(org, workspace),
-                limit: CHATS_AHEAD,
-                direction: Direction::Reverse,
-            },
+            chats_read(org, workspace),
         ]
     }
 
     /// Returns the reads of everything.
     fn wants(org: OrgId, workspace: WorkspaceId) -> Wants {
-        let ranges = Self::ranges(org, workspace);
+        let ranges = Self::reads(org, workspace);
         let retention = keys::retention(org, workspace);
         Wants::keys(Self::keys(org, workspace))
             .and_keys([retention])
@@ -189,40 +245,52 @@ impl Facts {
     }
 
     /// Takes everything that was read ahead in one call, so that it is consistent.
-    ///
-    /// Only chats that other members take part in make it read more.
     async fn take(
         transaction: &mut Transaction,
         (org, workspace): (OrgId, WorkspaceId),
-        of: (&Principal, Keeps<'_>),
     ) -> Result<Self, StoreError> {
         let counts = Self::keys(org, workspace);
         let counts = transaction.entries_unchecked(&counts).await?;
-        let [connectors, states, mcp_keys, uses, chats] = Self::ranges(org, workspace);
+        let [connectors, states, mcp_keys, uses, chats] = Self::reads(org, workspace);
         Ok(Self {
             counts,
             connectors: transaction.scan(&connectors).await?,
             connector_states: transaction.scan(&states).await?,
             mcp_keys: transaction.scan(&mcp_keys).await?,
             mcp_key_uses: transaction.scan(&uses).await?,
-            chats: RecentChats::take(transaction, chats, of).await?,
+            chats: transaction.scan(&chats).await?,
         })
     }
 
-    fn summary(
+    /// Returns the entries of all ranges.
+    pub(super) fn ranges(&self) -> [&[KeyEntry]; 5] {
+        [
+            &self.connectors,
+            &self.connector_states,
+            &self.mcp_keys,
+            &self.mcp_key_uses,
+            &self.chats,
+        ]
+    }
+
+    /// Returns the dashboard, and the time at which its connectors or its keys change by themselves.
+    fn dashboard(
         &self,
+        chats: &RecentChats,
         workspace: &Workspace,
         now: Timestamp,
-    ) -> Result<WithEtag<DashboardSummary>, Error> {
+    ) -> Result<(Dashboard, Option<Timestamp>), Error> {
         let (connector_health, changes_at) = self.connector_health(&workspace.slug, now)?;
         let (mcp_keys, expires_at) = self.mcp_keys(workspace.id, now)?;
-        let etag = self.etag(workspace, changes_at.into_iter().chain(expires_at).min());
-        let value = DashboardSummary {
+        let changes_at = changes_at.into_iter().chain(expires_at).min();
+        let etag = self.etag(chats, workspace, changes_at);
+        let (has_mcp_key, has_chat) = (!mcp_keys.is_empty(), chats.has_any);
+        let summary = DashboardSummary {
             review_backlog_count: self.count(Count::Pending)?,
-            first_value_checklist: self.checklist(&workspace.slug, !mcp_keys.is_empty())?,
+            first_value_checklist: self.checklist(&workspace.slug, has_mcp_key, has_chat)?,
             connector_health,
             mcp_keys,
-            recent_chats: self.chats.shown.clone(),
+            recent_chats: chats.shown.clone(),
             workspace: WorkspaceSummary {
                 id: workspace.id,
                 name: workspace.name.clone(),
@@ -231,7 +299,7 @@ impl Facts {
                 last_ingest_at: self.last_ingest_at()?,
             },
         };
-        Ok(WithEtag { value, etag })
+        Ok((Dashboard::new(summary, etag), changes_at))
     }
 
     fn count(&self, count: Count) -> Result<u64, Error> {
@@ -289,7 +357,12 @@ impl Facts {
         Ok((shown, changes_at))
     }
 
-    fn checklist(&self, workspace_slug: &str, has_mcp_key: bool) -> Result<Checklist, Error> {
+    fn checklist(
+        &self,
+        workspace_slug: &str,
+        has_mcp_key: bool,
+        has_chat: bool,
+    ) -> Result<Checklist, Error> {
         let memories = self.count(Count::Memories)?;
         let step =
             |tier, (step_id, label, cta_label): (&str, &str, &str), completed| ChecklistStep {
@@ -328,7 +401,7 @@ impl Facts {
                 ),
                 suggested(
                     ("ask_first_question", "Ask the first question", "Ask"),
-                    self.chats.has_any,
+                    has_chat,
                 ),
                 suggested(
                     ("add_webhook", "Add a webhook", "Add webhook"),
@@ -348,7 +421,12 @@ impl Facts {
     /// write; once that time has passed, there is a later one, and the tag differs. Versions are
     /// unsuitable: they start again in a restored store, so an old tag could recur for other
     /// content.
-    fn etag(&self, workspace: &Workspace, changes_at: Option<Timestamp>) -> String {
+    fn etag(
+        &self,
+        chats: &RecentChats,
+        workspace: &Workspace,
+        changes_at: Option<Timestamp>,
+    ) -> String {
         let mut digest = Sha256::new();
         digest.update(workspace.id.0);
         // Only the fields that the summary shows.
@@ -380,8 +458,8 @@ impl Facts {
                 }
             }
         }
-        digest.update([u8::from(self.chats.has_any)]);
-        for chat in &self.chats.shown {
+        digest.update([u8::from(chats.has_any)]);
+        for chat in &chats.shown {
             digest.update(chat.session_id.0);
             digest.update(chat.last_message_at.as_millis().to_be_bytes());
             for text in [&chat.title, &chat.snippet] {

@@ -2,6 +2,7 @@
 
 pub(crate) mod chats;
 pub(crate) mod dashboard;
+pub(crate) mod dashboard_cache;
 pub(crate) mod mcp_key_types;
 pub(crate) mod mcp_keys;
 pub(crate) mod read;

@@ -171,6 +171,12 @@ impl StoredRetention {
         expired.is_none_or(|expired| last_message_at > expired)
     }
 
+    /// Returns the time at which a chat with a newest message of this time expires, if it does.
+    pub(crate) fn chat_expires_at(&self, last_message_at: Timestamp) -> Option<Timestamp> {
+        let period = self.chat_period();
+        period.map(|period| last_message_at.plus(period))
+    }
+
     /// Moves the task that erases what has expired to `next`, and stores the retention.
     ///
     /// Without a time nothing remains to be erased, and what is left of the retention is removed.

@@ -1,0 +1,187 @@
+//! Turns of bulk updates that conflict.
+//!
+//! Of bulk updates that change the same memories at the same time, one commits, and the others
+//! repeat all of their work. Left to chance, some of them do so many times. From the first conflict
+//! on, the bulk updates of an organisation therefore take turns in this process, in the order of
+//! their arrival, until none waits.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::channel::oneshot;
+
+use crate::access::Credential;
+use crate::model::OrgId;
+
+/// Calls that wait for the turn of an organisation. It has a queue while a call has its turn.
+type Queues = HashMap<OrgId, VecDeque<oneshot::Sender<Turn>>>;
+
+/// The turns of all organisations.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turns(Arc<Mutex<Queues>>);
+
+/// The turn of an organisation, which no other call has until this is dropped.
+#[derive(Debug)]
+struct Turn {
+    turns: Turns,
+    org: OrgId,
+}
+
+/// A call that takes a turn if it has to.
+#[derive(Debug)]
+pub(crate) struct TurnTaker<'t> {
+    turns: &'t Turns,
+    org: Option<OrgId>,
+    is_retry: AtomicBool,
+    turn: Mutex<Option<Turn>>,
+}
+
+impl Turns {
+    /// Begins a call with a credential.
+    pub(crate) fn begin(&self, credential: &Credential) -> TurnTaker<'_> {
+        let org = match credential {
+            Credential::Trusted { org, .. } => Some(*org),
+            // The hint is part of what the stored hash covers: a false one is no valid credential,
+            // and such a call never conflicts.
+            Credential::Secret(secret) => secret.org_hint(),
+        };
+        TurnTaker {
+            turns: self,
+            org,
+            is_retry: AtomicBool::new(false),
+            turn: Mutex::new(None),
+        }
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the turn of an organisation.
+    ///
+    /// If no call takes turns there, a retry takes the first one, and any other call goes without.
+    async fn take(&self, org: OrgId, is_retry: bool) -> Option<Turn> {
+        let waiting = match self.queues().entry(org) {
+            Entry::Occupied(mut queue) => {
+                let (sender, receiver) = oneshot::channel();
+                queue.get_mut().push_back(sender);
+                receiver
+            }
+            Entry::Vacant(free) if is_retry => {
+                free.insert(VecDeque::new());
+                let turns = self.clone();
+                return Some(Turn { turns, org });
+            }
+            Entry::Vacant(_) => return None,
+        };
+        waiting.await.ok()
+    }
+}
+
+impl TurnTaker<'_> {
+    /// Waits before an attempt, unless the call has its turn or needs none.
+    ///
+    /// A turn that was taken is kept for all further attempts.
+    pub(crate) async fn attempt(&self) {
+        let is_retry = self.is_retry.swap(true, Ordering::Relaxed);
+        let has_turn = || self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(org) = self.org
+            && has_turn().is_none()
+        {
+            let turn = self.turns.take(org, is_retry).await;
+            *has_turn() = turn;
+        }
+    }
+}
+
+impl Drop for Turn {
+    /// Passes the turn on to the call that waits longest.
+    fn drop(&mut self) {
+        loop {
+            let mut queues = self.turns.queues();
+            let queue = queues.get_mut(&self.org);
+            let Some(next) = queue.and_then(VecDeque::pop_front) else {
+                queues.remove(&self.org);
+                return;
+            };
+            drop(queues);
+            // A call whose client has left waits no longer.
+            if !next.is_canceled() {
+                let (turns, org) = (self.turns.clone(), self.org);
+                // What cannot be sent is dropped, and so passed on.
+                let _ = next.send(Self { turns, org });
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::model::MemberId;
+
+    fn credential(org: u128) -> Credential {
+        Credential::Trusted {
+            org: OrgId(Uuid::from_u128(org)),
+            member: MemberId(Uuid::nil()),
+        }
+    }
+
+    fn is_ready(attempt: impl Future<Output = ()>) -> bool {
+        attempt.now_or_never().is_some()
+    }
+
+    #[test]
+    fn turns_begin_with_a_retry_and_end_with_the_last_call() {
+        let turns = Turns::default();
+        let [first, second] = [(); 2].map(|()| turns.begin(&credential(1)));
+        assert!(is_ready(first.attempt()) && is_ready(second.attempt()));
+        assert!(
+            turns.queues().is_empty(),
+            "no call waits without a conflict"
+        );
+        assert!(is_ready(second.attempt()), "the retry takes a turn");
+        assert!(is_ready(second.attempt()), "and keeps it");
+        let third = turns.begin(&credential(1));
+        let mut waiting = Box::pin(third.attempt());
+        assert!((&mut waiting).now_or_never().is_none());
+        assert!(
+            is_ready(turns.begin(&credential(2)).attempt()),
+            "others do not wait"
+        );
+        drop(second);
+        assert!(is_ready(waiting));
+        drop(third);
+        assert!(turns.queues().is_empty());
+        drop(first);
+    }
+
+    #[test]
+    fn turns_pass_in_order_and_skip_calls_that_left() {
+        let turns = Turns::default();
+        let calls = [(); 4].map(|()| turns.begin(&credential(1)));
+        let [holder, left, next, last] = &calls;
+        assert!(is_ready(holder.attempt()) && is_ready(holder.attempt()));
+        let left = Box::pin(left.attempt());
+        let mut waiting = [next, last].map(|call| Box::pin(call.attempt()));
+        let mut left = left;
+        assert!((&mut left).now_or_never().is_none());
+        for attempt in &mut waiting {
+            assert!(attempt.now_or_never().is_none());
+        }
+        drop(left);
+        *holder.turn.lock().unwrap() = None;
+        let [next, last] = &mut waiting;
+        assert!(
+            last.now_or_never().is_none(),
+            "the order is that of arrival"
+        );
+        assert!(next.now_or_never().is_some());
+    }
+}

@@ -1,0 +1,272 @@
+//! Dashboard summaries that are still valid.
+//!
+//! A summary follows from the entries that it was made from, from its caller and from the time. An
+//! entry with the same version has the same value, so a summary of the same versions is made once
+//! and then only compared. What a caller may see is decided by each call as ever: the entries that
+//! authorise it are read and checked, and a summary is kept for each member.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use bytes::Bytes;
+
+use super::dashboard::Facts;
+use super::retention::StoredRetention;
+use crate::model::{DashboardSummary, MemberId, Timestamp, Workspace, WorkspaceId};
+use crate::store::{Key, KeyEntry, Version};
+
+/// Maximum number of summaries that a process keeps. One takes some 20 kB.
+const KEPT_MAX: usize = 256;
+
+/// A dashboard summary with its entity tag.
+#[derive(Debug)]
+pub(crate) struct Dashboard {
+    pub(crate) summary: DashboardSummary,
+    pub(crate) etag: String,
+    json: OnceLock<Bytes>,
+}
+
+impl Dashboard {
+    pub(crate) fn new(summary: DashboardSummary, etag: String) -> Self {
+        let json = OnceLock::new();
+        Self {
+            summary,
+            etag,
+            json,
+        }
+    }
+
+    /// Returns the summary as JSON, which is written once.
+    pub(crate) fn json(&self) -> Bytes {
+        let json = || {
+            let json = serde_json::to_vec(&self.summary);
+            Bytes::from(json.expect("summaries serialise: no maps, no fallible implementations"))
+        };
+        self.json.get_or_init(json).clone()
+    }
+}
+
+/// Everything that a summary follows from.
+struct Origin {
+    workspace: Workspace,
+    retention: StoredRetention,
+    /// Times at which the summary is the same.
+    during: Range<Timestamp>,
+    counts: Vec<Option<Version>>,
+    ranges: Vec<Vec<(Key, Version)>>,
+}
+
+impl Origin {
+    fn is_of(
+        &self,
+        facts: &Facts,
+        (workspace, retention): (&Workspace, &StoredRetention),
+        now: Timestamp,
+    ) -> bool {
+        let counts = facts.counts.iter();
+        let counts = counts.map(|entry| entry.as_ref().map(|entry| entry.version));
+        self.during.contains(&now)
+            && counts.eq(self.counts.iter().copied())
+            && facts
+                .ranges()
+                .iter()
+                .zip(&self.ranges)
+                .all(|(found, seen)| {
+                    let found = found.iter().map(|found| (&found.key, found.entry.version));
+                    found.eq(seen.iter().map(|(key, version)| (key, *version)))
+                })
+            && self.workspace == *workspace
+            && self.retention == *retention
+    }
+}
+
+type Kept = HashMap<(WorkspaceId, MemberId), (Origin, Arc<Dashboard>)>;
+
+/// The latest summaries of a process, of each workspace and member.
+#[derive(Default)]
+pub(crate) struct DashboardCache(Mutex<Kept>);
+
+impl fmt::Debug for DashboardCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DashboardCache").finish_non_exhaustive()
+    }
+}
+
+impl DashboardCache {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the summary for a member that follows from these facts, if it was kept.
+    pub(super) fn find(
+        &self,
+        member: MemberId,
+        facts: &Facts,
+        of: (&Workspace, &StoredRetention),
+        now: Timestamp,
+    ) -> Option<Arc<Dashboard>> {
+        let kept = self.kept();
+        let (origin, dashboard) = kept.get(&(of.0.id, member))?;
+        origin.is_of(facts, of, now).then(|| Arc::clone(dashboard))
+    }
+
+    /// Keeps the summary for a member that follows from these facts until it changes by itself.
+    pub(super) fn keep(
+        &self,
+        member: MemberId,
+        facts: &Facts,
+        (workspace, retention): (&Workspace, &StoredRetention),
+        (during, dashboard): (Range<Timestamp>, &Arc<Dashboard>),
+    ) {
+        let counts = facts.counts.iter();
+        let versions = |range: &&[KeyEntry]| {
+            let entries = range.iter();
+            entries
+                .map(|found| (found.key.clone(), found.entry.version))
+                .collect()
+        };
+        let origin = Origin {
+            workspace: workspace.clone(),
+            retention: retention.clone(),
+            during,
+            counts: counts
+                .map(|entry| entry.as_ref().map(|entry| entry.version))
+                .collect(),
+            ranges: facts.ranges().iter().map(versions).collect(),
+        };
+        let mut kept = self.kept();
+        if kept.len() >= KEPT_MAX {
+            kept.clear();
+        }
+        kept.insert((workspace.id, member), (origin, Arc::clone(dashboard)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use futures::FutureExt as _;
+
+    use super::*;
+    use crate::access::{BuiltInRole, Credential, RoleRef};
+    use crate::env::Env;
+    use crate::service::{
+        KnowledgeService, NewChat, NewMember, NewOrganization, NewOwner, NewRetention,
+        NewWorkspace, Options, SealingKey,
+    };
+    use crate::store::MemoryStore;
+
+    const DAY: i64 = 24 * 60 * 60 * 1_000;
+
+    struct World {
+        service: KnowledgeService,
+        time: Arc<AtomicI64>,
+        workspace: WorkspaceId,
+        owner: Credential,
+        viewer: Credential,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let time = Arc::new(AtomicI64::new(20_000 * DAY));
+            let (clock, random) = (Arc::clone(&time), AtomicI64::new(0));
+            let env = Env::new(
+                move || Timestamp::from_millis(clock.load(Ordering::Relaxed)),
+                move |buffer: &mut [u8]| {
+                    for part in buffer.chunks_mut(8) {
+                        let number = random.fetch_add(1, Ordering::Relaxed);
+                        part.copy_from_slice(&number.to_be_bytes()[8 - part.len()..]);
+                    }
+                },
+            );
+            let options = Options::new(SealingKey::new([1; 32]));
+            let opened = KnowledgeService::open(Arc::new(MemoryStore::new()), env, options);
+            let service = run(opened).unwrap();
+            let operator = service.provisioning();
+            let ada = NewOwner::builder().handle("ada").name("Ada").build();
+            let acme = NewOrganization::builder()
+                .slug("acme")
+                .name("Acme")
+                .owner(ada);
+            let (org, ada) = run(operator.create_organization(&acme.build())).unwrap();
+            let viewer = RoleRef::BuiltIn(BuiltInRole::Viewer);
+            let grace = NewMember::builder()
+                .handle("grace")
+                .name("Grace")
+                .role(viewer);
+            let grace = run(operator.create_member(org.id, &grace.build())).unwrap();
+            let support = NewWorkspace::builder()
+                .name("Support")
+                .slug("support")
+                .build();
+            let workspace = run(operator.create_workspace(org.id, &support)).unwrap().id;
+            let trusted = |member| Credential::Trusted {
+                org: org.id,
+                member,
+            };
+            Self {
+                time,
+                workspace,
+                owner: trusted(ada.id),
+                viewer: trusted(grace.id),
+                service: service.clone(),
+            }
+        }
+
+        fn dashboard(&self, caller: &Credential) -> Arc<Dashboard> {
+            run(self.service.dashboard(caller, self.workspace)).unwrap()
+        }
+
+        fn chat(&self) {
+            let (service, place) = (&self.service, self.workspace);
+            let chat = NewChat::builder().title("Tills").build();
+            let chat = run(service.create_chat(&self.owner, place, &chat)).unwrap();
+            let post = service.post_chat_message(&self.owner, place, chat.id, "Why?");
+            run(post).unwrap();
+        }
+    }
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        future.now_or_never().expect("the store answers at once")
+    }
+
+    #[test]
+    fn dashboard_is_made_again_only_after_a_change() {
+        let world = World::new();
+        let first = world.dashboard(&world.owner);
+        assert!(Arc::ptr_eq(&first, &world.dashboard(&world.owner)));
+        assert_eq!(first.json(), serde_json::to_vec(&first.summary).unwrap());
+        world.chat();
+        let second = world.dashboard(&world.owner);
+        assert_eq!(second.summary.recent_chats.len(), 1);
+        assert!(Arc::ptr_eq(&second, &world.dashboard(&world.owner)));
+    }
+
+    #[test]
+    fn dashboard_of_another_member_is_made_separately() {
+        let world = World::new();
+        world.chat();
+        assert_eq!(world.dashboard(&world.owner).summary.recent_chats.len(), 1);
+        assert_eq!(world.dashboard(&world.viewer).summary.recent_chats.len(), 0);
+    }
+
+    #[test]
+    fn dashboard_is_made_again_once_a_chat_has_expired() {
+        let world = World::new();
+        world.chat();
+        let retention = NewRetention::builder().chat_days(1).build();
+        let set = world
+            .service
+            .set_retention(&world.owner, world.workspace, &retention);
+        run(set).unwrap();
+        let shown = || world.dashboard(&world.owner).summary.recent_chats.len();
+        assert_eq!(shown(), 1);
+        world.time.fetch_add(DAY - 1, Ordering::Relaxed);
+        assert_eq!(shown(), 1);
+        world.time.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(shown(), 0);
+    }
+}
