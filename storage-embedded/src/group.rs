@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map;
 
+use foldhash::fast::RandomState;
 use knowledge_store::{Commit, CommitOutcome, Entry, Key, Mutation, StoreError, Version};
 
 use crate::engine::{Change, Changes, Engine, View};
@@ -33,7 +34,7 @@ pub(crate) struct Group<'s, E: Engine> {
     shared: &'s Shared<E>,
     view: E::View,
     ledger: Ledger,
-    slots: HashMap<Key, Slot>,
+    slots: HashMap<Key, Slot, RandomState>,
     is_changed: bool,
 }
 
@@ -44,7 +45,7 @@ impl<'s, E: Engine> Group<'s, E> {
             shared,
             view: shared.engine.view(),
             ledger,
-            slots: HashMap::new(),
+            slots: HashMap::default(),
             is_changed: false,
         }
     }
