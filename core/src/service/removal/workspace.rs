@@ -293,11 +293,12 @@ impl Step<'_> {
     }
 
     /// Deletes the custom roles of the workspace. Returns true if there were any.
+    ///
+    /// No redirect leads to them: only a role of the whole organisation replaces a deleted one.
     async fn roles(&mut self) -> Result<bool, Error> {
         let org = self.org;
         let store = self.transaction.unchecked();
         let all = store.scan_all(&keys::roles(org)).await?;
-        let redirects = store.scan_all(&keys::role_redirects(org)).await?;
         let mut is_any = false;
         for found in &all {
             let role: CustomRole = decode_value(found)?;
@@ -311,11 +312,6 @@ impl Step<'_> {
             transaction.delete(keys::role_slug(org, &role.slug));
             transaction.delete(keys::holder_count(org, reference));
             transaction.add(keys::role_count(org), -1);
-            for redirect in &redirects {
-                if decode_value::<RoleRef>(redirect)? == reference {
-                    transaction.delete(redirect.key.clone());
-                }
-            }
         }
         Ok(is_any)
     }
