@@ -93,7 +93,8 @@ macro_rules! families {
         credential_id(org: OrgId, credential: CredentialId) => String,
             range credential_ids(org), checked by tenants::credential_id(org, credential);
         /// Time of the last use of a credential, to within an hour.
-        credential_use(org: OrgId, credential: CredentialId) => Timestamp, with org(org);
+        credential_use(org: OrgId, credential: CredentialId) => Timestamp,
+            with org(org), with credential_id(org, credential);
 
         /// Source.
         source(org: OrgId, source: SourceId = id) => Source,

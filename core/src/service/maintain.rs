@@ -237,6 +237,8 @@ impl KnowledgeService {
     }
 
     /// Deletes records, except where the first one was rewritten meanwhile and expires later.
+    ///
+    /// Those that go with a first one which has been deleted before its time are deleted too.
     async fn expire(&self, expiries: &[Expiry]) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
             let firsts = expiries.iter().filter_map(|expiry| expiry.records.first());
@@ -254,14 +256,15 @@ impl KnowledgeService {
                     continue;
                 }
                 let found = transaction.read::<Expiring>(first).await?;
-                if found.is_none_or(|record| record.expires_at > expiry.now) {
+                let is_counted = found.is_some();
+                if found.is_some_and(|record| record.expires_at > expiry.now) {
                     continue;
                 }
                 deleted.push(first);
                 for record in &expiry.records {
                     transaction.delete(record.clone());
                 }
-                if let Some(counter) = &expiry.counter {
+                if let Some(counter) = expiry.counter.as_ref().filter(|_| is_counted) {
                     transaction.add(counter.clone(), -1);
                 }
             }

@@ -217,6 +217,9 @@ impl Step<'_> {
                 self.transaction.delete(place);
             }
         }
+        for (_, id) in &ids {
+            self.transaction.delete(keys::credential_use(org, *id));
+        }
         forget_keys(&mut self.transaction, org, &ids).await?;
         Ok(!found.is_empty())
     }
