@@ -1,12 +1,13 @@
-//! Tests of what the removal of a workspace leaves.
+//! Tests of what the removal of a workspace leaves, and of how many run at a time.
 
 use std::time::Duration;
 
 use knowledge_core::access::TokenScope;
+use knowledge_core::limits::REMOVALS_RUNNING_MAX;
 use knowledge_core::service::DifferenceCode;
 use knowledge_core::store::{Commit, Key};
 
-use crate::make::HOUR;
+use crate::make::{HOUR, code};
 use crate::world::World;
 
 /// Returns the keys of the recorded uses of credentials.
@@ -58,5 +59,24 @@ async fn use_of_a_token_expires_with_it() {
     world.time.pass(HOUR);
     world.maintain().await;
     assert_eq!(uses(&world).await, []);
+    world.assert_whole().await;
+}
+
+/// Removed workspaces that wait for maintenance are bounded, as every operation reads their names.
+#[tokio::test]
+async fn number_of_removals_in_progress_is_limited() {
+    let world = World::new().await;
+    let (org, provisioning) = (world.org.id, world.service.provisioning());
+    for number in 0..REMOVALS_RUNNING_MAX {
+        let workspace = world.workspace(&format!("place-{number}")).await;
+        provisioning.delete_workspace(org, workspace).await.unwrap();
+    }
+    let further = provisioning.delete_workspace(org, world.workspace.id);
+    assert_eq!(code(further.await), "conflict");
+    world.assert_whole().await;
+    world.maintain().await;
+    let further = provisioning.delete_workspace(org, world.workspace.id);
+    further.await.unwrap();
+    world.maintain().await;
     world.assert_whole().await;
 }
