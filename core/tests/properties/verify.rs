@@ -18,7 +18,7 @@ use crate::memory;
 use crate::planted::planted;
 
 /// Families whose entries may be missing, since nothing has to refer to them.
-const OPTIONAL: [&str; 13] = [
+const OPTIONAL: [&str; 12] = [
     "audit_bytes",
     "chat_message",
     "credential_use",
@@ -31,7 +31,6 @@ const OPTIONAL: [&str; 13] = [
     "mcp_key_use",
     "member_refusals",
     "outbox_queue",
-    "retention",
 ];
 /// Families whose entries may be missing unless something refers to them.
 const REFERRED_TO: [&str; 7] = [

@@ -18,7 +18,7 @@ use crate::service::memories::read::FoundMemory;
 use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::chats::Chat;
 use crate::service::workspace::mcp_keys::forget_keys;
-use crate::service::workspace::retention::StoredRetention;
+use crate::service::workspace::retention_sweep::RetentionState;
 use crate::store::{Direction, Key, KeyEntry, KeyRange, StoreExt, Transaction, decode_value};
 
 /// Number of records that a step deletes, with those that go with each.
@@ -322,11 +322,9 @@ impl Step<'_> {
     /// Deletes the rest, its counters above all. Returns true if there is more.
     async fn rest(&mut self) -> Result<bool, Error> {
         let (org, workspace) = (self.org, self.workspace);
-        let retention = keys::retention(org, workspace);
-        let retention = self.transaction.read::<StoredRetention>(&retention).await?;
-        if let Some(stored) = retention {
-            let task = ScheduledTask::Retention { org, workspace };
-            stored.schedule(&mut self.transaction, task, None);
+        let retention = RetentionState::read(&mut self.transaction, org, workspace).await?;
+        if retention.sweep.next.is_some() {
+            retention.schedule(&mut self.transaction, None);
             return Ok(true);
         }
         for range in keys::everything_of(self.org, Some(self.workspace)) {
