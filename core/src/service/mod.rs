@@ -50,6 +50,7 @@ use self::kit::sealing::Sealer;
 pub use self::kit::sealing::{RotatedSecret, SealingKey};
 pub use self::kit::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};
 pub use self::maintain::MaintenanceReport;
+use self::maintain::TaskTurns;
 pub use self::members::assign::MemberAssignment;
 pub use self::members::change::{MemberDetails, MemberUpdate, WorkspaceRole};
 pub use self::members::roles::DeleteRole;
@@ -162,6 +163,7 @@ struct Inner {
     corrupt_events: CorruptEvents,
     written_in_hour: WrittenInHour,
     next_turn: NextTurn,
+    task_turns: TaskTurns,
     pending: Arc<Signal>,
 }
 
@@ -347,6 +349,7 @@ impl KnowledgeService {
             corrupt_events: CorruptEvents::default(),
             written_in_hour: WrittenInHour::default(),
             next_turn: NextTurn::default(),
+            task_turns: TaskTurns::default(),
             pending,
         };
         Ok(Self {

@@ -54,6 +54,7 @@ mod indeterminate;
 mod ingest;
 mod log_deliveries;
 mod maintain;
+mod maintain_turns;
 mod make;
 mod mcp_key_changes;
 mod mcp_keys;
