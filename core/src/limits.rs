@@ -65,7 +65,9 @@ macro_rules! limits {
         /// organisations.
         PINGS_PER_HOST_MAX: u64 = 20, "pings",
             "pings to unconfirmed endpoints of one host in an hour",
-            field pings_per_host_max "pingsPerHostMax" in 1..=1_000_u64,
+            /// At most [`PINGS_PER_HOST_CEILING`].
+            field pings_per_host_max "pingsPerHostMax"
+            in 1..=$crate::limits::PINGS_PER_HOST_CEILING,
             setting "Pings in an hour to the unconfirmed endpoints of one host, over all \
                      organisations, of which each has at most half; further ones wait";
 
@@ -146,9 +148,15 @@ macro_rules! limits {
         /// Maximum number of erasures of an organisation that run at a time.
         ERASURES_RUNNING_MAX: usize = 16, "erasures", "erasures of an organisation that run at a time";
 
+        /// Maximum number of workspaces of an organisation whose removal is in progress.
+        REMOVALS_RUNNING_MAX: usize = 100, "workspaces",
+            "workspaces of an organisation that are being removed at a time";
+
         /// Maximum number of subscriptions to a recall.
         SUBSCRIPTIONS_PER_RECALL_MAX: u64 = 50, "subscriptions", "subscriptions of a recall",
-            field subscriptions_per_recall_max "subscriptionsPerRecallMax" in 0..=u64::MAX,
+            /// At most [`SUBSCRIPTIONS_PER_RECALL_CEILING`].
+            field subscriptions_per_recall_max "subscriptionsPerRecallMax"
+            in 0..=$crate::limits::SUBSCRIPTIONS_PER_RECALL_CEILING,
             setting "Citation subscriptions of a recall";
 
         /// Maximum number of members that a new chat names as its participants.
@@ -349,6 +357,14 @@ impl Limits {
 ///
 /// A bulk update of that size fits into one commit, however many workspaces it reaches.
 pub const BULK_MEMORIES_CEILING: usize = 1_300;
+/// Maximum of [`Limits::subscriptions_per_recall_max`].
+///
+/// A recall of [`RECALL_MEMORIES_MAX`] memories with that many is deleted in one commit.
+pub const SUBSCRIPTIONS_PER_RECALL_CEILING: u64 = 400;
+/// Maximum of [`Limits::pings_per_host_max`].
+///
+/// The pings to a host in an hour fit into one value.
+pub const PINGS_PER_HOST_CEILING: u64 = 900;
 /// Minimum of every retention.
 pub const RETENTION_MIN: Duration = Duration::from_millis(1);
 /// Minimum of [`Limits::delivery_retention`].
@@ -425,6 +441,14 @@ mod tests {
         assert_eq!(
             refused(|limits| limits.url_chars_max = 2_049),
             "url_chars_max"
+        );
+        assert_eq!(
+            refused(|limits| limits.subscriptions_per_recall_max = 401),
+            "subscriptions_per_recall_max"
+        );
+        assert_eq!(
+            refused(|limits| limits.pings_per_host_max = 901),
+            "pings_per_host_max"
         );
         assert_eq!(
             refused(|limits| limits.idempotency_retention = Duration::ZERO),

@@ -34,9 +34,12 @@ macro_rules! families {
         /// Workspace.
         workspace(org: OrgId, workspace: WorkspaceId = id) => Workspace,
             range workspaces(org), with org(org), checked by tenants::workspace(org);
-        /// Retention of what a workspace keeps, and the time of its next sweep.
+        /// Retention of what a workspace keeps.
         retention(org: OrgId, workspace: WorkspaceId) => StoredRetention,
-            with workspace(org, workspace), checked by workspaces::retention(workspace);
+            with workspace(org, workspace), checked by workspaces::retention(org, workspace);
+        /// Progress of the sweeps of a workspace with a retention, and the time of the next one.
+        retention_sweep(org: OrgId, workspace: WorkspaceId) => RetentionSweep,
+            with retention(org, workspace), checked by workspaces::retention_sweep(workspace);
         /// Identifier of the workspace with this slug.
         workspace_slug(org: OrgId, slug: &str) => WorkspaceId,
             range workspace_slugs(org), checked by tenants::workspace_slug(org, slug);
@@ -93,7 +96,8 @@ macro_rules! families {
         credential_id(org: OrgId, credential: CredentialId) => String,
             range credential_ids(org), checked by tenants::credential_id(org, credential);
         /// Time of the last use of a credential, to within an hour.
-        credential_use(org: OrgId, credential: CredentialId) => Timestamp, with org(org);
+        credential_use(org: OrgId, credential: CredentialId) => Timestamp,
+            with org(org), with credential_id(org, credential);
 
         /// Source.
         source(org: OrgId, source: SourceId = id) => Source,

@@ -50,7 +50,7 @@ macro_rules! operator_operations {
         /// Removes a workspace with everything in it.
         ///
         /// Nobody can use it any more immediately. Maintenance deletes its data; until then
-        /// `removing` of the organisation names it. Its slug stays taken.
+        /// `removing` of the organisation names it, and at most 100 workspaces. Its slug stays taken.
         DeleteWorkspace: DELETE "/admin/v1/orgs/{org}/workspaces/{workspace}", 204, [404, 409],
             delete_workspace(org: OrgSlug, workspace: WorkspaceName) -> Nothing;
         /// Reads the retention of a workspace.

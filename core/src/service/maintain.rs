@@ -1,21 +1,22 @@
 //! Maintenance: purges expired records, settles deleted roles and publishes status changes.
 //!
 //! A record that has expired is treated as absent from that moment on, purged or not. An index
-//! ordered by due time leads to it.
+//! ordered by due time leads to it. The organisations take turns (`turns`).
+
+mod turns;
 
 use std::slice;
 
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::keys;
 use crate::model::Timestamp;
 use crate::service::KnowledgeService;
 use crate::service::tasks::ScheduledTask;
-use crate::store::{Direction, Key, KeyEntry, StoreExt, decode_value};
+use crate::store::{Key, KeyEntry, decode_value};
 
-/// Maximum number of tasks that one call runs, which bounds its work.
-const TASKS_PER_CALL: usize = 500;
+pub(super) use self::turns::TaskTurns;
+
 /// Maximum number of expired records that one commit deletes, with those that go with each.
 const EXPIRIES_PER_COMMIT: usize = 100;
 /// Maximum number of steps of settling deleted roles in one call.
@@ -44,7 +45,7 @@ struct Expiring {
 
 /// # Maintenance
 impl KnowledgeService {
-    /// Runs a bounded number of the tasks that are due at `now`.
+    /// Runs a bounded number of the tasks that are due at `now`. Organisations take turns.
     ///
     /// Call it again while the report says that there is more. Concurrent callers do no harm: every
     /// step is a commit with checks.
@@ -75,12 +76,9 @@ impl KnowledgeService {
         let mut report = MaintenanceReport::default();
         let (mut settlements, mut completed) = (0, 0);
         let mut expiries = Vec::new();
-        let due = self
-            .store()
-            .scan(&keys::due_until(now), TASKS_PER_CALL, Direction::Forward)
-            .await?;
-        report.oldest_due = due.first().and_then(|found| keys::due_at(&found.key));
-        for found in &due {
+        let due = self.next_tasks(now).await?;
+        report.oldest_due = due.oldest;
+        for found in &due.tasks {
             let kind = decode_value(found);
             if let Ok(ScheduledTask::Expire { records, counter }) = &kind
                 && let Ok(expiry) = Expiry::new(&found.key, now, records, counter.as_ref())
@@ -109,7 +107,7 @@ impl KnowledgeService {
             completed += expired;
             report.purged += u64::try_from(expired).unwrap_or(u64::MAX);
         }
-        report.has_more |= due.len() == TASKS_PER_CALL && completed > 0;
+        report.has_more |= self.end_turn(due, completed);
         Ok(report)
     }
 
@@ -237,6 +235,8 @@ impl KnowledgeService {
     }
 
     /// Deletes records, except where the first one was rewritten meanwhile and expires later.
+    ///
+    /// Those that go with a first one which has been deleted before its time are deleted too.
     async fn expire(&self, expiries: &[Expiry]) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
             let firsts = expiries.iter().filter_map(|expiry| expiry.records.first());
@@ -254,14 +254,15 @@ impl KnowledgeService {
                     continue;
                 }
                 let found = transaction.read::<Expiring>(first).await?;
-                if found.is_none_or(|record| record.expires_at > expiry.now) {
+                let is_counted = found.is_some();
+                if found.is_some_and(|record| record.expires_at > expiry.now) {
                     continue;
                 }
                 deleted.push(first);
                 for record in &expiry.records {
                     transaction.delete(record.clone());
                 }
-                if let Some(counter) = &expiry.counter {
+                if let Some(counter) = expiry.counter.as_ref().filter(|_| is_counted) {
                     transaction.add(counter.clone(), -1);
                 }
             }

@@ -51,6 +51,7 @@ pub use self::kit::sealing::{RotatedSecret, SealingKey};
 pub use self::kit::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};
 use self::kit::turns::Turns;
 pub use self::maintain::MaintenanceReport;
+use self::maintain::TaskTurns;
 pub use self::members::assign::MemberAssignment;
 pub use self::members::change::{MemberDetails, MemberUpdate, WorkspaceRole};
 pub use self::members::roles::DeleteRole;
@@ -167,6 +168,7 @@ struct Inner {
     next_turn: NextTurn,
     bulk_turns: Turns,
     dashboards: DashboardCache,
+    task_turns: TaskTurns,
     pending: Arc<Signal>,
 }
 
@@ -354,6 +356,7 @@ impl KnowledgeService {
             next_turn: NextTurn::default(),
             bulk_turns: Turns::default(),
             dashboards: DashboardCache::default(),
+            task_turns: TaskTurns::default(),
             pending,
         };
         Ok(Self {

@@ -18,7 +18,7 @@ use crate::memory;
 use crate::planted::planted;
 
 /// Families whose entries may be missing, since nothing has to refer to them.
-const OPTIONAL: [&str; 13] = [
+const OPTIONAL: [&str; 12] = [
     "audit_bytes",
     "chat_message",
     "credential_use",
@@ -31,7 +31,6 @@ const OPTIONAL: [&str; 13] = [
     "mcp_key_use",
     "member_refusals",
     "outbox_queue",
-    "retention",
 ];
 /// Families whose entries may be missing unless something refers to them.
 const REFERRED_TO: [&str; 7] = [
@@ -265,6 +264,41 @@ async fn verify_detects_entries_that_must_not_exist() {
         assert_noticed(&store, DifferenceCode::Unexpected, &key).await;
         write(&store, Commit::builder().delete(key)).await;
     }
+}
+
+#[tokio::test]
+async fn verify_detects_a_running_erasure_that_hides_nothing() {
+    let store = complete().await;
+    let all = contents(&*store).await.unwrap();
+    let found = all.iter().find(|(key, _)| family(key) == "erasure");
+    let (place, receipt) = found.map(|(key, value)| (key.clone(), value)).unwrap();
+    let mut stored: Value = serde_json::from_slice(receipt).unwrap();
+    stored["receipt"]["status"] = json!("running");
+    stored["receipt"]["completed_at"] = Value::Null;
+    stored["work"] = json!({ "phase": "memories" });
+    let erasure = stored["receipt"]["id"].clone();
+    let of = place.to_string().split('/').nth(1).unwrap().to_owned();
+    let owner = all
+        .iter()
+        .find(|(key, _)| key.to_string() == format!("org/{of}"));
+    let (owner, organization) = owner.map(|(key, value)| (key.clone(), value)).unwrap();
+    let mut hiding: Value = serde_json::from_slice(organization).unwrap();
+    let org = hiding["id"].clone();
+    hiding["erasing"] = json!({ erasure.as_str().unwrap(): stored["receipt"]["scope"] });
+    let task = all.iter().find(|(key, _)| family(key) == "due").unwrap().0;
+    let task = task.to_string().rsplit_once('/').unwrap().0.to_owned();
+    let task = Key::new(format!("{task}/{:032x}", u128::MAX)).unwrap();
+    let due = json!({ "erasure": { "org": org, "erasure": erasure } });
+    let running = Commit::builder()
+        .put(place, stored.to_string())
+        .put(owner.clone(), hiding.to_string())
+        .put(task, due.to_string());
+    write(&store, running).await;
+    assert_eq!(differing(&store).await, BTreeSet::new());
+    let unhidden = Commit::builder().put(owner.clone(), organization.clone());
+    write(&store, unhidden).await;
+    assert_noticed(&store, DifferenceCode::Mismatch, &owner).await;
+    assert_eq!(self::found(&store).await.differences_total, 1);
 }
 
 #[tokio::test]

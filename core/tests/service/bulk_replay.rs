@@ -6,7 +6,7 @@ use knowledge_core::access::{Credential, TokenScope};
 use knowledge_core::internals::keys;
 use knowledge_core::limits::IDEMPOTENCY_RETENTION;
 use knowledge_core::model::{
-    BulkItemErrorCode, BulkResult, EventType, ReviewStatus, SensitivityLabel,
+    BulkItemErrorCode, BulkResult, EventType, MemoryChange, ReviewStatus, SensitivityLabel,
 };
 use knowledge_store::faults::{CommitFault, FaultPlan, FaultRates};
 
@@ -133,6 +133,54 @@ async fn replay_hides_memories_outside_the_scope_of_the_token() {
     assert_eq!(codes(&replay), [hidden, hidden]);
     assert_eq!((replay.summary.succeeded, replay.summary.failed), (0, 2));
     assert!(replay.results.iter().all(|item| item.memory.is_none()));
+}
+
+fn moved(audience: &str) -> MemoryChange {
+    let audience = audience.parse().unwrap();
+    MemoryChange::builder().audience_tag(audience).build()
+}
+
+/// A replay shows what the caller gave away, whatever becomes of the memory, until the removal of
+/// the workspace, and then never again.
+#[tokio::test]
+async fn replay_hides_what_was_given_away_in_a_removed_workspace() {
+    let world = World::new().await;
+    let memories = world.approved_memories(2).await;
+    let shared = world.bulk(&world.owner, &memories, moved("org:acme"));
+    shared.await.unwrap();
+    let scope = TokenScope {
+        audience: Some(vec!["org:acme".parse().unwrap()]),
+        ..TokenScope::default()
+    };
+    let token = Credential::from(world.token(world.owner_id, scope).await.secret);
+    let give = || world.bulk_with_key(&token, "give", &memories, moved("team:core"));
+    let given = give().await.unwrap();
+    assert_eq!(given.summary.succeeded, 2);
+    let deleted = world.service.delete_memory(&world.owner, memories[0]);
+    deleted.await.unwrap();
+    let replayed = give().await.unwrap();
+    assert_eq!(
+        (replayed.replayed, &replayed.results),
+        (true, &given.results)
+    );
+
+    let provisioning = world.service.provisioning();
+    let removed = provisioning.delete_workspace(world.org.id, world.workspace.id);
+    removed.await.unwrap();
+    let hidden = |result: &BulkResult| {
+        let items = result.results.iter();
+        let codes = items.map(|item| item.error.as_ref().map(|error| error.code));
+        codes.collect::<Vec<_>>()
+    };
+    for _ in 0..2 {
+        let replayed = give().await.unwrap();
+        assert_eq!(hidden(&replayed), [Some(BulkItemErrorCode::NotFound); 2]);
+        world.maintain().await;
+    }
+    let place = keys::workspace_memories(world.org.id, world.workspace.id);
+    let contents = world.contents().await;
+    assert!(!contents.keys().any(|key| place.contains(key)));
+    world.assert_whole().await;
 }
 
 #[tokio::test]

@@ -2,11 +2,15 @@
 
 use knowledge_core::access::Credential;
 use knowledge_core::internals::keys;
-use knowledge_core::model::{CitationSubscription, NewCitationSubscription, RecallId};
+use knowledge_core::limits::{RECALL_MEMORIES_MAX, SUBSCRIPTIONS_PER_RECALL_CEILING};
+use knowledge_core::model::{CitationSubscription, NewCitationSubscription, NewErasure, RecallId};
 use knowledge_core::service::PageRequest;
+use knowledge_core::store::{Commit, Key};
+use knowledge_store::faults::FaultPlan;
+use serde_json::json;
 use uuid::Uuid;
 
-use crate::make::{DAY, MEMBER, VIEWER, code, problem};
+use crate::make::{DAY, MEMBER, VIEWER, code, new_recall, problem, with};
 use crate::world::World;
 
 async fn subscribe(
@@ -92,6 +96,68 @@ async fn subscriptions_per_recall_are_limited() {
     subscribe(&world, &world.owner, recall, URL).await.unwrap();
     let second = subscribe(&world, &world.owner, recall, URL).await;
     assert_eq!(problem(second), "recall_id limit_reached");
+}
+
+/// The largest recall that the limits permit is deleted, erased and removed with its workspace.
+#[tokio::test]
+async fn recall_at_the_limits_is_removed_in_one_commit() {
+    let max = SUBSCRIPTIONS_PER_RECALL_CEILING;
+    let original = World::with(|options| options.limits.subscriptions_per_recall_max = max).await;
+    let member = original.member(MEMBER).await;
+    let memories = original.approved_memories(RECALL_MEMORIES_MAX).await;
+    let (by, place) = (original.trusted(member), original.workspace.id);
+    let recall = new_recall(&memories);
+    let recall = original.service.create_recall(&by, place, &recall).await;
+    let recall = recall.unwrap().id;
+    for _ in 0..max {
+        subscribe(&original, &original.owner, recall, URL)
+            .await
+            .unwrap();
+    }
+    let subscriptions = async |world: &World| {
+        let count = world.counter(keys::subscription_count(world.org.id, recall));
+        (count.await, world.family("subscription").await.len())
+    };
+    let world = original.copy(FaultPlan::none()).await;
+    let deleted = world.service.delete_recall(&world.owner, recall).await;
+    deleted.unwrap();
+    assert_eq!(subscriptions(&world).await, (0, 0));
+    let world = original.copy(FaultPlan::none()).await;
+    let erased = NewErasure::builder().member_id(member).build();
+    let key = "erasure".parse().unwrap();
+    let erased = world.service.create_erasure(&world.owner, &key, &erased);
+    let erased = erased.await.unwrap().erasure;
+    assert_eq!(erased.counts.citation_subscriptions, max);
+    assert_eq!(subscriptions(&world).await, (0, 0));
+    let world = original.copy(FaultPlan::none()).await;
+    let removed = world.service.provisioning();
+    removed.delete_workspace(world.org.id, place).await.unwrap();
+    world.maintain().await;
+    assert_eq!(subscriptions(&world).await, (0, 0));
+    world.assert_whole().await;
+}
+
+/// A recall of a store with a higher limit is not reported as deleted while it is there.
+#[tokio::test]
+async fn deletion_fails_for_a_recall_beyond_the_limits() {
+    let world = World::new().await;
+    let recall = world.recall().await;
+    subscribe(&world, &world.owner, recall, URL).await.unwrap();
+    let (key, value) = world.family("subscription").await.remove(0);
+    let copies = (1..=600).fold(Commit::builder(), |commit, number| {
+        let id = Uuid::from_u128(number);
+        let copy = with(value.clone(), |value| value["record"]["id"] = json!(id));
+        let place = key.to_string();
+        let place = place.rsplit_once('/').unwrap().0;
+        let place = Key::new(format!("{place}/{}", id.simple())).unwrap();
+        commit.put(place, copy.to_string())
+    });
+    let store = world.faults.inner();
+    store.commit(copies.build().unwrap()).await.unwrap();
+    let deleted = world.service.delete_recall(&world.owner, recall).await;
+    assert_eq!(code(deleted), "internal");
+    let found = world.service.get_recall(&world.owner, recall).await;
+    assert!(found.is_ok());
 }
 
 #[tokio::test]

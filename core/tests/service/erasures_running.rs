@@ -79,7 +79,7 @@ impl Scene {
                 world.owner.clone(),
                 member.clone(),
                 world.caller(ADMIN).await,
-                world.mcp_key_for("org:acme").await.secret.into(),
+                world.mcp_key_for("workspace:research").await.secret.into(),
             ],
             requests: vec![
                 NewErasure::builder().source_id(source).build(),
@@ -177,6 +177,10 @@ impl Scene {
                 let listed = service.list_chat_messages(by, workspace, *id, page).await;
                 told.push(format!("{listed:?}"));
             }
+            let listed = service.list_sources(by, page).await;
+            told.push(format!("{listed:?}"));
+            let found = service.get_source(by, self.source).await;
+            told.push(format!("{found:?}"));
             let dashboard = service.get_dashboard_summary(by, workspace).await;
             let dashboard = dashboard.map(|dashboard| dashboard.value.recent_chats);
             told.push(format!("{dashboard:?}"));

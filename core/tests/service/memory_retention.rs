@@ -9,6 +9,7 @@ use knowledge_core::model::{
     EventType, MemoryId, MemoryUpdate, Quota, ResourceKind, SensitivityLabel,
 };
 use knowledge_core::service::{AuditAction, MemoryDays, NewRetention, Retention};
+use knowledge_core::store::{Commit, StoreExt};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 use serde_json::json;
 
@@ -235,6 +236,74 @@ async fn days_of_memories_outside_their_range_are_rejected() {
     }
     let days = MemoryDays::builder().public(1).confidential(36_500).build();
     set(&world, days).await;
+}
+
+/// Every use of a chat checks the retention, so that a sweep must not write it.
+#[tokio::test]
+async fn sweeps_leave_the_record_of_the_retention_alone() {
+    let world = World::new().await;
+    let memories = world.memories(1).await;
+    world.recall_of(&memories).await;
+    world.add_chat("Old").await;
+    let new = NewRetention::builder()
+        .chat_days(1)
+        .memory_days(internal(1))
+        .build();
+    let (owner, place) = (&world.owner, world.workspace.id);
+    world
+        .service
+        .set_retention(owner, place, &new)
+        .await
+        .unwrap();
+    let key = keys::retention(world.org.id, place);
+    let stored = async || {
+        let found = world.faults.inner().get(std::slice::from_ref(&key));
+        found.await.unwrap().remove(0)
+    };
+    let before = stored().await;
+    assert!(before.is_some());
+    for _ in 0..2 {
+        world.maintain().await;
+        world.time.pass(DAY);
+    }
+    assert_eq!(kept(&world, &memories).await, []);
+    assert_eq!(stored().await, before);
+}
+
+/// Earlier versions stored the progress of the sweeps with the retention.
+#[tokio::test]
+async fn progress_in_the_record_of_the_retention_is_continued() {
+    let world = World::new().await;
+    let memories = world.memories(410).await;
+    let chat = world.add_chat("Kept").await;
+    set(&world, internal(1)).await;
+    world.maintain().await;
+    world.time.pass(DAY);
+    let step = world.service.maintain(world.time.now()).await.unwrap();
+    assert!(step.has_more);
+    let (org, place) = (world.org.id, world.workspace.id);
+    let retention = keys::retention(org, place);
+    let sweep = keys::retention_sweep(org, place);
+    let mut merged: serde_json::Value = world.read(&retention).await.unwrap();
+    let progress: serde_json::Value = world.read(&sweep).await.unwrap();
+    assert!(progress["work"].is_object(), "a sweep is running");
+    let fields = progress.as_object().unwrap().clone();
+    merged.as_object_mut().unwrap().extend(fields);
+    let commit = Commit::builder()
+        .put(retention.clone(), merged.to_string())
+        .delete(sweep.clone());
+    let store = world.faults.inner();
+    store.commit(commit.build().unwrap()).await.unwrap();
+    world.assert_whole().await;
+    assert_eq!(kept(&world, &memories).await, []);
+    let stored: serde_json::Value = world.read(&retention).await.unwrap();
+    for field in ["next", "work", "memories_next"] {
+        assert!(stored.get(field).is_none(), "{field}");
+    }
+    let progress: serde_json::Value = world.read(&sweep).await.unwrap();
+    assert_eq!(progress["next"], progress["memories_next"]);
+    let found = world.service.get_chat(&world.owner, place, chat);
+    assert!(found.await.is_ok());
 }
 
 /// A change that succeeds right before any call of a sweep keeps the memory.

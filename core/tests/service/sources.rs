@@ -2,10 +2,10 @@
 
 use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, Credential, TokenScope};
-use knowledge_core::model::{MemoryChange, SourceId};
+use knowledge_core::model::{MemoryChange, MemoryFilter, SourceId};
 use knowledge_core::service::{NewSource, PageRequest};
 
-use crate::make::{VIEWER, actions, custom};
+use crate::make::{VIEWER, actions, code, custom};
 use crate::world::World;
 
 /// Returns the sources that a caller lists, each of which it can read.
@@ -108,6 +108,39 @@ async fn search_for_a_source_continues_behind_many_memories() {
         .await
         .unwrap();
     assert_eq!(listed(&world, &token).await, [world.source, plans]);
+}
+
+/// What the search and the list read of memories under review does not grow with their square.
+#[tokio::test]
+async fn contents_under_review_are_read_once_per_page() {
+    const MEMORIES: usize = 1_500;
+    let world = World::new().await;
+    world.memories(MEMORIES).await;
+    let member = world.member(VIEWER).await;
+    let scope = TokenScope {
+        workspaces: Some(vec![world.workspace.id]),
+        ..TokenScope::default()
+    };
+    let token = Credential::from(world.token(member, scope).await.secret);
+    let contents = || {
+        let reads = world.probe.take_reads().keys;
+        let contents = reads.iter().map(ToString::to_string);
+        contents.filter(|key| key.starts_with("content/")).count()
+    };
+    let (page, filter) = (PageRequest::default(), MemoryFilter::default());
+    contents();
+    let found = world.service.get_source(&token, world.source).await;
+    assert_eq!(code(found), "not_found");
+    assert_eq!(contents(), MEMORIES);
+    let listed = world.service.list_sources(&token, &page).await.unwrap();
+    assert_eq!((listed.data, listed.next_cursor), (Vec::new(), None));
+    assert_eq!(contents(), MEMORIES);
+    let listed = world
+        .service
+        .list_memories(&token, world.workspace.id, &filter, &page);
+    let listed = listed.await.unwrap();
+    assert_eq!((listed.data, listed.next_cursor), (Vec::new(), None));
+    assert_eq!(contents(), MEMORIES);
 }
 
 /// Roles in workspaces count however many there are.

@@ -194,7 +194,7 @@ impl World {
         let random = Arc::new(AtomicU64::new(1));
         let mut options = Options::new(SealingKey::new(SEALING_KEY));
         // Many endpoints of these tests are at one host.
-        options.limits.pings_per_host_max = 1_000;
+        options.limits.pings_per_host_max = 900;
         adapt(&mut options);
         let inner = Arc::new(MemoryStore::new());
         let opened = open(inner, FaultPlan::none(), &time, &random, &options).await;

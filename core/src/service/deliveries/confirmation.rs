@@ -190,3 +190,23 @@ fn room(times: &[Timestamp], max: u64, now: Timestamp) -> (usize, Timestamp) {
     let next = last_in_way.map_or(now, |at| at.plus(WINDOW));
     (max.saturating_sub(times.len()), next)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::PINGS_PER_HOST_CEILING;
+    use crate::store::VALUE_BYTES_MAX;
+
+    #[test]
+    fn pings_at_the_ceiling_fit_into_one_value() {
+        let latest = Timestamp::from_millis(253_402_300_799_999);
+        let ping = (latest, OrgId(uuid::Uuid::max()));
+        let count = usize::try_from(PINGS_PER_HOST_CEILING).unwrap();
+        let stored = HostPings {
+            pings: vec![ping; count],
+            expires_at: latest,
+        };
+        let stored = serde_json::to_vec(&stored).unwrap();
+        assert!(stored.len() <= VALUE_BYTES_MAX, "{} bytes", stored.len());
+    }
+}

@@ -84,7 +84,9 @@ impl KnowledgeService {
             };
             act.require(needed, found.workspace_id)?;
             let mut removal = Removal::new(self, org, now);
-            removal.recall(&mut act.transaction, &found).await?;
+            if !removal.recall(&mut act.transaction, &found).await? {
+                return Err(Error::internal("a commit has no room for one recall"));
+            }
             act.removed(AuditAction::RecallDelete, removal);
             act.done(())
         })

@@ -16,6 +16,7 @@ use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::chats::Chat;
 use crate::service::workspace::retention::StoredRetention;
+use crate::service::workspace::retention_sweep::RetentionState;
 use crate::store::{Key, KeyEntry, RangeRead, StoreExt, Transaction};
 
 /// Number of chats that one step examines.
@@ -35,41 +36,37 @@ impl KnowledgeService {
         now: Timestamp,
     ) -> Result<bool, Error> {
         self.transact(|mut transaction| async move {
-            let (key, place) = (keys::retention(org, workspace), keys::org(org));
-            let records = vec![key.clone(), place.clone()];
+            let place = keys::org(org);
+            let mut records = vec![place.clone()];
+            records.extend(RetentionState::keys(org, workspace));
             transaction.read_ahead(records, Vec::new()).await?;
-            let stored = transaction.read::<StoredRetention>(&key).await?;
+            let mut state = RetentionState::read(&mut transaction, org, workspace).await?;
             let owner = transaction.read::<Organization>(&place).await?;
             // A change of the retention or another caller has moved the task.
-            let is_present = |stored: &StoredRetention| {
-                stored
-                    .next
-                    .is_some_and(|at| keys::due(at, workspace.0) == *task)
-            };
-            let Some(mut stored) = stored.filter(is_present) else {
+            let due = state.sweep.next.map(|at| keys::due(at, workspace.0));
+            if due.as_ref() != Some(task) {
                 transaction.delete(task.clone());
                 return transaction.done(false);
-            };
-            let task = ScheduledTask::Retention { org, workspace };
+            }
             let owner = owner.filter(|owner| !owner.removing.contains(&workspace));
             let Some(owner) = owner else {
-                stored.schedule(&mut transaction, task, None);
+                state.schedule(&mut transaction, None);
                 return transaction.done(false);
             };
             let mut removal = Removal::new(self, org, now);
-            let next = match stored.memory_work(now) {
+            let next = match state.take_memory_work(now) {
                 Some(mut work) => {
-                    let place = (&owner, workspace);
-                    self.sweep_memories(&mut transaction, &mut removal, &mut work, &stored, place)
+                    let (stored, place) = (&state.stored, (&owner, workspace));
+                    self.sweep_memories(&mut transaction, &mut removal, &mut work, stored, place)
                         .await?;
                     match work.is_complete() {
-                        true => stored.plan_memory_sweep(now),
-                        false => stored.work = Some(work),
+                        true => state.plan_memory_sweep(now),
+                        false => state.sweep.work = Some(work),
                     }
                     Some(now)
                 }
                 None => {
-                    self.sweep_chats(&mut transaction, &mut removal, &stored, workspace)
+                    self.sweep_chats(&mut transaction, &mut removal, &state, workspace)
                         .await?
                 }
             };
@@ -92,7 +89,7 @@ impl KnowledgeService {
                     .await?;
             }
             let has_more = next.is_some_and(|next| next <= now);
-            stored.schedule(&mut transaction, task, next);
+            state.schedule(&mut transaction, next);
             transaction.done(has_more)
         })
         .await
@@ -139,7 +136,7 @@ impl KnowledgeService {
         &self,
         transaction: &mut Transaction,
         removal: &mut Removal<'_>,
-        stored: &StoredRetention,
+        state: &RetentionState,
         workspace: WorkspaceId,
     ) -> Result<Option<Timestamp>, Error> {
         let (org, now) = (removal.org(), removal.now());
@@ -157,8 +154,8 @@ impl KnowledgeService {
             let Some(chat) = chat else { continue };
             // The chat may have moved after the index was read.
             transaction.check(found.key.clone(), Some(found.entry.version));
-            if stored.keeps_chat(chat.last_message_at, now) {
-                return Ok(stored.next_sweep(Some(chat.last_message_at), now));
+            if state.stored.keeps_chat(chat.last_message_at, now) {
+                return Ok(state.next_sweep(Some(chat.last_message_at), now));
             }
             if !removal.has_room_for_chat() {
                 return Ok(Some(now));
@@ -171,7 +168,7 @@ impl KnowledgeService {
         }
         match recent.len() == range.limit {
             true => Ok(Some(now)),
-            false => Ok(stored.next_sweep(None, now)),
+            false => Ok(state.next_sweep(None, now)),
         }
     }
 }

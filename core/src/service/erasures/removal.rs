@@ -201,12 +201,14 @@ impl<'r> Removal<'r> {
         Ok(None)
     }
 
-    /// Removes a recall with its subscriptions. Returns false if the commit has no room for it.
+    /// Removes a recall with its subscriptions. Returns false if the commit has no room for it
+    /// beside what it removes already.
     ///
     /// The commit checks the number of its subscriptions, so that nobody subscribes meanwhile.
     ///
     /// # Errors
-    /// Those of the store.
+    /// [`Error::Internal`] for a recall with more subscriptions than any commit has room for, which
+    /// the limits exclude; those of the store.
     pub(crate) async fn recall(
         &mut self,
         transaction: &mut Transaction,
@@ -220,7 +222,12 @@ impl<'r> Removal<'r> {
         let mutations =
             5 + recall.memory_ids.len() + subscriptions.len() * MUTATIONS_PER_SUBSCRIPTION;
         if !self.has_room(mutations) {
-            return Ok(false);
+            if self.mutations > MUTATIONS_RESERVED {
+                return Ok(false);
+            }
+            let (recall, count) = (recall.id, subscriptions.len());
+            let message = format!("the recall {recall} has {count} subscriptions");
+            return Err(Error::internal(message));
         }
         self.mutations += mutations;
         transaction.delete(keys::recall(org, recall.id));

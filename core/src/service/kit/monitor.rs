@@ -78,6 +78,9 @@ pub(crate) struct Monitor {
     origins: BTreeMap<MemoryId, Origin>,
 }
 
+/// Number of contents that are read at once to find the origins of memories.
+const ORIGINS_AT_ONCE: usize = 100;
+
 /// Number of workspaces of an organisation whose slugs an operation reads ahead.
 const SLUGS_AHEAD: usize = 64;
 
@@ -201,17 +204,23 @@ impl Monitor {
             }
         }
         let mut unread = Vec::new();
-        for (_, content) in &unknown {
-            if transaction.peek::<Origin>(content)?.is_none() {
-                unread.push(content.clone());
+        for (id, content) in unknown {
+            match transaction.peek::<Origin>(&content)? {
+                Some(origin) => drop(self.origins.insert(id, origin)),
+                None => unread.push((id, content)),
             }
         }
-        if !unread.is_empty() {
-            transaction.read_ahead(unread, Vec::new()).await?;
-        }
-        for (id, content) in unknown {
-            let found = transaction.peek::<Origin>(&content)?;
-            self.origins.extend(found.map(|origin| (id, origin)));
+        // Contents that only this decision reads are not read ahead: each further read of the
+        // transaction would repeat them.
+        for batch in unread.chunks(ORIGINS_AT_ONCE) {
+            let contents: Vec<Key> = batch.iter().map(|(_, content)| content.clone()).collect();
+            let found = transaction.entries_unchecked(&contents).await?;
+            for ((id, content), entry) in batch.iter().zip(&found) {
+                if let Some(entry) = entry {
+                    let origin = decode::<Origin>(content, entry)?.value;
+                    self.origins.insert(*id, origin);
+                }
+            }
         }
         Ok(())
     }

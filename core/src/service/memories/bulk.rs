@@ -5,7 +5,7 @@
 //! two concurrent calls with the same key, one commits; the other finds the record and replays the
 //! result. There is no intermediate state.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
 use foldhash::fast::RandomState;
@@ -274,7 +274,8 @@ impl Effects {
 /// Returns the stored result of an operation, as far as the caller may see it now.
 ///
 /// A memory that no longer exists for the caller, or at all, has an item as if it had not existed.
-/// An item that the operation itself took away from the caller stays as it was.
+/// An item that the operation itself took away from the caller stays as it was, whatever becomes of
+/// the memory, until its workspace is removed.
 async fn replay(
     act: &mut Act<'_>,
     record: &IdempotencyRecord,
@@ -294,8 +295,27 @@ async fn replay(
         labels.map(|labels| Subject::new(entry.memory_id, labels))
     }));
     let monitor = act.monitor(&known).await?;
+    let places = entries.iter().filter_map(|(entry, after)| {
+        let is_given = is_given_away(&monitor, entry, after.as_ref());
+        entry.before.as_ref().filter(|_| is_given)
+    });
+    let places: BTreeSet<WorkspaceId> = places.map(|labels| labels.workspace_id).collect();
+    let places: Vec<WorkspaceId> = places.into_iter().collect();
+    let records = places.iter().map(|id| keys::workspace(org, *id));
+    let records: Vec<Key> = records.collect();
+    let found = match records.is_empty() {
+        true => Vec::new(),
+        false => act.transaction.entries(&records).await?,
+    };
+    let present = places.into_iter().zip(found);
+    let present: BTreeSet<_> = present
+        .filter_map(|(id, found)| found.map(|_| id))
+        .collect();
     for ((entry, after), now) in entries.iter_mut().zip(&now) {
-        if !is_shown(&monitor, entry, after.as_ref(), now.as_ref()) {
+        let before = entry.before.as_ref();
+        let is_given = is_given_away(&monitor, entry, after.as_ref())
+            && before.is_some_and(|before| present.contains(&before.workspace_id));
+        if !is_given && !remains(&monitor, entry, now.as_ref()) {
             entry.outcome = AuditOutcome::NotFound;
             *after = None;
         }
@@ -304,17 +324,17 @@ async fn replay(
     Ok(result(record.operation_id, first, true, entries))
 }
 
-/// Returns true if the caller may see the item of a memory in a replay.
-fn is_shown(
-    monitor: &Monitor,
-    entry: &MemoryAudit,
-    after: Option<&MemoryLabels>,
-    now: Option<&MemoryLabels>,
-) -> bool {
+/// Returns true if the operation took a memory away from the caller, for whom it existed before.
+fn is_given_away(monitor: &Monitor, entry: &MemoryAudit, after: Option<&MemoryLabels>) -> bool {
     let exists = |labels: &MemoryLabels| monitor.exists(entry.memory_id, labels);
-    let is_given_away = || after.is_some_and(|after| !exists(after));
-    let remains = |now| exists(now) && !monitor.is_erased(entry.memory_id, now);
-    entry.before.as_ref().is_some_and(exists) && (now.is_some_and(remains) || is_given_away())
+    entry.before.as_ref().is_some_and(exists) && after.is_some_and(|after| !exists(after))
+}
+
+/// Returns true if a memory existed for the caller before the operation, and still does.
+fn remains(monitor: &Monitor, entry: &MemoryAudit, now: Option<&MemoryLabels>) -> bool {
+    let exists = |labels: &MemoryLabels| monitor.exists(entry.memory_id, labels);
+    let exists_now = |now| exists(now) && !monitor.is_erased(entry.memory_id, now);
+    entry.before.as_ref().is_some_and(exists) && now.is_some_and(exists_now)
 }
 
 /// Builds the result of an operation from its audit entries, for the first response and replays.

@@ -84,8 +84,8 @@ impl KnowledgeService {
     /// Lists the sources of the organisation, in order of creation.
     ///
     /// For a credential that is limited to workspaces or audience labels, a source exists if a
-    /// memory filed under it does. To find out takes up to as long as listing the memories of these
-    /// workspaces.
+    /// memory filed under it does. To find out, a page examines each memory of these workspaces at
+    /// most once, hidden ones included.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
@@ -145,6 +145,10 @@ impl KnowledgeService {
 }
 
 /// Search for the sources that exist for a caller.
+///
+/// It examines each memory in reach of the credential at most once, a bounded number at a time. How
+/// many are hidden must not show, so it does not end before it has found the sources. No index leads
+/// to them: a bulk update that moves memories could not change it in one commit.
 struct Search {
     /// Ranges of memories that have not been examined; `None` if all sources exist for the caller.
     rest: Option<Vec<KeyRange>>,
@@ -208,7 +212,7 @@ impl Search {
             let subjects: Vec<Subject<'_>> = subjects.collect();
             let monitor = act.monitor(&subjects).await?;
             for (id, labels) in &memories {
-                if monitor.exists(*id, labels) {
+                if monitor.exists(*id, labels) && !monitor.is_erased(*id, labels) {
                     self.found.insert(labels.source_id);
                 }
             }

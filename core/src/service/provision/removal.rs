@@ -3,6 +3,7 @@
 use super::Provisioning;
 use crate::error::Error;
 use crate::keys;
+use crate::limits::REMOVALS_RUNNING_MAX;
 use crate::model::{AuditAction, OrgId, Organization, ResourceKind, Workspace, WorkspaceId};
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
 use crate::service::tasks::ScheduledTask;
@@ -16,7 +17,8 @@ impl Provisioning<'_> {
     /// more. The audit log keeps what was done there.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`]; [`Error::Conflict`] while 100 removed workspaces of the organisation
+    /// wait for maintenance.
     pub async fn delete_workspace(&self, org: OrgId, workspace: WorkspaceId) -> Result<(), Error> {
         let env = self.service.env();
         self.service
@@ -28,6 +30,9 @@ impl Provisioning<'_> {
                 })?;
                 let found = transaction.read::<Workspace>(&key).await?;
                 let found = found.ok_or(Error::NotFound { what: "workspace" })?;
+                if owner.removing.len() >= REMOVALS_RUNNING_MAX {
+                    return Err(Error::Conflict);
+                }
                 let now = env.now();
                 transaction.delete(key);
                 transaction.delete(keys::workspace_slug(org, &found.slug));

@@ -4,9 +4,9 @@ use super::Provisioning;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{AuditAction, OrgId, ResourceKind, Workspace, WorkspaceId};
-use crate::service::kit::audit::{Actor, AuditedOperation, state};
-use crate::service::tasks::ScheduledTask;
-use crate::service::workspace::retention::{NewRetention, Retention, StoredRetention};
+use crate::service::kit::audit::{self, Actor, AuditedOperation};
+use crate::service::workspace::retention::{NewRetention, Retention};
+use crate::service::workspace::retention_sweep::RetentionState;
 
 impl Provisioning<'_> {
     /// Reads the retention of a workspace.
@@ -51,12 +51,10 @@ impl Provisioning<'_> {
                 if transaction.read::<Workspace>(&key).await?.is_none() {
                     return Err(Error::NotFound { what: "workspace" });
                 }
-                let key = keys::retention(org, workspace);
-                let before = transaction.read::<StoredRetention>(&key).await?;
-                let before = before.unwrap_or_default();
-                let new = new.filter(|new| **new != before.retention);
-                let Some(new) = new else {
-                    return transaction.done(before.retention);
+                let state = RetentionState::read(&mut transaction, org, workspace).await?;
+                let before = &state.stored.retention;
+                let Some(new) = new.filter(|new| *new != before) else {
+                    return transaction.done(before.clone());
                 };
                 let now = env.now();
                 let resource = (ResourceKind::Workspace, workspace.0);
@@ -65,12 +63,11 @@ impl Provisioning<'_> {
                     Actor::operator(org),
                     AuditAction::RetentionUpdate,
                     resource,
-                    Some(state(&before.retention)),
-                    Some(state(new)),
+                    Some(audit::state(before)),
+                    Some(audit::state(new)),
                 );
-                let task = ScheduledTask::Retention { org, workspace };
-                let after = before.changed_to(new, now);
-                after.schedule(&mut transaction, task, Some(now));
+                let after = state.changed_to(new, now);
+                after.schedule(&mut transaction, Some(now));
                 transaction.done(new.clone())
             })
             .await

@@ -18,7 +18,7 @@ use crate::service::memories::read::FoundMemory;
 use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::chats::Chat;
 use crate::service::workspace::mcp_keys::forget_keys;
-use crate::service::workspace::retention::StoredRetention;
+use crate::service::workspace::retention_sweep::RetentionState;
 use crate::store::{Direction, Key, KeyEntry, KeyRange, StoreExt, Transaction, decode_value};
 
 /// Number of records that a step deletes, with those that go with each.
@@ -217,6 +217,9 @@ impl Step<'_> {
                 self.transaction.delete(place);
             }
         }
+        for (_, id) in &ids {
+            self.transaction.delete(keys::credential_use(org, *id));
+        }
         forget_keys(&mut self.transaction, org, &ids).await?;
         Ok(!found.is_empty())
     }
@@ -293,11 +296,12 @@ impl Step<'_> {
     }
 
     /// Deletes the custom roles of the workspace. Returns true if there were any.
+    ///
+    /// No redirect leads to them: only a role of the whole organisation replaces a deleted one.
     async fn roles(&mut self) -> Result<bool, Error> {
         let org = self.org;
         let store = self.transaction.unchecked();
         let all = store.scan_all(&keys::roles(org)).await?;
-        let redirects = store.scan_all(&keys::role_redirects(org)).await?;
         let mut is_any = false;
         for found in &all {
             let role: CustomRole = decode_value(found)?;
@@ -311,11 +315,6 @@ impl Step<'_> {
             transaction.delete(keys::role_slug(org, &role.slug));
             transaction.delete(keys::holder_count(org, reference));
             transaction.add(keys::role_count(org), -1);
-            for redirect in &redirects {
-                if decode_value::<RoleRef>(redirect)? == reference {
-                    transaction.delete(redirect.key.clone());
-                }
-            }
         }
         Ok(is_any)
     }
@@ -323,11 +322,9 @@ impl Step<'_> {
     /// Deletes the rest, its counters above all. Returns true if there is more.
     async fn rest(&mut self) -> Result<bool, Error> {
         let (org, workspace) = (self.org, self.workspace);
-        let retention = keys::retention(org, workspace);
-        let retention = self.transaction.read::<StoredRetention>(&retention).await?;
-        if let Some(stored) = retention {
-            let task = ScheduledTask::Retention { org, workspace };
-            stored.schedule(&mut self.transaction, task, None);
+        let retention = RetentionState::read(&mut self.transaction, org, workspace).await?;
+        if retention.sweep.next.is_some() {
+            retention.schedule(&mut self.transaction, None);
             return Ok(true);
         }
         for range in keys::everything_of(self.org, Some(self.workspace)) {

@@ -196,6 +196,8 @@ struct Verifier {
     cleared_chats: BTreeSet<(OrgId, ChatId)>,
     /// Erasures that are running.
     running: BTreeSet<(OrgId, ErasureId)>,
+    /// Erasures that the records of their organisations name, so that they hide their scopes.
+    hiding: BTreeSet<(OrgId, ErasureId)>,
     /// Erasures that a scheduled task continues.
     continued: BTreeSet<(OrgId, ErasureId)>,
     /// Organisations that are being removed: what is left of them implies nothing.
@@ -270,6 +272,7 @@ impl Verifier {
             former_chats: BTreeMap::new(),
             cleared_chats: BTreeSet::new(),
             running: BTreeSet::new(),
+            hiding: BTreeSet::new(),
             continued: BTreeSet::new(),
             former_orgs: former_orgs.collect(),
             removing,
@@ -390,7 +393,7 @@ impl Verifier {
     }
 
     fn finish(mut self) -> Verification {
-        use DifferenceCode::{Count, Missing, NotDue};
+        use DifferenceCode::{Count, Mismatch, Missing, NotDue};
 
         if !self.has_meta && self.found.entries > 0 {
             self.differ(Missing, &keys::meta(), None, "an entry", "nothing");
@@ -436,6 +439,12 @@ impl Verifier {
             std::mem::take(&mut self.running),
             std::mem::take(&mut self.continued),
         );
+        let hiding = std::mem::take(&mut self.hiding);
+        for (org, erasure) in running.difference(&hiding) {
+            let (key, because) = (keys::org(*org), keys::erasure(*org, *erasure));
+            let expected = format!("the scope of the running erasure {erasure}");
+            self.differ(Mismatch, &key, Some(&because), expected, "nothing");
+        }
         for (org, erasure) in running.difference(&continued) {
             let key = keys::erasure(*org, *erasure);
             let expected = "a scheduled task that continues the erasure";

@@ -7,3 +7,4 @@ pub(crate) mod mcp_key_types;
 pub(crate) mod mcp_keys;
 pub(crate) mod read;
 pub(crate) mod retention;
+pub(crate) mod retention_sweep;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::retention_sweep::{RetentionState, RetentionSweep};
 use crate::access::Credential;
 use crate::error::Error;
 use crate::keys;
@@ -26,11 +27,6 @@ use crate::service::KnowledgeService;
 use crate::service::erasures::work::ErasureWork;
 use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::principal::Denial;
-use crate::service::tasks::ScheduledTask;
-use crate::store::Transaction;
-
-/// Time between two sweeps of the memories of a workspace.
-const MEMORY_SWEEP_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
 request! {
     /// Days without a change of its title or text after which a memory is deleted, by its
@@ -89,12 +85,11 @@ pub(crate) struct StoredRetention {
     pub(crate) retention: Retention,
     /// Time up to which chats had expired when the retention was changed; they never come back.
     pub(crate) chats_expired_until: Option<Timestamp>,
-    /// Due time of the task that erases what has expired.
-    pub(crate) next: Option<Timestamp>,
-    /// Progress of the sweep of the memories, while one is running.
+    /// Due time of the next sweep, in a store of an earlier version, as are the fields below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) work: Option<ErasureWork>,
-    /// Time of the next sweep of the memories.
+    pub(crate) next: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    work: Option<ErasureWork>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     memories_next: Option<Timestamp>,
 }
@@ -105,38 +100,31 @@ fn period(days: u64) -> Duration {
 }
 
 impl StoredRetention {
-    fn chat_period(&self) -> Option<Duration> {
+    pub(super) fn chat_period(&self) -> Option<Duration> {
         self.retention.chat_days.map(period)
     }
 
-    /// Returns this retention after a change at `now`, for [`schedule`](Self::schedule).
-    ///
-    /// Chats that have expired stay so. A sweep of the memories begins again, but examines the
-    /// recalls that cite what it has deleted.
-    pub(crate) fn changed_to(mut self, retention: &Retention, now: Timestamp) -> Self {
-        self.chats_expired_until = self.chats_expired_at(now);
-        self.retention = retention.clone();
-        if self.memories_next.is_some() || self.has_memory_days() {
-            self.work = Some(self.work.unwrap_or_default().restarted());
+    /// Returns this retention after a change at `now`. Chats that have expired stay so.
+    pub(super) fn changed_to(self, retention: &Retention, now: Timestamp) -> Self {
+        Self {
+            chats_expired_until: self.chats_expired_at(now),
+            retention: retention.clone(),
+            ..self
         }
-        self
     }
 
-    fn has_memory_days(&self) -> bool {
+    pub(super) fn has_memory_days(&self) -> bool {
         self.retention.memory_days != MemoryDays::default()
     }
 
-    /// Returns the work of the sweep of the memories, if one is running or due.
-    pub(crate) fn memory_work(&mut self, now: Timestamp) -> Option<ErasureWork> {
-        let is_due = self.memories_next.is_some_and(|next| next <= now);
-        let new = || is_due.then(|| ErasureWork::default().restarted());
-        self.work.take().or_else(new)
-    }
-
-    /// Plans the next sweep of the memories after one that ends at `now`.
-    pub(crate) fn plan_memory_sweep(&mut self, now: Timestamp) {
-        let next = now.plus(MEMORY_SWEEP_INTERVAL);
-        self.memories_next = Some(next).filter(|_| self.has_memory_days());
+    /// Takes the progress of the sweeps, if an earlier version stored it here.
+    pub(super) fn take_sweep(&mut self) -> Option<RetentionSweep> {
+        let next = self.next.take()?;
+        Some(RetentionSweep {
+            next: Some(next),
+            work: self.work.take(),
+            memories_next: self.memories_next.take(),
+        })
     }
 
     /// Returns true if a memory has expired at `now`. Without its content it counts as expired if
@@ -175,45 +163,6 @@ impl StoredRetention {
     pub(crate) fn chat_expires_at(&self, last_message_at: Timestamp) -> Option<Timestamp> {
         let period = self.chat_period();
         period.map(|period| last_message_at.plus(period))
-    }
-
-    /// Moves the task that erases what has expired to `next`, and stores the retention.
-    ///
-    /// Without a time nothing remains to be erased, and what is left of the retention is removed.
-    pub(crate) fn schedule(
-        mut self,
-        transaction: &mut Transaction,
-        task: ScheduledTask,
-        next: Option<Timestamp>,
-    ) {
-        let ScheduledTask::Retention { org, workspace } = task else {
-            return;
-        };
-        let due = |at| keys::due(at, workspace.0);
-        let key = keys::retention(org, workspace);
-        if let Some(before) = self.next.filter(|before| Some(*before) != next) {
-            transaction.delete(due(before));
-        }
-        self.next = next;
-        match next {
-            Some(at) => {
-                transaction.put(due(at), &task);
-                transaction.put(key, &self);
-            }
-            None => transaction.delete(key),
-        }
-    }
-
-    /// Returns the time at which the next sweep of anything is due, if `oldest` is the time of the
-    /// newest message of the chat that expires first.
-    pub(crate) fn next_sweep(
-        &self,
-        oldest: Option<Timestamp>,
-        now: Timestamp,
-    ) -> Option<Timestamp> {
-        let period = self.chat_period();
-        let chats = period.map(|period| oldest.unwrap_or(now).plus(period));
-        chats.into_iter().chain(self.memories_next).min()
     }
 }
 
@@ -275,24 +224,23 @@ impl KnowledgeService {
     ) -> Result<Retention, Error> {
         self.checks().check(new)?;
         self.act(Operation::SetRetention, credential, |caller| async move {
-            let wanted = |org| Wants::keys([keys::retention(org, workspace)]);
+            let wanted = |org| Wants::keys(RetentionState::keys(org, workspace));
             let mut act = caller.in_workspace(workspace, &wanted).await?;
             // It erases chats of all members, and memories for anybody.
             if act.caller.has_audience_list() {
                 return Err(Denial::OutOfScope.into());
             }
             let (org, now) = (act.org(), act.now);
-            let before = act.retention(workspace).await?;
-            let retention = Retention::from(new);
-            if before.retention == retention {
+            let state = RetentionState::read(&mut act.transaction, org, workspace).await?;
+            let (before, retention) = (&state.stored.retention, Retention::from(new));
+            if *before == retention {
                 return act.done(retention);
             }
             let resource = (ResourceKind::Workspace, workspace.0);
             let action = AuditAction::RetentionUpdate;
-            act.changed(action, resource, &before.retention, &retention);
-            let task = ScheduledTask::Retention { org, workspace };
-            let after = before.changed_to(&retention, now);
-            after.schedule(&mut act.transaction, task, Some(now));
+            act.changed(action, resource, before, &retention);
+            let after = state.changed_to(&retention, now);
+            after.schedule(&mut act.transaction, Some(now));
             act.done(retention)
         })
         .await

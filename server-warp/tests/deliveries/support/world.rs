@@ -71,7 +71,7 @@ pub(crate) async fn open(store: Arc<dyn Store>, env: Env) -> KnowledgeService {
     let options = with(Options::new(SealingKey::new([7; 32])), |options| {
         options.webhook_addresses = addresses();
         // All endpoints of these tests are at a few hosts.
-        options.limits.pings_per_host_max = 1_000;
+        options.limits.pings_per_host_max = 900;
     });
     let opened = KnowledgeService::open(store, env, options).await;
     opened.expect("open the service")

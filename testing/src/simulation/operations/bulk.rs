@@ -219,7 +219,9 @@ fn replayed(org: &Org, who: &Who, stored: &Replay) -> BulkResult {
         let id = item.memory_id;
         let now = org.memories.get(&id).map(|memory| &memory.labels);
         let exists = |labels: &MemoryLabels| org.exists(who, id, labels);
-        let is_given_away = item.ok && after.as_ref().is_some_and(|after| !exists(after));
+        let stays = |after: &MemoryLabels| org.workspaces.contains_key(&after.workspace_id);
+        let is_given = |after: &MemoryLabels| !exists(after) && stays(after);
+        let is_given_away = item.ok && after.as_ref().is_some_and(is_given);
         let is_shown =
             before.as_ref().is_some_and(exists) && (is_given_away || now.is_some_and(exists));
         if !is_shown {

@@ -26,6 +26,7 @@ use crate::service::verify::expectation::Expectation;
 use crate::service::workspace::chats::{Chat, ChatMessage};
 use crate::service::workspace::mcp_key_types::McpKey;
 use crate::service::workspace::retention::StoredRetention;
+use crate::service::workspace::retention_sweep::RetentionSweep;
 use crate::service::{Event, Schema};
 use crate::store::KeyEntry;
 

@@ -21,6 +21,8 @@ fn indexed(key: Key, id: impl serde::Serialize) -> Expectation {
 
 pub(super) fn org(verifier: &mut Verifier, _: &KeyEntry, org: Organization) -> Expectations {
     verifier.orgs.insert(org.id);
+    let hiding = org.erasing.keys();
+    verifier.hiding.extend(hiding.map(|id| (org.id, *id)));
     let erasing = org.erasing.keys().map(|erasure| {
         let key = keys::erasure(org.id, *erasure);
         let running = json!({ "status": ErasureStatus::Running });

@@ -16,6 +16,7 @@ use crate::service::verify::expectation::Expectation;
 use crate::service::workspace::chats::{Chat, ChatMessage};
 use crate::service::workspace::mcp_key_types::McpKey;
 use crate::service::workspace::retention::StoredRetention;
+use crate::service::workspace::retention_sweep::RetentionSweep;
 use crate::store::KeyEntry;
 
 pub(super) fn connector_state(
@@ -87,14 +88,29 @@ pub(super) fn chat_recent(
     Ok(vec![Expectation::Contains(chat, same)])
 }
 
+/// Reads a retention. Earlier versions stored the time of the next sweep here.
 pub(super) fn retention(
     _: &mut Verifier,
     _: &KeyEntry,
     stored: StoredRetention,
+    org: OrgId,
     workspace: WorkspaceId,
 ) -> Expectations {
-    let due = stored.next.map(|at| keys::due(at, workspace.0));
-    Ok(due.map(Expectation::Exists).into_iter().collect())
+    let next = match stored.next {
+        Some(at) => keys::due(at, workspace.0),
+        None => keys::retention_sweep(org, workspace),
+    };
+    Ok(vec![Expectation::Exists(next)])
+}
+
+pub(super) fn retention_sweep(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    sweep: RetentionSweep,
+    workspace: WorkspaceId,
+) -> Expectations {
+    let next = sweep.next.map(|at| keys::due(at, workspace.0));
+    Ok(next.map(Expectation::Exists).into_iter().collect())
 }
 
 pub(super) fn subscription(
