@@ -44,24 +44,25 @@ pub(super) fn has_token(headers: &HeaderMap) -> bool {
     bearer(headers).is_some()
 }
 
+/// Returns the token, unless several were sent: a proxy could have checked another one.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers
-        .get(header::AUTHORIZATION)?
-        .to_str()
-        .ok()?
-        .split_once(' ')?;
+    let mut values = headers.get_all(header::AUTHORIZATION).into_iter();
+    let value = values.next().filter(|_| values.next().is_none())?;
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
+/// Returns the session, unless several were sent.
 fn session(headers: &HeaderMap) -> Option<&str> {
     let cookies = headers
         .get_all(header::COOKIE)
         .into_iter()
         .filter_map(|value| value.to_str().ok());
-    cookies.flat_map(|line| line.split(';')).find_map(|pair| {
+    let mut sessions = cookies.flat_map(|line| line.split(';')).filter_map(|pair| {
         let (name, value) = pair.trim().split_once('=')?;
         (name == SESSION_COOKIE).then_some(value)
-    })
+    });
+    sessions.next().filter(|_| sessions.next().is_none())
 }
 
 /// Reads the idempotency key, which is required.
@@ -149,7 +150,7 @@ fn entity_tags(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<String>> {
 /// a request of the user, who visits an address, or of a program: it has no `Origin`.
 ///
 /// # Errors
-/// [`Error::Forbidden`] for another origin, or without both headers.
+/// [`Error::Forbidden`] for another origin, without both headers, or with one of them repeated.
 pub(super) fn reject_cross_site(
     headers: &HeaderMap,
     method: &Method,
@@ -162,6 +163,11 @@ pub(super) fn reject_cross_site(
         let value = headers.get(name)?;
         Some(value.to_str().unwrap_or_default())
     };
+    for name in [&SEC_FETCH_SITE, &header::ORIGIN] {
+        if headers.get_all(name).into_iter().nth(1).is_some() {
+            return Err(Error::forbidden(format!("{name} must not be repeated")));
+        }
+    }
     let (site, origin) = (text(&SEC_FETCH_SITE), text(&header::ORIGIN));
     let is_trusted = |origin: &str| trusted.iter().any(|trusted| origin == trusted);
     let is_own = |origin: &str| {
@@ -249,6 +255,27 @@ mod tests {
         );
         assert_eq!(bearer(&headers(&[("authorization", "Basic wkt_x")])), None);
         assert_eq!(bearer(&headers(&[("authorization", "wkt_x")])), None);
+    }
+
+    #[test]
+    fn repeated_credentials_are_none() {
+        let token = ("authorization", "Bearer wkt_x");
+        assert_eq!(bearer(&headers(&[token, token])), None);
+        let session_of = |pairs: &[(&str, &str)]| session(&headers(pairs)).map(str::to_owned);
+        let cookie = ("cookie", "service_session=wks_x");
+        assert_eq!(session_of(&[cookie, cookie]), None);
+        let both = ("cookie", "service_session=wks_x; service_session=wks_y");
+        assert_eq!(session_of(&[both]), None);
+    }
+
+    #[test]
+    fn write_with_repeated_origin_headers_is_rejected() {
+        let is_accepted =
+            |pairs: &[(&str, &str)]| reject_cross_site(&headers(pairs), &Method::POST, &[]).is_ok();
+        assert!(is_accepted(&[HOST, OWN]));
+        assert!(!is_accepted(&[HOST, OWN, OTHER]));
+        assert!(is_accepted(&[site("none")]));
+        assert!(!is_accepted(&[site("none"), site("cross-site")]));
     }
 
     const OWN: (&str, &str) = ("origin", "https://a.example");

@@ -5,6 +5,7 @@ use knowledge_core::internals::keys;
 use knowledge_core::model::{
     AccessCheck, ChatId, Erasure, ErasureStatus, MemoryChange, MemoryFilter, MemoryId,
     MemoryUpdate, NewErasure, Organization, RecallId, ReviewStatus, SensitivityLabel, SourceId,
+    SubscriptionId,
 };
 use knowledge_core::service::{NewSource, PageRequest};
 use knowledge_store::faults::{CommitFault, FaultPlan};
@@ -27,6 +28,8 @@ struct Scene {
     member: Credential,
     memories: Vec<MemoryId>,
     recalls: Vec<RecallId>,
+    /// Subscriptions of the owner to the recalls.
+    subscriptions: Vec<SubscriptionId>,
     chats: Vec<ChatId>,
     /// Requests of the scopes.
     requests: Vec<NewErasure>,
@@ -97,6 +100,7 @@ impl Scene {
             member,
             memories,
             recalls: Vec::new(),
+            subscriptions: Vec::new(),
             chats: Vec::new(),
         };
         scene.make().await;
@@ -119,7 +123,8 @@ impl Scene {
                 let new = new_recall(&cited);
                 let made = service.create_recall(by, workspace, &new).await.unwrap();
                 self.recalls.push(made.id);
-                world.subscribe(&world.owner, made.id).await;
+                let subscription = world.subscribe(&world.owner, made.id).await;
+                self.subscriptions.push(subscription.id);
             }
         }
         let page = &PageRequest::default();
@@ -169,6 +174,10 @@ impl Scene {
                 told.push(format!("{:?}", service.get_recall(by, *id).await));
                 let listed = service.list_citation_subscriptions(by, *id, page).await;
                 told.push(format!("{listed:?}"));
+            }
+            for id in &self.subscriptions {
+                let found = service.get_citation_subscription(by, *id).await;
+                told.push(format!("{found:?}"));
             }
             let listed = service.list_chats(by, workspace, page).await;
             told.push(format!("{listed:?}"));

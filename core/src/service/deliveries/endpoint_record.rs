@@ -15,7 +15,7 @@ use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
 use crate::service::kit::principal::{Delegator, Principal, Resource};
 use crate::service::kit::sealing::{Sealed, SealedRecord};
-use crate::service::memories::recalls::find_existing;
+use crate::service::memories::recalls::{find_existing, require_kept};
 use crate::service::{KnowledgeService, SigningSecret};
 use crate::store::{Entry, Key, StoreError, Transaction, decode};
 
@@ -276,6 +276,8 @@ pub(in crate::service) async fn find_subscription(
     let is_subscriber = found.record.subscriber_user_id == act.caller.member_id();
     if !is_subscriber || act.caller.has_audience_list() {
         find_existing(act, recall, what).await?;
+    } else if !act.caller.org.erasing.is_empty() {
+        require_kept(act, recall, what).await?;
     }
     act.authorize_in(found.record.workspace_id, what).await?;
     Ok(found)

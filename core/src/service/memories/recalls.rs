@@ -284,6 +284,18 @@ pub(crate) async fn find_existing(
     Ok(recall)
 }
 
+/// Checks that no running erasure takes a recall away.
+///
+/// # Errors
+/// [`Error::NotFound`] naming `what`; those of the store.
+pub(crate) async fn require_kept(
+    act: &mut Act<'_>,
+    id: RecallId,
+    what: &'static str,
+) -> Result<(), Error> {
+    read_cited(act, id, what).await.map(drop)
+}
+
 /// Returns a recall that is not being erased, with what it cites.
 ///
 /// The commit checks the recall and the labels of all memories.

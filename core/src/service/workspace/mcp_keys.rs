@@ -296,6 +296,9 @@ impl KnowledgeService {
             let place = id.map(|id| keys::mcp_key(org, workspace, id));
             caller.read_ahead(Wants::keys(place)).await?;
             let mut act = caller.unauthorized().await?;
+            if !act.caller.works_in(workspace) {
+                return Err(NO_SUCH_KEY);
+            }
             let [record, used] = records(org, workspace, id.ok_or(NO_SUCH_KEY)?);
             act.find::<McpKey>(&record, "MCP key").await?;
             let now = act.now;
