@@ -234,9 +234,9 @@ impl KnowledgeService {
         Ok(completed)
     }
 
-    /// Deletes records, except where the first one was rewritten meanwhile and expires later.
+    /// Deletes records, except where the first one is gone or was rewritten and expires later.
     ///
-    /// Those that go with a first one which has been deleted before its time are deleted too.
+    /// What goes with a first one that is gone may belong to its successor by now.
     async fn expire(&self, expiries: &[Expiry]) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
             let firsts = expiries.iter().filter_map(|expiry| expiry.records.first());
@@ -254,15 +254,14 @@ impl KnowledgeService {
                     continue;
                 }
                 let found = transaction.read::<Expiring>(first).await?;
-                let is_counted = found.is_some();
-                if found.is_some_and(|record| record.expires_at > expiry.now) {
+                if found.is_none_or(|record| record.expires_at > expiry.now) {
                     continue;
                 }
                 deleted.push(first);
                 for record in &expiry.records {
                     transaction.delete(record.clone());
                 }
-                if let Some(counter) = expiry.counter.as_ref().filter(|_| is_counted) {
+                if let Some(counter) = &expiry.counter {
                     transaction.add(counter.clone(), -1);
                 }
             }

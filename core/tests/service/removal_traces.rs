@@ -1,7 +1,5 @@
 //! Tests of what the removal of a workspace leaves, and of how many run at a time.
 
-use std::time::Duration;
-
 use knowledge_core::access::TokenScope;
 use knowledge_core::limits::REMOVALS_RUNNING_MAX;
 use knowledge_core::service::DifferenceCode;
@@ -31,7 +29,7 @@ async fn use_of_an_mcp_key_ends_with_its_workspace() {
     assert_eq!(uses(&world).await, []);
     world.assert_whole().await;
 
-    // Earlier versions left it: verification names it, and the expiry of the key deletes it.
+    // Verification names one that is left.
     let commit = Commit::builder().put(recorded[0].clone(), value);
     let store = world.faults.inner();
     store.commit(commit.build().unwrap()).await.unwrap();
@@ -44,10 +42,6 @@ async fn use_of_an_mcp_key_ends_with_its_workspace() {
         found,
         [(DifferenceCode::Missing, &Some(recorded[0].clone()))]
     );
-    world.time.pass(Duration::from_secs(400 * 24 * 60 * 60));
-    world.maintain().await;
-    assert_eq!(uses(&world).await, []);
-    world.assert_whole().await;
 }
 
 #[tokio::test]
