@@ -1,9 +1,6 @@
 //! Typed reads over any [`Store`].
 
-use std::collections::HashMap;
-
 use async_trait::async_trait;
-use foldhash::fast::RandomState;
 use serde::de::DeserializeOwned;
 
 use super::read::mismatch;
@@ -48,9 +45,12 @@ pub fn decode_value<T: DeserializeOwned>(found: &KeyEntry) -> Result<T, StoreErr
     decode(&found.key, &found.entry).map(|found| found.value)
 }
 
-/// Decodes the JSON of entries, in the order of their keys, once for entries with the same bytes.
+/// Number of different values that [`decode_alike`] remembers.
+const ALIKE_MAX: usize = 16;
+
+/// Decodes the JSON of entries, in the order of their keys, and those with the same bytes once.
 ///
-/// It is meant for records of which many are equal.
+/// It is meant for records of which many are equal. It remembers the first 16 different ones.
 ///
 /// # Errors
 /// [`StoreErrorKind::Corrupt`] if an entry is not a `T`.
@@ -58,21 +58,21 @@ pub fn decode_alike<T: DeserializeOwned + Clone>(
     keys: &[Key],
     entries: &[Option<Entry>],
 ) -> Result<Vec<Option<T>>, StoreError> {
-    let mut known: HashMap<&[u8], T, RandomState> = HashMap::default();
+    let mut known: Vec<(&[u8], T)> = Vec::new();
     let mut values = Vec::with_capacity(entries.len());
     for (key, entry) in keys.iter().zip(entries) {
         let Some(entry) = entry else {
             values.push(None);
             continue;
         };
-        let value = match known.get(&*entry.value) {
-            Some(value) => value.clone(),
-            None => {
-                let value: T = decode(key, entry)?.value;
-                known.insert(&entry.value, value.clone());
-                value
-            }
+        let alike = known.iter().find(|(bytes, _)| **bytes == *entry.value);
+        let value = match alike {
+            Some((_, value)) => value.clone(),
+            None => decode(key, entry)?.value,
         };
+        if alike.is_none() && known.len() < ALIKE_MAX {
+            known.push((&entry.value, value.clone()));
+        }
         values.push(Some(value));
     }
     Ok(values)
@@ -217,6 +217,19 @@ mod tests {
         let entries = [Some(entry("1")), None, Some(entry("2")), Some(entry("1"))];
         let values = decode_alike::<u8>(&keys, &entries).unwrap();
         assert_eq!(values, [Some(1), None, Some(2), Some(1)]);
+        let many = ALIKE_MAX + 4;
+        let numbers: Vec<_> = (0..2 * many)
+            .map(|number| (number % many).to_string())
+            .collect();
+        let entries = numbers.iter().map(|number| {
+            let value = number.clone().into_bytes().into();
+            let version = Version::FIRST;
+            Some(Entry { value, version })
+        });
+        let entries: Vec<_> = entries.collect();
+        let values = decode_alike::<usize>(&vec![keys[0].clone(); entries.len()], &entries);
+        let expected: Vec<_> = (0..2 * many).map(|number| Some(number % many)).collect();
+        assert_eq!(values.unwrap(), expected);
         let broken = [Some(entry("1")), Some(entry("{"))];
         let error = decode_alike::<u8>(&keys, &broken).unwrap_err();
         assert!(error.to_string().contains("under b"), "{error}");

@@ -5,8 +5,7 @@
 //! on, the bulk updates of an organisation therefore take turns in this process, in the order of
 //! their arrival, until none waits.
 
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,8 +14,9 @@ use futures::channel::oneshot;
 use crate::access::Credential;
 use crate::model::OrgId;
 
-/// Calls that wait for the turn of an organisation. It has a queue while a call has its turn.
-type Queues = HashMap<OrgId, VecDeque<oneshot::Sender<Turn>>>;
+/// Calls that wait for the turn of an organisation. It has a queue while a call has its turn; few
+/// have one at a time.
+type Queues = Vec<(OrgId, VecDeque<oneshot::Sender<Turn>>)>;
 
 /// The turns of all organisations.
 #[derive(Clone, Debug, Default)]
@@ -63,18 +63,19 @@ impl Turns {
     ///
     /// If no call takes turns there, a retry takes the first one, and any other call goes without.
     async fn take(&self, org: OrgId, is_retry: bool) -> Option<Turn> {
-        let waiting = match self.queues().entry(org) {
-            Entry::Occupied(mut queue) => {
-                let (sender, receiver) = oneshot::channel();
-                queue.get_mut().push_back(sender);
-                receiver
-            }
-            Entry::Vacant(free) if is_retry => {
-                free.insert(VecDeque::new());
+        let waiting = {
+            let mut queues = self.queues();
+            let found = queues.iter_mut().find(|(id, _)| *id == org);
+            let Some((_, queue)) = found else {
+                if is_retry {
+                    queues.push((org, VecDeque::new()));
+                }
                 let turns = self.clone();
-                return Some(Turn { turns, org });
-            }
-            Entry::Vacant(_) => return None,
+                return is_retry.then(|| Turn { turns, org });
+            };
+            let (sender, receiver) = oneshot::channel();
+            queue.push_back(sender);
+            receiver
         };
         waiting.await.ok()
     }
@@ -101,9 +102,9 @@ impl Drop for Turn {
     fn drop(&mut self) {
         loop {
             let mut queues = self.turns.queues();
-            let queue = queues.get_mut(&self.org);
-            let Some(next) = queue.and_then(VecDeque::pop_front) else {
-                queues.remove(&self.org);
+            let queue = queues.iter_mut().find(|(id, _)| *id == self.org);
+            let Some(next) = queue.and_then(|(_, waiting)| waiting.pop_front()) else {
+                queues.retain(|(id, _)| *id != self.org);
                 return;
             };
             drop(queues);

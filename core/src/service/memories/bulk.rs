@@ -5,10 +5,9 @@
 //! two concurrent calls with the same key, one commits; the other finds the record and replays the
 //! result. There is no intermediate state.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use foldhash::fast::RandomState;
 
 use crate::access::{Action, ActionSet, Credential};
 use crate::error::Error;
@@ -35,6 +34,8 @@ use crate::store::{Key, Prepared, Transaction, decode_alike, encode};
 
 /// Name of the operation in idempotency records.
 const OPERATION: &str = "bulk_update";
+/// Number of different labels whose change is remembered in an update.
+const CHANGED_LABELS_MAX: usize = 16;
 
 impl BulkUpdate {
     /// Returns the actions that the change requires for every memory.
@@ -156,7 +157,10 @@ impl KnowledgeService {
         let monitor = act.monitor(&subjects(request, &found)).await?;
         let mut entries = Vec::with_capacity(found.len());
         let mut effects = Effects::default();
-        let mut changed = ChangedLabels::default();
+        let mut changed = ChangedLabels {
+            change: &request.change,
+            known: Vec::new(),
+        };
         for ((id, key), before) in request.memory_ids.iter().zip(&memory_keys).zip(found) {
             let outcome = match &before {
                 None => AuditOutcome::NotFound,
@@ -166,7 +170,7 @@ impl KnowledgeService {
                 },
             };
             if let (AuditOutcome::Ok, Some(before)) = (outcome, &before) {
-                if let Some((after, stored)) = changed.by(&request.change, before) {
+                if let Some((after, stored)) = changed.of(before) {
                     act.transaction.put_encoded(key.clone(), stored.clone());
                     effects.note(*id, before, after);
                 }
@@ -213,25 +217,28 @@ fn subjects<'l>(request: &BulkUpdate, labels: &'l [Option<MemoryLabels>]) -> Vec
 
 /// Labels after a change and their stored form, by the labels before: most memories of an update
 /// share theirs with others.
-#[derive(Default)]
-struct ChangedLabels(HashMap<MemoryLabels, Option<(MemoryLabels, Bytes)>, RandomState>);
+struct ChangedLabels<'c> {
+    change: &'c MemoryChange,
+    known: Vec<(MemoryLabels, Option<(MemoryLabels, Bytes)>)>,
+}
 
-impl ChangedLabels {
-    /// Returns the labels that a change makes of these, unless they stay as they are.
-    fn by(
-        &mut self,
-        change: &MemoryChange,
-        before: &MemoryLabels,
-    ) -> Option<&(MemoryLabels, Bytes)> {
-        if !self.0.contains_key(before) {
-            let after = change.applied_to(before);
+impl ChangedLabels<'_> {
+    /// Returns the labels that the change makes of these, unless they stay as they are.
+    fn of(&mut self, before: &MemoryLabels) -> Option<&(MemoryLabels, Bytes)> {
+        let known = self.known.iter().position(|(known, _)| known == before);
+        let index = known.unwrap_or_else(|| {
+            let after = self.change.applied_to(before);
             let changed = (after != *before).then(|| {
                 let stored = encode(&after);
                 (after, stored)
             });
-            self.0.insert(before.clone(), changed);
-        }
-        self.0[before].as_ref()
+            if self.known.len() == CHANGED_LABELS_MAX {
+                self.known.pop();
+            }
+            self.known.push((before.clone(), changed));
+            self.known.len() - 1
+        });
+        self.known[index].1.as_ref()
     }
 }
 

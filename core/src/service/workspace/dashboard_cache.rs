@@ -5,7 +5,7 @@
 //! and then only compared. What a caller may see is decided by each call as ever: the entries that
 //! authorise it are read and checked, and a summary is kept for each member.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -82,11 +82,24 @@ impl Origin {
     }
 }
 
-type Kept = HashMap<(WorkspaceId, MemberId), (Origin, Arc<Dashboard>)>;
+/// A summary that is kept.
+struct Kept {
+    workspace: WorkspaceId,
+    member: MemberId,
+    origin: Origin,
+    dashboard: Arc<Dashboard>,
+}
 
-/// The latest summaries of a process, of each workspace and member.
+impl Kept {
+    fn is_for(&self, workspace: WorkspaceId, member: MemberId) -> bool {
+        self.member == member && self.workspace == workspace
+    }
+}
+
+/// The latest summaries of a process, one for each workspace and member, in the order in which they
+/// were made.
 #[derive(Default)]
-pub(crate) struct DashboardCache(Mutex<Kept>);
+pub(crate) struct DashboardCache(Mutex<VecDeque<Kept>>);
 
 impl fmt::Debug for DashboardCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -95,7 +108,7 @@ impl fmt::Debug for DashboardCache {
 }
 
 impl DashboardCache {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, VecDeque<Kept>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,8 +121,9 @@ impl DashboardCache {
         now: Timestamp,
     ) -> Option<Arc<Dashboard>> {
         let kept = self.kept();
-        let (origin, dashboard) = kept.get(&(of.0.id, member))?;
-        origin.is_of(facts, of, now).then(|| Arc::clone(dashboard))
+        let found = kept.iter().find(|kept| kept.is_for(of.0.id, member))?;
+        let is_current = found.origin.is_of(facts, of, now);
+        is_current.then(|| Arc::clone(&found.dashboard))
     }
 
     /// Keeps the summary for a member that follows from these facts until it changes by itself.
@@ -137,10 +151,20 @@ impl DashboardCache {
             ranges: facts.ranges().iter().map(versions).collect(),
         };
         let mut kept = self.kept();
-        if kept.len() >= KEPT_MAX {
-            kept.clear();
+        let earlier = kept
+            .iter()
+            .position(|kept| kept.is_for(workspace.id, member));
+        match earlier {
+            Some(index) => drop(kept.remove(index)),
+            None if kept.len() == KEPT_MAX => drop(kept.pop_front()),
+            None => {}
         }
-        kept.insert((workspace.id, member), (origin, Arc::clone(dashboard)));
+        kept.push_back(Kept {
+            workspace: workspace.id,
+            member,
+            origin,
+            dashboard: Arc::clone(dashboard),
+        });
     }
 }
 
