@@ -77,6 +77,7 @@ mod recall_readers;
 mod recalls;
 mod rekey;
 mod removal;
+mod removal_log;
 mod retention;
 mod role_actions;
 mod role_deletion;
