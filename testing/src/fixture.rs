@@ -21,7 +21,7 @@ use knowledge_core::model::{
 };
 
 /// Number of organisations in a fixture.
-pub const ORGS: usize = 104;
+pub const ORGS: usize = 112;
 
 /// Seeded store from the perspective of a client.
 #[derive(Clone, Debug, Serialize, Deserialize)]

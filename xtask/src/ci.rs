@@ -3,6 +3,7 @@
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
+use crate::advisories::{self, Skipped};
 use crate::process::{Result, cargo, ci_cargo, read, run};
 use crate::tools::{self, CARGO_DENY, CARGO_FUZZ};
 use crate::wasm;
@@ -36,6 +37,11 @@ const STEPS: &[Step] = &[
         name: "deny",
         about: "licences, sources and duplicates of the dependencies",
         run: deny,
+    },
+    Step {
+        name: "advisories",
+        about: "dependencies with known vulnerabilities, by the RustSec database",
+        run: advisories::check,
     },
     Step {
         name: "package",
@@ -81,16 +87,16 @@ const STEPS: &[Step] = &[
 pub(crate) fn main(options: &[&str]) -> Result<ExitCode> {
     if options == ["--list"] {
         for step in STEPS {
-            println!("{:8}{}", step.name, step.about);
+            println!("{:12}{}", step.name, step.about);
         }
         return Ok(ExitCode::SUCCESS);
     }
     let outcomes: Vec<Outcome> = select(options)?.into_iter().map(execute).collect();
-    report(&outcomes);
-    if outcomes.iter().all(|outcome| outcome.error.is_none()) {
-        Ok(ExitCode::SUCCESS)
-    } else {
-        Ok(ExitCode::FAILURE)
+    println!("\n== summary\n{}", summary(&outcomes));
+    let is_failed = |outcome: &Outcome| matches!(outcome.verdict, Verdict::Failed);
+    match outcomes.iter().any(is_failed) {
+        true => Ok(ExitCode::FAILURE),
+        false => Ok(ExitCode::SUCCESS),
     }
 }
 
@@ -112,44 +118,65 @@ fn select(options: &[&str]) -> Result<Vec<&'static Step>> {
         .collect()
 }
 
+/// Result of a step.
+enum Verdict {
+    Passed,
+    /// Nothing was checked, for this reason.
+    Skipped(String),
+    Failed,
+}
+
 struct Outcome {
-    step: &'static Step,
+    name: &'static str,
     duration: Duration,
-    error: Option<String>,
+    verdict: Verdict,
 }
 
 fn execute(step: &'static Step) -> Outcome {
     println!("\n== {}: {}", step.name, step.about);
     let start = Instant::now();
-    let error = (step.run)().err().map(|error| error.to_string());
-    if let Some(error) = &error {
-        println!("{} failed: {error}", step.name);
-    }
+    let verdict = match (step.run)() {
+        Ok(()) => Verdict::Passed,
+        Err(error) if error.is::<Skipped>() => Verdict::Skipped(error.to_string()),
+        Err(error) => {
+            println!("{} failed: {error}", step.name);
+            Verdict::Failed
+        }
+    };
     Outcome {
-        step,
+        name: step.name,
         duration: start.elapsed(),
-        error,
+        verdict,
     }
 }
 
-fn report(outcomes: &[Outcome]) {
-    println!("\n== summary");
-    for Outcome {
-        step,
-        duration,
-        error,
-    } in outcomes
-    {
-        let verdict = if error.is_none() { "ok" } else { "FAILED" };
-        println!("{:8}{verdict:8}{:6.1} s", step.name, duration.as_secs_f64());
+/// Returns the summary of the steps; a skipped one is neither passed nor failed.
+fn summary(outcomes: &[Outcome]) -> String {
+    let mut lines = Vec::new();
+    let [mut passed, mut failed, mut skipped] = [0; 3];
+    for outcome in outcomes {
+        let (verdict, reason) = match &outcome.verdict {
+            Verdict::Passed => ("ok", ""),
+            Verdict::Skipped(reason) => ("skipped", reason.as_str()),
+            Verdict::Failed => ("FAILED", ""),
+        };
+        match outcome.verdict {
+            Verdict::Passed => passed += 1,
+            Verdict::Skipped(_) => skipped += 1,
+            Verdict::Failed => failed += 1,
+        }
+        let seconds = outcome.duration.as_secs_f64();
+        let line = format!("{:12}{verdict:8}{seconds:6.1} s  {reason}", outcome.name);
+        lines.push(line.trim_end().to_owned());
     }
     let duration: Duration = outcomes.iter().map(|outcome| outcome.duration).sum();
-    println!("{:16}{:6.1} s", "", duration.as_secs_f64());
-    let failed = outcomes
-        .iter()
-        .filter(|outcome| outcome.error.is_some())
-        .count();
-    println!("{} passed, {failed} failed", outcomes.len() - failed);
+    lines.push(format!("{:20}{:6.1} s", "", duration.as_secs_f64()));
+    let mut last = format!("{passed} passed, {failed} failed");
+    if skipped > 0 {
+        last.push_str(&format!(", {skipped} skipped"));
+    }
+    lines.push(last);
+    lines.join("\n")
 }
 
 /// Returns a cargo command for all packages with all features.
@@ -171,8 +198,7 @@ fn clippy() -> Result {
 }
 
 fn deny() -> Result {
-    // Without `advisories`: their database is in a separate repository, and this command must work
-    // if only the registries are reachable. Run `cargo deny check advisories` where it is.
+    // `advisories` is a step of its own, as its database may be out of reach.
     let mut check = CARGO_DENY.command()?;
     run(check.args(["--locked", "check", "licenses", "sources", "bans"]))
 }
@@ -262,4 +288,41 @@ fn cargo_fuzz(subcommand: &str) -> Result<Command> {
         .env("RUSTUP_TOOLCHAIN", tools::NIGHTLY)
         .env_remove("CARGO");
     Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(name: &'static str, verdict: Verdict) -> Outcome {
+        Outcome {
+            name,
+            duration: Duration::from_millis(1_500),
+            verdict,
+        }
+    }
+
+    #[test]
+    fn skipped_step_is_neither_passed_nor_failed() {
+        let reason = "cannot reach the database".to_owned();
+        let shown = summary(&[
+            outcome("deny", Verdict::Passed),
+            outcome("advisories", Verdict::Skipped(reason)),
+            outcome("test", Verdict::Failed),
+        ]);
+        let lines = [
+            "deny        ok         1.5 s",
+            "advisories  skipped    1.5 s  cannot reach the database",
+            "test        FAILED     1.5 s",
+            "                       4.5 s",
+            "1 passed, 1 failed, 1 skipped",
+        ];
+        assert_eq!(shown, lines.join("\n"));
+    }
+
+    #[test]
+    fn summary_without_skipped_steps_ends_as_before() {
+        let shown = summary(&[outcome("deny", Verdict::Passed)]);
+        assert!(shown.ends_with("\n1 passed, 0 failed"), "{shown}");
+    }
 }

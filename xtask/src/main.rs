@@ -2,6 +2,7 @@
 //!
 //! This program depends only on the standard library, so that a cold start takes seconds.
 
+mod advisories;
 mod ci;
 #[cfg(test)]
 mod circles;

@@ -139,8 +139,9 @@ macro_rules! operations {
             get_retention(id: WorkspaceId) -> Retention;
         /// Sets the retention of a workspace.
         ///
-        /// Omitted fields keep everything. What expires is absent from that moment on and erased
-        /// soon after; a longer retention never brings it back.
+        /// Omitted fields keep everything. A chat that expires is absent from that moment on and
+        /// erased soon after; a longer retention never brings it back. A memory that expires
+        /// remains until the daily sweep deletes it; until then, a longer retention keeps it.
         SetRetention: PUT "/v1/workspaces/{id}/retention",
             Bearer, Body, Addition, 200, [400, 404],
             requires [Workspace ErasureManage], audits [RetentionUpdate], reads 3,

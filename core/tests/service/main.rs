@@ -79,6 +79,7 @@ mod recall_readers;
 mod recalls;
 mod rekey;
 mod removal;
+mod removal_log;
 mod removal_traces;
 mod retention;
 mod role_actions;

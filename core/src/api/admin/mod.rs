@@ -21,6 +21,7 @@ pub mod requests;
 
 use bytes::Bytes;
 use http::{Request, Response};
+use uuid::Uuid;
 
 pub use self::credentials::{CredentialState, CredentialView};
 pub use self::members::{MemberView, WorkspaceRoleView};
@@ -32,7 +33,7 @@ use super::{HandlerResult, response};
 use crate::error::Error;
 use crate::model::Organization;
 use crate::operation::{OPERATOR_ERROR_STATUSES, OPERATOR_OPERATIONS, OperatorSpec};
-use crate::service::{KnowledgeService, Provisioning};
+use crate::service::{ClientInfo, KnowledgeService, Provisioning};
 
 /// The operator's interface to a service.
 ///
@@ -80,44 +81,51 @@ impl AdminApi {
 
     /// Handles a request. Every response has a `Request-Id`.
     pub async fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
-        let result = self.respond(&request).await;
-        self.finish(result)
+        let mut client = ClientInfo::default();
+        let request_id = self.service.env().uuid();
+        client.request_id = Some(request_id);
+        let result = respond(&self.service.for_client(client), &self.router, &request).await;
+        finish(result, request_id)
     }
 
     /// Returns the response to a request that a front end rejects.
     #[must_use]
     pub fn reject(&self, error: Error) -> Response<Bytes> {
-        self.finish(Err(error))
+        finish(Err(error), self.service.env().uuid())
     }
+}
 
-    fn finish(&self, result: HandlerResult) -> Response<Bytes> {
-        let mut response = match result {
-            Ok(response) => response.into_response(),
-            Err(error) => response::operator_error_response(&error),
-        };
-        response::add_request_id(&mut response, self.service.env().uuid());
-        response
-    }
+fn finish(result: HandlerResult, request_id: Uuid) -> Response<Bytes> {
+    let mut response = match result {
+        Ok(response) => response.into_response(),
+        Err(error) => response::operator_error_response(&error),
+    };
+    response::add_request_id(&mut response, request_id);
+    response
+}
 
-    async fn respond(&self, request: &Request<Bytes>) -> HandlerResult {
-        let (row, parameters) = self.router.find(request.method(), request.uri().path())?;
-        let spec = &OPERATOR_OPERATIONS[row];
-        let call = Call {
-            service: &self.service,
-            parameters: &parameters,
-            request,
-            success: spec.success,
-        };
-        call.check_length()?;
-        call.require_json()?;
-        let result = operations::dispatch(&call, spec.operation).await;
-        debug_assert!(
-            is_documented(spec, &result),
-            "{:?} does not document its result: {result:?}",
-            spec.operation
-        );
-        result
-    }
+async fn respond(
+    service: &KnowledgeService,
+    router: &Router,
+    request: &Request<Bytes>,
+) -> HandlerResult {
+    let (row, parameters) = router.find(request.method(), request.uri().path())?;
+    let spec = &OPERATOR_OPERATIONS[row];
+    let call = Call {
+        service,
+        parameters: &parameters,
+        request,
+        success: spec.success,
+    };
+    call.check_length()?;
+    call.require_json()?;
+    let result = operations::dispatch(&call, spec.operation).await;
+    debug_assert!(
+        is_documented(spec, &result),
+        "{:?} does not document its result: {result:?}",
+        spec.operation
+    );
+    result
 }
 
 /// Returns true if the table lists this result for the operation.

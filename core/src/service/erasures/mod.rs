@@ -1,8 +1,8 @@
 //! Erasures: of named memories, of everything from a source, of everything of a member.
 //!
 //! The commit of the request writes the scope to the record of the organisation, which every
-//! operation reads and checks. While it stands there, nothing of it exists for anybody, and nothing
-//! can be added to it. Named memories are removed by that commit, everything else in steps, each of
+//! operation reads and checks. While it is stored, nothing of it exists for anybody, and nothing can
+//! be added to it. Named memories are removed by that commit, everything else in steps, each of
 //! which is a commit: the first ones before the response, the others by maintenance. The last one
 //! removes the scope, and the receipt says that nothing is left.
 

@@ -63,7 +63,8 @@ impl Provisioning<'_> {
     ///
     /// From the commit on, its credentials are invalid, its endpoints receive nothing, and its slug
     /// is free. [`KnowledgeService::maintain`](crate::service::KnowledgeService::maintain) deletes
-    /// its data, the audit log included, and finally the record of the removal.
+    /// its data, the audit log included, and finally the record of the removal. The beginning and
+    /// the end of the removal are logged, as nothing else remains of it.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -71,7 +72,8 @@ impl Provisioning<'_> {
         let env = self.service.env();
         // Its events are found by their marks, which those of earlier versions lack.
         self.service.mark_events(true).await?;
-        self.service
+        let removed = self
+            .service
             .transact(|mut transaction| async move {
                 let place = keys::org(org);
                 let found = transaction.read::<Organization>(&place).await?;
@@ -84,8 +86,11 @@ impl Provisioning<'_> {
                 transaction.put(keys::former_org(org), &now);
                 let key = None;
                 ScheduledTask::FormerOrg { org, key }.schedule(&mut transaction, now, env);
-                transaction.done(())
+                transaction.done(found.slug)
             })
-            .await
+            .await?;
+        let request_id = self.service.client.request_id.map(tracing::field::display);
+        tracing::info!(slug = %removed, %org, request_id, "removal of an organisation began");
+        Ok(())
     }
 }

@@ -15,8 +15,8 @@ impl KnowledgeService {
     /// Takes a step of the removal of an organisation, and returns the next.
     ///
     /// First everything stored under the organisation is deleted, then its scheduled tasks, then the
-    /// record of the removal. Whoever adds something checks an entry of the organisation, so nothing
-    /// is added once none is left.
+    /// record of the removal. A commit that adds something checks an entry of the organisation, so
+    /// nothing is added once none is left.
     pub(in crate::service) async fn clear_former_org(
         &self,
         org: OrgId,
@@ -63,10 +63,10 @@ impl KnowledgeService {
     ) -> Result<Option<ScheduledTask>, Error> {
         let after = Key::new(after).map_err(|error| Error::internal(error.to_string()))?;
         let rest = &keys::all_of("due").after(&after);
-        self.transact(|mut transaction| async move {
+        let step = self.transact(|mut transaction| async move {
             let mark = keys::former_org(org);
             if transaction.read::<Timestamp>(&mark).await?.is_none() {
-                return transaction.done(None);
+                return transaction.done((None, false));
             }
             let store = transaction.unchecked();
             let page = store
@@ -84,12 +84,16 @@ impl KnowledgeService {
             let last = page.last().filter(|_| page.len() == ENTRIES_PER_STEP);
             let Some(last) = last else {
                 transaction.delete(mark);
-                return transaction.done(None);
+                return transaction.done((None, true));
             };
             let key = Some(last.key.to_string());
-            transaction.done(Some(ScheduledTask::FormerOrg { org, key }))
-        })
-        .await
+            transaction.done((Some(ScheduledTask::FormerOrg { org, key }), false))
+        });
+        let (rest, is_complete) = step.await?;
+        if is_complete {
+            tracing::info!(%org, "removal of an organisation is complete");
+        }
+        Ok(rest)
     }
 }
 
