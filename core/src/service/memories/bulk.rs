@@ -169,11 +169,11 @@ impl KnowledgeService {
                     Ok(_) => AuditOutcome::Ok,
                 },
             };
-            if let (AuditOutcome::Ok, Some(before)) = (outcome, &before) {
-                if let Some((after, stored)) = changed.of(before) {
-                    act.transaction.put_encoded(key.clone(), stored.clone());
-                    effects.note(*id, before, after);
-                }
+            if let (AuditOutcome::Ok, Some(before)) = (outcome, &before)
+                && let Some((after, stored)) = changed.of(before)
+            {
+                act.transaction.put_encoded(key.clone(), stored.clone());
+                effects.note(*id, before, after);
             }
             // What does not exist for the caller costs no more than what does not exist.
             let is_hidden = outcome == AuditOutcome::Denied(Denial::Invisible);
