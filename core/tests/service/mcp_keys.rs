@@ -215,15 +215,11 @@ async fn mcp_key_is_valid_for_a_week_past_its_rotation() {
 async fn mcp_key_of_removed_workspace_does_not_exist() {
     let world = World::new().await;
     let key = create(&world, &new_mcp_key("org:acme")).await.unwrap();
-    let workspace = world.workspace.id;
-    let removed = world
-        .service
-        .provisioning()
-        .delete_workspace(world.org.id, workspace);
+    let (key, workspace) = (Credential::from(key.secret), world.workspace.id);
+    let provisioning = world.service.provisioning();
+    let removed = provisioning.delete_workspace(world.org.id, workspace);
     removed.await.unwrap();
-    let noted = world
-        .service
-        .note_mcp_key_use(&key.secret.into(), workspace);
+    let noted = world.service.note_mcp_key_use(&key, workspace);
     assert_eq!(code(noted.await), "not_found");
 }
 
