@@ -206,6 +206,51 @@ async fn bulk_update_is_limited_to_token_scope() {
     assert_eq!(code(refused), "forbidden");
 }
 
+/// Through a scoped token, the role in the organisation counts where no other replaces it.
+#[tokio::test]
+async fn scoped_token_requires_the_action_in_its_workspaces() {
+    let world = World::new().await;
+    let memories = world.approved_memories(1).await;
+    let place = world.workspace.id;
+    let restricted = world.member(MEMBER).await;
+    let assigned = world.assign_in(restricted, place, Some(VIEWER)).await;
+    assigned.unwrap();
+    for (member, expected) in [
+        (world.member(MEMBER).await, None),
+        (world.member(VIEWER).await, Some("forbidden")),
+        (restricted, Some("forbidden")),
+    ] {
+        let scope = TokenScope {
+            workspaces: Some(vec![place]),
+            ..TokenScope::default()
+        };
+        let caller = world.token(member, scope).await.secret.into();
+        let updated = world.bulk(&caller, &memories, relabel()).await;
+        assert_eq!(updated.err().map(|error| error.code()), expected);
+    }
+}
+
+/// All roles in workspaces count, however many a member has.
+#[tokio::test]
+async fn role_in_the_last_of_many_workspaces_suffices() {
+    let world = World::new().await;
+    let member = world.member(VIEWER).await;
+    let mut places = Vec::new();
+    for _ in 0..80 {
+        places.push(world.workspace(&world.name("place")).await);
+    }
+    places.sort();
+    let last = *places.last().unwrap();
+    for place in places {
+        let role = if place == last { MEMBER } else { VIEWER };
+        world.assign_in(member, place, Some(role)).await.unwrap();
+    }
+    let memories = world.memories_in(last, 1).await;
+    let caller = world.trusted(member);
+    let result = world.bulk(&caller, &memories, relabel()).await.unwrap();
+    assert_eq!(reasons(&result), [""]);
+}
+
 #[tokio::test]
 async fn bulk_update_reports_memory_of_another_org_as_not_found() {
     let world = World::new().await;

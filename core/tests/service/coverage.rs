@@ -299,6 +299,23 @@ async fn member_cannot_change_member_beyond_their_own() {
     org.remove(&manager, member).await.unwrap();
 }
 
+/// An action that a holder keeps has to be covered like one that it gains or loses.
+#[tokio::test]
+async fn kept_action_is_covered_too() {
+    let org = Org::new().await;
+    let may = [Action::MemberManage, Action::RoleManage];
+    let manager = org.viewer_who_may(&may).await;
+    let allow = actions(&[Action::MemoryDelete]);
+    let role = org.world.role(BaseRole::Viewer, allow, NONE).await;
+    let other = org.world.role(BaseRole::Viewer, allow, NONE).await;
+    let member = org.member(VIEWER, custom(role.id)).await;
+    let to = Some(custom(other.id));
+    let moved = org.assign_in_legal(&manager, member, to).await;
+    assert_eq!(code(moved), "forbidden");
+    let deleted = org.delete(&manager, &role, to).await;
+    assert_eq!(code(deleted), "forbidden");
+}
+
 #[tokio::test]
 async fn own_role_is_changed_only_by_owners() {
     let org = Org::new().await;

@@ -7,7 +7,7 @@ use knowledge_core::model::{
     MemoryUpdate, NewErasure, Organization, RecallId, ReviewStatus, SensitivityLabel, SourceId,
     SubscriptionId,
 };
-use knowledge_core::service::{NewSource, PageRequest};
+use knowledge_core::service::{IngestOutcome, NewSource, PageRequest};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::make::{
@@ -318,6 +318,22 @@ async fn nothing_is_added_to_what_is_being_erased() {
         assert!(found.is_ok());
         world.assert_whole().await;
     }
+}
+
+/// What is not added cannot be taken for what is being erased.
+#[tokio::test]
+async fn erased_member_may_still_update_memory_of_another() {
+    let scene = Scene::new().await;
+    let (world, _) = interrupted(&scene.world, &scene.requests[2], 2).await;
+    let keyed = with(new_memory("New"), |new| {
+        new.source_key = Some("page/a".to_owned());
+    });
+    let (place, source) = (world.workspace.id, scene.source);
+    let ingested = world
+        .service
+        .ingest_memories(&scene.member, place, source, &[keyed])
+        .await;
+    assert_eq!(ingested.unwrap()[0].outcome, IngestOutcome::Updated);
 }
 
 /// An addition that has read the organisation before the erasure does not cross it.

@@ -206,4 +206,14 @@ mod tests {
         assert!(ActionSet::ALL.covers(ActionSet::EMPTY));
         assert!(!ActionSet::EMPTY.covers(ActionSet::of(&[Action::AuditRead])));
     }
+
+    #[test]
+    fn action_set_holds_a_repeated_action_once() {
+        let expected = ActionSet::of(&[Action::AuditRead, Action::MemoryRead]);
+        let repeated = [Action::AuditRead, Action::MemoryRead, Action::AuditRead];
+        assert_eq!(repeated.into_iter().collect::<ActionSet>(), expected);
+        assert_eq!(ActionSet::of(&repeated), expected);
+        let json = serde_json::to_string(&repeated).unwrap();
+        assert_eq!(serde_json::from_str::<ActionSet>(&json).unwrap(), expected);
+    }
 }
