@@ -1,19 +1,19 @@
 //! Calls of the principal: any operation, with identifiers of visible, hidden and unknown things.
 
-use bytes::Bytes;
-use http::{HeaderValue, Request};
 use serde_json::{Value, json};
 
+use super::call::Call;
 use super::choices::Choices;
 use super::hidden::{AUDIENCES, KEYS, REVIEWS, SENSITIVITIES, TEXTS};
 use super::world::{ACME, World};
+use knowledge_core::Error;
 use knowledge_core::api::{Authentication, OPERATIONS, Operation, OperationSpec};
 use knowledge_core::model::MemoryId;
 
 /// Identifier of nothing.
 const UNKNOWN: &str = "00000000-0000-0000-0000-0000ffff0000";
-/// Operations that name memories, which half of the calls are of.
-const ON_MEMORIES: [Operation; 12] = [
+/// Operations that name memories, or change what exists, which most of the calls are of.
+const ON_MEMORIES: [Operation; 14] = [
     Operation::GetMemory,
     Operation::ListMemories,
     Operation::BulkUpdateMemories,
@@ -26,18 +26,19 @@ const ON_MEMORIES: [Operation; 12] = [
     Operation::CreateMemory,
     Operation::DeleteMemory,
     Operation::ListChats,
+    Operation::CreateErasure,
+    Operation::SetRetention,
 ];
+/// Operations that a repeated `Idempotency-Key` replays.
+const REPLAYED: [Operation; 2] = [Operation::BulkUpdateMemories, Operation::CreateErasure];
 const LIMITS: [&str; 3] = ["limit=1", "limit=2", "limit=5"];
+/// Event types of the webhooks that the principal registers.
+const EVENTS: [&str; 3] = ["chunk.created", "chunk.deleted", "memory.updated"];
 const URL: &str = "https://example.com/hook";
 
 impl World {
     /// Chooses a call; `None` if there is none of the operation.
-    ///
-    /// Returns the operation, the call as text, the collection of what it creates, and the request.
-    pub(super) fn call(
-        &mut self,
-        choices: &mut Choices<'_>,
-    ) -> Option<(Operation, String, String, Request<Bytes>)> {
+    pub(super) fn call(&mut self, choices: &mut Choices<'_>) -> Option<Call> {
         let spec = match choices.once_in(3) {
             true => &OPERATIONS[choices.below(OPERATIONS.len())],
             false => choices.of(&ON_MEMORIES)?.spec(),
@@ -46,57 +47,83 @@ impl World {
         if spec.authentication == Authentication::Signature {
             return None;
         }
+        // Their identifiers are left out of the deliveries too, for the same reason.
+        if self.has_removals && spec.path.contains("deliver") {
+            return None;
+        }
         let (path, collection) = self.path(choices, spec);
         let mut key = self.name("key");
         let mut body = self.body(choices, operation);
-        if operation == Operation::BulkUpdateMemories {
-            match choices.of(&self.sent).filter(|_| choices.once_in(3)) {
-                Some(sent) => (key, body) = sent.clone(),
-                None => self.sent.push((key.clone(), body.clone())),
+        if REPLAYED.contains(&operation) {
+            let sent = self.sent.iter().filter(|sent| sent.0 == operation);
+            let sent: Vec<_> = sent.collect();
+            match choices.of(&sent).filter(|_| choices.once_in(3)) {
+                Some((_, key_of, body_of)) => (key, body) = (key_of.clone(), body_of.clone()),
+                None => self.sent.push((operation, key.clone(), body.clone())),
             }
         }
         let cited = body["memory_ids"].as_array().into_iter().flatten();
         let cited = cited.filter_map(|id| id.as_str()?.parse().ok().map(MemoryId));
         self.cite(&cited.collect());
         let query = self.query(choices, spec, &path);
-        let shown = format!("{} {path}{query} {body}", spec.method);
-        let body = match body {
-            Value::Null => Bytes::new(),
-            body => Bytes::from(body.to_string()),
-        };
-        let has_body = !body.is_empty();
-        let mut request = Request::new(body);
-        *request.method_mut() = spec.method.clone();
-        *request.uri_mut() = (path + &query).parse().expect("a path");
         let tag = match choices.once_in(3) {
             true => choices.of(&self.tags).cloned(),
             false => None,
         };
-        let mut headers = vec![("idempotency-key", key)];
-        if has_body {
-            headers.push(("content-type", "application/json".to_owned()));
-        }
-        match spec.authentication {
-            Authentication::Session => {
-                let session = self.pat.session.expose();
-                headers.push(("cookie", format!("service_session={session}")));
-                headers.push(("sec-fetch-site", "none".to_owned()));
+        Some(Call {
+            operation,
+            path,
+            query,
+            collection,
+            key,
+            // The entity tag of the dashboard is an exception, so nothing is asked by it.
+            tag: tag.filter(|_| operation != Operation::GetDashboardSummary),
+            body,
+        })
+    }
+
+    /// Returns the calls with which the principal registers the endpoints that it may have.
+    pub(super) fn first_calls(&self) -> Vec<Call> {
+        let mut calls = Vec::new();
+        for workspace in self.workspaces {
+            for event in EVENTS {
+                let body = json!({ "event_type": event, "url": URL });
+                let path = format!("/v1/workspaces/{workspace}/webhooks");
+                let key = self.name("key");
+                calls.push(Call::new(Operation::CreateWebhook, path, key, body));
             }
-            _ => {
-                let token = self.pat.token.expose();
-                headers.push(("authorization", format!("Bearer {token}")));
-            }
         }
-        // The entity tag of the dashboard is an exception, so nothing is asked by it.
-        if let Some(tag) = tag.filter(|_| operation != Operation::GetDashboardSummary) {
-            let is_read = spec.method == http::Method::GET;
-            headers.push((["if-match", "if-none-match"][usize::from(is_read)], tag));
+        for recall in self.ids.get("recalls").into_iter().flatten() {
+            let body = json!({ "recall_id": recall, "webhook_url": URL });
+            let (path, key) = ("/v1/citation-subscriptions".to_owned(), self.name("key"));
+            let operation = Operation::CreateCitationSubscription;
+            calls.push(Call::new(operation, path, key, body));
         }
-        for (name, value) in headers {
-            let value = HeaderValue::try_from(value).expect("a header");
-            request.headers_mut().insert(name, value);
+        calls
+    }
+
+    /// Chooses a bulk update by the full token of the principal's member, of a hidden memory.
+    ///
+    /// The principal may repeat it. It changes the sensitivity, which nothing is hidden by.
+    pub(super) async fn call_of_full_token(
+        &mut self,
+        choices: &mut Choices<'_>,
+    ) -> Result<Option<Call>, Error> {
+        let known = self.memories.iter().filter(|known| known.differs);
+        let known = known.filter(|known| !self.is_pinned(known));
+        let known: Vec<MemoryId> = known.map(|known| known.id).collect();
+        let Some(id) = choices.of(&known) else {
+            return Ok(None);
+        };
+        if !self.is_hidden(*id).await? {
+            return Ok(None);
         }
-        Some((operation, shown, collection, request))
+        let sensitivity = SENSITIVITIES[choices.below(4)];
+        let body = json!({ "memoryIds": [id], "sensitivityLabel": sensitivity });
+        let (key, operation) = (self.name("key"), Operation::BulkUpdateMemories);
+        self.sent.push((operation, key.clone(), body.clone()));
+        let path = operation.spec().path.to_owned();
+        Ok(Some(Call::new(operation, path, key, body)))
     }
 
     /// Returns a memory: visible, hidden, deleted or unknown.
@@ -191,6 +218,19 @@ impl World {
         json!(ids)
     }
 
+    /// Returns the scope of an erasure: a list, a source, a prefix of its keys, or a member.
+    fn erasure(&self, choices: &mut Choices<'_>) -> Value {
+        match choices.below(8) {
+            0 => json!({ "sourceId": self.id(choices, "sources") }),
+            1 => json!({
+                "sourceId": self.id(choices, "sources"),
+                "sourceKeyPrefix": KEYS[choices.below(3)],
+            }),
+            2 => json!({ "memberId": self.id(choices, "members") }),
+            _ => json!({ "memoryIds": self.some_memories(choices) }),
+        }
+    }
+
     /// Returns the body; null if the request has none.
     fn body(&self, choices: &mut Choices<'_>, operation: Operation) -> Value {
         let name = self.name("name");
@@ -234,6 +274,16 @@ impl World {
             Operation::CreateRecall => json!({
                 "query": "Where?", "memory_ids": self.some_memories(choices),
             }),
+            Operation::CreateErasure => self.erasure(choices),
+            Operation::SetRetention => {
+                let mut body = json!({ "chat_days": 1 + choices.below(3) });
+                for label in SENSITIVITIES {
+                    if choices.once_in(2) {
+                        body["memory_days"][label] = json!(1 + choices.below(3));
+                    }
+                }
+                body
+            }
             Operation::CreateSource => json!({ "name": name, "kind": "drive" }),
             Operation::CreateConnector => json!({
                 "kind": "wiki", "account_label": "acme", "scope": "personal",
@@ -256,7 +306,9 @@ impl World {
             Operation::CreateCitationSubscription => json!({
                 "recall_id": self.id(choices, "recalls"), "webhook_url": URL,
             }),
-            Operation::CreateWebhook => json!({ "event_type": "chunk.created", "url": URL }),
+            Operation::CreateWebhook => {
+                json!({ "event_type": EVENTS[choices.below(EVENTS.len())], "url": URL })
+            }
             Operation::UpdateWebhook => json!({ "is_active": choices.once_in(2) }),
             Operation::CreateInboundWebhook | Operation::UpdateInboundWebhook => {
                 json!({ "name": name })

@@ -8,7 +8,7 @@ use super::world::{Known, World};
 use crate::authorization::{Labels, Use, Verdict};
 use crate::requests::{new_chat, new_memory, new_recall, with};
 use knowledge_core::Error;
-use knowledge_core::model::{MemoryChange, MemoryId, MemoryUpdate};
+use knowledge_core::model::{MemoryChange, MemoryId, MemoryUpdate, NewErasure};
 
 /// Texts of memories, few enough to be guessed.
 pub(super) const TEXTS: [&str; 2] = ["Alpha.", "Beta."];
@@ -70,6 +70,10 @@ impl World {
         };
         // Each key is used once, so that nothing is updated here.
         let key = key.filter(|key| self.keys.insert((place, key)));
+        if key.is_some() && self.has_removals {
+            let [first, second] = &mut both;
+            second.sensitivity.clone_from(&first.sensitivity);
+        }
         let is_gone =
             [choices.once_in(3), choices.once_in(3)].map(|gone| gone && is_hidden && key.is_none());
         let world = usize::from(self.is_second);
@@ -78,6 +82,7 @@ impl World {
             new.content = text.to_owned();
             new.source_key = key.map(str::to_owned);
         });
+        let (stored_title, stored_text) = (new.title.clone(), new.content.clone());
         let by = match author {
             PAT => self.trusted_pat(),
             _ => self.seed.owner.clone(),
@@ -101,6 +106,9 @@ impl World {
             differs: is_hidden || is_sealed,
             has_key: key.is_some(),
             is_cited: false,
+            key,
+            title: stored_title,
+            text: stored_text,
         });
         Ok(())
     }
@@ -183,12 +191,16 @@ impl World {
                 let Some(before) = stored.filter(|_| is_here) else {
                     return Ok(());
                 };
-                let after = labels(choices, &before.workspace, &before.author);
+                let mut after = labels(choices, &before.workspace, &before.author);
+                if self.is_pinned(&known) {
+                    after.sensitivity = before.sensitivity;
+                }
                 if self.access().verdict(&after, &Use::Read) == Verdict::Unknown {
                     self.relabel(known.id, &after).await?;
                 }
             }
-            2 => {
+            // A change of the text begins the period of its retention again.
+            2 if !self.is_pinned(&known) => {
                 self.memories[index].differs = true;
                 let Some(before) = stored.filter(|_| is_here) else {
                     return Ok(());
@@ -202,17 +214,29 @@ impl World {
                     return Ok(());
                 }
                 self.relabel(known.id, &for_owner).await?;
+                let text = TEXTS[choices.below(2)];
                 let update = MemoryUpdate::builder()
-                    .content(TEXTS[choices.below(2)].to_owned())
+                    .content(text.to_owned())
                     .change(change(&for_owner))
                     .build();
                 let updated = service.update_memory(&owner, known.id, &update, None);
                 updated.await?;
+                self.memories[index].text = text.to_owned();
             }
             3 if !known.has_key && !known.is_cited => {
                 self.memories[index].differs = true;
-                if stored.is_some() && is_here {
-                    service.delete_memory(&owner, known.id).await?;
+                let is_erased = choices.once_in(2);
+                let is_left_running = choices.once_in(2);
+                if stored.is_none() || !is_here {
+                    return Ok(());
+                }
+                // Its receipt is for holders of the action, whom nothing is hidden from there.
+                match is_erased && !self.access().actions().contains("erasure:manage") {
+                    true => {
+                        let named = NewErasure::builder().memory_ids(vec![known.id]).build();
+                        self.erase(&named, is_left_running).await.map(drop)?;
+                    }
+                    false => service.delete_memory(&owner, known.id).await?,
                 }
             }
             _ => {
@@ -251,11 +275,18 @@ impl World {
         }
         let new = with(new_chat("Secret"), |new| new.participants = vec![self.nora]);
         let place = self.workspaces[0];
-        let chat = service.create_chat(&owner, place, &new).await?.id;
-        service
-            .post_chat_message(&owner, place, chat, "Psst.")
-            .await?;
-        added.push(("chats", chat.to_string()));
+        match service.create_chat(&owner, place, &new).await {
+            Ok(chat) => {
+                let chat = chat.id;
+                service
+                    .post_chat_message(&owner, place, chat, "Psst.")
+                    .await?;
+                added.push(("chats", chat.to_string()));
+            }
+            // The owner is being erased.
+            Err(Error::Conflict) => {}
+            Err(error) => return Err(error),
+        }
         self.hidden_ids.insert(self.moves, added);
         Ok(())
     }

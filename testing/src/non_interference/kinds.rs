@@ -1,7 +1,11 @@
 //! Kinds of principals.
 
+use std::time::Duration;
+
 use crate::authorization::{Caller, Directory, Role, Scope, names};
-use crate::requests::{ADMIN, MEMBER, VIEWER, new_mcp_key, new_member, new_role, new_token, with};
+use crate::requests::{
+    ADMIN, DAY, MEMBER, VIEWER, new_mcp_key, new_member, new_role, new_token, with,
+};
 use crate::seed::Seed;
 use knowledge_core::Error;
 use knowledge_core::access::{ActionSet, BaseRole, CredentialKind, RoleRef, Secret, TokenScope};
@@ -14,13 +18,14 @@ pub(super) const PAT: &str = "pat";
 pub(super) const WORKSPACES: [&str; 2] = ["main", "side"];
 
 /// Kind of the principal.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Viewer,
     Member,
     TeamMember,
     /// Member with a custom role that adds and manages, but neither reviews nor shares.
     Custom,
+    Admin,
     /// Administrator who is a viewer in `main`.
     RestrictedAdmin,
     /// Token of an administrator for `side`.
@@ -54,12 +59,16 @@ const CUSTOM_ALLOW: [&str; 8] = [
 ];
 const LIST: [&str; 2] = ["workspace:main", "team:legal"];
 const KEY_LABEL: &str = "workspace:main";
+/// Lifetime of the tokens and the session, longer than the clock moves.
+const LIFETIME: Duration = DAY.saturating_mul(300);
 
 /// The principal with its credentials.
 pub(super) struct Principal {
     pub(super) member: MemberId,
     pub(super) token: Secret,
     pub(super) session: Secret,
+    /// Another token of the same member, of full scope.
+    pub(super) full_token: Secret,
     /// The principal in terms of the documentation.
     pub(super) caller: Caller,
 }
@@ -72,11 +81,12 @@ fn actions(names: &[&str]) -> ActionSet {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Viewer,
         Self::Member,
         Self::TeamMember,
         Self::Custom,
+        Self::Admin,
         Self::RestrictedAdmin,
         Self::OneWorkspace,
         Self::FewActions,
@@ -175,10 +185,15 @@ impl Kind {
             _ => (TokenScope::default(), Scope::default()),
         };
         caller.scope = documented;
-        let new = with(new_token(member, CredentialKind::Bearer), |new| {
-            new.scope = scope;
-        });
-        let mut token = seed.issue(&new).await?.secret;
+        let issue = async |kind, scope| -> Result<Secret, Error> {
+            let new = with(new_token(member, kind), |new| {
+                new.scope = scope;
+                new.lifetime = LIFETIME;
+            });
+            Ok(seed.issue(&new).await?.secret)
+        };
+        let full_token = issue(CredentialKind::Bearer, TokenScope::default()).await?;
+        let mut token = issue(CredentialKind::Bearer, scope).await?;
         if let Self::McpKey = self {
             caller.scope = Scope::of_mcp_key(WORKSPACES[0], &[KEY_LABEL]);
             let service = &seed.service;
@@ -186,11 +201,11 @@ impl Kind {
             let key = service.create_mcp_key(&by, workspaces[0], &key);
             token = key.await?.secret;
         }
-        let session = new_token(member, CredentialKind::Session);
         Ok(Principal {
             member,
             token,
-            session: seed.issue(&session).await?.secret,
+            session: issue(CredentialKind::Session, TokenScope::default()).await?,
+            full_token,
             caller,
         })
     }

@@ -23,10 +23,17 @@
 //! # }
 //! ```
 
+mod call;
 mod calls;
 mod choices;
+mod deliveries;
+mod gate;
 mod hidden;
 mod kinds;
+mod planted;
+mod removals;
+#[cfg(test)]
+mod tests;
 mod transcript;
 mod world;
 
@@ -38,6 +45,7 @@ use proptest::prelude::*;
 
 use self::choices::Bytes16;
 use self::kinds::Kind;
+pub use self::planted::PlantedDefect;
 use self::transcript::transcript;
 use crate::simulation::{Config, Divergence, check_cases};
 use knowledge_core::api::Operation;
@@ -48,7 +56,8 @@ use knowledge_core::store::Store;
 pub struct Exception {
     /// Operation whose response it is.
     pub operation: Operation,
-    /// Parts of the response: JSON pointers, or `etag`. Empty for the whole response.
+    /// Parts of the response, or of each item of a list: JSON pointers, or `etag`. Empty for the
+    /// whole response.
     pub parts: &'static [&'static str],
     /// Reason for which it may be told.
     pub reason: &'static str,
@@ -61,7 +70,7 @@ pub struct Exception {
 /// judged without those of its memories that were deleted. One is not excepted but open: whoever
 /// added a memory and no longer may read it can send it again by its source key, and sees by its
 /// labels whether the text was the stored one. The texts of such memories are equal in both worlds.
-pub const EXCEPTIONS: [Exception; 3] = [
+pub const EXCEPTIONS: [Exception; 6] = [
     Exception {
         operation: Operation::ListAuditEntries,
         parts: &[],
@@ -82,12 +91,32 @@ pub const EXCEPTIONS: [Exception; 3] = [
         ],
         reason: "facts of the workspace for whoever holds dashboard:read, and their entity tag",
     },
+    Exception {
+        operation: Operation::CreateErasure,
+        parts: &["/counts"],
+        reason: COUNTS,
+    },
+    Exception {
+        operation: Operation::ListErasures,
+        parts: &["/counts"],
+        reason: COUNTS,
+    },
+    Exception {
+        operation: Operation::GetErasure,
+        parts: &["/counts"],
+        reason: COUNTS,
+    },
 ];
+
+/// Reason for which the receipt of a source or a member counts what is hidden.
+const COUNTS: &str = "what an erasure of a source or a member took away, for erasure:manage";
 
 /// A principal, what is hidden from it, and what happens.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     kind: Kind,
+    /// True if others erase a source or a member, and time passes.
+    has_removals: bool,
     /// Memories, each by the choices that its attributes follow from.
     memories: Vec<Bytes16>,
     /// Calls of the principal and of others, each by its choices.
@@ -98,11 +127,13 @@ fn scenarios(moves: usize) -> impl Strategy<Value = Scenario> {
     let choices = || any::<Bytes16>();
     (
         proptest::sample::select(&Kind::ALL[..]),
+        any::<bool>(),
         vec(choices(), 1..16),
         vec(choices(), 1..=moves),
     )
-        .prop_map(|(kind, memories, moves)| Scenario {
+        .prop_map(|(kind, has_removals, memories, moves)| Scenario {
             kind,
+            has_removals,
             memories,
             moves,
         })
@@ -122,13 +153,59 @@ where
     R: Future<Output = Arc<dyn Store>>,
 {
     let make_store = &make_store;
-    let scenarios = scenarios((config.operations / 2).max(1));
+    let scenarios = scenarios(moves_max(config));
     check_cases(config, scenarios, |seed, scenario| async move {
-        let first = transcript(make_store().await, seed, &scenario, None).await?;
-        let second = transcript(make_store().await, seed, &scenario, Some(&first)).await?;
-        compare(&scenario, &first.lines, &second.lines)
+        check_scenario(make_store, (seed, &scenario), None).await
     })
     .await;
+}
+
+/// Returns the first case that finds a defect put back, counted from 1, and what it finds.
+///
+/// The cases are those of [`check_non_interference`], as many as it would run; `None` if none of them
+/// finds the defect.
+///
+/// # Panics
+/// If the case fails without the defect too.
+pub async fn cases_until_found<F, R>(
+    config: &Config,
+    make_store: F,
+    defect: PlantedDefect,
+) -> Option<(u32, Divergence)>
+where
+    F: Fn() -> R,
+    R: Future<Output = Arc<dyn Store>>,
+{
+    for case in 0..config.cases {
+        let (seed, scenario) = config.generate(case, &scenarios(moves_max(config)));
+        let generated = (seed, &scenario);
+        if let Err(found) = check_scenario(&make_store, generated, Some(defect)).await {
+            let without = check_scenario(&make_store, generated, None).await;
+            without.expect("the service has no defect");
+            return Some((case + 1, found));
+        }
+    }
+    None
+}
+
+/// Returns the maximum number of moves in a scenario.
+fn moves_max(config: &Config) -> usize {
+    (config.operations / 2).max(1)
+}
+
+/// Runs a scenario in both worlds, and compares what the principal gets to see.
+async fn check_scenario<F, R>(
+    make_store: F,
+    (seed, scenario): (u64, &Scenario),
+    planted: Option<PlantedDefect>,
+) -> Result<(), Divergence>
+where
+    F: Fn() -> R,
+    R: Future<Output = Arc<dyn Store>>,
+{
+    let first = transcript(make_store().await, seed, scenario, planted, None).await?;
+    let second = transcript(make_store().await, seed, scenario, planted, Some(&first)).await?;
+    compare(scenario, &first.lines, &second.lines)
 }
 
 /// Compares the two transcripts line by line.
@@ -142,6 +219,13 @@ fn compare(scenario: &Scenario, first: &[String], second: &[String]) -> Result<(
                 problem: format!("the responses differ:\n{one}\n{other}"),
             });
         }
+    }
+    let (count, other) = (first.len(), second.len());
+    if count != other {
+        return Err(Divergence {
+            trace: first.to_vec(),
+            problem: format!("{count} responses and deliveries in one world, {other} in the other"),
+        });
     }
     Ok(())
 }

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use http::Response;
 use serde_json::Value;
 
+use super::call::Call;
 use super::choices::Choices;
+use super::planted::PlantedDefect;
 use super::world::World;
 use super::{EXCEPTIONS, Scenario};
 use crate::simulation::Divergence;
@@ -28,10 +30,11 @@ pub(super) async fn transcript(
     store: Arc<dyn Store>,
     seed: u64,
     scenario: &Scenario,
+    planted: Option<PlantedDefect>,
     first: Option<&Transcript>,
 ) -> Result<Transcript, Divergence> {
     let mut transcript = Transcript::default();
-    let done = run(store, seed, scenario, first, &mut transcript).await;
+    let done = run(store, (seed, scenario, planted), first, &mut transcript).await;
     match done {
         Ok(()) => Ok(transcript),
         Err(error) => Err(Divergence {
@@ -43,12 +46,12 @@ pub(super) async fn transcript(
 
 async fn run(
     store: Arc<dyn Store>,
-    seed: u64,
-    scenario: &Scenario,
+    (seed, scenario, planted): (u64, &Scenario, Option<PlantedDefect>),
     first: Option<&Transcript>,
     transcript: &mut Transcript,
 ) -> Result<(), Error> {
-    let mut world = World::new(store, seed, scenario.kind, first.is_some()).await?;
+    let shape = (scenario.kind, scenario.has_removals);
+    let mut world = World::new(store, seed, shape, first.is_some()).await?;
     if let Some(first) = first {
         world.hidden_ids.clone_from(&first.hidden_ids);
     }
@@ -58,32 +61,64 @@ async fn run(
     }
     world.begin();
     world.add_common().await?;
+    for call in world.first_calls() {
+        world.begin();
+        let line = send(&mut world, &call, planted).await?;
+        transcript.lines.push(line);
+    }
     for bytes in &scenario.moves {
         world.begin();
         let mut choices = Choices::new(bytes);
-        match choices.below(16) {
-            10..13 => world.change_common(&mut choices).await?,
-            13.. => world.change_hidden(&mut choices).await?,
+        match choices.below(24) {
+            12..15 => world.change_common(&mut choices).await?,
+            15..18 => world.change_hidden(&mut choices).await?,
+            18 => world.erase_common(&mut choices).await?,
+            19 => world.maintain().await?,
+            20 if scenario.has_removals => world.pass_time(&mut choices).await?,
+            20 | 21 => transcript.lines.extend(world.deliver(&mut choices).await?),
+            22 => {
+                if let Some(call) = world.call_of_full_token(&mut choices).await? {
+                    let token = &world.pat.full_token;
+                    let request = call.request(token, &world.pat.session);
+                    let response = world.api.handle(request).await;
+                    world.note_result(&call, &response);
+                }
+            }
             _ => {
-                let Some((operation, shown, collection, request)) = world.call(&mut choices) else {
-                    continue;
-                };
-                let path = request.uri().path().to_owned();
-                let response = world.api.handle(request).await;
-                let response = comparable(operation, response);
-                world.listen(&collection, &path, &response);
-                let (parts, body) = response.into_parts();
-                let body = String::from_utf8_lossy(&body);
-                let line = format!(
-                    "{shown}\n     -> {} {:?} {body}",
-                    parts.status, parts.headers
-                );
-                transcript.lines.push(line);
+                if let Some(call) = world.call(&mut choices) {
+                    let line = send(&mut world, &call, planted).await?;
+                    transcript.lines.push(line);
+                }
             }
         }
     }
+    world.begin();
+    let last = world.deliver(&mut Choices::new(&[])).await?;
+    transcript.lines.extend(last);
     transcript.hidden_ids = world.hidden_ids;
     Ok(())
+}
+
+/// Sends a call of the principal, and returns it with its response as text.
+async fn send(
+    world: &mut World,
+    call: &Call,
+    planted: Option<PlantedDefect>,
+) -> Result<String, Error> {
+    let request = call.request(&world.pat.token, &world.pat.session);
+    let mut response = world.api.handle(request).await;
+    if let Some(planted) = planted {
+        response = planted.alter(world, call, response).await?;
+    }
+    world.note_result(call, &response);
+    let response = comparable(call.operation, response);
+    world.listen(&call.collection, &call.path, &response);
+    let (parts, body) = response.into_parts();
+    let body = String::from_utf8_lossy(&body);
+    Ok(format!(
+        "{call}\n     -> {} {:?} {body}",
+        parts.status, parts.headers
+    ))
 }
 
 /// Removes the declared exceptions from a response, so that no later call depends on them.
@@ -96,8 +131,9 @@ fn comparable(operation: Operation, response: Response<Bytes>) -> Response<Bytes
         let mut json: Value = serde_json::from_slice(&body).unwrap_or_default();
         for part in exception.parts {
             parts.headers.remove(*part);
-            if let Some(value) = json.pointer_mut(part) {
-                *value = Value::Null;
+            match json.get_mut("data").and_then(Value::as_array_mut) {
+                Some(items) => items.iter_mut().for_each(|item| remove(item, part)),
+                None => remove(&mut json, part),
             }
         }
         body = match exception.parts.is_empty() {
@@ -106,4 +142,15 @@ fn comparable(operation: Operation, response: Response<Bytes>) -> Response<Bytes
         };
     }
     Response::from_parts(parts, body)
+}
+
+/// Removes a part of a response, or of an item of a list.
+fn remove(json: &mut Value, part: &str) {
+    // Named memories are decided on one by one, so that the counts tell nothing more.
+    if part == "/counts" && !json["scope"]["memoriesNamed"].is_null() {
+        return;
+    }
+    if let Some(value) = json.pointer_mut(part) {
+        *value = Value::Null;
+    }
 }

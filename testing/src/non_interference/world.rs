@@ -7,6 +7,8 @@ use std::time::Duration;
 use http::Response;
 use serde_json::Value;
 
+use super::call::Call;
+use super::gate::Gate;
 use super::kinds::{Kind, Principal, WORKSPACES};
 use crate::authorization::{Access, Directory, Labels, Reference, Use, Verdict};
 use crate::requests::{MEMBER, new_member, new_organization, new_workspace};
@@ -14,7 +16,7 @@ use crate::seed::Seed;
 use crate::simulation::SimulatedTime;
 use knowledge_core::Error;
 use knowledge_core::access::Credential;
-use knowledge_core::api::Api;
+use knowledge_core::api::{Api, Operation};
 use knowledge_core::env::Env;
 use knowledge_core::model::{MemberId, MemoryId, SourceId, WorkspaceId};
 use knowledge_core::service::{KnowledgeService, Options, SealingKey};
@@ -35,12 +37,20 @@ pub(super) struct Known {
     pub(super) has_key: bool,
     /// True if a recall may cite it.
     pub(super) is_cited: bool,
+    /// Source key, if others added it.
+    pub(super) key: Option<&'static str>,
+    /// Title and text, as others stored them in this world.
+    pub(super) title: String,
+    pub(super) text: String,
 }
 
 pub(super) struct World {
     pub(super) seed: Seed,
     pub(super) api: Api,
     pub(super) is_second: bool,
+    /// True if others remove more than named memories, and time passes.
+    pub(super) has_removals: bool,
+    pub(super) gate: Arc<Gate>,
     pub(super) workspaces: [WorkspaceId; 2],
     pub(super) sources: [SourceId; 2],
     /// Member that sees what is hidden from the principal.
@@ -53,8 +63,10 @@ pub(super) struct World {
     pub(super) tags: Vec<String>,
     /// Last cursor of each path.
     pub(super) cursors: BTreeMap<String, String>,
-    /// Bulk updates by key, to repeat them.
-    pub(super) sent: Vec<(String, Value)>,
+    /// Operation, key and body of what can be repeated.
+    pub(super) sent: Vec<(Operation, String, Value)>,
+    /// First results of bulk updates, by key.
+    pub(super) first_results: BTreeMap<String, Value>,
     reference: Reference,
     directory: Directory,
     time: SimulatedTime,
@@ -73,7 +85,7 @@ impl World {
     pub(super) async fn new(
         store: Arc<dyn Store>,
         number: u64,
-        kind: Kind,
+        (kind, has_removals): (Kind, bool),
         is_second: bool,
     ) -> Result<Self, Error> {
         let time = SimulatedTime::new();
@@ -87,7 +99,9 @@ impl World {
             },
         );
         let options = Options::new(SealingKey::new([7; 32]));
-        let opened = KnowledgeService::open(store, env, options).await;
+        let gate = Arc::new(Gate::new(store));
+        let opened = KnowledgeService::open(Arc::clone(&gate) as Arc<dyn Store>, env, options);
+        let opened = opened.await;
         let service = opened.expect("an empty store opens");
         let seed = Seed::new(&service, &new_organization(ACME, "olga")).await?;
         let mut workspaces = Vec::new();
@@ -108,6 +122,8 @@ impl World {
             api: Api::new(service),
             seed,
             is_second,
+            has_removals,
+            gate,
             workspaces,
             sources,
             nora,
@@ -117,6 +133,7 @@ impl World {
             tags: Vec::new(),
             cursors: BTreeMap::new(),
             sent: Vec::new(),
+            first_results: BTreeMap::new(),
             reference: Reference::read(),
             directory,
             time,
@@ -137,10 +154,21 @@ impl World {
     /// Begins a move, whose time and randomness do not depend on what happened before.
     pub(super) fn begin(&mut self) {
         self.moves += 1;
-        self.time.advance(PAUSE);
+        self.advance(PAUSE);
+        self.reseed(0);
+    }
+
+    /// Begins a part of a move, whose randomness does not depend on the parts before.
+    pub(super) fn reseed(&self, part: u64) {
         let seed = self.number ^ self.moves.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let seed = seed ^ part.wrapping_mul(0xD1B5_4A32_D192_ED03);
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         *random = fastrand::Rng::with_seed(seed);
+    }
+
+    /// Moves the clock.
+    pub(super) fn advance(&self, by: Duration) {
+        self.time.advance(by);
     }
 
     /// Returns a name that no other move has.
@@ -172,6 +200,9 @@ impl World {
                 differs: false,
                 has_key: true,
                 is_cited: true,
+                key: None,
+                title: String::new(),
+                text: String::new(),
             });
         }
     }
@@ -200,6 +231,15 @@ impl World {
                 Some(id) => self.note(collection, id.to_owned()),
                 None => {}
             }
+        }
+    }
+
+    /// Notes the first result of a bulk update.
+    pub(super) fn note_result(&mut self, call: &Call, response: &Response<bytes::Bytes>) {
+        let is_bulk = call.operation == Operation::BulkUpdateMemories;
+        if is_bulk && response.status().is_success() {
+            let result = serde_json::from_slice(response.body()).expect("a result is JSON");
+            self.first_results.entry(call.key.clone()).or_insert(result);
         }
     }
 
@@ -241,6 +281,39 @@ impl World {
         let labels = self.labels(id).await?;
         let verdict = |labels: Labels| self.access().verdict(&labels, &Use::Read);
         Ok(labels.is_none_or(|labels| verdict(labels) == Verdict::Unknown))
+    }
+
+    /// Returns true if a memory has to be removed at the same time in both worlds, because its key
+    /// or a recall shows that.
+    pub(super) fn is_pinned(&self, known: &Known) -> bool {
+        self.has_removals && (known.has_key || known.is_cited)
+    }
+
+    /// Returns the hidden memories of the workspace that a path names.
+    pub(super) async fn hidden_in(&self, path: &str) -> Result<Vec<MemoryId>, Error> {
+        let mut found = Vec::new();
+        for known in &self.memories {
+            let Some(labels) = self.labels(known.id).await? else {
+                continue;
+            };
+            let index = usize::from(labels.workspace != WORKSPACES[0]);
+            let is_there = path.contains(&self.workspaces[index].to_string());
+            let is_hidden = self.access().verdict(&labels, &Use::Read) == Verdict::Unknown;
+            found.extend(Some(known.id).filter(|_| is_there && is_hidden));
+        }
+        Ok(found)
+    }
+
+    /// Returns the hidden memory that has a source key in the workspace that a path names.
+    pub(super) async fn hidden_holder(
+        &self,
+        path: &str,
+        key: &Value,
+    ) -> Result<Option<&Known>, Error> {
+        let hidden = self.hidden_in(path).await?;
+        let has_key = |known: &&Known| known.key.is_some_and(|held| *key == *held);
+        let mut known = self.memories.iter().filter(has_key);
+        Ok(known.find(|known| hidden.contains(&known.id)))
     }
 
     /// Returns the principal as a caller that the host vouches for.

@@ -104,6 +104,13 @@ impl Config {
         self
     }
 
+    /// Generates the value of a case, counted from 0, with its seed.
+    pub(crate) fn generate<S: Strategy>(&self, case: u32, strategy: &S) -> (u64, S::Value) {
+        let first = self.seed.unwrap_or_else(seed_of_proptest);
+        let (seed, tree) = case_of(first, case, strategy);
+        (seed, tree.current())
+    }
+
     /// Sets the seed of the first case.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
@@ -211,9 +218,7 @@ where
 {
     let first = config.seed.unwrap_or_else(seed_of_proptest);
     for case in 0..config.cases {
-        let seed = first.wrapping_add(u64::from(case));
-        let tree = strategy.new_tree(&mut runner(seed));
-        let mut tree = tree.expect("no strategy rejects anything");
+        let (seed, mut tree) = case_of(first, case, &strategy);
         if let Err(divergence) = without_panic(run(seed, tree.current())).await {
             let simplest = simplify(&mut tree, divergence, |value| run(seed, value)).await;
             panic!(
@@ -284,6 +289,13 @@ where
         };
     }
     divergence
+}
+
+/// Returns the seed of a case and what it generates.
+fn case_of<S: Strategy>(first: u64, case: u32, strategy: &S) -> (u64, S::Tree) {
+    let seed = first.wrapping_add(u64::from(case));
+    let tree = strategy.new_tree(&mut runner(seed));
+    (seed, tree.expect("no strategy rejects anything"))
 }
 
 /// Creates a runner whose values are determined by the seed.

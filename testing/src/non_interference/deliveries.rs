@@ -1,0 +1,82 @@
+//! Deliveries to the endpoints of the principal, which are the only ones.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::choices::Choices;
+use super::world::World;
+use knowledge_core::Error;
+use knowledge_core::service::{Attempt, ClaimedDelivery, DeliveryResponse, InFlight};
+
+/// Maximum number of deliveries claimed at once.
+const CAPACITY: usize = 64;
+/// Maximum number of claims in a row.
+const CLAIMS_MAX: usize = 200;
+
+impl World {
+    /// Fans out all events, claims every delivery that is due, and returns each request as text.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(super) async fn deliver(
+        &mut self,
+        choices: &mut Choices<'_>,
+    ) -> Result<Vec<String>, Error> {
+        let (service, now) = (self.seed.service.clone(), self.seed.service.env().now());
+        let attempt = Attempt {
+            duration: Duration::from_millis(20),
+            outcome: Ok(DeliveryResponse {
+                status: [204, 500][usize::from(choices.once_in(4))],
+                retry_after: None,
+            }),
+        };
+        let mut lines = Vec::new();
+        while service.fan_out(now).await?.has_more {}
+        // Fan-out also draws for hidden events; the pings that a claim creates are the same.
+        self.reseed(1);
+        for _ in 0..CLAIMS_MAX {
+            let nothing = InFlight::default();
+            let batch = service.claim_deliveries(now, CAPACITY, &nothing).await?;
+            if batch.deliveries.is_empty() && !batch.has_more {
+                break;
+            }
+            for claimed in &batch.deliveries {
+                lines.push(self.shown(claimed));
+                let lease = &claimed.lease;
+                service.finish_delivery(now, lease, &attempt).await?;
+            }
+        }
+        if self.has_removals {
+            lines.sort();
+        }
+        Ok(lines)
+    }
+
+    /// Returns the request of a delivery as text, byte for byte.
+    ///
+    /// A step of a removal also draws identifiers for what is hidden. With removals, the identifiers
+    /// of events and operations, which are random and nothing else, are therefore left out, with the
+    /// signature over them, and the order that follows from them.
+    fn shown(&self, claimed: &ClaimedDelivery) -> String {
+        let request = &claimed.request;
+        let mut headers = request.headers();
+        let mut body = String::from_utf8_lossy(&request.body).into_owned();
+        if self.has_removals {
+            headers.remove("webhook-id");
+            headers.remove("webhook-signature");
+            let mut json: Value = serde_json::from_str(&body).expect("a body is JSON");
+            for part in ["/data/operation_id", "/data/event_id", "/data/delivery_id"] {
+                if let Some(part) = json.pointer_mut(part) {
+                    *part = Value::Null;
+                }
+            }
+            body = json.to_string();
+        }
+        let endpoint = claimed.lease.endpoint();
+        format!(
+            "POST {} {endpoint}\n     <- {headers:?} {body}",
+            request.url
+        )
+    }
+}

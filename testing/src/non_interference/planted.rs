@@ -1,0 +1,115 @@
+//! Defects put back over the correct service, as a test of the property itself.
+//!
+//! Each is one that the service once had. It is not in the service: it alters a response after the
+//! fact, by what is stored and hidden from the principal, as the defective service would have
+//! answered. The property has to find each of them.
+
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::call::Call;
+use super::world::World;
+use knowledge_core::Error;
+use knowledge_core::api::Operation;
+use knowledge_core::model::MemoryId;
+use knowledge_core::service::PageRequest;
+
+/// A defect that [`cases_until_found`](super::cases_until_found) puts back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlantedDefect {
+    /// Ingest updates a hidden memory with the key of a new one, and says whether the text was the
+    /// stored one.
+    IngestOverHidden,
+    /// A bulk update answers `forbidden` for a hidden memory and `not_found` for an unknown one.
+    ForbiddenForHidden,
+    /// A limited credential lists the sources of all workspaces.
+    SourcesOfOthers,
+    /// A replay shows the stored result after the caller has lost access.
+    ReplayWithoutAccess,
+    /// The cursor of a page follows from hidden rows too.
+    CursorOverHidden,
+}
+
+impl PlantedDefect {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::IngestOverHidden,
+        Self::ForbiddenForHidden,
+        Self::SourcesOfOthers,
+        Self::ReplayWithoutAccess,
+        Self::CursorOverHidden,
+    ];
+
+    /// Operation whose responses it alters.
+    #[must_use]
+    pub fn operation(self) -> Operation {
+        match self {
+            Self::IngestOverHidden => Operation::IngestMemories,
+            Self::ForbiddenForHidden | Self::ReplayWithoutAccess => Operation::BulkUpdateMemories,
+            Self::SourcesOfOthers => Operation::ListSources,
+            Self::CursorOverHidden => Operation::ListMemories,
+        }
+    }
+
+    /// Returns the response that the service with this defect would have given.
+    pub(super) async fn alter(
+        self,
+        world: &World,
+        call: &Call,
+        response: Response<bytes::Bytes>,
+    ) -> Result<Response<bytes::Bytes>, Error> {
+        if call.operation != self.operation() {
+            return Ok(response);
+        }
+        let (mut parts, body) = response.into_parts();
+        let mut json: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let is_success = parts.status.is_success();
+        match self {
+            Self::IngestOverHidden if parts.status == StatusCode::FORBIDDEN => {
+                let new = &call.body["memories"][0];
+                if let Some(known) = world.hidden_holder(&call.path, &new["source_key"]).await? {
+                    let is_stored = new["title"] == known.title.as_str()
+                        && new["content"] == known.text.as_str();
+                    let outcome = if is_stored { "unchanged" } else { "updated" };
+                    parts.status = StatusCode::OK;
+                    json = json!({ "memories": [{ "id": known.id, "outcome": outcome }] });
+                }
+            }
+            Self::ForbiddenForHidden if is_success => {
+                for item in json["results"].as_array_mut().into_iter().flatten() {
+                    let id: MemoryId = serde_json::from_value(item["memoryId"].clone())
+                        .expect("an item names its memory");
+                    let is_stored = world.labels(id).await?.is_some();
+                    if item["error"]["code"] == "not_found" && is_stored {
+                        item["error"] = json!({ "code": "forbidden", "message": "forbidden" });
+                    }
+                }
+            }
+            Self::SourcesOfOthers if is_success => {
+                let page = PageRequest::default();
+                let (service, owner) = (&world.seed.service, &world.seed.owner);
+                let all = service.list_sources(owner, &page).await?;
+                json = serde_json::to_value(all).expect("a page is JSON");
+            }
+            Self::ReplayWithoutAccess if json["replayed"] == true => {
+                if let Some(first) = world.first_results.get(&call.key) {
+                    json["results"] = first["results"].clone();
+                    json["summary"] = first["summary"].clone();
+                }
+            }
+            Self::CursorOverHidden if is_success && json["next_cursor"].is_null() => {
+                let last = json["data"]
+                    .as_array()
+                    .and_then(|data| data.last()?["id"].as_str());
+                let last = last.unwrap_or_default().to_owned();
+                let following = world.hidden_in(&call.path).await?.into_iter().max();
+                if let Some(following) = following.filter(|id| id.to_string() > last) {
+                    json["next_cursor"] = json!(following.0.simple().to_string());
+                }
+            }
+            _ => return Ok(Response::from_parts(parts, body)),
+        }
+        parts.headers.remove("content-length");
+        Ok(Response::from_parts(parts, json.to_string().into()))
+    }
+}
