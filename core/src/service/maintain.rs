@@ -236,7 +236,7 @@ impl KnowledgeService {
 
     /// Deletes records, except where the first one is gone or was rewritten and expires later.
     ///
-    /// What goes with a first one that is gone may belong to its successor by now.
+    /// Records that go with a first one that is gone may belong to its successor by now.
     async fn expire(&self, expiries: &[Expiry]) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
             let firsts = expiries.iter().filter_map(|expiry| expiry.records.first());

@@ -320,7 +320,7 @@ async fn nothing_is_added_to_what_is_being_erased() {
     }
 }
 
-/// What is not added cannot be taken for what is being erased.
+/// A memory that is not added cannot be taken for one that is being erased.
 #[tokio::test]
 async fn erased_member_may_still_update_memory_of_another() {
     let scene = Scene::new().await;

@@ -110,7 +110,7 @@ async fn search_for_a_source_continues_behind_many_memories() {
     assert_eq!(listed(&world, &token).await, [world.source, plans]);
 }
 
-/// What the search and the list read of memories under review does not grow with their square.
+/// The reads of a search and a list do not grow with the square of the memories under review.
 #[tokio::test]
 async fn contents_under_review_are_read_once_per_page() {
     const MEMORIES: usize = 1_500;
