@@ -15,8 +15,8 @@ use crate::service::KnowledgeService;
 use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::chats::Chat;
-use crate::service::workspace::retention::StoredRetention;
 use crate::service::workspace::retention_sweep::RetentionState;
+use crate::service::workspace::retention_types::StoredRetention;
 use crate::store::{Key, KeyEntry, RangeRead, StoreExt, Transaction};
 
 /// Number of chats that one step examines.

@@ -5,8 +5,8 @@ use crate::error::Error;
 use crate::keys;
 use crate::model::{AuditAction, OrgId, ResourceKind, Workspace, WorkspaceId};
 use crate::service::kit::audit::{self, Actor, AuditedOperation};
-use crate::service::workspace::retention::{NewRetention, Retention};
 use crate::service::workspace::retention_sweep::RetentionState;
+use crate::service::workspace::retention_types::{NewRetention, Retention};
 
 impl Provisioning<'_> {
     /// Reads the retention of a workspace.

@@ -12,31 +12,22 @@ use crate::access::Credential;
 use crate::digest::{etag, hex};
 use crate::error::Error;
 use crate::keys;
-use crate::limits::PAGE_RECORDS_MAX;
 use crate::model::{
-    ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, DashboardSummary,
-    McpKeySummary, OrgId, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
+    Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, DashboardSummary, McpKeySummary,
+    OrgId, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
 };
 use crate::operation::Operation;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::types::Connector;
 use crate::service::kit::act::Wants;
-use crate::service::kit::principal::Principal;
-use crate::service::workspace::chats::RecentChat;
-use crate::service::workspace::dashboard_cache::Dashboard;
+use crate::service::workspace::dashboard_cache::{Dashboard, Sources};
+use crate::service::workspace::dashboard_chats::{RecentChats, chats_read};
 use crate::service::workspace::mcp_key_types::McpKey;
-use crate::service::workspace::retention::StoredRetention;
+use crate::service::workspace::retention_types::StoredRetention;
 use crate::service::{KnowledgeService, WithEtag};
 use crate::store::{
-    Direction, Entry, Key, KeyEntry, RangeRead, StoreError, Transaction, decode_value, read_json,
+    Entry, Key, KeyEntry, RangeRead, StoreError, Transaction, decode_value, read_json,
 };
-
-/// Maximum number of chats on the dashboard.
-const RECENT_CHATS: usize = 10;
-/// Number of chats that are read with everything else.
-const CHATS_AHEAD: usize = 32;
-/// Number of chats that each further read returns, for callers that take part in few.
-const CHATS_PER_READ: usize = 500;
 
 /// # Dashboard
 impl KnowledgeService {
@@ -100,18 +91,20 @@ impl KnowledgeService {
                 // A running erasure takes away chats that are still stored.
                 let is_kept = act.caller.org.erasing.is_empty();
                 let cache = &self.inner.dashboards;
-                let found = cache.find(member, &facts, (act.workspace(), &retention), now);
+                let found = cache.find(member, facts.sources(act.workspace(), &retention), now);
                 if let Some(dashboard) = found.filter(|_| is_kept) {
                     return act.done(dashboard);
                 }
                 let of = (&act.caller, &retention, now);
-                let chats = RecentChats::take(&mut act.transaction, place, &facts, of).await?;
+                let chats =
+                    RecentChats::take(&mut act.transaction, place, &facts.chats, of).await?;
                 let (dashboard, changes_at) = facts.dashboard(&chats, act.workspace(), now)?;
                 let dashboard = Arc::new(dashboard);
-                if is_kept && chats.is_of_facts {
+                if is_kept && chats.is_ahead {
                     let expires_at = chats.expires_at.into_iter().chain(changes_at).min();
-                    let made = (now..expires_at.unwrap_or(Timestamp::MAX), &dashboard);
-                    cache.keep(member, &facts, (act.workspace(), &retention), made);
+                    let during = now..expires_at.unwrap_or(Timestamp::MAX);
+                    let sources = facts.sources(act.workspace(), &retention);
+                    cache.keep(member, sources, during, &dashboard);
                 }
                 act.done(dashboard)
             },
@@ -121,85 +114,14 @@ impl KnowledgeService {
 }
 
 /// Records behind the dashboard, all of one point in time.
-pub(super) struct Facts {
-    pub(super) counts: Vec<Option<Entry>>,
+struct Facts {
+    counts: Vec<Option<Entry>>,
     connectors: Vec<KeyEntry>,
     connector_states: Vec<KeyEntry>,
     mcp_keys: Vec<KeyEntry>,
     mcp_key_uses: Vec<KeyEntry>,
     /// Newest chats of the workspace, whoever takes part in them.
     chats: Vec<KeyEntry>,
-}
-
-/// The newest chats of a workspace that a member takes part in.
-struct RecentChats {
-    /// True if the workspace has a chat that has not expired, whoever takes part in it.
-    has_any: bool,
-    shown: Vec<ChatSummary>,
-    /// Time at which the first of the chats expires.
-    expires_at: Option<Timestamp>,
-    /// True if no chats had to be read besides those of [`Facts`].
-    is_of_facts: bool,
-}
-
-impl RecentChats {
-    /// Finds the chats among the newest [`PAGE_RECORDS_MAX`] of the workspace.
-    ///
-    /// Only chats that other members take part in make it read more.
-    async fn take(
-        transaction: &mut Transaction,
-        (org, workspace): (OrgId, WorkspaceId),
-        facts: &Facts,
-        (caller, retention, now): (&Principal, &StoredRetention, Timestamp),
-    ) -> Result<Self, StoreError> {
-        let mut chats = Self {
-            has_any: false,
-            shown: Vec::new(),
-            expires_at: None,
-            is_of_facts: true,
-        };
-        let mut read = chats_read(org, workspace);
-        let mut examined = 0;
-        let mut further;
-        let mut found = &facts.chats;
-        loop {
-            examined += found.len();
-            for entry in found {
-                let chat: RecentChat = decode_value(entry)?;
-                if !retention.keeps_chat(chat.last_message_at, now) {
-                    continue;
-                }
-                chats.has_any = true;
-                let expires_at = retention.chat_expires_at(chat.last_message_at);
-                chats.expires_at = chats.expires_at.into_iter().chain(expires_at).min();
-                if chat.exists_for(caller) {
-                    chats.shown.push(chat.into());
-                }
-            }
-            let is_full = chats.shown.len() >= RECENT_CHATS || examined >= PAGE_RECORDS_MAX;
-            match found.last() {
-                Some(last) if !is_full && found.len() == read.limit => {
-                    read.range = read.range.before(&last.key);
-                    read.limit = CHATS_PER_READ.min(PAGE_RECORDS_MAX - examined);
-                }
-                _ => break,
-            }
-            chats.is_of_facts = false;
-            further = transaction.scan(&read).await?;
-            found = &further;
-        }
-        chats.shown.truncate(RECENT_CHATS);
-        Ok(chats)
-    }
-}
-
-/// Returns the read of the newest chats of a workspace.
-fn chats_read(org: OrgId, workspace: WorkspaceId) -> RangeRead {
-    RangeRead {
-        range: keys::recent_chats(org, workspace),
-        limit: CHATS_AHEAD,
-        direction: Direction::Reverse,
-    }
 }
 
 /// Indices of the single keys in [`Facts::counts`].
@@ -262,15 +184,24 @@ impl Facts {
         })
     }
 
-    /// Returns the entries of all ranges.
-    pub(super) fn ranges(&self) -> [&[KeyEntry]; 5] {
-        [
-            &self.connectors,
-            &self.connector_states,
-            &self.mcp_keys,
-            &self.mcp_key_uses,
-            &self.chats,
-        ]
+    /// Returns the entries that a summary follows from.
+    fn sources<'a>(
+        &'a self,
+        workspace: &'a Workspace,
+        retention: &'a StoredRetention,
+    ) -> Sources<'a> {
+        Sources {
+            workspace,
+            retention,
+            counts: &self.counts,
+            ranges: [
+                &self.connectors,
+                &self.connector_states,
+                &self.mcp_keys,
+                &self.mcp_key_uses,
+                &self.chats,
+            ],
+        }
     }
 
     /// Returns the dashboard, and the time at which its connectors or its keys change by themselves.

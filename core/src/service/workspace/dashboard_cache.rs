@@ -12,10 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 
-use super::dashboard::Facts;
-use super::retention::StoredRetention;
+use super::retention_types::StoredRetention;
 use crate::model::{DashboardSummary, MemberId, Timestamp, Workspace, WorkspaceId};
-use crate::store::{Key, KeyEntry, Version};
+use crate::store::{Entry, Key, KeyEntry, Version};
 
 /// Maximum number of summaries that a process keeps. One takes some 20 kB.
 const KEPT_MAX: usize = 256;
@@ -48,6 +47,22 @@ impl Dashboard {
     }
 }
 
+/// Entries that a call read for a summary.
+#[derive(Clone, Copy)]
+pub(super) struct Sources<'a> {
+    pub(super) workspace: &'a Workspace,
+    pub(super) retention: &'a StoredRetention,
+    pub(super) counts: &'a [Option<Entry>],
+    pub(super) ranges: [&'a [KeyEntry]; 5],
+}
+
+impl Sources<'_> {
+    fn counts(&self) -> impl Iterator<Item = Option<Version>> {
+        let counts = self.counts.iter();
+        counts.map(|entry| entry.as_ref().map(|entry| entry.version))
+    }
+}
+
 /// Everything that a summary follows from.
 struct Origin {
     workspace: Workspace,
@@ -55,30 +70,35 @@ struct Origin {
     /// Times at which the summary is the same.
     during: Range<Timestamp>,
     counts: Vec<Option<Version>>,
-    ranges: Vec<Vec<(Key, Version)>>,
+    ranges: [Vec<(Key, Version)>; 5],
 }
 
 impl Origin {
-    fn is_of(
-        &self,
-        facts: &Facts,
-        (workspace, retention): (&Workspace, &StoredRetention),
-        now: Timestamp,
-    ) -> bool {
-        let counts = facts.counts.iter();
-        let counts = counts.map(|entry| entry.as_ref().map(|entry| entry.version));
+    fn new(sources: Sources<'_>, during: Range<Timestamp>) -> Self {
+        let versions = |range: &[KeyEntry]| {
+            let found = range.iter();
+            let versions = found.map(|found| (found.key.clone(), found.entry.version));
+            versions.collect()
+        };
+        Self {
+            workspace: sources.workspace.clone(),
+            retention: sources.retention.clone(),
+            during,
+            counts: sources.counts().collect(),
+            ranges: sources.ranges.map(versions),
+        }
+    }
+
+    fn is_of(&self, sources: Sources<'_>, now: Timestamp) -> bool {
+        let is_same = |(found, seen): (&&[KeyEntry], &Vec<(Key, Version)>)| {
+            let found = found.iter().map(|found| (&found.key, found.entry.version));
+            found.eq(seen.iter().map(|(key, version)| (key, *version)))
+        };
         self.during.contains(&now)
-            && counts.eq(self.counts.iter().copied())
-            && facts
-                .ranges()
-                .iter()
-                .zip(&self.ranges)
-                .all(|(found, seen)| {
-                    let found = found.iter().map(|found| (&found.key, found.entry.version));
-                    found.eq(seen.iter().map(|(key, version)| (key, *version)))
-                })
-            && self.workspace == *workspace
-            && self.retention == *retention
+            && sources.counts().eq(self.counts.iter().copied())
+            && sources.ranges.iter().zip(&self.ranges).all(is_same)
+            && self.workspace == *sources.workspace
+            && self.retention == *sources.retention
     }
 }
 
@@ -112,55 +132,39 @@ impl DashboardCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the summary for a member that follows from these facts, if it was kept.
+    /// Returns the summary for a member that follows from these entries, if it was kept.
     pub(super) fn find(
         &self,
         member: MemberId,
-        facts: &Facts,
-        of: (&Workspace, &StoredRetention),
+        sources: Sources<'_>,
         now: Timestamp,
     ) -> Option<Arc<Dashboard>> {
         let kept = self.kept();
-        let found = kept.iter().find(|kept| kept.is_for(of.0.id, member))?;
-        let is_current = found.origin.is_of(facts, of, now);
+        let workspace = sources.workspace.id;
+        let found = kept.iter().find(|kept| kept.is_for(workspace, member))?;
+        let is_current = found.origin.is_of(sources, now);
         is_current.then(|| Arc::clone(&found.dashboard))
     }
 
-    /// Keeps the summary for a member that follows from these facts until it changes by itself.
+    /// Keeps the summary for a member that follows from these entries until it changes by itself.
     pub(super) fn keep(
         &self,
         member: MemberId,
-        facts: &Facts,
-        (workspace, retention): (&Workspace, &StoredRetention),
-        (during, dashboard): (Range<Timestamp>, &Arc<Dashboard>),
+        sources: Sources<'_>,
+        during: Range<Timestamp>,
+        dashboard: &Arc<Dashboard>,
     ) {
-        let counts = facts.counts.iter();
-        let versions = |range: &&[KeyEntry]| {
-            let entries = range.iter();
-            entries
-                .map(|found| (found.key.clone(), found.entry.version))
-                .collect()
-        };
-        let origin = Origin {
-            workspace: workspace.clone(),
-            retention: retention.clone(),
-            during,
-            counts: counts
-                .map(|entry| entry.as_ref().map(|entry| entry.version))
-                .collect(),
-            ranges: facts.ranges().iter().map(versions).collect(),
-        };
+        let origin = Origin::new(sources, during);
+        let workspace = sources.workspace.id;
         let mut kept = self.kept();
-        let earlier = kept
-            .iter()
-            .position(|kept| kept.is_for(workspace.id, member));
+        let earlier = kept.iter().position(|kept| kept.is_for(workspace, member));
         match earlier {
             Some(index) => drop(kept.remove(index)),
             None if kept.len() == KEPT_MAX => drop(kept.pop_front()),
             None => {}
         }
         kept.push_back(Kept {
-            workspace: workspace.id,
+            workspace,
             member,
             origin,
             dashboard: Arc::clone(dashboard),

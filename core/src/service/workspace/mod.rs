@@ -3,8 +3,10 @@
 pub(crate) mod chats;
 pub(crate) mod dashboard;
 pub(crate) mod dashboard_cache;
+mod dashboard_chats;
 pub(crate) mod mcp_key_types;
 pub(crate) mod mcp_keys;
 pub(crate) mod read;
 pub(crate) mod retention;
 pub(crate) mod retention_sweep;
+pub(crate) mod retention_types;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::retention::{Retention, StoredRetention};
+use super::retention_types::{Retention, StoredRetention};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{OrgId, Timestamp, WorkspaceId};
@@ -28,7 +28,7 @@ pub(crate) struct RetentionSweep {
     pub(crate) work: Option<ErasureWork>,
     /// Time of the next sweep of the memories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) memories_next: Option<Timestamp>,
+    memories_next: Option<Timestamp>,
 }
 
 /// Retention of a workspace with the progress of its sweeps, which the commit checks.
@@ -62,14 +62,12 @@ impl RetentionState {
         let [retention, sweep] = Self::keys(org, workspace);
         let stored = transaction.read::<StoredRetention>(&retention).await?;
         let sweep = transaction.read::<RetentionSweep>(&sweep).await?;
-        let mut stored = stored.unwrap_or_default();
-        let earlier = stored.take_sweep();
         Ok(Self {
             org,
             workspace,
-            stored,
-            is_changed: earlier.is_some(),
-            sweep: sweep.or(earlier).unwrap_or_default(),
+            stored: stored.unwrap_or_default(),
+            sweep: sweep.unwrap_or_default(),
+            is_changed: false,
         })
     }
 

@@ -15,8 +15,8 @@ use crate::service::verify::Verifier;
 use crate::service::verify::expectation::Expectation;
 use crate::service::workspace::chats::{Chat, ChatMessage};
 use crate::service::workspace::mcp_key_types::McpKey;
-use crate::service::workspace::retention::StoredRetention;
 use crate::service::workspace::retention_sweep::RetentionSweep;
+use crate::service::workspace::retention_types::StoredRetention;
 use crate::store::KeyEntry;
 
 pub(super) fn connector_state(
@@ -88,19 +88,15 @@ pub(super) fn chat_recent(
     Ok(vec![Expectation::Contains(chat, same)])
 }
 
-/// Reads a retention. Earlier versions stored the time of the next sweep here.
 pub(super) fn retention(
     _: &mut Verifier,
     _: &KeyEntry,
-    stored: StoredRetention,
+    _: StoredRetention,
     org: OrgId,
     workspace: WorkspaceId,
 ) -> Expectations {
-    let next = match stored.next {
-        Some(at) => keys::due(at, workspace.0),
-        None => keys::retention_sweep(org, workspace),
-    };
-    Ok(vec![Expectation::Exists(next)])
+    let sweep = keys::retention_sweep(org, workspace);
+    Ok(vec![Expectation::Exists(sweep)])
 }
 
 pub(super) fn retention_sweep(

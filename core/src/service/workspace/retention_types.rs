@@ -1,0 +1,129 @@
+//! Retention of a workspace: what a request sets, and what is stored.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{MemoryContent, MemoryLabels, SensitivityLabel, Timestamp};
+use crate::request::request;
+use crate::request::rules::{Object, RetentionDays};
+
+request! {
+    /// Days without a change of its title or text after which a memory is deleted, by its
+    /// sensitivity label. Memories with a label that is not named are kept.
+    #[derive(Default)]
+    pub struct MemoryDays {
+        /// Days for public memories, 1 to 36,500.
+        #[schemars(skip_serializing_if = "Option::is_none")]
+        public: Option<u64> as Option<RetentionDays>,
+        /// Days for internal memories, 1 to 36,500.
+        #[schemars(skip_serializing_if = "Option::is_none")]
+        internal: Option<u64> as Option<RetentionDays>,
+        /// Days for confidential memories, 1 to 36,500.
+        #[schemars(skip_serializing_if = "Option::is_none")]
+        confidential: Option<u64> as Option<RetentionDays>,
+        /// Days for restricted memories, 1 to 36,500.
+        #[schemars(skip_serializing_if = "Option::is_none")]
+        restricted: Option<u64> as Option<RetentionDays>,
+    }
+}
+
+request! {
+    /// New retention of a workspace. What it does not name is kept.
+    #[derive(Default)]
+    pub struct NewRetention {
+        /// Days without a new message after which a chat is erased, 1 to 36,500.
+        chat_days: Option<u64> as Option<RetentionDays>,
+        /// Days without a change after which a memory is deleted, by its sensitivity label.
+        memory_days: Option<MemoryDays> as Option<Object<MemoryDays>>,
+    }
+}
+
+/// Retention of a workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct Retention {
+    /// Days without a new message after which a chat is erased; `null` if chats are kept.
+    pub chat_days: Option<u64>,
+    /// Days without a change after which a memory is deleted, by its sensitivity label.
+    #[serde(default)]
+    pub memory_days: MemoryDays,
+}
+
+impl From<&NewRetention> for Retention {
+    fn from(new: &NewRetention) -> Self {
+        Self {
+            chat_days: new.chat_days,
+            memory_days: new.memory_days.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// Retention of a workspace as it is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StoredRetention {
+    pub(crate) retention: Retention,
+    /// Time up to which chats had expired when the retention was changed; they never come back.
+    pub(crate) chats_expired_until: Option<Timestamp>,
+}
+
+/// Returns the period of this number of days.
+fn period(days: u64) -> Duration {
+    Duration::from_secs(days * 24 * 60 * 60)
+}
+
+impl StoredRetention {
+    pub(super) fn chat_period(&self) -> Option<Duration> {
+        self.retention.chat_days.map(period)
+    }
+
+    /// Returns this retention after a change at `now`. Chats that have expired stay so.
+    pub(super) fn changed_to(&self, retention: &Retention, now: Timestamp) -> Self {
+        Self {
+            chats_expired_until: self.chats_expired_at(now),
+            retention: retention.clone(),
+        }
+    }
+
+    pub(super) fn has_memory_days(&self) -> bool {
+        self.retention.memory_days != MemoryDays::default()
+    }
+
+    /// Returns true if a memory has expired at `now`. Without its content it counts as expired if
+    /// it can be.
+    pub(crate) fn is_expired(
+        &self,
+        labels: &MemoryLabels,
+        content: Option<&MemoryContent>,
+        now: Timestamp,
+    ) -> bool {
+        let days = &self.retention.memory_days;
+        let days = match labels.sensitivity {
+            SensitivityLabel::Public => days.public,
+            SensitivityLabel::Internal => days.internal,
+            SensitivityLabel::Confidential => days.confidential,
+            SensitivityLabel::Restricted => days.restricted,
+        };
+        days.is_some_and(|days| {
+            content.is_none_or(|content| content.updated_at.plus(period(days)) <= now)
+        })
+    }
+
+    /// Returns the time of the newest message of the newest chat that has expired at `now`.
+    fn chats_expired_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let period = self.chat_period().map(|period| now.minus(period));
+        period.max(self.chats_expired_until)
+    }
+
+    /// Returns true if a chat with a newest message of this time has not expired at `now`.
+    pub(crate) fn keeps_chat(&self, last_message_at: Timestamp, now: Timestamp) -> bool {
+        let expired = self.chats_expired_at(now);
+        expired.is_none_or(|expired| last_message_at > expired)
+    }
+
+    /// Returns the time at which a chat with a newest message of this time expires, if it does.
+    pub(crate) fn chat_expires_at(&self, last_message_at: Timestamp) -> Option<Timestamp> {
+        let period = self.chat_period();
+        period.map(|period| last_message_at.plus(period))
+    }
+}
