@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::advisories::{self, Skipped};
 use crate::process::{Result, cargo, ci_cargo, read, run};
+use crate::programs::workspace_cargo;
 use crate::tools::{self, CARGO_DENY, CARGO_FUZZ};
 use crate::wasm;
 use crate::wasm_target::WasmTarget;
@@ -177,13 +178,6 @@ fn summary(outcomes: &[Outcome]) -> String {
     }
     lines.push(last);
     lines.join("\n")
-}
-
-/// Returns a cargo command for all packages with all features.
-fn workspace_cargo(subcommand: &str) -> Command {
-    let mut cargo = ci_cargo(subcommand);
-    cargo.args(["--workspace", "--all-features"]);
-    cargo
 }
 
 fn fmt() -> Result {

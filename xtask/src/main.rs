@@ -10,6 +10,7 @@ mod libraries;
 mod openapi;
 mod package;
 mod process;
+mod programs;
 mod python;
 mod tools;
 mod wasm;

@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use crate::process::{Result, cargo, run};
+use crate::process::{Result, run};
+use crate::programs::{self, GLUE, SERVER};
 use crate::python::Python;
-use crate::wasm;
 
 /// Directory of the configuration and the requirements of schemathesis.
 const FILES: &str = "server-warp/tests/schemathesis";
@@ -32,11 +32,11 @@ const MEMORIES: &str = "200";
 /// not match it.
 pub(crate) fn check() -> Result {
     let python = Python::install(Path::new(PYTHON), &format!("{FILES}/requirements.txt"))?;
-    run(cargo().args(["build", "--locked", "--package", "knowledge-server"]))?;
+    let programs = programs::build(&[SERVER, GLUE])?;
     let directory = std::env::current_dir()?.join(PYTHON).join("run");
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory)?;
-    let demo = Demo::start(&directory)?;
+    let demo = Demo::start(programs.command(SERVER), &directory)?;
     let files = std::env::current_dir()?.join(FILES);
     let document = directory.join("openapi.json");
     let address = format!("{}/openapi.json", demo.url);
@@ -44,7 +44,7 @@ pub(crate) fn check() -> Result {
     download.args(["-c", DOWNLOAD, &address]).arg(&document);
     run(&mut download)?;
     let operator_document = directory.join("operator.json");
-    let documents = wasm::openapi_documents()?;
+    let documents = programs.openapi_documents()?;
     std::fs::write(
         &operator_document,
         documents.lines().nth(1).unwrap_or_default(),
@@ -84,9 +84,8 @@ struct Demo {
 }
 
 impl Demo {
-    fn start(directory: &Path) -> Result<Self> {
-        let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-        let mut process = Command::new(Path::new(&target).join("debug/knowledge"))
+    fn start(mut program: Command, directory: &Path) -> Result<Self> {
+        let mut process = program
             .args(["demo", "--listen", "127.0.0.1:0", "--output", "json"])
             // Requests register webhooks for arbitrary hosts.
             .args(["--no-deliveries", "--memories", MEMORIES, "--data-dir"])

@@ -5,7 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::process::{Result, cargo, find_program, read, run};
+use crate::process::{Result, find_program, run};
+use crate::programs::{self, GLUE, Programs};
 use crate::tools::{self, Node};
 use crate::wasm_target::{TYPES_IN_NAMES, WasmTarget};
 
@@ -85,7 +86,7 @@ struct Package {
 /// # Errors
 /// If a tool cannot be installed, a step fails, or the module exceeds its maximum size.
 pub(crate) fn build() -> Result {
-    let node = assemble(&PUBLISHED)?;
+    let node = assemble(&PUBLISHED, &programs::build(&[GLUE])?)?;
     let pkg = Path::new(PKG);
     for (from, to) in DOCUMENTS {
         fs::copy(from, pkg.join(to))?;
@@ -98,7 +99,7 @@ pub(crate) fn build() -> Result {
 }
 
 /// Assembles an unoptimised package, and returns the Node.js for the next steps.
-fn assemble(package: &Package) -> Result<Node> {
+fn assemble(package: &Package, programs: &Programs) -> Result<Node> {
     let module = compile(package)?;
     let directory = Path::new(package.directory);
     if directory.exists() {
@@ -107,11 +108,14 @@ fn assemble(package: &Package) -> Result<Node> {
     for sources in package.sources {
         copy_directory(Path::new(sources), directory, &[])?;
     }
-    run(glue().arg(&module).args([package.directory, NAME]))?;
+    run(programs
+        .command(GLUE)
+        .arg(&module)
+        .args([package.directory, NAME]))?;
     tools::install_node()?;
     install_npm_packages()?;
     let node = Node::find(Path::new(NODE_MODULES))?;
-    describe_operations(&node, package.directory)?;
+    describe_operations(&node, programs, package.directory)?;
     Ok(node)
 }
 
@@ -152,23 +156,9 @@ pub(crate) fn check_reproducible() -> Result {
     Ok(())
 }
 
-/// Returns a command of the program that needs other crates.
-fn glue() -> Command {
-    let mut glue = cargo();
-    glue.args([
-        "run",
-        "--locked",
-        "--quiet",
-        "--package",
-        "xtask-glue",
-        "--",
-    ]);
-    glue
-}
-
 /// Writes the tables of operations and their types from the OpenAPI documents.
-fn describe_operations(node: &Node, directory: &str) -> Result {
-    let documents = openapi_documents()?;
+fn describe_operations(node: &Node, programs: &Programs, directory: &str) -> Result {
+    let documents = programs.openapi_documents()?;
     let mut node = node
         .command("node")?
         .args(["wasm/tools/operations.mjs", directory])
@@ -181,14 +171,6 @@ fn describe_operations(node: &Node, directory: &str) -> Result {
         true => Ok(()),
         false => Err("failed to describe the operations".into()),
     }
-}
-
-/// Returns the OpenAPI documents of the public interface and of the operator's, one a line.
-///
-/// # Errors
-/// If the program that prints them cannot be compiled.
-pub(crate) fn openapi_documents() -> Result<String> {
-    read(glue().arg("openapi"))
 }
 
 /// Copies a directory except for the excluded names.
@@ -226,7 +208,8 @@ fn set_version(package: &Path) -> Result {
 /// # Errors
 /// If a test fails, or there is none.
 pub(crate) fn test() -> Result {
-    let node = assemble(&TESTING)?;
+    let programs = programs::build(&[GLUE])?;
+    let node = assemble(&TESTING, &programs)?;
     // The README of the examples has commands that use the other programs.
     tools::install_programs(&[
         ("chromium", "chromium"),
@@ -235,19 +218,6 @@ pub(crate) fn test() -> Result {
         ("python3", "python3"),
     ])?;
     let chromium = find_program("chromium").ok_or("chromium is not on the search path")?;
-    let example = [
-        "--locked",
-        "--package",
-        "knowledge-core",
-        "--features",
-        "openapi",
-        "--example",
-        "conversation",
-    ];
-    run(cargo().arg("build").args(example))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let conversation = Path::new(&target).join("debug/examples/conversation");
-
     let mut tests = Vec::new();
     for file in fs::read_dir("wasm/tests")? {
         let path = file?.path();
@@ -265,30 +235,8 @@ pub(crate) fn test() -> Result {
         .args(["--test", &format!("--test-timeout={TEST_MS_MAX}")])
         .args(tests)
         .env("CHROMIUM", chromium)
-        .env("KNOWLEDGE_CONVERSATION", conversation.canonicalize()?)
-        .env("KNOWLEDGE_HTTP_SUITE", compile_http_suite()?))
-}
-
-/// Compiles the server's HTTP suite, which can test any service, and returns its path.
-fn compile_http_suite() -> Result<String> {
-    let messages = read(cargo().args([
-        "test",
-        "--locked",
-        "--package",
-        "knowledge-server",
-        "--test",
-        "http",
-        "--no-run",
-        "--message-format=json",
-    ]))?;
-    let program = messages
-        .lines()
-        .filter(|line| line.contains("\"name\":\"http\""))
-        .find_map(|line| {
-            let (_, rest) = line.split_once("\"executable\":\"")?;
-            Some(rest.split_once('"')?.0.to_owned())
-        });
-    program.ok_or_else(|| "cargo did not report the path of the HTTP suite".into())
+        .env("KNOWLEDGE_CONVERSATION", programs.conversation())
+        .env("KNOWLEDGE_HTTP_SUITE", programs::build_http_suite()?))
 }
 
 /// Installs the npm packages of the lock file, unless they are current.
