@@ -32,7 +32,8 @@ pub use self::deliveries::FanOutLimits;
 pub use self::deliveries::{
     Attempt, AttemptOutcome, ClaimBatch, ClaimedDelivery, DELIVERY_LEASE, DELIVERY_TIMEOUT,
     DeliveryLease, DeliveryRequest, DeliveryResponse, DeliverySender, DispatchLimits,
-    DispatchReport, Endpoint, FanOutReport, IN_FLIGHT_PER_ENDPOINT_MAX, InFlight, OutboxStatus,
+    DispatchReport, Endpoint, FanOutReport, IN_FLIGHT_PER_ENDPOINT_MAX,
+    IN_FLIGHT_PER_QUICK_ENDPOINT_MAX, InFlight, OutboxStatus, QUICK_RESPONSE_MAX,
     RESPONSE_BYTES_MAX, RedeliveryReport,
 };
 use self::deliveries::{CorruptEvents, NextTurn, NotifyingStore, Signal};

@@ -1,4 +1,4 @@
-//! Tests of attempts that are completed together.
+//! Tests of attempts that are completed together, and of endpoints that answer quickly.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -206,5 +206,76 @@ async fn batch_is_completed_once_despite_failed_commits() {
         }
         assert_eq!(twin.undelivered().await, 0, "{fault:?}");
         twin.assert_whole().await;
+    }
+}
+
+/// Returns an attempt with this status and duration.
+fn answer_after(duration: Duration, status: u16) -> Attempt {
+    Attempt {
+        duration,
+        ..answer(status)
+    }
+}
+
+#[tokio::test]
+async fn quick_endpoint_may_have_more_in_flight() {
+    let world = World::new().await;
+    let (quick, slow) = (webhook(&world).await, webhook(&world).await);
+    for webhook in [&quick, &slow] {
+        world.announce_thousands(webhook, 200).await;
+    }
+    let mut in_flight = InFlight::default();
+    let mut most = BTreeMap::new();
+    for _ in 0..5 {
+        let claimed = world.claim_beside(&in_flight).await.deliveries;
+        in_flight = under_way_again(in_flight, &claimed);
+        for one in &claimed {
+            let endpoint = one.lease.endpoint();
+            most.insert(endpoint, in_flight.with_endpoint(endpoint));
+        }
+        for one in &claimed {
+            let is_quick = one.lease.endpoint() == quick.id.into();
+            let duration = if is_quick {
+                QUICK_RESPONSE_MAX
+            } else {
+                QUICK_RESPONSE_MAX + MILLISECOND
+            };
+            in_flight.note_attempt(&one.lease, &answer_after(duration, 200));
+            in_flight.end(&one.lease);
+        }
+        finish_all(&world, &claimed, 200).await;
+        world.time.pass(MILLISECOND);
+    }
+    assert_eq!(most[&quick.id.into()], IN_FLIGHT_PER_QUICK_ENDPOINT_MAX);
+    assert_eq!(most[&slow.id.into()], IN_FLIGHT_PER_ENDPOINT_MAX);
+    assert_eq!(in_flight.len(), 0);
+    world.assert_whole().await;
+}
+
+/// Counts these deliveries in addition.
+fn under_way_again(mut in_flight: InFlight, claimed: &[ClaimedDelivery]) -> InFlight {
+    for one in claimed {
+        in_flight.begin(&one.lease);
+    }
+    in_flight
+}
+
+#[tokio::test]
+async fn failure_or_delay_ends_the_larger_maximum() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 1).await;
+    let claimed = world.claim().await.deliveries;
+    let lease = &claimed[0].lease;
+    for last in [answer(500), answer_after(MINUTE, 200)] {
+        let mut in_flight = under_way(&claimed);
+        for _ in 0..3 {
+            in_flight.note_attempt(lease, &answer(200));
+        }
+        let max = in_flight.max_with_endpoint(lease.endpoint());
+        assert_eq!(max, IN_FLIGHT_PER_ENDPOINT_MAX + 3);
+        in_flight.note_attempt(lease, &last);
+        let max = in_flight.max_with_endpoint(lease.endpoint());
+        assert_eq!(max, IN_FLIGHT_PER_ENDPOINT_MAX);
     }
 }

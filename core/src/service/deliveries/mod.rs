@@ -44,7 +44,7 @@ pub use self::fan_out::FanOutReport;
 pub(super) use self::fan_out::{CorruptEvents, FanOutCursor, NextTurn};
 pub use self::finish::AttemptOutcome;
 pub(super) use self::history::RetainedEvent;
-pub use self::in_flight::InFlight;
+pub use self::in_flight::{IN_FLIGHT_PER_QUICK_ENDPOINT_MAX, InFlight, QUICK_RESPONSE_MAX};
 pub use self::lease::{DELIVERY_LEASE, DeliveryLease};
 pub(super) use self::pending::{NotifyingStore, Signal};
 pub(super) use self::queries::page_of_deliveries;
