@@ -7,6 +7,7 @@
 mod addresses;
 mod answers;
 mod confirmation;
+mod connections;
 #[cfg(unix)]
 mod crash;
 mod defects;
