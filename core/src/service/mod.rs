@@ -32,7 +32,8 @@ pub use self::deliveries::FanOutLimits;
 pub use self::deliveries::{
     Attempt, AttemptOutcome, ClaimBatch, ClaimedDelivery, DELIVERY_LEASE, DELIVERY_TIMEOUT,
     DeliveryLease, DeliveryRequest, DeliveryResponse, DeliverySender, DispatchLimits,
-    DispatchReport, Endpoint, FanOutReport, IN_FLIGHT_PER_ENDPOINT_MAX, InFlight, OutboxStatus,
+    DispatchReport, Endpoint, FanOutReport, IN_FLIGHT_PER_ENDPOINT_MAX,
+    IN_FLIGHT_PER_QUICK_ENDPOINT_MAX, InFlight, OutboxStatus, QUICK_RESPONSE_MAX,
     RESPONSE_BYTES_MAX, RedeliveryReport,
 };
 use self::deliveries::{CorruptEvents, NextTurn, NotifyingStore, Signal};
@@ -146,7 +147,7 @@ impl Options {
 /// | Deliveries of both | [`list_deliveries`](Self::list_deliveries), [`get_delivery`](Self::get_delivery), [`redeliver`](Self::redeliver), [`redeliver_dead`](Self::redeliver_dead), [`ping`](Self::ping) |
 /// | Inbound webhooks | [`create_inbound_webhook`](Self::create_inbound_webhook), [`list_inbound_webhooks`](Self::list_inbound_webhooks), [`get_inbound_webhook`](Self::get_inbound_webhook), [`update_inbound_webhook`](Self::update_inbound_webhook), [`delete_inbound_webhook`](Self::delete_inbound_webhook), [`rotate_inbound_webhook_secret`](Self::rotate_inbound_webhook_secret), [`verify_message`](Self::verify_message), [`ingest_message`](Self::ingest_message), [`reject_message`](Self::reject_message) |
 /// | Dispatching, in one call | [`dispatch`](Self::dispatch), [`deliveries_pending`](Self::deliveries_pending), [`outbox_status`](Self::outbox_status) |
-/// | Dispatching, step by step | [`fan_out`](Self::fan_out), [`claim_deliveries`](Self::claim_deliveries), [`renew_leases`](Self::renew_leases), [`finish_delivery`](Self::finish_delivery) |
+/// | Dispatching, step by step | [`fan_out`](Self::fan_out), [`claim_deliveries`](Self::claim_deliveries), [`renew_leases`](Self::renew_leases), [`finish_delivery`](Self::finish_delivery), [`finish_deliveries`](Self::finish_deliveries) |
 /// | Operator | [`provisioning`](Self::provisioning), [`maintain`](Self::maintain), [`verify`](Self::verify) |
 #[derive(Clone)]
 pub struct KnowledgeService {

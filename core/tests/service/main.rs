@@ -26,6 +26,7 @@ mod delegation;
 mod delivery_clearing;
 mod delivery_docs;
 mod delivery_history;
+mod dispatch_batches;
 mod dispatch_claims;
 mod dispatch_faults;
 mod dispatch_leases;

@@ -1,6 +1,8 @@
 //! One delivery attempt: the exchange with the endpoint, and recording its outcome.
 
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -15,7 +17,8 @@ use tokio::time::Instant;
 use super::Deliveries;
 use super::failure::failure;
 use crate::explain::explain;
-use crate::metrics::{DeliveryMetrics, DispatchStep, RecordResult};
+use crate::metrics::{DeliveryMetrics, DispatchStep, InFlight, RecordResult};
+use crate::telemetry::DeliverySpan;
 
 /// Delay after a conflict, or after a step that found work but made no progress: another dispatcher
 /// is at it.
@@ -24,31 +27,88 @@ pub(super) const CONFLICT_DELAY: Duration = Duration::from_millis(20);
 /// Delay after a failure to record an attempt, doubled after each further one up to the maximum.
 const RECORD_RETRY_MIN: Duration = Duration::from_millis(50);
 const RECORD_RETRY_MAX: Duration = Duration::from_secs(2);
+/// Maximum time in which attempts are recorded together: leases are not renewed meanwhile.
+const RECORD_TOGETHER_MAX: Duration = Duration::from_secs(1);
 
 /// Dependencies of delivery attempts.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Attempts {
     pub(super) service: KnowledgeService,
     pub(super) deliveries: Deliveries,
     pub(super) metrics: DeliveryMetrics,
 }
 
+/// An attempt that is to be recorded.
+#[derive(Debug)]
+pub(super) struct EndedAttempt {
+    pub(super) claimed: ClaimedDelivery,
+    pub(super) attempt: Attempt,
+    span: Option<DeliverySpan>,
+    _in_flight: InFlight,
+}
+
 impl Attempts {
-    /// Makes and records one attempt of a delivery.
-    pub(super) async fn make(self, claimed: ClaimedDelivery) {
-        let _in_flight = self.metrics.start_attempt();
+    /// Makes one attempt of a delivery, which is to be recorded.
+    pub(super) async fn make(self: Arc<Self>, claimed: ClaimedDelivery) -> Option<EndedAttempt> {
+        let in_flight = self.metrics.start_attempt();
         let span = self.deliveries.tracer.as_ref();
         let span = span.map(|tracer| tracer.start(&claimed.request, claimed.event_type));
         let attempt = self.send(&claimed).await;
         self.metrics.record_attempt(&attempt);
         log_failure(&claimed, &attempt);
+        Some(EndedAttempt {
+            claimed,
+            attempt,
+            span,
+            _in_flight: in_flight,
+        })
+    }
+
+    /// Records one attempt in a commit of its own. Returns `None`, as nothing is left to record.
+    pub(super) async fn record_one(self: Arc<Self>, ended: EndedAttempt) -> Option<EndedAttempt> {
+        let EndedAttempt {
+            claimed,
+            attempt,
+            span,
+            _in_flight,
+        } = ended;
         let Some(span) = span else {
-            return self.record(&claimed, &attempt).await;
+            self.record(&claimed, &attempt).await;
+            return None;
         };
         // Store calls for recording become children of the span.
         let context = span.context();
         self.record(&claimed, &attempt).with_context(context).await;
         span.end(&attempt);
+        None
+    }
+
+    /// Records successful attempts together. Returns the outcomes of those that are recorded.
+    ///
+    /// Any other one has to be recorded by [`Self::record_one`].
+    pub(super) async fn record_together(
+        &self,
+        ended: &[(DeliveryLease, Attempt)],
+    ) -> HashMap<DeliveryLease, AttemptOutcome> {
+        let now = self.service.env().now();
+        let finish = AssertUnwindSafe(self.service.finish_deliveries(now, ended)).catch_unwind();
+        // A failure occurs again one by one, and is then logged, unless the store has recovered.
+        let Ok(Ok(Ok(outcomes))) = tokio::time::timeout(RECORD_TOGETHER_MAX, finish).await else {
+            return HashMap::new();
+        };
+        let recorded = ended.iter().zip(outcomes);
+        let recorded = recorded.filter_map(|((lease, _), outcome)| Some((*lease, outcome?)));
+        recorded.collect()
+    }
+
+    /// Reports the outcome of an attempt that was recorded with others.
+    pub(super) fn end_recorded(&self, ended: EndedAttempt, outcome: AttemptOutcome) {
+        let claimed = &ended.claimed;
+        self.metrics.record_result(RecordResult::Recorded(outcome));
+        log(&claimed.lease, &claimed.request, outcome);
+        if let Some(span) = ended.span {
+            span.end(&ended.attempt);
+        }
     }
 
     /// Runs the exchange. A panic counts as a failed attempt, which is retried on schedule.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
+use http::{HeaderValue, header};
 use knowledge_core::model::{AddressPolicy, DeliveryFailure};
 use knowledge_core::service::{
     Attempt, DELIVERY_TIMEOUT, DeliveryRequest, DeliveryResponse, DeliverySender,
@@ -13,6 +14,7 @@ use knowledge_core::service::{
 };
 use reqwest::Client;
 
+use super::connections::OpenConnections;
 use super::failure::{before_response, in_response, rejected_url, timed_out};
 use super::look_up::SystemResolver;
 use super::resolver::{PermittedResolver, Resolver};
@@ -24,9 +26,6 @@ const USER_AGENT: &str = concat!("knowledge/", env!("CARGO_PKG_VERSION"));
 
 /// Time for which an idle connection is kept for the next delivery to its host.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum of idle connections per host. In total there are at most as many as exchanges that ended
-/// a moment ago, see [`open_files_max`](super::open_files_max).
-const IDLE_PER_HOST_MAX: usize = 2;
 /// Maximum number of headers of a response. Their size is limited by hyper to some 400 KiB in
 /// total, which is not configurable here.
 const RESPONSE_HEADERS_MAX: usize = 100;
@@ -48,6 +47,7 @@ const RESPONSE_HEADERS_MAX: usize = 100;
 pub struct DeliveryClient {
     client: Client,
     policy: Arc<AddressPolicy>,
+    connections: Arc<OpenConnections>,
     timeout: Duration,
 }
 
@@ -101,6 +101,7 @@ impl DeliveryClient {
                 "the system has no CA certificates; deliveries to https addresses will fail"
             );
         }
+        let connections_max = super::connections_max(settings.in_flight_max);
         let policy = Arc::new(settings.addresses.clone());
         let resolver = PermittedResolver {
             policy: Arc::clone(&policy),
@@ -113,11 +114,13 @@ impl DeliveryClient {
             .http1_max_headers(RESPONSE_HEADERS_MAX)
             .connect_timeout(DELIVERY_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(IDLE_PER_HOST_MAX)
+            // The endpoints of one host may have all exchanges.
+            .pool_max_idle_per_host(settings.in_flight_max)
             .build()?;
         Ok(Self {
             client,
             policy,
+            connections: Arc::new(OpenConnections::new(connections_max, IDLE_TIMEOUT)),
             timeout: DELIVERY_TIMEOUT,
         })
     }
@@ -135,10 +138,16 @@ impl DeliveryClient {
     ) -> Result<DeliveryResponse, DeliveryFailure> {
         // A literal address is not passed to the resolver.
         self.policy.check_url(&request.url).map_err(rejected_url)?;
+        let authority = authority(request.url.as_str());
+        let connection = self.connections.begin(authority);
+        let mut headers = request.headers();
+        if connection.closes {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         let sending = self
             .client
             .post(request.url.as_str())
-            .headers(request.headers())
+            .headers(headers)
             .body(request.body.clone());
         let mut response = sending.send().await.map_err(|it| before_response(&it))?;
         let outcome = DeliveryResponse {
@@ -150,11 +159,19 @@ impl DeliveryClient {
             match left.checked_sub(chunk.len()) {
                 Some(rest) => left = rest,
                 // Dropping an incomplete response closes its connection.
-                None => break,
+                None => return Ok(outcome),
             }
         }
+        connection.keep();
         Ok(outcome)
     }
+}
+
+/// Returns scheme, host and port of a URL in serialised form.
+fn authority(url: &str) -> &str {
+    let begin = url.find("://").map_or(0, |scheme| scheme + 3);
+    let path = url[begin..].find('/');
+    path.map_or(url, |path| &url[..begin + path])
 }
 
 #[async_trait]

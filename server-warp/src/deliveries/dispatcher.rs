@@ -1,7 +1,9 @@
 //! Dispatch loop: it fans out, claims and renews leases; the exchanges are tasks of their own.
 
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -20,18 +22,24 @@ use crate::metrics::{DeliveryMetrics, DispatchStep};
 /// Delay of a step after its first failure, doubled after each further one up to the maximum.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(10);
+/// Minimum time between two iterations, unless one has left work to do.
+///
+/// Each iteration has a few commits, whatever the number of events and results.
+const ITERATION_MIN: Duration = Duration::from_millis(5);
 /// Delay of the whole loop after a panic.
 const PANIC_DELAY: Duration = Duration::from_secs(1);
 
 /// Dispatcher of the outbox of one service.
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
-    attempts: Attempts,
+    attempts: Arc<Attempts>,
     in_flight: LeasedAttempts,
     clock: ClockWatch,
     fan_out: Step,
     claims: Step,
     renewals: Step,
+    /// Start of the last iteration.
+    began: Instant,
 }
 
 impl Dispatcher {
@@ -41,18 +49,20 @@ impl Dispatcher {
         metrics: DeliveryMetrics,
     ) -> Self {
         metrics.set_in_flight_max(deliveries.in_flight_max);
-        let clock = ClockWatch::new(Instant::now(), service.env().now());
+        let began = Instant::now();
+        let clock = ClockWatch::new(began, service.env().now());
         Self {
-            attempts: Attempts {
+            attempts: Arc::new(Attempts {
                 service,
                 deliveries,
                 metrics,
-            },
+            }),
             in_flight: LeasedAttempts::default(),
             clock,
             fan_out: Step::new(DispatchStep::FanOut),
             claims: Step::new(DispatchStep::Claim),
             renewals: Step::new(DispatchStep::Renew),
+            began,
         }
     }
 
@@ -88,13 +98,45 @@ impl Dispatcher {
 
     /// Does all available work, then waits until there may be more.
     async fn run_once(&mut self) {
+        self.began = Instant::now();
         self.in_flight.reap();
         self.renew().await;
+        self.record_ended().await;
         let until = self.fan_out().await;
         // A lease that expired during the fan-out would be claimed a second time.
         self.renew().await;
         let until = until.min(self.claim().await);
         self.wait(until).await;
+    }
+
+    /// Records the attempts that have ended: those that succeeded in one commit, each other one by
+    /// a task of its own, which retries as long as necessary.
+    async fn record_ended(&mut self) {
+        let attempts = Arc::clone(&self.attempts);
+        let ended = self.in_flight.ended_attempts();
+        let successful: Vec<_> = ended
+            .iter()
+            .filter(|ended| ended.attempt.is_success())
+            .map(|ended| (ended.claimed.lease, ended.attempt.clone()))
+            .collect();
+        let mut recorded = HashMap::new();
+        if successful.len() > 1 {
+            // Cancelled here, they are recorded again, which changes nothing.
+            recorded = attempts.record_together(&successful).await;
+        }
+        for ended in self.in_flight.take_ended() {
+            let (lease, attempts) = (ended.claimed.lease, Arc::clone(&attempts));
+            match recorded.remove(&lease) {
+                Some(outcome) => {
+                    self.in_flight.remove(&lease);
+                    attempts.end_recorded(ended, outcome);
+                }
+                None => {
+                    let recording = attempts.record_one(ended);
+                    self.in_flight.start_recording(lease, recording);
+                }
+            }
+        }
     }
 
     /// Waits for a notification, but not longer than `until`.
@@ -109,8 +151,10 @@ impl Dispatcher {
         tokio::select! {
             () = self.in_flight.ended() => {}
             () = self.attempts.service.deliveries_pending() => {}
-            () = sleep_until(until) => {}
+            () = sleep_until(until) => return,
         }
+        // What follows shortly shares the commits of the next iteration.
+        sleep_until(self.began + ITERATION_MIN).await;
     }
 
     /// Fans out a bounded number of events. Returns the latest time to continue.
@@ -162,8 +206,9 @@ impl Dispatcher {
             self.attempts.metrics.record_dead_letters(dead_lettered);
         }
         for claimed in claimed.deliveries {
-            let attempt = self.attempts.clone().make(claimed.clone());
-            self.in_flight.start(claimed.lease, since, attempt);
+            let lease = claimed.lease;
+            let attempt = Arc::clone(&self.attempts).make(claimed);
+            self.in_flight.start(lease, since, attempt);
         }
         next
     }
@@ -216,6 +261,8 @@ impl Dispatcher {
             while !self.in_flight.is_empty() {
                 let run = async {
                     self.renew().await;
+                    self.in_flight.reap();
+                    self.record_ended().await;
                     self.wait(Instant::now() + self.poll_interval()).await;
                 };
                 let run = AssertUnwindSafe(run).catch_unwind().await;

@@ -7,35 +7,34 @@ use knowledge_core::service::{DELIVERY_LEASE, DeliveryLease, InFlight};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
+use super::attempt::EndedAttempt;
+
 /// Age at which a lease is renewed: most exchanges end sooner.
 const RENEW_INTERVAL: Duration = DELIVERY_LEASE.checked_div(2).expect("2 is not 0");
 /// Age by which a lease may be younger to be renewed together with one that needs it.
 const RENEW_EARLY_MAX: Duration = RENEW_INTERVAL.checked_div(2).expect("2 is not 0");
 
-/// Exchanges in flight with their leases.
+/// Exchanges in flight with their leases, until their outcomes are recorded.
 #[derive(Debug, Default)]
 pub(super) struct LeasedAttempts {
-    exchanges: JoinSet<()>,
-    leases: HashMap<Id, HeldLease>,
+    tasks: JoinSet<Option<EndedAttempt>>,
+    /// Leases of the tasks, which one that panics does not return.
+    leases_of_tasks: HashMap<Id, DeliveryLease>,
+    /// Time of each lease's next renewal; `None` once the lease is lost. The exchange continues,
+    /// because its receiver may already have the request.
+    leases: HashMap<DeliveryLease, Option<Instant>>,
+    /// Attempts that have ended and are to be recorded.
+    ended: Vec<EndedAttempt>,
     counts: InFlight,
-}
-
-/// Lease of one exchange.
-#[derive(Debug)]
-struct HeldLease {
-    lease: DeliveryLease,
-    /// Time of the next renewal; `None` once the lease is lost. The exchange continues, because its
-    /// receiver may already have the request.
-    renew_at: Option<Instant>,
 }
 
 impl LeasedAttempts {
     pub(super) fn len(&self) -> usize {
-        self.exchanges.len()
+        self.leases.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.exchanges.is_empty()
+        self.leases.is_empty()
     }
 
     /// Returns the number of exchanges per endpoint and per organisation.
@@ -44,56 +43,98 @@ impl LeasedAttempts {
     }
 
     /// Starts an exchange under a lease acquired at `since`.
+    ///
+    /// It ends with an attempt that is to be recorded, or with none once that is done.
     pub(super) fn start(
         &mut self,
         lease: DeliveryLease,
         since: Instant,
-        exchange: impl Future<Output = ()> + Send + 'static,
+        exchange: impl Future<Output = Option<EndedAttempt>> + Send + 'static,
     ) {
-        let id = self.exchanges.spawn(exchange).id();
-        let renew_at = Some(since + RENEW_INTERVAL);
-        self.leases.insert(id, HeldLease { lease, renew_at });
+        self.spawn(lease, exchange);
+        self.leases.insert(lease, Some(since + RENEW_INTERVAL));
         self.counts.begin(&lease);
+    }
+
+    /// Continues an attempt that has ended with a task that records it.
+    pub(super) fn start_recording(
+        &mut self,
+        lease: DeliveryLease,
+        recording: impl Future<Output = Option<EndedAttempt>> + Send + 'static,
+    ) {
+        self.spawn(lease, recording);
+    }
+
+    fn spawn(
+        &mut self,
+        lease: DeliveryLease,
+        task: impl Future<Output = Option<EndedAttempt>> + Send + 'static,
+    ) {
+        let id = self.tasks.spawn(task).id();
+        self.leases_of_tasks.insert(id, lease);
     }
 
     /// Waits until an exchange ends; forever if there is none.
     pub(super) async fn ended(&mut self) {
-        match self.exchanges.join_next_with_id().await {
-            Some(ended) => self.remove(ended),
+        match self.tasks.join_next_with_id().await {
+            Some(ended) => self.note_ended(ended),
             None => std::future::pending().await,
         }
     }
 
-    /// Removes all exchanges that have ended.
+    /// Notes all exchanges that have ended.
     pub(super) fn reap(&mut self) {
-        while let Some(ended) = self.exchanges.try_join_next_with_id() {
-            self.remove(ended);
+        while let Some(ended) = self.tasks.try_join_next_with_id() {
+            self.note_ended(ended);
         }
     }
 
-    fn remove(&mut self, ended: Result<(Id, ()), JoinError>) {
-        let id = match ended {
-            Ok((id, ())) => id,
+    fn note_ended(&mut self, ended: Result<(Id, Option<EndedAttempt>), JoinError>) {
+        let (id, ended) = match ended {
+            Ok(ended) => ended,
             Err(error) => {
                 // Nothing is recorded: the lease expires, and the delivery is attempted again.
                 tracing::error!(%error, "delivery attempt panicked");
-                error.id()
+                (error.id(), None)
             }
         };
-        if let Some(held) = self.leases.remove(&id) {
-            self.counts.end(&held.lease);
+        let lease = self.leases_of_tasks.remove(&id);
+        match (lease, ended) {
+            (Some(lease), Some(ended)) => {
+                self.counts.note_attempt(&lease, &ended.attempt);
+                self.ended.push(ended);
+            }
+            (Some(lease), None) => self.remove(&lease),
+            (None, _) => {}
+        }
+    }
+
+    /// Returns the attempts to be recorded. They stay in flight until [`Self::take_ended`].
+    pub(super) fn ended_attempts(&self) -> &[EndedAttempt] {
+        &self.ended
+    }
+
+    /// Takes the attempts to be recorded. Each one remains in flight until [`Self::remove`].
+    pub(super) fn take_ended(&mut self) -> Vec<EndedAttempt> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// Removes a delivery whose outcome is recorded.
+    pub(super) fn remove(&mut self, lease: &DeliveryLease) {
+        if self.leases.remove(lease).is_some() {
+            self.counts.end(lease);
         }
     }
 
     /// Returns the time of the next renewal.
     pub(super) fn renewal_at(&self) -> Option<Instant> {
-        self.leases.values().filter_map(|held| held.renew_at).min()
+        self.leases.values().copied().flatten().min()
     }
 
     /// Schedules all leases for renewal now: they may have expired by the clock.
     pub(super) fn renew_all(&mut self, now: Instant) {
-        for held in self.leases.values_mut() {
-            held.renew_at = held.renew_at.map(|at| at.min(now));
+        for renew_at in self.leases.values_mut() {
+            *renew_at = renew_at.map(|at| at.min(now));
         }
     }
 
@@ -103,9 +144,9 @@ impl LeasedAttempts {
             return Vec::new();
         }
         let is_due = |at: Instant| at <= now + RENEW_EARLY_MAX;
-        let due = self.leases.values();
-        due.filter(|held| held.renew_at.is_some_and(is_due))
-            .map(|held| held.lease)
+        let due = self.leases.iter();
+        due.filter(|(_, renew_at)| renew_at.is_some_and(is_due))
+            .map(|(lease, _)| *lease)
             .collect()
     }
 
@@ -117,22 +158,20 @@ impl LeasedAttempts {
         kept: &[DeliveryLease],
         now: Instant,
     ) -> usize {
-        let requested: HashSet<_> = requested.iter().collect();
         let kept: HashSet<_> = kept.iter().collect();
         let mut lost = 0;
-        for held in self.leases.values_mut() {
-            if !requested.contains(&held.lease) {
-                continue;
+        for lease in requested {
+            if let Some(renew_at) = self.leases.get_mut(lease) {
+                let is_kept = kept.contains(lease);
+                *renew_at = is_kept.then_some(now + RENEW_INTERVAL);
+                lost += usize::from(!is_kept);
             }
-            let is_kept = kept.contains(&held.lease);
-            held.renew_at = is_kept.then_some(now + RENEW_INTERVAL);
-            lost += usize::from(!is_kept);
         }
         lost
     }
 
     /// Cancels the remaining exchanges.
     pub(super) async fn abort(mut self) {
-        self.exchanges.shutdown().await;
+        self.tasks.shutdown().await;
     }
 }

@@ -12,6 +12,7 @@
 mod attempt;
 mod client;
 mod clock;
+mod connections;
 mod dispatcher;
 mod failure;
 mod in_flight;
@@ -42,7 +43,12 @@ pub const IN_FLIGHT_MAX_DEFAULT: usize = 256;
 /// files too.
 #[must_use]
 pub const fn open_files_max(in_flight_max: usize) -> usize {
-    2 * in_flight_max + look_up::LOOK_UPS_MAX
+    connections_max(in_flight_max) + look_up::LOOK_UPS_MAX
+}
+
+/// Returns the maximum of connections, in use and idle.
+const fn connections_max(in_flight_max: usize) -> usize {
+    2 * in_flight_max
 }
 
 /// Default time between two polls of the store without a notification. Polling finds the work that

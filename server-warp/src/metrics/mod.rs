@@ -57,7 +57,7 @@ use prometheus::{IntCounterVec, Registry, TextEncoder};
 
 pub use self::catalogue::{CATALOGUE, Description, Kind};
 pub use self::deliveries::DeliveryMetrics;
-pub(crate) use self::deliveries::{DispatchStep, RecordResult};
+pub(crate) use self::deliveries::{DispatchStep, InFlight, RecordResult};
 pub use self::endpoint::{Endpoint, serve};
 pub(crate) use self::http::method_label;
 pub(crate) use self::http::{CloseReason, ResponseSummary};

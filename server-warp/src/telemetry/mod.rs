@@ -32,6 +32,7 @@ use opentelemetry_sdk::trace::{
 };
 
 use self::collector::Collector;
+pub(crate) use self::delivery::DeliverySpan;
 pub use self::delivery::DeliveryTracer;
 pub use self::request::RequestTracer;
 pub(crate) use self::request::{RequestOrigin, RequestSpan};

@@ -348,9 +348,14 @@ async fn deliveries_in_flight_are_limited() {
         let seen = Arc::clone(&seen);
         async move {
             seen.lock().expect("no panic").begin(&request);
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            // Too long for an endpoint that answers quickly.
+            let duration = Duration::from_secs(1);
+            tokio::time::sleep(duration).await;
             seen.lock().expect("no panic").end(&request);
-            answered(200)
+            Attempt {
+                duration,
+                ..answered(200)
+            }
         }
     });
     for _ in 0..EVENTS {

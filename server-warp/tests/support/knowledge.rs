@@ -75,6 +75,11 @@ impl Knowledge {
 /// Signals and the orderly end.
 #[allow(dead_code, reason = "some tests only kill it")]
 impl Knowledge {
+    /// Returns the identifier of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Returns the address as `127.0.0.1:port`.
     pub(crate) fn address(&self) -> &str {
         self.base_url.strip_prefix("http://").expect("an http URL")

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures::future::join_all;
+
 use super::entry_claim::{ClaimResult, ClaimedDelivery, EntryClaim, postpone};
-use super::in_flight::InFlight;
+use super::in_flight::{IN_FLIGHT_PER_QUICK_ENDPOINT_MAX, InFlight};
 use super::lease::DELIVERY_LEASE;
 use super::queue::{EndpointQueue, EndpointState};
 use super::schedule::{CORRUPT_RETRY_DELAY, REQUEUE_DELAY, RETRY_DELAY_MAX};
@@ -14,7 +16,8 @@ use crate::model::{EndpointId, OrgId, Timestamp};
 use crate::service::KnowledgeService;
 use crate::store::{Direction, KeyEntry, Prepared, StoreExt, Transaction, decode};
 
-/// Maximum number of deliveries to one endpoint that are in flight at once.
+/// Maximum number of deliveries to one endpoint that are in flight at once, unless it answers
+/// quickly.
 pub const IN_FLIGHT_PER_ENDPOINT_MAX: usize = 8;
 /// Divisor of the share of all deliveries in flight that one organisation may have.
 ///
@@ -28,8 +31,13 @@ const ENTRIES_PER_CALL: usize = 4_096;
 ///
 /// Each claim is a commit, and no lease is renewed in the meantime.
 const CLAIMS_PER_CALL: usize = 32;
+/// Maximum number of endpoints that are claimed from concurrently, so that their commits share a
+/// sync of the store.
+///
+/// Claims of unconfirmed endpoints of one host conflict; each of them succeeds within the retries.
+const CLAIMS_AT_ONCE: usize = 16;
 /// Maximum number of deliveries that one call claims.
-const DELIVERIES_PER_CALL: usize = 64;
+const DELIVERIES_PER_CALL: usize = 256;
 /// Maximum number of entries too far in the future that one call corrects.
 const MISPLACED_PER_CALL: usize = 8;
 /// Maximum distance of an entry from the present, unless the clock was set back.
@@ -56,7 +64,8 @@ type ReadyEntry = (Timestamp, OrgId, EndpointId);
 pub(super) struct ClaimTerms {
     /// Duration of the leases.
     pub(super) lease: Duration,
-    /// Maximum number of deliveries to one endpoint that are in flight at once.
+    /// Maximum number of deliveries to one endpoint that are in flight at once, if it is less than
+    /// [`InFlight::max_with_endpoint`].
     pub(super) per_endpoint_max: usize,
 }
 
@@ -67,6 +76,8 @@ struct ClaimPass<'c> {
     in_flight: &'c InFlight,
     terms: ClaimTerms,
     claims: usize,
+    /// Claims to be made concurrently, with the capacity that is reserved for each.
+    planned: Vec<EntryClaim>,
     claimed_by_org: BTreeMap<OrgId, usize>,
     /// Entries of organisations that have their share, as many as there may be capacity for.
     deferred: Vec<ReadyEntry>,
@@ -81,23 +92,46 @@ impl<'c> ClaimPass<'c> {
             in_flight,
             terms,
             claims: 0,
+            planned: Vec::new(),
             claimed_by_org: BTreeMap::new(),
             deferred: Vec::new(),
             batch: ClaimBatch::default(),
         }
     }
 
+    /// Returns the maximum of deliveries to an endpoint that are in flight at once.
+    fn endpoint_max(&self, endpoint: EndpointId) -> usize {
+        let max = self.in_flight.max_with_endpoint(endpoint);
+        max.min(self.terms.per_endpoint_max)
+    }
+
+    /// Returns the number of further deliveries that may be claimed.
+    fn capacity_left(&self) -> usize {
+        let reserved: usize = self.planned.iter().map(|claim| claim.capacity).sum();
+        let capacity = self.capacity.min(DELIVERIES_PER_CALL);
+        capacity.saturating_sub(self.batch.deliveries.len() + reserved)
+    }
+
     fn is_over_share(&self, org: OrgId) -> bool {
-        let claimed = self.claimed_by_org.get(&org).copied().unwrap_or(0);
+        let planned = self.planned.iter().filter(|claim| claim.org == org);
+        let planned: usize = planned.map(|claim| claim.capacity).sum();
+        let claimed = planned + self.claimed_by_org.get(&org).copied().unwrap_or(0);
         let share = (self.capacity + self.in_flight.len()).div_ceil(SHARE_OF_ORGANIZATION);
         self.in_flight.of_organization(org) + claimed >= share
     }
 
     fn defer(&mut self, entry: ReadyEntry) {
-        let has_capacity = self.in_flight.with_endpoint(entry.2) < self.terms.per_endpoint_max;
+        let has_capacity = self.in_flight.with_endpoint(entry.2) < self.endpoint_max(entry.2);
         if has_capacity && self.deferred.len() <= CLAIMS_PER_CALL {
             self.deferred.push(entry);
         }
+    }
+
+    fn absorb(&mut self, org: OrgId, result: ClaimResult) {
+        *self.claimed_by_org.entry(org).or_default() += result.deliveries.len();
+        self.batch.deliveries.extend(result.deliveries);
+        self.batch.dead_lettered += result.dead_lettered;
+        self.batch.note_due(result.next_due);
     }
 }
 
@@ -112,9 +146,9 @@ impl ClaimBatch {
 impl KnowledgeService {
     /// Claims deliveries that are due, scheduling endpoints fairly.
     ///
-    /// It claims at most `capacity` deliveries, and at most 64 in one call. `in_flight` counts the
-    /// deliveries that the caller has in flight. An endpoint has at most
-    /// [`IN_FLIGHT_PER_ENDPOINT_MAX`] in flight, and only one while it fails. An organisation that
+    /// It claims at most `capacity` deliveries, and at most 256 in one call. `in_flight` counts
+    /// the deliveries that the caller has in flight. An endpoint has at most
+    /// [`InFlight::max_with_endpoint`] in flight, and only one while it fails. An organisation that
     /// has a quarter of the deliveries that may be in flight (`in_flight` and `capacity` together)
     /// gets more only if nothing of another organisation is due.
     ///
@@ -152,7 +186,7 @@ impl KnowledgeService {
     ) -> Result<ClaimBatch, Error> {
         let terms = ClaimTerms {
             lease: DELIVERY_LEASE,
-            per_endpoint_max: IN_FLIGHT_PER_ENDPOINT_MAX,
+            per_endpoint_max: IN_FLIGHT_PER_QUICK_ENDPOINT_MAX,
         };
         self.claim_under(terms, now, capacity, in_flight).await
     }
@@ -166,7 +200,10 @@ impl KnowledgeService {
         in_flight: &InFlight,
     ) -> Result<ClaimBatch, Error> {
         let mut pass = ClaimPass::new(now, capacity, in_flight, terms);
-        let result = self.run_pass(&mut pass).await;
+        let result = match self.run_pass(&mut pass).await {
+            Ok(()) => self.claim_planned(&mut pass).await,
+            error => error,
+        };
         let mut batch = pass.batch;
         match result {
             // Deliveries that are already claimed must not wait for their leases to expire.
@@ -201,6 +238,10 @@ impl KnowledgeService {
                 if entry.0 > pass.now {
                     pass.batch.note_due(Some(entry.0));
                     return self.claim_deferred(pass).await;
+                }
+                if pass.is_over_share(entry.1) {
+                    // Less may be claimed than was reserved.
+                    self.claim_planned(pass).await?;
                 }
                 if pass.is_over_share(entry.1) {
                     pass.defer(entry);
@@ -258,7 +299,7 @@ impl KnowledgeService {
         Ok(())
     }
 
-    /// Claims from an endpoint if it has capacity; returns true if the pass continues.
+    /// Plans a claim from an endpoint if it has capacity; returns true if the pass continues.
     async fn claim_entry(
         &self,
         pass: &mut ClaimPass<'_>,
@@ -266,32 +307,44 @@ impl KnowledgeService {
     ) -> Result<bool, Error> {
         let (at, org, endpoint) = entry;
         let in_flight = pass.in_flight.with_endpoint(endpoint);
-        let terms = pass.terms;
-        if in_flight >= terms.per_endpoint_max {
+        let endpoint_max = pass.endpoint_max(endpoint);
+        if in_flight >= endpoint_max {
             return Ok(true);
         }
-        let capacity = pass.capacity.min(DELIVERIES_PER_CALL);
-        let capacity = capacity.saturating_sub(pass.batch.deliveries.len());
-        if capacity == 0 || pass.claims == CLAIMS_PER_CALL {
+        let is_full = |pass: &ClaimPass<'_>| pass.capacity_left() == 0;
+        if is_full(pass) || pass.planned.len() == CLAIMS_AT_ONCE {
+            self.claim_planned(pass).await?;
+        }
+        if is_full(pass) || pass.claims == CLAIMS_PER_CALL {
             pass.batch.has_more = true;
             return Ok(false);
         }
         pass.claims += 1;
-        let claim = EntryClaim {
+        pass.planned.push(EntryClaim {
             org,
             endpoint,
             at,
             now: pass.now,
             in_flight,
-            capacity: capacity.min(terms.per_endpoint_max - in_flight),
-            lease: terms.lease,
-        };
-        let result = self.claim_or_reschedule(claim).await?;
-        *pass.claimed_by_org.entry(org).or_default() += result.deliveries.len();
-        pass.batch.deliveries.extend(result.deliveries);
-        pass.batch.dead_lettered += result.dead_lettered;
-        pass.batch.note_due(result.next_due);
+            capacity: pass.capacity_left().min(endpoint_max - in_flight),
+            lease: pass.terms.lease,
+        });
         Ok(true)
+    }
+
+    /// Makes the planned claims concurrently. An error leaves the others valid.
+    async fn claim_planned(&self, pass: &mut ClaimPass<'_>) -> Result<(), Error> {
+        let planned = std::mem::take(&mut pass.planned);
+        let claims = planned.iter().map(|claim| self.claim_or_reschedule(*claim));
+        let results = join_all(claims).await;
+        let mut failed = Ok(());
+        for (claim, result) in planned.into_iter().zip(results) {
+            match result {
+                Ok(result) => pass.absorb(claim.org, result),
+                Err(error) => failed = Err(error),
+            }
+        }
+        failed
     }
 
     async fn claim_or_reschedule(&self, claim: EntryClaim) -> Result<ClaimResult, Error> {

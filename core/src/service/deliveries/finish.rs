@@ -62,8 +62,14 @@ impl Attempt {
         }
     }
 
+    /// Returns true if there was a response with a status of 2xx.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.failure().is_none()
+    }
+
     /// Returns the attempt as it is stored.
-    fn record(&self, at: Timestamp) -> DeliveryAttempt {
+    pub(super) fn record(&self, at: Timestamp) -> DeliveryAttempt {
         let failure = self.outcome.as_ref().err();
         DeliveryAttempt {
             at,

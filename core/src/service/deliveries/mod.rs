@@ -3,10 +3,11 @@
 //! An endpoint is an outbound webhook or a citation subscription. The commit of a change writes its
 //! event to the outbox. Fan-out ([`fan_out`]) adds deliveries to the queues of the matching
 //! endpoints ([`queue`]). A dispatcher claims what is due ([`claim`], [`entry_claim`]) under leases
-//! ([`lease`]) and records the outcome ([`finish`]): success, a retry ([`schedule`]) or a dead
-//! letter. An endpoint receives only pings until it has answered one ([`confirmation`]). Callers
-//! inspect deliveries and redeliver them ([`queries`], [`redelivery`]). The host makes the HTTP
-//! exchange ([`exchange`]). [`dispatch`] does everything in one call.
+//! ([`lease`]) and records the outcome ([`finish`], of many successful attempts at once
+//! [`finish_batch`]): success, a retry ([`schedule`]) or a dead letter. An endpoint receives only
+//! pings until it has answered one ([`confirmation`]). Callers inspect deliveries and redeliver them
+//! ([`queries`], [`redelivery`]). The host makes the HTTP exchange ([`exchange`]). [`dispatch`] does
+//! everything in one call.
 
 mod claim;
 mod confirmation;
@@ -17,6 +18,7 @@ mod entry_claim;
 mod exchange;
 mod fan_out;
 mod finish;
+mod finish_batch;
 mod history;
 mod in_flight;
 mod lease;
@@ -42,7 +44,7 @@ pub use self::fan_out::FanOutReport;
 pub(super) use self::fan_out::{CorruptEvents, FanOutCursor, NextTurn};
 pub use self::finish::AttemptOutcome;
 pub(super) use self::history::RetainedEvent;
-pub use self::in_flight::InFlight;
+pub use self::in_flight::{IN_FLIGHT_PER_QUICK_ENDPOINT_MAX, InFlight, QUICK_RESPONSE_MAX};
 pub use self::lease::{DELIVERY_LEASE, DeliveryLease};
 pub(super) use self::pending::{NotifyingStore, Signal};
 pub(super) use self::queries::page_of_deliveries;

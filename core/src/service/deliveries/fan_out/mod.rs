@@ -79,7 +79,7 @@ pub struct FanOutLimits {
 impl Default for FanOutLimits {
     fn default() -> Self {
         Self {
-            steps: 16,
+            steps: 2,
             deliveries: 200,
             recalls: 100,
             looks: 10_000,

@@ -1,0 +1,286 @@
+//! Throughput and cost of deliveries: `cargo bench -p knowledge-server --bench deliveries`.
+//!
+//! The real binary delivers to a receiver on the loopback interface: first events that have waited
+//! while a server did not deliver, then events as they happen. Beside it, a process that does
+//! nothing but send the same requests with the same HTTP library shows what the machine permits.
+//! Every event has to arrive at every endpoint exactly once, signed, and nothing may be left; the
+//! figures are printed, not asserted. `KNOWLEDGE_TEST_ENGINE` chooses the engine. Without `--bench`
+//! it makes one short round.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use knowledge_core::access::CredentialKind;
+use knowledge_core::model::{MemoryId, WorkspaceId};
+use knowledge_testing::requests::{new_memory, new_organization, new_token, new_workspace};
+use knowledge_testing::seed::Seed;
+use reqwest::Client;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use self::knowledge::{Knowledge, open};
+use self::receiver::Receiver;
+
+mod bare;
+#[path = "../../tests/support/knowledge.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+mod knowledge;
+mod process;
+mod receiver;
+
+/// What the shared module needs of the tests' client.
+mod client {
+    /// Time limit of the start of a server.
+    pub(crate) const GUARD: std::time::Duration = std::time::Duration::from_secs(60);
+}
+
+/// Memories that the updates change in turn.
+const MEMORIES: usize = 100;
+/// Concurrent requests of the clients that update memories, and of the bare loop.
+const CONCURRENT: usize = 32;
+/// Time limit of a round.
+const ROUND_MAX: Duration = Duration::from_secs(600);
+
+/// Size of a round: endpoints, and updates that each of them receives.
+struct Scale {
+    endpoints: usize,
+    waiting: usize,
+    live: usize,
+}
+
+const SHORT: [Scale; 1] = [Scale {
+    endpoints: 3,
+    waiting: 20,
+    live: 20,
+}];
+const FULL: [Scale; 2] = [
+    Scale {
+        endpoints: 1,
+        waiting: 10_000,
+        live: 5_000,
+    },
+    Scale {
+        endpoints: 50,
+        waiting: 2_000,
+        live: 500,
+    },
+];
+
+fn main() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, role, url, count] = arguments.as_slice()
+        && role == bare::ROLE
+    {
+        return runtime.block_on(bare::run(url, count.parse().expect("a number")));
+    }
+    let is_full = arguments.iter().any(|argument| argument == "--bench");
+    let scales = if is_full { &FULL[..] } else { &SHORT[..] };
+    for scale in scales {
+        runtime.block_on(run(scale));
+    }
+}
+
+async fn run(scale: &Scale) {
+    let receiver = Receiver::start().await;
+    let site = Site::create().await;
+    let endpoints = scale.endpoints;
+    println!("{endpoints} endpoints");
+
+    let server = site.serve(true);
+    let secrets = site.register(&server, &receiver, endpoints).await;
+    stop(server);
+    let server = site.serve(false);
+    let mut operations = site.update(&server, scale.waiting).await;
+    let cpu_ms = process::cpu_ms(server.id()) / scale.waiting as f64;
+    println!("  update: {cpu_ms:.3} ms of CPU");
+    stop(server);
+
+    let server = site.serve(true);
+    let waiting = Measured::begin(&server);
+    let expected = scale.waiting * endpoints;
+    receiver.wait(expected, ROUND_MAX).await;
+    let rate = waiting.print("waiting", &server, expected);
+    print_bare(&receiver, expected.min(20_000), rate);
+    site.assert_settled(server).await;
+
+    let server = site.serve(true);
+    let live = Measured::begin(&server);
+    operations.extend(site.update(&server, scale.live).await);
+    let expected = (scale.waiting + scale.live) * endpoints;
+    receiver.wait(expected, ROUND_MAX).await;
+    live.print("live, updates included", &server, scale.live * endpoints);
+    site.assert_settled(server).await;
+    assert_eq!(operations.len(), scale.waiting + scale.live);
+    receiver.assert_received(&secrets, &operations);
+}
+
+/// Ends a server in order, so that the next one does not check its store.
+fn stop(server: Knowledge) {
+    server.terminate();
+    assert!(server.ended().success());
+}
+
+/// Sends as many bare requests and prints their rate beside that of deliveries.
+fn print_bare(receiver: &Receiver, count: usize, rate: f64) {
+    let program = std::env::current_exe().expect("the path of this program");
+    let url = receiver.bare_url();
+    let output = Command::new(program)
+        .args([bare::ROLE, &url, &count.to_string()])
+        .output()
+        .expect("the bare loop runs");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    let bare: f64 = printed
+        .split_whitespace()
+        .next()
+        .and_then(|rate| rate.parse().ok())
+        .expect("a rate");
+    println!(
+        "  bare loop: {} ({:.0} % reached)",
+        printed.trim(),
+        100.0 * rate / bare
+    );
+}
+
+/// Measurement of a server.
+struct Measured {
+    began: Instant,
+    cpu_ms: f64,
+}
+
+impl Measured {
+    fn begin(server: &Knowledge) -> Self {
+        Self {
+            began: Instant::now(),
+            cpu_ms: process::cpu_ms(server.id()),
+        }
+    }
+
+    /// Prints what the deliveries took, and returns their rate per second.
+    fn print(&self, what: &str, server: &Knowledge, deliveries: usize) -> f64 {
+        let (count, elapsed) = (deliveries as f64, self.began.elapsed().as_secs_f64());
+        let cpu_ms = (process::cpu_ms(server.id()) - self.cpu_ms) / count;
+        let (rate, peak) = (count / elapsed, process::peak_mib(server.id()));
+        println!("  {what}: {rate:.0} deliveries/s, {cpu_ms:.3} ms of CPU each, {peak:.0} MiB");
+        rate
+    }
+}
+
+/// A data directory with an organisation.
+struct Site {
+    _directory: TempDir,
+    data_dir: PathBuf,
+    token: String,
+    workspace: WorkspaceId,
+    memories: Vec<MemoryId>,
+    client: Client,
+}
+
+impl Site {
+    async fn create() -> Self {
+        let directory = tempfile::tempdir().expect("a directory can be created");
+        let data_dir = directory.path().join("data");
+        let service = open(&data_dir).await;
+        let seed = Seed::new(&service, &new_organization("acme", "owner")).await;
+        let seed = seed.expect("the organisation is created");
+        let workspace = seed.workspace(&new_workspace("w")).await;
+        let workspace = workspace.expect("the workspace is created").id;
+        let source = seed.source("Wiki", "wiki").await.expect("a source");
+        let memories: Vec<_> = (0..MEMORIES)
+            .map(|number| new_memory(&format!("Memory {number}")))
+            .collect();
+        let memories = seed.ingest(workspace, source, &memories).await;
+        let token = new_token(seed.founder.id, CredentialKind::Bearer);
+        let token = seed.issue(&token).await.expect("a token").secret;
+        Self {
+            _directory: directory,
+            data_dir,
+            token: token.expose().to_owned(),
+            workspace,
+            memories: memories.expect("the memories are ingested"),
+            client: bare::client(),
+        }
+    }
+
+    fn serve(&self, delivers: bool) -> Knowledge {
+        let delivers = delivers.to_string();
+        let variables = [
+            ("KNOWLEDGE_WEBHOOKS__ALLOW", "127.0.0.0/8"),
+            ("KNOWLEDGE_WEBHOOKS__ALLOW_HTTP", "true"),
+            ("KNOWLEDGE_WEBHOOKS__DELIVER", &delivers),
+            ("KNOWLEDGE_RATE_LIMIT__REQUESTS", "0"),
+            ("KNOWLEDGE_LIMITS__PINGS_PER_HOST_MAX", "1000"),
+        ];
+        Knowledge::serve_with(&self.data_dir, &variables)
+    }
+
+    /// Registers webhooks, waits for their confirmation, and returns their secrets.
+    async fn register(
+        &self,
+        server: &Knowledge,
+        receiver: &Receiver,
+        endpoints: usize,
+    ) -> Vec<String> {
+        let path = format!("/v1/workspaces/{}/webhooks", self.workspace);
+        let url = format!("{}{path}", server.base_url);
+        let create = |number: usize| {
+            let new = json!({ "event_type": "memory.updated", "url": receiver.url(number) });
+            self.send(self.client.post(&url).body(new.to_string()))
+        };
+        let created = stream::iter(0..endpoints).then(create);
+        let created = created.try_collect::<Vec<_>>().await;
+        let created = created.expect("the webhooks are created");
+        let text = |webhook: &Value, field: &str| webhook[field].as_str().expect(field).to_owned();
+        for webhook in &created {
+            let url = format!("{url}/{}", text(webhook, "id"));
+            let is_confirmed = async || {
+                let webhook = self.send(self.client.get(&url)).await;
+                webhook.expect("a webhook")["is_confirmed"] == true
+            };
+            while !is_confirmed().await {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+        let secrets = created
+            .iter()
+            .map(|webhook| text(webhook, "signing_secret"));
+        secrets.collect()
+    }
+
+    /// Updates one memory per request, and returns the operations.
+    async fn update(&self, server: &Knowledge, updates: usize) -> BTreeSet<String> {
+        let url = &format!("{}/v1/memories/bulk", server.base_url);
+        let update = async |number: usize| {
+            let audience = format!("team:{}", fastrand::u64(..));
+            let memory = self.memories[number % MEMORIES];
+            let body = json!({ "memoryIds": [memory], "audienceTag": audience });
+            let request = self.client.patch(url).header("idempotency-key", audience);
+            let result = self.send(request.body(body.to_string())).await;
+            let result = result.expect("the update succeeds");
+            assert_eq!(result["summary"]["succeeded"], 1, "{result}");
+            result["operationId"].as_str().expect("an id").to_owned()
+        };
+        let updates = stream::iter(0..updates).map(update);
+        updates.buffer_unordered(CONCURRENT).collect().await
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> reqwest::Result<Value> {
+        let request = request
+            .bearer_auth(&self.token)
+            .header("content-type", "application/json");
+        let body = request.send().await?.error_for_status()?.bytes().await?;
+        Ok(serde_json::from_slice(&body).expect("JSON"))
+    }
+
+    /// Ends the server, and checks that all deliveries are recorded as delivered.
+    async fn assert_settled(&self, server: Knowledge) {
+        stop(server);
+        let service = open(&self.data_dir).await;
+        let status = service.outbox_status().await.expect("the status");
+        assert_eq!((status.pending_events, status.undelivered), (0, 0));
+    }
+}
