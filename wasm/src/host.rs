@@ -1,6 +1,6 @@
 //! Services of the module's host: time, randomness, timers, a log, and panic reports.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::fmt::{self, Write};
 use std::time::Duration;
 
@@ -98,7 +98,51 @@ impl Clock for HostClock {
     }
 }
 
+/// Number of bytes that are requested from the host at a time.
+///
+/// A call costs as much as some hundred bytes, and most of the service's needs are 16 bytes.
+const POOL_BYTES: usize = 4096;
+
+/// Random bytes that are not used yet, from `next` on.
+struct RandomPool {
+    bytes: [u8; POOL_BYTES],
+    next: usize,
+}
+
+thread_local! {
+    static POOL: RefCell<RandomPool> = const {
+        RefCell::new(RandomPool {
+            bytes: [0; POOL_BYTES],
+            next: POOL_BYTES,
+        })
+    };
+}
+
+impl RandomPool {
+    /// Moves the next bytes into the buffer, which must not be larger than the pool.
+    fn take(&mut self, buffer: &mut [u8]) {
+        if buffer.len() > POOL_BYTES - self.next {
+            fill_from_host(&mut self.bytes);
+            self.next = 0;
+        }
+        let end = self.next + buffer.len();
+        let taken = &mut self.bytes[self.next..end];
+        buffer.copy_from_slice(taken);
+        // A secret is not kept after its use.
+        taken.fill(0);
+        self.next = end;
+    }
+}
+
 fn fill(buffer: &mut [u8]) {
+    if buffer.len() > POOL_BYTES {
+        fill_from_host(buffer);
+    } else {
+        POOL.with_borrow_mut(|pool| pool.take(buffer));
+    }
+}
+
+fn fill_from_host(buffer: &mut [u8]) {
     getrandom::fill(buffer).expect("the host has provided random bytes before");
 }
 
