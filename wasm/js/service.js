@@ -130,17 +130,35 @@ function toResponse([status, lines, body], method) {
   return new Response(hasBody ? body : null, { status, headers: [...headerPairs(lines)] });
 }
 
-/** Builds the path and the query of a direct call. */
-function target(operation, parameters) {
-  const path = operation.path.replaceAll(/\{(\w+)\}/g, (_, name) => {
+/** The templates of paths, split into texts and the names of parameters in turn. */
+const templates = new Map();
+
+function templateOf(path) {
+  if (!templates.has(path)) templates.set(path, path.split(/\{(\w+)\}/));
+  return templates.get(path);
+}
+
+/** Builds the path of a direct call. */
+function pathOf(operation, parameters) {
+  const [first, ...others] = templateOf(operation.path);
+  let path = first;
+  for (let at = 0; at < others.length; at += 2) {
+    const name = others[at];
     const value = parameters[name];
     if (value === undefined || value === "") {
       throw new TypeError(`the parameter ${name} is missing`);
     }
-    return encodeURIComponent(value);
-  });
+    path += encodeURIComponent(value) + others[at + 1];
+  }
+  return path;
+}
+
+/** Builds the path and the query of a direct call. */
+function target(operation, parameters) {
+  const path = pathOf(operation, parameters);
+  if (!operation.query) return path;
   const query = new URLSearchParams();
-  for (const name of operation.query ?? []) {
+  for (const name of operation.query) {
     const value = parameters[name];
     if (value === undefined || value === null) continue;
     for (const one of Array.isArray(value) ? value : [value]) query.append(name, String(one));
@@ -164,12 +182,12 @@ function requestHeaders(operation, credential, parameters) {
   return headerLines(headers);
 }
 
-/** Decodes a response of the API; throws that of an error. */
-export function readAnswer([status, lines, bytes]) {
-  const headers = new Map(headerPairs(lines));
+/** Decodes the body of a response of the API; throws that of an error. */
+function readBodyOf([status, lines, bytes]) {
   const text = decoder.decode(bytes);
   const body = text === "" ? undefined : JSON.parse(text);
-  if (status < 400) return { status, headers, body };
+  if (status < 400) return body;
+  const headers = new Map(headerPairs(lines));
   throw new KnowledgeError({
     code: body?.error ?? headers.get("error-code") ?? "invalid_request",
     message: body?.message ?? headers.get("error-message") ?? `the response has status ${status}`,
@@ -220,14 +238,30 @@ export class KnowledgeService {
   }
 
   /** Calls an operation directly, and returns the whole response. */
-  async call(operationId, credential, parameters = {}) {
+  async call(operationId, credential, parameters) {
+    const parts = await this.#callOperation(operationId, credential, parameters);
+    const body = readBodyOf(parts);
+    const [status, lines] = parts;
+    return { status, headers: new Map(headerPairs(lines)), body };
+  }
+
+  static {
+    for (const operationId of Object.keys(OPERATIONS)) {
+      const value = async function (credential, parameters) {
+        return readBodyOf(await this.#callOperation(operationId, credential, parameters));
+      };
+      Object.defineProperty(KnowledgeService.prototype, operationId, { value, configurable: true, writable: true });
+    }
+  }
+
+  /** Runs an operation; resolves to the parts of the response. Throws a caller's mistake. */
+  #callOperation(operationId, credential, parameters = {}) {
     const operation = OPERATIONS[operationId];
     if (!operation) throw new TypeError(`there is no operation ${operationId}`);
     const lines = requestHeaders(operation, credential, parameters);
     const { body } = parameters;
     const bytes = body === undefined ? new Uint8Array() : encoder.encode(JSON.stringify(body));
-    const path = target(operation, parameters);
-    return readAnswer(await this.#handle(false, operation.method, path, lines, bytes));
+    return this.#handle(false, operation.method, target(operation, parameters), lines, bytes);
   }
 
   /** Changes attributes of many memories: `bulkUpdateMemories` with positional arguments. */
@@ -306,9 +340,9 @@ export class KnowledgeService {
   }
 
   /** Runs a task of the service, whose number `begin` returns. */
-  async #run(begin) {
-    if (this.#live().instance.stopped) await this.#reopen();
+  #run(begin) {
     const { instance, service } = this.#live();
+    if (instance.stopped) return this.#reopen().then(() => this.#run(begin));
     return instance.run(() => begin(service));
   }
 
@@ -319,19 +353,9 @@ export class KnowledgeService {
   async #ask(method, path, body) {
     const lines = body === undefined ? "" : headerLines([["content-type", "application/json"]]);
     const bytes = body === undefined ? new Uint8Array() : encoder.encode(JSON.stringify(body));
-    return readAnswer(await this.#handle(true, method, path, lines, bytes)).body;
+    return readBodyOf(await this.#handle(true, method, path, lines, bytes));
   }
 }
 
 // Older hosts lack the symbol.
 if (Symbol.dispose) KnowledgeService.prototype[Symbol.dispose] = KnowledgeService.prototype.close;
-
-for (const operationId of Object.keys(OPERATIONS)) {
-  Object.defineProperty(KnowledgeService.prototype, operationId, {
-    async value(credential, parameters) {
-      return (await this.call(operationId, credential, parameters)).body;
-    },
-    configurable: true,
-    writable: true,
-  });
-}
