@@ -5,6 +5,8 @@ use std::fmt::{self, Write};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
+use http::Response;
 use js_sys::Promise;
 use js_sys::futures::JsFuture;
 use knowledge_core::env::{Clock, Env};
@@ -13,6 +15,8 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber, span};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsValue, UnwrapThrowExt};
+
+use crate::exchange;
 
 #[wasm_bindgen]
 extern "C" {
@@ -24,6 +28,8 @@ extern "C" {
     fn wake(this: &Host, task: u32);
     #[wasm_bindgen(method)]
     fn settle(this: &Host, task: u32, is_fulfilled: bool, value: JsValue);
+    #[wasm_bindgen(method)]
+    fn respond(this: &Host, task: u32, status: u16, headers: &[u8], body: &[u8]);
     #[wasm_bindgen(method)]
     fn sleep(this: &Host, millis: f64) -> Promise;
     #[wasm_bindgen(method)]
@@ -69,6 +75,14 @@ pub(crate) fn settle(task: u32, outcome: Result<JsValue, JsValue>) {
     let is_fulfilled = outcome.is_ok();
     let (Ok(value) | Err(value)) = outcome;
     with(|host| host.settle(task, is_fulfilled, value));
+}
+
+/// Reports the response of a task to the host, which reads it during the call: nothing is copied
+/// that the caller does not need.
+pub(crate) fn respond(task: u32, response: &Response<Bytes>) {
+    let status = response.status().as_u16();
+    let lines = exchange::header_lines(response.headers());
+    with(|host| host.respond(task, status, lines.as_bytes(), response.body()));
 }
 
 /// Returns an environment of `Date.now()`, `crypto.getRandomValues()` and `setTimeout()`.
