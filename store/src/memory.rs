@@ -76,6 +76,24 @@ impl MemoryStore {
         Self::default()
     }
 
+    /// Creates a store of these entries, in any order, whose last commit had the version `last`.
+    ///
+    /// It continues as the store from which the entries were read would: its next commit has the
+    /// version after `last`.
+    #[must_use]
+    pub fn with_entries(
+        entries: impl IntoIterator<Item = KeyEntry>,
+        last: Option<Version>,
+    ) -> Self {
+        let entries = entries.into_iter().map(|found| (found.key, found.entry));
+        Self {
+            state: Mutex::new(State {
+                entries: entries.collect(),
+                next_version: last.map_or(Version::FIRST, Version::next),
+            }),
+        }
+    }
+
     /// Copies the current contents into a separate store.
     #[must_use]
     pub fn snapshot(&self) -> Self {

@@ -3,6 +3,7 @@
 
 import { StoreError } from "./error.js";
 import { held } from "./module.js";
+import { REVISION } from "./stores/revision.js";
 
 const KEYS = 0;
 const RANGE_REVERSE = 2;
@@ -48,7 +49,9 @@ class Reader {
   }
 
   list(read) {
-    return Array.from({ length: this.length() }, read);
+    const items = [];
+    for (let left = this.length(); left > 0; left--) items.push(read());
+    return items;
   }
 
   parts() {
@@ -192,10 +195,26 @@ function then(answer, next) {
   return typeof answer?.then === "function" ? held(Promise.resolve(answer).then(next)) : next(answer);
 }
 
+/** The numbers of stores that can be mirrored. */
+const numbers = new WeakMap();
+let lastNumber = 0;
+
+/** Returns the number by which the module knows a store, whichever services use it. */
+function numberOf(store) {
+  if (typeof store[REVISION] !== "function") return undefined;
+  if (!numbers.has(store)) numbers.set(store, ++lastNumber);
+  return numbers.get(store);
+}
+
 /** Adapter between the module and a store. */
 export class StoreBridge {
   constructor(store) {
     this.store = store;
+    this.number = numberOf(store);
+  }
+
+  revision() {
+    return this.store[REVISION]() ?? NaN;
   }
 
   read(bytes) {

@@ -25,6 +25,7 @@ class Instance {
     attach({
       wake: (task) => this.#wake(task),
       settle: (task, isFulfilled, value) => this.#settle(task, isFulfilled, value),
+      respond: (task, status, lines, body) => this.#respond(task, status, lines, body),
       sleep: (millis) => held(new Promise((resolve) => setTimeout(resolve, millis))),
       log,
       panicked: (message) => {
@@ -48,11 +49,14 @@ class Instance {
     }
   }
 
-  /** Runs a task, whose number `begin` returns, and resolves to its result. */
-  run(begin) {
+  /**
+   * Runs a task, whose number `begin` returns, and resolves to its result. A response is read by
+   * `read`, from bytes in the module's memory, which it must not keep.
+   */
+  run(begin, read) {
     return new Promise((resolve, reject) => {
       const task = this.call(begin);
-      this.#tasks.set(task, { resolve, reject });
+      this.#tasks.set(task, { resolve, reject, read });
       this.#step(task);
     });
   }
@@ -85,6 +89,17 @@ class Instance {
     this.#tasks.delete(task);
     if (isFulfilled) waiting?.resolve(value);
     else waiting?.reject(new KnowledgeError(JSON.parse(value)));
+  }
+
+  #respond(task, status, lines, body) {
+    const waiting = this.#tasks.get(task);
+    this.#tasks.delete(task);
+    try {
+      waiting?.resolve(waiting.read(status, lines, body));
+    } catch (error) {
+      // An error of the reader must not pass through the module, which it would stop.
+      waiting.reject(error);
+    }
   }
 
   /** Stops the instance: rejects its running tasks and all later calls. */

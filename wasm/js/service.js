@@ -92,7 +92,7 @@ function hasHiddenBody(headers) {
  * Reads a body of at most `bytesMax` bytes; rejects a larger one early. Each chunk is copied and
  * released, because one byte may be a view of a large buffer.
  */
-async function readBody(request, bytesMax) {
+async function receiveBody(request, bytesMax) {
   if (Number(request.headers.get("content-length")) > bytesMax) {
     await request.body?.cancel().catch(() => {});
     throw new BodyRejected(413);
@@ -125,22 +125,46 @@ async function readBody(request, bytesMax) {
   }
 }
 
-function toResponse([status, lines, body], method) {
-  const hasBody = !WITHOUT_BODY.has(status) && method !== "HEAD";
-  return new Response(hasBody ? body : null, { status, headers: [...headerPairs(lines)] });
+/** Returns the pairs of the header lines in the module's memory. */
+const readHeaders = (lines) => [...headerPairs(decoder.decode(lines))];
+
+/** Returns a reader of the response to a request with this method. */
+function responseReader(method) {
+  return (status, lines, body) => {
+    const hasBody = !WITHOUT_BODY.has(status) && method !== "HEAD";
+    return new Response(hasBody ? body.slice() : null, { status, headers: readHeaders(lines) });
+  };
 }
 
-/** Builds the path and the query of a direct call. */
-function target(operation, parameters) {
-  const path = operation.path.replaceAll(/\{(\w+)\}/g, (_, name) => {
+/** The templates of paths, split into texts and the names of parameters in turn. */
+const templates = new Map();
+
+function templateOf(path) {
+  if (!templates.has(path)) templates.set(path, path.split(/\{(\w+)\}/));
+  return templates.get(path);
+}
+
+/** Builds the path of a direct call. */
+function pathOf(operation, parameters) {
+  const [first, ...others] = templateOf(operation.path);
+  let path = first;
+  for (let at = 0; at < others.length; at += 2) {
+    const name = others[at];
     const value = parameters[name];
     if (value === undefined || value === "") {
       throw new TypeError(`the parameter ${name} is missing`);
     }
-    return encodeURIComponent(value);
-  });
+    path += encodeURIComponent(value) + others[at + 1];
+  }
+  return path;
+}
+
+/** Builds the path and the query of a direct call. */
+function target(operation, parameters) {
+  const path = pathOf(operation, parameters);
+  if (!operation.query) return path;
   const query = new URLSearchParams();
-  for (const name of operation.query ?? []) {
+  for (const name of operation.query) {
     const value = parameters[name];
     if (value === undefined || value === null) continue;
     for (const one of Array.isArray(value) ? value : [value]) query.append(name, String(one));
@@ -164,12 +188,12 @@ function requestHeaders(operation, credential, parameters) {
   return headerLines(headers);
 }
 
-/** Decodes a response of the API; throws that of an error. */
-export function readAnswer([status, lines, bytes]) {
-  const headers = new Map(headerPairs(lines));
+/** Reads the body of a response of the API; throws that of an error. */
+function readBody(status, lines, bytes) {
   const text = decoder.decode(bytes);
   const body = text === "" ? undefined : JSON.parse(text);
-  if (status < 400) return { status, headers, body };
+  if (status < 400) return body;
+  const headers = new Map(readHeaders(lines));
   throw new KnowledgeError({
     code: body?.error ?? headers.get("error-code") ?? "invalid_request",
     message: body?.message ?? headers.get("error-message") ?? `the response has status ${status}`,
@@ -177,6 +201,12 @@ export function readAnswer([status, lines, bytes]) {
     status,
     requestId: headers.get("request-id"),
   });
+}
+
+/** Reads a response of the API with its status and headers. */
+function readAnswer(status, lines, bytes) {
+  const body = readBody(status, lines, bytes);
+  return { status, headers: new Map(readHeaders(lines)), body };
 }
 
 /** The workspace knowledge service over one store. */
@@ -220,14 +250,27 @@ export class KnowledgeService {
   }
 
   /** Calls an operation directly, and returns the whole response. */
-  async call(operationId, credential, parameters = {}) {
+  async call(operationId, credential, parameters) {
+    return this.#callOperation(operationId, credential, parameters, readAnswer);
+  }
+
+  static {
+    for (const operationId of Object.keys(OPERATIONS)) {
+      const value = async function (credential, parameters) {
+        return this.#callOperation(operationId, credential, parameters, readBody);
+      };
+      Object.defineProperty(KnowledgeService.prototype, operationId, { value, configurable: true, writable: true });
+    }
+  }
+
+  /** Runs an operation, and resolves to what `read` reads from the response. */
+  #callOperation(operationId, credential, parameters = {}, read) {
     const operation = OPERATIONS[operationId];
     if (!operation) throw new TypeError(`there is no operation ${operationId}`);
     const lines = requestHeaders(operation, credential, parameters);
     const { body } = parameters;
     const bytes = body === undefined ? new Uint8Array() : encoder.encode(JSON.stringify(body));
-    const path = target(operation, parameters);
-    return readAnswer(await this.#handle(false, operation.method, path, lines, bytes));
+    return this.#handle(false, operation.method, target(operation, parameters), lines, bytes, read);
   }
 
   /** Changes attributes of many memories: `bulkUpdateMemories` with positional arguments. */
@@ -270,13 +313,13 @@ export class KnowledgeService {
     const path = pathname + search;
     try {
       const bytesMax = await this.#call((service) => service.bodyBytesMax);
-      const body = await readBody(request, bytesMax);
+      const body = await receiveBody(request, bytesMax);
       const lines = headerLines(request.headers);
-      return toResponse(await this.#handle(isOperator, method, path, lines, body), method);
+      return await this.#handle(isOperator, method, path, lines, body, responseReader(method));
     } catch (error) {
       const status = rejectionStatus(error);
       if (status === undefined) throw error;
-      return toResponse(await this.#call((service) => service.reject(isOperator, method, path, status)), method);
+      return this.#run((service) => service.reject(isOperator, method, path, status), responseReader(method));
     }
   }
 
@@ -306,32 +349,22 @@ export class KnowledgeService {
   }
 
   /** Runs a task of the service, whose number `begin` returns. */
-  async #run(begin) {
-    if (this.#live().instance.stopped) await this.#reopen();
+  #run(begin, read) {
     const { instance, service } = this.#live();
-    return instance.run(() => begin(service));
+    if (instance.stopped) return this.#reopen().then(() => this.#run(begin, read));
+    return instance.run(() => begin(service), read);
   }
 
-  #handle(isOperator, method, path, lines, body) {
-    return this.#run((service) => service.handle(isOperator, method, path, lines, body));
+  #handle(isOperator, method, path, lines, body, read) {
+    return this.#run((service) => service.handle(isOperator, method, path, lines, body), read);
   }
 
   async #ask(method, path, body) {
     const lines = body === undefined ? "" : headerLines([["content-type", "application/json"]]);
     const bytes = body === undefined ? new Uint8Array() : encoder.encode(JSON.stringify(body));
-    return readAnswer(await this.#handle(true, method, path, lines, bytes)).body;
+    return this.#handle(true, method, path, lines, bytes, readBody);
   }
 }
 
 // Older hosts lack the symbol.
 if (Symbol.dispose) KnowledgeService.prototype[Symbol.dispose] = KnowledgeService.prototype.close;
-
-for (const operationId of Object.keys(OPERATIONS)) {
-  Object.defineProperty(KnowledgeService.prototype, operationId, {
-    async value(credential, parameters) {
-      return (await this.call(operationId, credential, parameters)).body;
-    },
-    configurable: true,
-    writable: true,
-  });
-}

@@ -1,11 +1,9 @@
 //! Requests and responses as their parts.
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, Request, Response, Uri};
-use js_sys::{Array, Uint8Array};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use knowledge_core::api::ClientInfo;
 use knowledge_core::{Error, ProblemCode};
-use wasm_bindgen::JsValue;
 
 /// Builds a request from its parts; the header lines are names and values in turn.
 ///
@@ -26,7 +24,7 @@ pub(crate) fn request(
     let mut lines = headers.split('\n');
     while let (Some(line), Some(value)) = (lines.next(), lines.next()) {
         let name = HeaderName::from_bytes(line.as_bytes()).ok();
-        let value = latin1(value).and_then(|bytes| HeaderValue::from_bytes(&bytes).ok());
+        let value = parse_value(value);
         let (name, value) = name.zip(value).ok_or_else(|| malformed(line))?;
         request.headers_mut().append(name, value);
     }
@@ -58,26 +56,26 @@ fn parse_method(method: &str) -> Option<Method> {
     Method::from_bytes(method.as_bytes()).ok()
 }
 
-/// Converts a response into its parts for JavaScript: status, header lines, body.
-pub(crate) fn to_parts(response: Response<Bytes>) -> JsValue {
-    let (parts, body) = response.into_parts();
-    let mut headers = String::new();
-    for (name, value) in &parts.headers {
-        headers.push_str(name.as_str());
-        headers.push('\n');
-        headers.extend(value.as_bytes().iter().map(|&byte| char::from(byte)));
-        headers.push('\n');
+/// Returns the lines of headers: names and values in turn, with one character per byte.
+pub(crate) fn header_lines(headers: &HeaderMap) -> String {
+    let mut lines = String::new();
+    for (name, value) in headers {
+        lines.push_str(name.as_str());
+        lines.push('\n');
+        match value.to_str() {
+            Ok(text) => lines.push_str(text),
+            Err(_) => lines.extend(value.as_bytes().iter().map(|&byte| char::from(byte))),
+        }
+        lines.push('\n');
     }
-    let body = Uint8Array::new_from_slice(&body);
-    Array::of3(
-        &JsValue::from(parts.status.as_u16()),
-        &JsValue::from_str(&headers),
-        &body,
-    )
-    .into()
+    lines
 }
 
-/// Decodes a header value from JavaScript, where each character is one byte.
-fn latin1(text: &str) -> Option<Vec<u8>> {
-    text.chars().map(|char| u8::try_from(char).ok()).collect()
+/// Parses a header value from JavaScript, where each character is one byte.
+fn parse_value(text: &str) -> Option<HeaderValue> {
+    if text.is_ascii() {
+        return HeaderValue::from_str(text).ok();
+    }
+    let bytes: Option<Vec<u8>> = text.chars().map(|char| u8::try_from(char).ok()).collect();
+    HeaderValue::from_bytes(&bytes?).ok()
 }

@@ -1,10 +1,12 @@
 //! Services of the module's host: time, randomness, timers, a log, and panic reports.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::fmt::{self, Write};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
+use http::Response;
 use js_sys::Promise;
 use js_sys::futures::JsFuture;
 use knowledge_core::env::{Clock, Env};
@@ -13,6 +15,8 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber, span};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsValue, UnwrapThrowExt};
+
+use crate::exchange;
 
 #[wasm_bindgen]
 extern "C" {
@@ -24,6 +28,8 @@ extern "C" {
     fn wake(this: &Host, task: u32);
     #[wasm_bindgen(method)]
     fn settle(this: &Host, task: u32, is_fulfilled: bool, value: JsValue);
+    #[wasm_bindgen(method)]
+    fn respond(this: &Host, task: u32, status: u16, headers: &[u8], body: &[u8]);
     #[wasm_bindgen(method)]
     fn sleep(this: &Host, millis: f64) -> Promise;
     #[wasm_bindgen(method)]
@@ -71,6 +77,14 @@ pub(crate) fn settle(task: u32, outcome: Result<JsValue, JsValue>) {
     with(|host| host.settle(task, is_fulfilled, value));
 }
 
+/// Reports the response of a task to the host, which reads it during the call: nothing is copied
+/// that the caller does not need.
+pub(crate) fn respond(task: u32, response: &Response<Bytes>) {
+    let status = response.status().as_u16();
+    let lines = exchange::header_lines(response.headers());
+    with(|host| host.respond(task, status, lines.as_bytes(), response.body()));
+}
+
 /// Returns an environment of `Date.now()`, `crypto.getRandomValues()` and `setTimeout()`.
 ///
 /// # Errors
@@ -98,7 +112,51 @@ impl Clock for HostClock {
     }
 }
 
+/// Number of bytes that are requested from the host at a time.
+///
+/// A call costs as much as some hundred bytes, and most of the service's needs are 16 bytes.
+const POOL_BYTES: usize = 4096;
+
+/// Random bytes that are not used yet, from `next` on.
+struct RandomPool {
+    bytes: [u8; POOL_BYTES],
+    next: usize,
+}
+
+thread_local! {
+    static POOL: RefCell<RandomPool> = const {
+        RefCell::new(RandomPool {
+            bytes: [0; POOL_BYTES],
+            next: POOL_BYTES,
+        })
+    };
+}
+
+impl RandomPool {
+    /// Moves the next bytes into the buffer, which must not be larger than the pool.
+    fn take(&mut self, buffer: &mut [u8]) {
+        if buffer.len() > POOL_BYTES - self.next {
+            fill_from_host(&mut self.bytes);
+            self.next = 0;
+        }
+        let end = self.next + buffer.len();
+        let taken = &mut self.bytes[self.next..end];
+        buffer.copy_from_slice(taken);
+        // A secret is not kept after its use.
+        taken.fill(0);
+        self.next = end;
+    }
+}
+
 fn fill(buffer: &mut [u8]) {
+    if buffer.len() > POOL_BYTES {
+        fill_from_host(buffer);
+    } else {
+        POOL.with_borrow_mut(|pool| pool.take(buffer));
+    }
+}
+
+fn fill_from_host(buffer: &mut [u8]) {
     getrandom::fill(buffer).expect("the host has provided random bytes before");
 }
 

@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `service` | the service: requests, maintenance, one dispatch pass |
 //! | `store` | reads and commits, to a store written in JavaScript |
+//! | `mirror` | copies of stores, which answer reads |
 //! | `sender` | deliveries, to the `fetch` of the host |
 //! | `task` | futures, which become promises |
 //! | `host` | time, randomness, timers, the log, and the message of a panic |
@@ -16,6 +17,7 @@
 mod error;
 mod exchange;
 mod host;
+mod mirror;
 mod options;
 mod sender;
 mod service;

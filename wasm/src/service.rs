@@ -80,8 +80,8 @@ impl Service {
         let request = exchange::request(method, target, headers, body);
         let request =
             request.map_err(|error| self.error_response(is_operator, method, target, error));
-        task::spawn(async move {
-            let response = match request {
+        task::spawn_responding(async move {
+            match request {
                 Ok(request) if is_operator => service.admin.handle(request).await,
                 Ok(mut request) => {
                     let header = service.client_address_header.as_deref();
@@ -89,16 +89,14 @@ impl Service {
                     service.api.handle(request).await
                 }
                 Err(response) => response,
-            };
-            Ok(exchange::to_parts(response))
+            }
         })
     }
 
-    /// Returns the error response to a request that [`handle`](Self::handle) did not complete.
+    /// Begins the error response to a request that [`handle`](Self::handle) did not complete.
     ///
     /// The status is 413 or 400 if its body was not read to the end, and 500 after a panic.
-    #[must_use]
-    pub fn reject(&self, is_operator: bool, method: &str, target: &str, status: u16) -> JsValue {
+    pub fn reject(&self, is_operator: bool, method: &str, target: &str, status: u16) -> u32 {
         let error = match status {
             413 => Error::PayloadTooLarge {
                 bytes_max: self.body_bytes_max(),
@@ -106,7 +104,8 @@ impl Service {
             400 => Error::unreadable_body(),
             _ => Error::internal("the module crashed"),
         };
-        exchange::to_parts(self.error_response(is_operator, method, target, error))
+        let response = self.error_response(is_operator, method, target, error);
+        task::spawn_responding(std::future::ready(response))
     }
 
     fn error_response(

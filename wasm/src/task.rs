@@ -9,14 +9,18 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 
+use bytes::Bytes;
+use futures::FutureExt;
+use http::Response;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::host;
 
-type Task = Pin<Box<dyn Future<Output = Result<JsValue, JsValue>>>>;
+/// A future that reports its outcome to the host.
+type Task = Pin<Box<dyn Future<Output = ()>>>;
 
 #[derive(Default)]
 struct Tasks {
@@ -30,26 +34,36 @@ thread_local! {
 
 /// Stores a future for [`poll`]; returns the number that JavaScript knows it by.
 pub(crate) fn spawn(future: impl Future<Output = Result<JsValue, JsValue>> + 'static) -> u32 {
+    store(|task| Box::pin(future.map(move |outcome| host::settle(task, outcome))))
+}
+
+/// Stores a future that results in a response for [`poll`]; returns its number.
+pub(crate) fn spawn_responding(future: impl Future<Output = Response<Bytes>> + 'static) -> u32 {
+    store(|task| Box::pin(future.map(move |response| host::respond(task, &response))))
+}
+
+fn store(create: impl FnOnce(u32) -> Task) -> u32 {
     TASKS.with_borrow_mut(|tasks| {
         // Numbers repeat after 2^32 tasks; the earlier task has ended by then.
         tasks.last = tasks.last.wrapping_add(1);
-        tasks.waiting.insert(tasks.last, Box::pin(future));
+        tasks.waiting.insert(tasks.last, create(tasks.last));
         tasks.last
     })
 }
 
-/// Runs one step of a task; reports its outcome to the host once it has ended.
+/// Runs one step of a task, which reports its outcome to the host once it has ended.
 #[wasm_bindgen]
 pub fn poll(task: u32) {
     let Some(mut future) = TASKS.with_borrow_mut(|tasks| tasks.waiting.remove(&task)) else {
         return;
     };
     let waker = Waker::from(Arc::new(TaskWaker(task)));
-    match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-        Poll::Ready(outcome) => host::settle(task, outcome),
-        Poll::Pending => TASKS.with_borrow_mut(|tasks| {
-            tasks.waiting.insert(task, future);
-        }),
+    if future
+        .as_mut()
+        .poll(&mut Context::from_waker(&waker))
+        .is_pending()
+    {
+        TASKS.with_borrow_mut(|tasks| tasks.waiting.insert(task, future));
     }
 }
 

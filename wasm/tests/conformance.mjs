@@ -46,6 +46,14 @@ test("MemoryStore conforms in Node.js", async () => {
   expectPassed(report, REOPENING);
 });
 
+test("MemoryStore conforms through its copy in the module", async (t) => {
+  const commit = t.mock.method(MemoryStore.prototype, "commit");
+  const read = t.mock.method(MemoryStore.prototype, "read");
+  const report = await conformance(volatile(() => new MemoryStore()));
+  expectPassed(report, REOPENING);
+  assert.ok(read.mock.callCount() < commit.mock.callCount(), "the copy answers");
+});
+
 /** Runs the suite over SQLite in a process, with options before the script. */
 async function overSqlite(t, program, options) {
   const script = join(ROOT, "tests/hosts/sqlite.mjs");
