@@ -15,6 +15,17 @@ const CAPACITY: usize = 64;
 const CLAIMS_MAX: usize = 200;
 
 impl World {
+    /// Fans out all events.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(super) async fn announce(&self) -> Result<(), Error> {
+        let service = &self.seed.service;
+        let now = service.env().now();
+        while service.fan_out(now).await?.has_more {}
+        Ok(())
+    }
+
     /// Fans out all events, claims every delivery that is due, and returns each request as text.
     ///
     /// # Errors
@@ -32,7 +43,7 @@ impl World {
             }),
         };
         let mut lines = Vec::new();
-        while service.fan_out(now).await?.has_more {}
+        self.announce().await?;
         // Fan-out also draws for hidden events; the pings that a claim creates are the same.
         self.reseed(1);
         for _ in 0..CLAIMS_MAX {

@@ -227,6 +227,9 @@ impl World {
                 self.memories[index].differs = true;
                 let is_erased = choices.once_in(2);
                 let is_left_running = choices.once_in(2);
+                // An exception: the author of a memory under review is told of its changes unless
+                // it is deleted before they are announced.
+                self.announce().await?;
                 if stored.is_none() || !is_here {
                     return Ok(());
                 }

@@ -65,11 +65,13 @@ pub struct Exception {
 
 /// Declared exceptions from non-interference.
 ///
-/// Three more do not concern responses of single operations. The generator keeps them equal in both
-/// worlds: that a name, a slug or a source key is taken; quotas and conflicts; and that a recall is
-/// judged without those of its memories that were deleted. One is not excepted but open: whoever
-/// added a memory and no longer may read it can send it again by its source key, and sees by its
-/// labels whether the text was the stored one. The texts of such memories are equal in both worlds.
+/// Four more do not concern responses of single operations. The generator keeps them equal in both
+/// worlds: that a name, a slug or a source key is taken; quotas and conflicts; that a recall is
+/// judged without those of its memories that were deleted; and that the author of a memory under
+/// review is not told of its last changes if it is deleted before they are fanned out, because the
+/// author is stored with the content. One is not excepted but open: whoever added a memory and no
+/// longer may read it can send it again by its source key, and sees by its labels whether the text
+/// was the stored one. The texts of such memories are equal in both worlds.
 pub const EXCEPTIONS: [Exception; 6] = [
     Exception {
         operation: Operation::ListAuditEntries,
@@ -221,10 +223,13 @@ fn compare(scenario: &Scenario, first: &[String], second: &[String]) -> Result<(
         }
     }
     let (count, other) = (first.len(), second.len());
-    if count != other {
+    let longer = if count > other { first } else { second };
+    if let Some(surplus) = longer.get(count.min(other)) {
         return Err(Divergence {
             trace: first.to_vec(),
-            problem: format!("{count} responses and deliveries in one world, {other} in the other"),
+            problem: format!(
+                "{count} responses and deliveries in one world, {other} in the other:\n{surplus}"
+            ),
         });
     }
     Ok(())
