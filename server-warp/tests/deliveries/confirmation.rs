@@ -57,11 +57,16 @@ async fn receiver_gets_only_pings_until_it_answers_one() {
     let webhook = register(&world, &peer.url()).await;
     let deliveries = Deliveries::through(delivery_client());
     let often = deliveries.poll_every(std::time::Duration::from_millis(20));
-    let _server = Serving::start(&world.service, often).await;
+    let server = Serving::start(&world.service, often).await;
     let seen = || types.lock().expect("no panic").clone();
     for count in 1..=3 {
         world.ingest().await;
         until("a ping", async || seen().len() >= count).await;
+        let recorded = count as f64;
+        until("its result", async || {
+            server.attempts("retry").await >= recorded
+        })
+        .await;
         assert!(
             seen().iter().all(|seen| seen == "webhook.ping"),
             "{:?}",

@@ -16,9 +16,6 @@ use crate::model::{EndpointId, OrgId, Timestamp};
 use crate::service::KnowledgeService;
 use crate::store::{Direction, KeyEntry, Prepared, StoreExt, Transaction, decode};
 
-/// Maximum number of deliveries to one endpoint that are in flight at once, unless it answers
-/// quickly.
-pub const IN_FLIGHT_PER_ENDPOINT_MAX: usize = 8;
 /// Divisor of the share of all deliveries in flight that one organisation may have.
 ///
 /// The share is exceeded only if nothing of another organisation is due.

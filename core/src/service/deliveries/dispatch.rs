@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt};
 
-use super::claim::{ClaimBatch, ClaimTerms, IN_FLIGHT_PER_ENDPOINT_MAX};
+use super::claim::{ClaimBatch, ClaimTerms};
 use super::entry_claim::ClaimedDelivery;
 use super::exchange::{DELIVERY_TIMEOUT, DeliverySender};
 use super::finish::AttemptOutcome;
-use super::in_flight::InFlight;
+use super::in_flight::{IN_FLIGHT_PER_ENDPOINT_MAX, InFlight};
 use super::lease::{DELIVERY_LEASE, DeliveryLease};
 use crate::error::Error;
 use crate::model::Timestamp;

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::claim::IN_FLIGHT_PER_ENDPOINT_MAX;
 use super::exchange::Attempt;
 use super::lease::DeliveryLease;
 use crate::model::{EndpointId, OrgId};
 
+/// Maximum number of deliveries to one endpoint that are in flight at once, unless it answers
+/// quickly.
+pub const IN_FLIGHT_PER_ENDPOINT_MAX: usize = 8;
 /// Maximum number of deliveries in flight at once to an endpoint that answers quickly.
 ///
 /// [`IN_FLIGHT_PER_ENDPOINT_MAX`] applies to the others.

@@ -29,7 +29,7 @@ mod record;
 mod redelivery;
 mod schedule;
 
-pub use self::claim::{ClaimBatch, IN_FLIGHT_PER_ENDPOINT_MAX};
+pub use self::claim::ClaimBatch;
 pub(super) use self::confirmation::HostPings;
 pub use self::dispatch::{DispatchLimits, DispatchReport};
 pub(super) use self::endpoint_record::{EndpointRecord, find_subscription};
@@ -44,7 +44,9 @@ pub use self::fan_out::FanOutReport;
 pub(super) use self::fan_out::{CorruptEvents, FanOutCursor, NextTurn};
 pub use self::finish::AttemptOutcome;
 pub(super) use self::history::RetainedEvent;
-pub use self::in_flight::{IN_FLIGHT_PER_QUICK_ENDPOINT_MAX, InFlight, QUICK_RESPONSE_MAX};
+pub use self::in_flight::{
+    IN_FLIGHT_PER_ENDPOINT_MAX, IN_FLIGHT_PER_QUICK_ENDPOINT_MAX, InFlight, QUICK_RESPONSE_MAX,
+};
 pub use self::lease::{DELIVERY_LEASE, DeliveryLease};
 pub(super) use self::pending::{NotifyingStore, Signal};
 pub(super) use self::queries::page_of_deliveries;
