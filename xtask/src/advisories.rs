@@ -4,13 +4,12 @@
 //! reach. The step is then skipped with a reason, and is not counted as passed.
 
 use std::error::Error;
-use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::process::{Result, read, run, succeeds};
+use crate::process::{Result, Skipped, read, run, succeeds};
 use crate::tools::CARGO_DENY;
 
 /// Variable with the directory of a git clone of the database, bare or not.
@@ -32,18 +31,6 @@ const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 const DIRECTORY: &str = "target/advisories";
 /// Manifests whose lock files are checked.
 const MANIFESTS: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
-
-/// Reason for which a step did not check anything.
-#[derive(Debug)]
-pub(crate) struct Skipped(pub(crate) String);
-
-impl fmt::Display for Skipped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for Skipped {}
 
 /// Checks the lock files against the database.
 ///

@@ -3,13 +3,13 @@
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use crate::advisories::{self, Skipped};
-use crate::process::{Result, cargo, ci_cargo, read, run};
+use crate::advisories;
+use crate::process::{Result, Skipped, cargo, ci_cargo, read, run};
 use crate::programs::workspace_cargo;
 use crate::tools::{self, CARGO_DENY, CARGO_FUZZ};
 use crate::wasm;
 use crate::wasm_target::WasmTarget;
-use crate::{libraries, openapi, package};
+use crate::{instructions, libraries, openapi, package};
 
 /// Time to run all fuzz targets, in seconds; each has the same share.
 ///
@@ -70,6 +70,11 @@ const STEPS: &[Step] = &[
         run: bench,
     },
     Step {
+        name: "instructions",
+        about: "instructions of time-critical calls, against recorded numbers",
+        run: instructions::check,
+    },
+    Step {
         name: "wasm",
         about: "the WebAssembly package and its tests in Node.js, Deno, workerd and Chromium",
         run: wasm,
@@ -88,7 +93,7 @@ const STEPS: &[Step] = &[
 pub(crate) fn main(options: &[&str]) -> Result<ExitCode> {
     if options == ["--list"] {
         for step in STEPS {
-            println!("{:12}{}", step.name, step.about);
+            println!("{:14}{}", step.name, step.about);
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -167,11 +172,11 @@ fn summary(outcomes: &[Outcome]) -> String {
             Verdict::Failed => failed += 1,
         }
         let seconds = outcome.duration.as_secs_f64();
-        let line = format!("{:12}{verdict:8}{seconds:6.1} s  {reason}", outcome.name);
+        let line = format!("{:14}{verdict:8}{seconds:6.1} s  {reason}", outcome.name);
         lines.push(line.trim_end().to_owned());
     }
     let duration: Duration = outcomes.iter().map(|outcome| outcome.duration).sum();
-    lines.push(format!("{:20}{:6.1} s", "", duration.as_secs_f64()));
+    lines.push(format!("{:22}{:6.1} s", "", duration.as_secs_f64()));
     let mut last = format!("{passed} passed, {failed} failed");
     if skipped > 0 {
         last.push_str(&format!(", {skipped} skipped"));
@@ -305,10 +310,10 @@ mod tests {
             outcome("test", Verdict::Failed),
         ]);
         let lines = [
-            "deny        ok         1.5 s",
-            "advisories  skipped    1.5 s  cannot reach the database",
-            "test        FAILED     1.5 s",
-            "                       4.5 s",
+            "deny          ok         1.5 s",
+            "advisories    skipped    1.5 s  cannot reach the database",
+            "test          FAILED     1.5 s",
+            "                         4.5 s",
             "1 passed, 1 failed, 1 skipped",
         ];
         assert_eq!(shown, lines.join("\n"));

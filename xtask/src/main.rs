@@ -6,6 +6,7 @@ mod advisories;
 mod ci;
 #[cfg(test)]
 mod circles;
+mod instructions;
 mod libraries;
 mod openapi;
 mod package;

@@ -2,12 +2,24 @@
 
 use std::error::Error;
 use std::ffi::OsStr;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A result whose error is a message for the user.
 pub(crate) type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+
+/// Reason for which a step did not check anything.
+#[derive(Debug)]
+pub(crate) struct Skipped(pub(crate) String);
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Skipped {}
 
 /// Returns a command of the cargo that runs this program, with the same toolchain.
 pub(crate) fn cargo() -> Command {

@@ -32,8 +32,22 @@ pub(crate) fn build(names: &[&str]) -> Result<Programs> {
     let mut build = workspace_cargo("build");
     build.args(names.iter().flat_map(|name| ["--bin", name]));
     run(build.args(["--example", CONVERSATION]))?;
+    Ok(Programs(directory()?))
+}
+
+/// Compiles an example and returns its path.
+///
+/// # Errors
+/// If it does not compile.
+pub(crate) fn build_example(name: &str) -> Result<PathBuf> {
+    run(workspace_cargo("build").args(["--example", name]))?;
+    Ok(directory()?.join("examples").join(name))
+}
+
+/// Returns the directory of the compiled programs.
+fn directory() -> Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    Ok(Programs(Path::new(&target).join("debug").canonicalize()?))
+    Ok(Path::new(&target).join("debug").canonicalize()?)
 }
 
 /// Directory of the compiled programs.
