@@ -237,6 +237,7 @@ fn bench() -> Result {
 
 fn wasm() -> Result {
     let target = WasmTarget::find_or_build()?;
+    let rebuild = wasm::Rebuild::start()?;
     // Check core first and separately: other crates could enable features that it needs.
     for package in ["knowledge-core", "knowledge-wasm"] {
         run(target.cargo("check", &["-Dwarnings"])?.args([
@@ -247,7 +248,7 @@ fn wasm() -> Result {
         ]))?;
     }
     wasm::build()?;
-    wasm::check_reproducible()?;
+    rebuild.check()?;
     wasm::test()
 }
 

@@ -53,6 +53,8 @@ fn dispatch(arguments: &[&str]) -> Result<ExitCode> {
     std::env::set_current_dir(root.canonicalize()?)?;
     match arguments {
         ["ci", options @ ..] => ci::main(options),
+        // Run by the step `wasm`, in a copy of the sources.
+        ["module"] => wasm::compile_module().map(|()| ExitCode::SUCCESS),
         ["wasm"] => wasm::build().map(|()| ExitCode::SUCCESS),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");

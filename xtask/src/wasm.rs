@@ -1,11 +1,11 @@
 //! Builds the WebAssembly package.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use crate::process::{Result, find_program, run};
+use crate::process::{Result, cargo, find_program, format_command, run};
 use crate::programs::{self, GLUE, Programs};
 use crate::tools::{self, Node};
 use crate::wasm_target::{TYPES_IN_NAMES, WasmTarget};
@@ -121,34 +121,79 @@ fn compile(package: &Package) -> Result<PathBuf> {
         .cargo("build", package.flags)?
         .args(["--package", PACKAGE, "--profile", package.profile])
         .args(package.features))?;
-    Ok(WasmTarget::output(package.profile).join("knowledge_wasm.wasm"))
+    Ok(output(package))
 }
 
-/// Checks that the module is reproducible.
-///
-/// It is compiled a second time in another directory, with a standard library that is compiled
-/// there too.
+/// Returns the path of a package's compiled module.
+fn output(package: &Package) -> PathBuf {
+    WasmTarget::output(package.profile).join("knowledge_wasm.wasm")
+}
+
+/// Compiles the published module without a package around it.
 ///
 /// # Errors
-/// If the two modules differ.
-pub(crate) fn check_reproducible() -> Result {
-    let first = fs::read(compile(&PUBLISHED)?)?;
-    let rebuild = Path::new(REBUILD_DIRECTORY);
-    if rebuild.exists() {
-        fs::remove_dir_all(rebuild)?;
+/// If it does not compile.
+pub(crate) fn compile_module() -> Result {
+    compile(&PUBLISHED).map(drop)
+}
+
+/// A second compilation of the module in another directory, with a standard library that is compiled
+/// there too. It runs beside the first one, because most of the time each uses one processor.
+pub(crate) struct Rebuild {
+    process: Child,
+    log: PathBuf,
+}
+
+impl Rebuild {
+    /// Starts the compilation. What it installs must be present.
+    ///
+    /// # Errors
+    /// If the sources cannot be copied.
+    pub(crate) fn start() -> Result<Self> {
+        let directory = Path::new(REBUILD_DIRECTORY);
+        if directory.exists() {
+            fs::remove_dir_all(directory)?;
+        }
+        copy_directory(Path::new("."), directory, &EXCLUDED)?;
+        let log = directory.join("build.log");
+        let output = File::create(&log)?;
+        let mut cargo = cargo();
+        cargo
+            .args(["xtask", "module"])
+            .current_dir(directory)
+            .stdout(output.try_clone()?)
+            .stderr(output);
+        println!("$ {} (in {REBUILD_DIRECTORY})", format_command(&cargo));
+        let process = cargo.spawn()?;
+        Ok(Self { process, log })
     }
-    copy_directory(Path::new("."), rebuild, &EXCLUDED)?;
-    let here = std::env::current_dir()?;
-    std::env::set_current_dir(rebuild)?;
-    let second = compile(&PUBLISHED).and_then(|module| Ok(fs::read(module)?));
-    std::env::set_current_dir(here)?;
-    if first != second? {
-        return Err(
-            format!("the module differs when it is compiled in {REBUILD_DIRECTORY}").into(),
-        );
+
+    /// Waits for the compilation, and compares its module with that of [`build`].
+    ///
+    /// # Errors
+    /// If the two modules differ, or the second one does not compile.
+    pub(crate) fn check(mut self) -> Result {
+        if !self.process.wait()?.success() {
+            let log = fs::read_to_string(&self.log)?;
+            return Err(format!("{log}\nno second module in {REBUILD_DIRECTORY}").into());
+        }
+        let module = output(&PUBLISHED);
+        let second = fs::read(Path::new(REBUILD_DIRECTORY).join(&module))?;
+        if fs::read(module)? != second {
+            return Err(
+                format!("the module differs when it is compiled in {REBUILD_DIRECTORY}").into(),
+            );
+        }
+        fs::remove_dir_all(REBUILD_DIRECTORY)?;
+        Ok(())
     }
-    fs::remove_dir_all(rebuild)?;
-    Ok(())
+}
+
+impl Drop for Rebuild {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }
 
 /// Writes the tables of operations and their types from the OpenAPI documents.
