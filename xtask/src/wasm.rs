@@ -11,7 +11,7 @@ use crate::tools::{self, Node};
 use crate::wasm_target::{TYPES_IN_NAMES, WasmTarget};
 
 const PACKAGE: &str = "knowledge-wasm";
-/// Profile of the published module, see the workspace's `Cargo.toml`.
+/// Profile optimised for size, see the workspace's `Cargo.toml`.
 pub(crate) const PROFILE: &str = "wasm";
 /// Directory of the package.
 const PKG: &str = "wasm/pkg";
@@ -36,6 +36,11 @@ const EXCLUDED: [&str; 5] = [".git", "node_modules", "pkg", "pkg-testing", "targ
 /// Time limit of a test file in milliseconds, against hangs.
 const TEST_MS_MAX: u32 = 900_000;
 
+/// Flag to copy values by one instruction instead of word by word.
+///
+/// Futures are moved often, and the module is a twelfth smaller with it.
+const BULK_COPY: &str = "-Cllvm-args=-max-store-memcpy=1";
+
 /// Passes of the optimiser.
 ///
 /// The functions are sorted by name, and those with a single caller are inlined only if they are
@@ -43,7 +48,7 @@ const TEST_MS_MAX: u32 = 900_000;
 /// and the module compresses better: gzip looks back only 32 kB. For the same reason, repeated
 /// expressions are left as they are.
 const OPTIMIZATIONS: [&str; 5] = [
-    "-O3",
+    "-Oz",
     "--one-caller-inline-max-function-size",
     "30",
     "--skip-pass=local-cse",
@@ -54,7 +59,7 @@ const OPTIMIZATIONS: [&str; 5] = [
 const PUBLISHED: Package = Package {
     directory: PKG,
     profile: PROFILE,
-    flags: &[TYPES_IN_NAMES],
+    flags: &[BULK_COPY, TYPES_IN_NAMES],
     features: &[],
     sources: &[SOURCES],
 };
@@ -296,7 +301,7 @@ fn install_npm_packages() -> Result {
         .current_dir("wasm"))
 }
 
-/// Optimises the module in place.
+/// Optimises the module for size, in place.
 fn optimize(node: &Node, module: &Path) -> Result {
     let program = format!("{NODE_MODULES}/.bin/wasm-opt");
     run(node
