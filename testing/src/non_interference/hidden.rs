@@ -249,13 +249,11 @@ impl World {
                 if !self.is_second {
                     self.add_hidden_talk(known.id, stored).await?;
                 }
-                // The principal names them in both worlds.
-                for (collection, id) in self
-                    .hidden_ids
-                    .get(&self.moves)
-                    .cloned()
-                    .unwrap_or_default()
-                {
+                // The principal names them in both worlds. An exception: whoever holds
+                // `erasure:manage` may delete chats and recalls of others.
+                let may_delete = self.access().actions().contains("erasure:manage");
+                let added = self.hidden_ids.get(&self.moves).cloned();
+                for (collection, id) in added.filter(|_| !may_delete).unwrap_or_default() {
                     self.note(collection, id);
                 }
             }
