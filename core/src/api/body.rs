@@ -49,26 +49,60 @@ fn parse(bytes: &[u8]) -> Result<(Map<String, Value>, Problems), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::{Action, ActionSet};
     use crate::limits::Limits;
-    use crate::model::WebhookUpdate;
+    use crate::model::{
+        BulkUpdate, MemoryChange, NewCustomRole, ReviewStatus, RoleActions, WebhookUpdate,
+    };
 
-    fn problem(body: &[u8]) -> String {
+    fn read_default<T: Request>(body: &str) -> Result<T, Vec<String>> {
         let checks = Checks {
             limits: &Limits::default(),
             addresses: None,
         };
-        match read::<WebhookUpdate>(body, &checks) {
-            Err(Error::InvalidRequest { fields }) => fields[0].to_string(),
-            _ => panic!("the body is valid"),
-        }
+        read(body.as_bytes(), &checks).map_err(|error| match error {
+            Error::InvalidRequest { fields } => fields.iter().map(ToString::to_string).collect(),
+            other => panic!("{other}"),
+        })
     }
 
     #[test]
     fn unknown_field_is_reported_with_the_known_ones() {
-        let body = br#"{"n": 60}"#;
+        let read = read_default::<WebhookUpdate>(r#"{"n": 60}"#);
         assert_eq!(
-            problem(body),
-            "n is unknown; known fields: event_type, url, is_active"
+            read.unwrap_err(),
+            ["n is unknown; known fields: event_type, url, is_active"]
         );
+    }
+
+    #[test]
+    fn missing_attributes_of_a_bulk_update_are_reported_with_other_problems() {
+        let read = |fields: &str| read_default::<BulkUpdate>(&format!("{{{fields}}}"));
+        let ids = r#""memoryIds": ["01890a5d-ac96-774b-bcce-b302099a8057"]"#;
+        let valid = read(&format!(r#"{ids}, "reviewStatus": "approved""#)).unwrap();
+        let approved = MemoryChange::builder().review_status(ReviewStatus::Approved);
+        assert_eq!(valid.change, approved.build());
+        let found = read(r#""memoryIds": 1"#).unwrap_err();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("memoryIds "), "{found:?}");
+        assert!(
+            found[1].starts_with("body must set at least one of "),
+            "{found:?}"
+        );
+        let found = read(&format!(r#"{ids}, "reviewStatus": "good""#)).unwrap_err();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("reviewStatus "), "{found:?}");
+    }
+
+    #[test]
+    fn omitted_list_of_a_new_role_is_empty() {
+        let role = |actions: &str| {
+            let role = r#""name": "Writer", "slug": "writer", "base_role": "viewer""#;
+            read_default::<NewCustomRole>(&format!("{{{role}{actions}}}")).unwrap()
+        };
+        let (allow, deny) = (ActionSet::of(&[Action::ChatWrite]), ActionSet::EMPTY);
+        let one = role(r#", "actions": {"allow": ["chat:write"]}"#);
+        assert_eq!(one.actions, RoleActions { allow, deny });
+        assert_eq!(role("").actions, RoleActions::default());
     }
 }

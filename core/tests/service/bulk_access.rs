@@ -75,6 +75,19 @@ async fn bulk_update_requires_action_of_each_attribute() {
 }
 
 #[tokio::test]
+async fn bulk_update_of_any_label_requires_the_action_to_update() {
+    let world = World::new().await;
+    let ids = world.memories(1).await;
+    let reviewer = world.caller_who_may(actions(&[Action::MemoryReview])).await;
+    let moved = MemoryChange::builder().source_id(world.source).build();
+    let raised = sensitivity(SensitivityLabel::Restricted);
+    for change in [relabel(), raised, moved] {
+        let result = world.bulk(&reviewer, &ids, change.clone()).await;
+        assert_eq!(code(result), "forbidden", "{change:?}");
+    }
+}
+
+#[tokio::test]
 async fn bulk_update_requires_declassify_only_to_lower_sensitivity() {
     let world = World::new().await;
     let ids = world.memories(3).await;
@@ -112,6 +125,16 @@ async fn bulk_update_requires_declassify_only_to_lower_sensitivity() {
     let declassifier = world.caller(custom(declassifier.id)).await;
     let result = world.bulk(&declassifier, &ids, wanted).await.unwrap();
     assert_eq!(reasons(&result), ["", "", ""]);
+}
+
+#[tokio::test]
+async fn bulk_update_to_the_same_sensitivity_lowers_nothing() {
+    let world = World::new().await;
+    let memories = [world.confidential().await];
+    let member = world.caller(MEMBER).await;
+    let same = sensitivity(SensitivityLabel::Confidential);
+    let result = world.bulk(&member, &memories, same).await.unwrap();
+    assert_eq!(reasons(&result), [""]);
 }
 
 /// Relabelling is governance, so it requires no right to read.

@@ -163,6 +163,23 @@ async fn restricted_admin_erases_nothing_in_that_workspace() {
 }
 
 #[tokio::test]
+async fn admin_restricted_in_one_of_its_workspaces_erases_no_source() {
+    let world = World::new().await;
+    let places = [world.workspace.id, world.workspace("sales").await];
+    let source = NewErasure::builder().source_id(world.source).build();
+    for restricted in places {
+        let member = world.member(ADMIN).await;
+        for place in places {
+            let role = if place == restricted { VIEWER } else { ADMIN };
+            world.assign_in(member, place, Some(role)).await.unwrap();
+        }
+        let (caller, key) = (world.trusted(member), world.name("key"));
+        let erased = erase_with_key(&world, &caller, &key, &source).await;
+        assert_eq!(code(erased), "forbidden");
+    }
+}
+
+#[tokio::test]
 async fn narrowed_credential_erases_no_source_and_no_member() {
     let world = World::new().await;
     let member = world.member(ADMIN).await;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::fan_out::listed;
 use crate::make::{
-    DAY, HOUR, MEMBER, MINUTE, actions, create_memory, new_memory, review, sensitivity,
+    DAY, HOUR, MEMBER, MINUTE, SUCCESS, actions, create_memory, new_memory, review, sensitivity,
 };
 use crate::world::{World, data};
 
@@ -115,6 +115,7 @@ async fn webhook_names_only_memories_that_exist_for_its_owner() {
     assert_eq!(named(&world, deleted.1.into()).await.len(), 3);
     let counts = received(&world, ingested.0).await;
     assert_eq!((&counts[0]["created"], counts.len()), (&json!(2), 1));
+    assert_eq!(counts[0]["updated"], 0);
     let counts = received(&world, ingested.1.into()).await;
     assert_eq!(counts[0]["created"], 4);
     ingest(&world, &AUDIENCES[1..3]).await;
@@ -284,6 +285,35 @@ async fn receivers_of_the_same_memories_share_an_event_despite_crashes() {
         assert_ne!(whole[0].id, events[0].id);
         next.assert_whole().await;
     }
+}
+
+#[tokio::test]
+async fn event_about_no_memory_reaches_those_who_do_not_know_all_memories() {
+    let world = World::new().await;
+    let by = reviewer(&world).await;
+    let endpoint = webhook(&world, &by, EventType::ConnectorStatusChanged).await;
+    let connector = world.connector(HOUR).await;
+    let (owner, place) = (&world.owner, world.workspace.id);
+    let reported = world.service.report_sync(owner, place, connector, &SUCCESS);
+    reported.await.unwrap();
+    let received = received(&world, endpoint).await;
+    assert_eq!((&received[0]["to"], received.len()), (&json!("healthy"), 1));
+}
+
+/// Without the entries, nobody can tell for whom else a deleted memory existed.
+#[tokio::test]
+async fn deletion_whose_audit_entries_expired_is_told_to_those_who_know_all_memories() {
+    let world = World::with(|options| options.limits.audit_retention = 3 * DAY).await;
+    let by = reviewer(&world).await;
+    let of = EventType::ChunkDeleted;
+    let (few, all) = (webhook(&world, &by, of).await, world.webhook(of).await.id);
+    let ids = ingest(&world, &["org:acme"]).await;
+    let gone = world.service.delete_memory(&world.owner, ids[0]).await;
+    gone.unwrap();
+    world.time.pass(5 * DAY);
+    world.maintain().await;
+    assert!(named(&world, few).await.is_empty());
+    assert_eq!(named(&world, all.into()).await, [ids]);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use knowledge_core::access::Action;
 use knowledge_core::model::{
     EventType, InboundWebhookId, MemberId, OrgId, ReviewStatus, Timestamp,
 };
@@ -10,7 +11,9 @@ use uuid::Uuid;
 
 use crate::audit::entry_of;
 use crate::inbound_sender::{Sender, Sent, keyed, memories, titles};
-use crate::make::{ACME, ADMIN, DAY, MILLISECOND, MINUTE, VIEWER, code, new_memory, problem};
+use crate::make::{
+    ACME, ADMIN, DAY, MILLISECOND, MINUTE, VIEWER, actions, code, new_memory, problem,
+};
 use crate::world::{World, data};
 
 #[tokio::test]
@@ -316,6 +319,20 @@ async fn message_is_authorized_by_owner_of_webhook_secret() {
 }
 
 #[tokio::test]
+async fn message_verified_before_a_rotation_is_authorized_by_the_new_owner() {
+    let world = World::new().await;
+    let mut sender = Sender::new(&world).await;
+    let verified = sender.verified(&world, "msg_1").await;
+    let admin = world.member(ADMIN).await;
+    sender.rotate(&world, &world.trusted(admin)).await;
+    world.assign(admin, VIEWER).await.unwrap();
+    let batch = [new_memory("One")];
+    let posted = world.service.ingest_message(&verified, &batch).await;
+    assert_eq!(code(posted), "forbidden");
+    assert!(titles(&world, &sender).await.is_empty());
+}
+
+#[tokio::test]
 async fn message_with_known_source_key_updates_its_memory() {
     let world = World::with_endpoint().await;
     let sender = Sender::new(&world).await;
@@ -334,6 +351,24 @@ async fn message_with_known_source_key_updates_its_memory() {
     other.post(&world, "1", &[keyed("Other")]).await.unwrap();
     assert_eq!(titles(&world, &sender).await, ["Closed"]);
     assert_eq!(titles(&world, &other).await, ["Other"]);
+    world.assert_whole().await;
+}
+
+/// The source added the memory, whoever owned its secret then and whatever the owner may read now.
+#[tokio::test]
+async fn message_updates_memory_that_the_owner_of_its_secret_may_not_read() {
+    let world = World::new().await;
+    let mut sender = Sender::new(&world).await;
+    sender.post(&world, "1", &[keyed("Open")]).await.unwrap();
+    let held = [
+        Action::MemoryCreate,
+        Action::MemoryUpdate,
+        Action::InboundWebhookManage,
+    ];
+    let another = world.caller_who_may(actions(&held)).await;
+    sender.rotate(&world, &another).await;
+    sender.post(&world, "2", &[keyed("Closed")]).await.unwrap();
+    assert_eq!(titles(&world, &sender).await, ["Closed"]);
     world.assert_whole().await;
 }
 

@@ -192,6 +192,13 @@ async fn batch_is_accepted_as_a_whole_or_not_at_all() {
          memories[7].source_key duplicate"
     );
     assert_eq!(problem(ingest(&world, &[]).await), "memories too_small");
+    let most: Vec<_> = (0..100)
+        .map(|number| named(&format!("page/{}", number % 99), "x"))
+        .collect();
+    assert_eq!(
+        problem(ingest(&world, &most).await),
+        "memories[99].source_key duplicate"
+    );
     let many = vec![new_memory("x"); 101];
     assert_eq!(problem(ingest(&world, &many).await), "memories too_large");
     assert_eq!(world.contents().await, contents);

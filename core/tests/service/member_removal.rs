@@ -7,11 +7,12 @@ use knowledge_core::model::MemberId;
 use knowledge_core::service::AuditAction;
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
-use crate::audit::entries;
+use crate::audit::{entries, entry_of};
 use crate::make::{
     ACME, ADMIN, MEMBER, MINUTE, OWNER, VIEWER, actions, code, custom, new_mcp_key, new_member,
     new_organization, problem,
 };
+use crate::role_deletion::delete;
 use crate::world::World;
 
 async fn remove_as(world: &World, caller: &Credential, member: MemberId) -> Result<(), Error> {
@@ -149,6 +150,17 @@ async fn credentials_of_removed_member_are_deleted_in_steps() {
     assert_whole(&world).await;
 }
 
+#[tokio::test]
+async fn few_credentials_of_removed_member_are_deleted_before_maintenance() {
+    let world = World::new().await;
+    let member = world.member(MEMBER).await;
+    let token = world.token(member, TokenScope::default()).await.record;
+    remove_as(&world, &world.owner, member).await.unwrap();
+    let place = keys::credential_id(world.org.id, token.id);
+    assert_eq!(world.read::<String>(&place).await, None);
+    assert_whole(&world).await;
+}
+
 /// A token that is scoped to several workspaces cannot be an MCP key, which has only one.
 #[tokio::test]
 async fn removal_does_not_look_for_mcp_key_of_wider_token() {
@@ -185,6 +197,18 @@ async fn member_removal_is_audited() {
     assert_eq!(entry.resource.id, member.0);
     assert_eq!(entry.before, Some(serde_json::to_value(&before).unwrap()));
     assert_eq!(entry.after, None);
+}
+
+#[tokio::test]
+async fn member_removal_is_audited_with_the_role_that_replaced_a_deleted_one() {
+    let world = World::new().await;
+    let none = actions(&[]);
+    let role = world.role(BaseRole::Member, none, none).await.id;
+    let member = world.member(custom(role)).await;
+    delete(&world, role, Some(VIEWER)).await.unwrap();
+    remove_as(&world, &world.owner, member).await.unwrap();
+    let entry = entry_of(&world, AuditAction::MemberRemove).await;
+    assert_eq!(entry.before.unwrap()["role"], "viewer");
 }
 
 #[tokio::test]

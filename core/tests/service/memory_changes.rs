@@ -272,6 +272,19 @@ async fn relabelling_does_not_require_reading_but_rewriting_does() {
     }
 }
 
+#[tokio::test]
+async fn memory_relabelled_for_a_workspace_is_shown_to_those_who_work_there() {
+    let world = World::new().await;
+    let id = world.approved_memories(1).await[0];
+    world.workspace("sales").await;
+    let audience = "workspace:sales".parse().unwrap();
+    let change = MemoryChange::builder().audience_tag(audience).build();
+    let shown = update(&world, &world.owner, id, &relabel(change)).await;
+    let shown = shown.unwrap().value;
+    assert_eq!(shown.summary.audience_tag.to_string(), "workspace:sales");
+    assert!(shown.content.is_some());
+}
+
 /// A key names a memory at its original source, even after the memory has moved to another one.
 #[tokio::test]
 async fn source_key_stays_with_its_memory() {

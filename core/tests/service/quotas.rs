@@ -13,7 +13,7 @@ use knowledge_core::model::{
 use knowledge_core::service::{CreateMemory, MemberAssignment, NewMemory};
 use uuid::Uuid;
 
-use crate::inbound_sender::{Sender, titles};
+use crate::inbound_sender::{Sender, keyed, titles};
 use crate::make::{
     ADMIN, DAY, HOUR, MEMBER, MILLISECOND, SUCCESS, VIEWER, actions, code, custom, new_chat,
     new_member, new_memory, new_recall, sensitivity,
@@ -309,7 +309,8 @@ async fn audit_quota_limits_growth_until_the_next_day() {
     let connector = world.connector(HOUR).await;
     let key = world.mcp_key_for("org:acme").await;
     let stranger = world.stranger("globex").await;
-    world.time.pass(HOUR);
+    // The waiting time is in whole seconds, so it is rounded up.
+    world.time.pass(HOUR + MILLISECOND);
 
     let wait = DAY
         - Duration::from_millis(
@@ -374,6 +375,45 @@ async fn audit_quota_limits_growth_until_the_next_day() {
     let contents = world.contents().await;
     assert_eq!(contents.keys().filter(|key| days.contains(key)).count(), 0);
     world.assert_whole().await;
+}
+
+/// Returns the number of bytes that the audit log grew by on the only day that has any.
+async fn audit_bytes(world: &World) -> u64 {
+    let days = keys::audit_days(world.org.id);
+    let mut stored = world.contents().await.into_keys();
+    let day = stored.find(|key| days.contains(key)).unwrap();
+    u64::try_from(world.counter(day).await).unwrap()
+}
+
+#[tokio::test]
+async fn audit_quota_admits_exactly_its_maximum() {
+    let world = World::new().await;
+    chat(&world, "One").await.unwrap();
+    let used = audit_bytes(&world).await;
+    let world = limited(|limits| limits.audit_bytes_per_day_max = used).await;
+    chat(&world, "One").await.unwrap();
+    assert_eq!(audit_bytes(&world).await, used);
+    let world = limited(|limits| limits.audit_bytes_per_day_max = used - 1).await;
+    assert_eq!(exceeded(chat(&world, "One").await).0, Quota::AuditBytes);
+}
+
+/// Deletions exceed the quota.
+#[tokio::test]
+async fn message_that_changes_nothing_is_accepted_beyond_the_audit_quota() {
+    let maximum = 100_000;
+    let world = limited(|limits| limits.audit_bytes_per_day_max = maximum).await;
+    let sender = Sender::new(&world).await;
+    sender.post(&world, "1", &[keyed("Open")]).await.unwrap();
+    let ids = world.memories(5).await;
+    exhaust(&world).await;
+    for id in ids {
+        let deleted = world.service.delete_memory(&world.owner, id).await;
+        deleted.unwrap();
+    }
+    assert!(audit_bytes(&world).await > maximum);
+    sender.post(&world, "2", &[keyed("Open")]).await.unwrap();
+    let changed = sender.post(&world, "3", &[keyed("Closed")]).await;
+    assert_eq!(exceeded(changed).0, Quota::AuditBytes);
 }
 
 #[tokio::test]

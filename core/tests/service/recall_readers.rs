@@ -86,6 +86,22 @@ async fn recall_is_hidden_from_those_who_see_only_labels() {
 }
 
 #[tokio::test]
+async fn hidden_recall_is_deleted_by_those_alone_who_may_erase_it() {
+    let world = World::new().await;
+    let ids = world.approved_memories(1).await;
+    let maker = world.caller(MEMBER).await;
+    let recall = register(&world, &maker, &ids).await;
+    world.bulk(&world.owner, &ids, team()).await.unwrap();
+    let other = world.caller(MEMBER).await;
+    let refused = world.service.delete_recall(&other, recall).await;
+    assert_eq!(code(refused), "not_found");
+    assert!(!exists(&world, &world.owner, recall).await);
+    let deleted = world.service.delete_recall(&world.owner, recall).await;
+    deleted.unwrap();
+    assert!(!exists(&world, &maker, recall).await);
+}
+
+#[tokio::test]
 async fn mcp_key_knows_no_recall_of_its_member_beyond_its_audience() {
     let world = World::new().await;
     let key: Credential = world.mcp_key_for("workspace:research").await.secret.into();
