@@ -270,42 +270,6 @@ async fn sweeps_leave_the_record_of_the_retention_alone() {
     assert_eq!(stored().await, before);
 }
 
-/// Earlier versions stored the progress of the sweeps with the retention.
-#[tokio::test]
-async fn progress_in_the_record_of_the_retention_is_continued() {
-    let world = World::new().await;
-    let memories = world.memories(410).await;
-    let chat = world.add_chat("Kept").await;
-    set(&world, internal(1)).await;
-    world.maintain().await;
-    world.time.pass(DAY);
-    let step = world.service.maintain(world.time.now()).await.unwrap();
-    assert!(step.has_more);
-    let (org, place) = (world.org.id, world.workspace.id);
-    let retention = keys::retention(org, place);
-    let sweep = keys::retention_sweep(org, place);
-    let mut merged: serde_json::Value = world.read(&retention).await.unwrap();
-    let progress: serde_json::Value = world.read(&sweep).await.unwrap();
-    assert!(progress["work"].is_object(), "a sweep is running");
-    let fields = progress.as_object().unwrap().clone();
-    merged.as_object_mut().unwrap().extend(fields);
-    let commit = Commit::builder()
-        .put(retention.clone(), merged.to_string())
-        .delete(sweep.clone());
-    let store = world.faults.inner();
-    store.commit(commit.build().unwrap()).await.unwrap();
-    world.assert_whole().await;
-    assert_eq!(kept(&world, &memories).await, []);
-    let stored: serde_json::Value = world.read(&retention).await.unwrap();
-    for field in ["next", "work", "memories_next"] {
-        assert!(stored.get(field).is_none(), "{field}");
-    }
-    let progress: serde_json::Value = world.read(&sweep).await.unwrap();
-    assert_eq!(progress["next"], progress["memories_next"]);
-    let found = world.service.get_chat(&world.owner, place, chat);
-    assert!(found.await.is_ok());
-}
-
 /// A change that succeeds right before any call of a sweep keeps the memory.
 #[tokio::test]
 async fn memory_that_changes_during_a_sweep_is_judged_by_its_new_label() {

@@ -1,6 +1,6 @@
 //! Checks of the access to memories that the caller found elsewhere.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::access::Credential;
 use crate::error::Error;
@@ -77,15 +77,19 @@ impl KnowledgeService {
                         found.insert(*id, labels);
                     }
                 }
-                let mut items = visible(&mut act, &found).await?;
+                let items = visible(&mut act, &found).await?;
+                let items = check.memory_ids.iter().map(|id| {
+                    let item = items.get(id).cloned();
+                    item.unwrap_or(MemoryAccess::none(*id))
+                });
+                let mut results: Vec<MemoryAccess> = items.collect();
                 if check.include_content {
-                    add_contents(&mut act, &check.memory_ids, &mut items).await?;
-                    found.retain(|id, _| items.get(id).is_some_and(|item| item.content.is_some()));
+                    add_contents(&mut act, &mut results).await?;
+                    let shown = results.iter().filter(|item| item.content.is_some());
+                    let shown: BTreeSet<MemoryId> = shown.map(|item| item.memory_id).collect();
+                    found.retain(|id, _| shown.contains(id));
                     act.audit_read(found.into_iter().collect());
                 }
-                let item =
-                    |id: &MemoryId| items.get(id).cloned().unwrap_or(MemoryAccess::none(*id));
-                let results = check.memory_ids.iter().map(item).collect();
                 act.done(AccessCheckResult { results })
             },
         )
@@ -120,41 +124,35 @@ async fn visible(
 }
 
 /// Adds the contents of the readable memories, in the order of the request, until they are too
-/// large.
-async fn add_contents(
-    act: &mut Act<'_>,
-    memories: &[MemoryId],
-    items: &mut HashMap<MemoryId, MemoryAccess>,
-) -> Result<(), Error> {
+/// large. One that occurs more than once counts each time.
+async fn add_contents(act: &mut Act<'_>, results: &mut [MemoryAccess]) -> Result<(), Error> {
     let org = act.org();
     let mut bytes_left = ACCESS_CHECK_CONTENT_BYTES_MAX;
-    for batch in memories.chunks(CONTENTS_PER_READ) {
-        let is_readable = |id: &&MemoryId| items.get(id).is_some_and(|item| item.readable);
-        let batch: Vec<MemoryId> = batch.iter().filter(is_readable).copied().collect();
-        let keys: Vec<Key> = batch.iter().map(|id| keys::content(org, *id)).collect();
+    for batch in results.chunks_mut(CONTENTS_PER_READ) {
+        let readable: Vec<_> = batch.iter_mut().filter(|item| item.readable).collect();
+        let keys = readable.iter();
+        let keys: Vec<Key> = keys
+            .map(|item| keys::content(org, item.memory_id))
+            .collect();
         let entries = if bytes_left > 0 && !keys.is_empty() {
             act.transaction.entries_unchecked(&keys).await?
         } else {
             vec![None; keys.len()]
         };
-        for ((id, key), entry) in batch.iter().zip(&keys).zip(&entries) {
-            let Some(item) = items.get_mut(id) else {
-                continue;
-            };
+        for ((item, key), entry) in readable.into_iter().zip(&keys).zip(&entries) {
             let content = entry
                 .as_ref()
                 .map(|entry| decode::<MemoryContent>(key, entry));
             let content = content.transpose()?.map(|found| found.value);
             match content.filter(|found| found.content.len() <= bytes_left) {
-                Some(found) if item.content.is_none() => {
+                Some(found) => {
                     bytes_left -= found.content.len();
                     item.title = Some(found.title);
                     item.content = Some(found.content);
                 }
-                Some(_) => {}
                 None => {
                     bytes_left = 0;
-                    item.content_omitted = item.content.is_none();
+                    item.content_omitted = true;
                 }
             }
         }

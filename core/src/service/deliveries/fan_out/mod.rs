@@ -79,7 +79,7 @@ pub struct FanOutLimits {
 impl Default for FanOutLimits {
     fn default() -> Self {
         Self {
-            steps: 2,
+            steps: 16,
             deliveries: 200,
             recalls: 100,
             looks: 10_000,
