@@ -9,7 +9,7 @@ use knowledge_core::model::{
     EventType, MemoryId, MemoryUpdate, Quota, ResourceKind, SensitivityLabel,
 };
 use knowledge_core::service::{AuditAction, MemoryDays, NewRetention, Retention};
-use knowledge_core::store::{Commit, StoreExt};
+use knowledge_core::store::StoreExt;
 use knowledge_store::faults::{CommitFault, FaultPlan};
 use serde_json::json;
 
