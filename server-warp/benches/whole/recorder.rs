@@ -59,6 +59,8 @@ impl Recorder {
                 };
                 writes.push(Write { key, value });
             }
+            // Engines write sorted keys faster.
+            writes.sort_unstable_by(|one, other| one.key.cmp(&other.key));
             recorded.push(writes);
         }
         recorded

@@ -15,7 +15,8 @@ const DELIVERIES: &str = "deliveries.json";
 const NOTES: &str = "\
 Every figure is the median of its rounds, and the ratio is the median of the ratios of the rounds:
 measurements of the server and of its reference alternate, on the same machine. CPU is the
-processor time of the server per request (memory, delivery), that of the reference in brackets.
+processor time of the server per request (memory, delivery), that of the reference in brackets. The
+load program runs on the same machine: rates contain its work, CPU does not.
 Machines differ; only ratios can be compared between runs. Rows marked with * were measured while
 other programs used the machine.
 
