@@ -104,7 +104,9 @@ fn main() {
         for scale in scales {
             match out {
                 Some(_) => rows.extend(measure(scale, wait).await),
-                None => drop(run(scale).await),
+                None => {
+                    run(scale).await;
+                }
             }
         }
         if let Some(directory) = out {
