@@ -96,18 +96,20 @@ pub(crate) enum Until {
     Count(usize),
 }
 
-/// Source of requests and judge of their responses, for the number of each request.
+/// Check of a response, which panics if it is wrong.
+type Check = Box<dyn Fn(&Answer) + Send + Sync>;
+
+/// Source of requests by their numbers, and check of their responses.
 pub(crate) struct Job {
     next: AtomicUsize,
     call: Box<dyn Fn(usize) -> Call + Send + Sync>,
-    /// Panics if a response is wrong.
-    check: Box<dyn Fn(usize, &Answer) + Send + Sync>,
+    check: Check,
 }
 
 impl Job {
     pub(crate) fn new(
         call: impl Fn(usize) -> Call + Send + Sync + 'static,
-        check: impl Fn(usize, &Answer) + Send + Sync + 'static,
+        check: impl Fn(&Answer) + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self {
             next: AtomicUsize::new(0),
@@ -172,7 +174,7 @@ impl Target {
                         let number = job.next.fetch_add(1, Ordering::Relaxed);
                         let answer = connection.send((job.call)(number)).await;
                         latencies_ms.push(answer.latency.as_secs_f64() * 1e3);
-                        (job.check)(number, &answer);
+                        (job.check)(&answer);
                     }
                     latencies_ms
                 })

@@ -185,7 +185,7 @@ impl Bench {
             let body = body.clone();
             Job::new(
                 move |_| get.clone(),
-                move |_, answer| {
+                move |answer| {
                     assert_eq!(answer.status.as_u16(), status);
                     assert_eq!(answer.body, body, "the summary is the first one");
                 },
@@ -256,10 +256,7 @@ impl Bench {
             path: bare::UPDATE.to_owned(),
             ..body
         };
-        let bare = Job::new(
-            move |_| bare.clone(),
-            |_, answer| assert_succeeded(answer, 1),
-        );
+        let bare = Job::new(move |_| bare.clone(), |answer| assert_succeeded(answer, 1));
         let (mut samples, mut against_warp) = (Vec::new(), 0);
         for _ in 0..self.scale.rounds {
             let small = self.scale.small;
@@ -302,7 +299,7 @@ impl Bench {
                 let label = format!("team:c{number}");
                 patch_as(&token, &key, &chosen, "audienceTag", &label)
             },
-            move |_, answer| match answer.status {
+            move |answer| match answer.status {
                 StatusCode::CONFLICT => drop(counted.fetch_add(1, Ordering::Relaxed)),
                 _ => assert_succeeded(answer, count),
             },
@@ -375,7 +372,7 @@ impl Bench {
             let body = self.replay.body.clone();
             Job::new(
                 move |_| call.clone(),
-                move |_, answer| {
+                move |answer| {
                     assert_eq!(answer.status, StatusCode::OK);
                     assert_eq!(answer.body, body, "the result is the first one");
                 },
@@ -422,7 +419,7 @@ impl Bench {
                     body: Bytes::from(body.to_string()),
                 }
             },
-            |_, answer| {
+            |answer| {
                 let result = answer.json();
                 let text = result.to_string();
                 assert_eq!(text.matches(r#""created""#).count(), BATCH, "{text}");
@@ -472,7 +469,7 @@ impl Bench {
                 let key = format!("{prefix}-{number}");
                 patch_as(&token, &key, &choose(number), "sensitivityLabel", label)
             },
-            move |_, answer| assert_succeeded(answer, count),
+            move |answer| assert_succeeded(answer, count),
         )
     }
 }
