@@ -310,7 +310,7 @@ impl Site {
             ("KNOWLEDGE_WEBHOOKS__ALLOW_HTTP", "true"),
             ("KNOWLEDGE_WEBHOOKS__DELIVER", &delivers),
             ("KNOWLEDGE_RATE_LIMIT__REQUESTS", "0"),
-            ("KNOWLEDGE_LIMITS__PINGS_PER_HOST_MAX", "1000"),
+            ("KNOWLEDGE_LIMITS__PINGS_PER_HOST_MAX", "900"),
         ];
         Knowledge::serve_with(&self.data_dir, &variables)
     }
