@@ -3,6 +3,7 @@
 //! This program depends only on the standard library, so that a cold start takes seconds.
 
 mod advisories;
+mod bench;
 mod ci;
 #[cfg(test)]
 mod circles;
@@ -31,6 +32,9 @@ Commands:
   ci            Run all checks and tests, and install the tools they need
     --only STEP   Run only this step (repeatable)
     --list        List the steps and exit
+  bench         Measure the release server beside references, into benches/RESULTS.md
+    --row ROW   Measure only this row (repeatable), without that file
+    --wait SECONDS  Wait at most so long for an idle machine before each row
   wasm          Build the WebAssembly package into wasm/pkg and print its sizes
   help          Print this help
 ";
@@ -55,6 +59,7 @@ fn dispatch(arguments: &[&str]) -> Result<ExitCode> {
         ["ci", options @ ..] => ci::main(options),
         // Run by the step `wasm`, in a copy of the sources.
         ["module"] => wasm::compile_module().map(|()| ExitCode::SUCCESS),
+        ["bench", options @ ..] => bench::main(options).map(|()| ExitCode::SUCCESS),
         ["wasm"] => wasm::build().map(|()| ExitCode::SUCCESS),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");

@@ -5,10 +5,11 @@
 //! nothing but send the same requests with the same HTTP library shows what the machine permits.
 //! Every event has to arrive at every endpoint exactly once, signed, and nothing may be left; the
 //! figures are printed, not asserted. `KNOWLEDGE_TEST_ENGINE` chooses the engine. Without `--bench`
-//! it makes one short round.
+//! it makes one short round; `--out DIRECTORY` makes five rounds and writes their medians to
+//! `deliveries.json` there, and `--wait SECONDS` limits the wait for an idle machine before them.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -23,13 +24,20 @@ use tempfile::TempDir;
 
 use self::knowledge::{Knowledge, open};
 use self::receiver::Receiver;
+use self::report::{Row, Sample, Target};
 
 mod bare;
 #[path = "../../tests/support/knowledge.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod knowledge;
+#[path = "../support/machine.rs"]
+#[allow(dead_code, reason = "shared with another benchmark")]
+mod machine;
+#[path = "../support/process.rs"]
 mod process;
 mod receiver;
+#[path = "../support/report.rs"]
+mod report;
 
 /// What the shared module needs of the tests' client.
 mod client {
@@ -43,6 +51,10 @@ const MEMORIES: usize = 100;
 const CONCURRENT: usize = 32;
 /// Time limit of a round.
 const ROUND_MAX: Duration = Duration::from_secs(600);
+/// Rounds whose medians are written.
+const ROUNDS: usize = 5;
+/// Default limit of the wait for an idle machine.
+const IDLE_WAIT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// Size of a round: endpoints, and updates that each of them receives.
 struct Scale {
@@ -79,12 +91,71 @@ fn main() {
     }
     let is_full = arguments.iter().any(|argument| argument == "--bench");
     let scales = if is_full { &FULL[..] } else { &SHORT[..] };
-    for scale in scales {
-        runtime.block_on(run(scale));
-    }
+    let option = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        Some(arguments.get(at + 1).expect("the option has a value"))
+    };
+    let out = option("--out");
+    let wait = option("--wait").map_or(IDLE_WAIT_DEFAULT, |seconds| {
+        Duration::from_secs(seconds.parse().expect("a number of seconds"))
+    });
+    runtime.block_on(async {
+        let mut rows = Vec::new();
+        for scale in scales {
+            match out {
+                Some(_) => rows.extend(measure(scale, wait).await),
+                None => {
+                    run(scale).await;
+                }
+            }
+        }
+        if let Some(directory) = out {
+            report::write(&Path::new(directory).join("deliveries.json"), &rows);
+        }
+    });
 }
 
-async fn run(scale: &Scale) {
+/// Makes rounds on a machine that is idle before them, and returns their medians.
+async fn measure(scale: &Scale, wait: Duration) -> Vec<Row> {
+    let is_idle = machine::wait_until_idle(wait).await;
+    let (mut waiting, mut live) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let round = run(scale).await;
+        waiting.push(round.waiting);
+        live.push(round.live);
+    }
+    let row = |name: &str, target, samples: &[Sample]| {
+        let name = match scale.endpoints {
+            1 => format!("{name}, 1 endpoint"),
+            endpoints => format!("{name}, {endpoints} endpoints"),
+        };
+        let row = Row::new("deliveries", name, "/s", target, samples);
+        Row {
+            idle: is_idle,
+            ..row.against("requests of the same HTTP client in a bare loop")
+        }
+    };
+    vec![
+        row(
+            "webhook deliveries that have waited",
+            Target::RatioAtLeast(0.5),
+            &waiting,
+        ),
+        row(
+            "webhook deliveries as they happen, updates included",
+            Target::None,
+            &live,
+        ),
+    ]
+}
+
+/// Figures of a round.
+struct Round {
+    waiting: Sample,
+    live: Sample,
+}
+
+async fn run(scale: &Scale) -> Round {
     let receiver = Receiver::start().await;
     let site = Site::create().await;
     let endpoints = scale.endpoints;
@@ -103,8 +174,8 @@ async fn run(scale: &Scale) {
     let waiting = Measured::begin(&server);
     let expected = scale.waiting * endpoints;
     receiver.wait(expected, ROUND_MAX).await;
-    let rate = waiting.print("waiting", &server, expected);
-    print_bare(&receiver, expected.min(20_000), rate);
+    let waiting = waiting.print("waiting", &server, expected);
+    let bare = print_bare(&receiver, expected.min(20_000), waiting.per_second);
     site.assert_settled(server).await;
 
     let server = site.serve(true);
@@ -112,10 +183,14 @@ async fn run(scale: &Scale) {
     operations.extend(site.update(&server, scale.live).await);
     let expected = (scale.waiting + scale.live) * endpoints;
     receiver.wait(expected, ROUND_MAX).await;
-    live.print("live, updates included", &server, scale.live * endpoints);
+    let live = live.print("live, updates included", &server, scale.live * endpoints);
     site.assert_settled(server).await;
     assert_eq!(operations.len(), scale.waiting + scale.live);
     receiver.assert_received(&secrets, &operations);
+    Round {
+        waiting: waiting.beside(&bare),
+        live: live.beside(&bare),
+    }
 }
 
 /// Ends a server in order, so that the next one does not check its store.
@@ -124,8 +199,8 @@ fn stop(server: Knowledge) {
     assert!(server.ended().success());
 }
 
-/// Sends as many bare requests and prints their rate beside that of deliveries.
-fn print_bare(receiver: &Receiver, count: usize, rate: f64) {
+/// Sends as many bare requests, and prints and returns their figures beside the rate of deliveries.
+fn print_bare(receiver: &Receiver, count: usize, rate: f64) -> Figures {
     let program = std::env::current_exe().expect("the path of this program");
     let url = receiver.bare_url();
     let output = Command::new(program)
@@ -134,16 +209,36 @@ fn print_bare(receiver: &Receiver, count: usize, rate: f64) {
         .expect("the bare loop runs");
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
-    let bare: f64 = printed
+    let mut numbers = printed
         .split_whitespace()
-        .next()
-        .and_then(|rate| rate.parse().ok())
-        .expect("a rate");
+        .filter_map(|word| word.parse::<f64>().ok());
+    let mut next = || numbers.next().expect("a rate and a time");
+    let (per_second, cpu_ms) = (next(), next());
     println!(
         "  bare loop: {} ({:.0} % reached)",
         printed.trim(),
-        100.0 * rate / bare
+        100.0 * rate / per_second
     );
+    Figures { per_second, cpu_ms }
+}
+
+/// Rate of requests, and processor time of each.
+struct Figures {
+    per_second: f64,
+    cpu_ms: f64,
+}
+
+impl Figures {
+    /// Returns a sample with the figures of the bare loop as its reference.
+    fn beside(&self, bare: &Self) -> Sample {
+        Sample {
+            value: self.per_second,
+            reference: bare.per_second,
+            per_second: self.per_second,
+            cpu_us: 1e3 * self.cpu_ms,
+            reference_cpu_us: 1e3 * bare.cpu_ms,
+        }
+    }
 }
 
 /// Measurement of a server.
@@ -160,13 +255,15 @@ impl Measured {
         }
     }
 
-    /// Prints what the deliveries took, and returns their rate per second.
-    fn print(&self, what: &str, server: &Knowledge, deliveries: usize) -> f64 {
+    /// Prints and returns what the deliveries took.
+    fn print(&self, what: &str, server: &Knowledge, deliveries: usize) -> Figures {
         let (count, elapsed) = (deliveries as f64, self.began.elapsed().as_secs_f64());
         let cpu_ms = (process::cpu_ms(server.id()) - self.cpu_ms) / count;
-        let (rate, peak) = (count / elapsed, process::peak_mib(server.id()));
-        println!("  {what}: {rate:.0} deliveries/s, {cpu_ms:.3} ms of CPU each, {peak:.0} MiB");
-        rate
+        let (per_second, peak) = (count / elapsed, process::peak_mib(server.id()));
+        println!(
+            "  {what}: {per_second:.0} deliveries/s, {cpu_ms:.3} ms of CPU each, {peak:.0} MiB"
+        );
+        Figures { per_second, cpu_ms }
     }
 }
 
@@ -213,7 +310,7 @@ impl Site {
             ("KNOWLEDGE_WEBHOOKS__ALLOW_HTTP", "true"),
             ("KNOWLEDGE_WEBHOOKS__DELIVER", &delivers),
             ("KNOWLEDGE_RATE_LIMIT__REQUESTS", "0"),
-            ("KNOWLEDGE_LIMITS__PINGS_PER_HOST_MAX", "1000"),
+            ("KNOWLEDGE_LIMITS__PINGS_PER_HOST_MAX", "900"),
         ];
         Knowledge::serve_with(&self.data_dir, &variables)
     }

@@ -1,0 +1,149 @@
+//! Whole requests to the real binary over the loopback interface, each beside its reference:
+//! `cargo xtask bench`.
+//!
+//! The server serves a store of each engine. The reference is a process of its own, with a copy of
+//! the files of that store: warp sends the recorded bytes of the same responses, and the bare
+//! engine reads and writes the recorded keys and values of the same operations. Measurements of
+//! both alternate. Every response is checked; figures are compared with targets, not asserted.
+//!
+//! Without `--bench` it makes one short round. Options of a measurement:
+//!
+//! - `--out DIRECTORY` writes `summary.json` there, with the rows of `deliveries.json`.
+//! - `--results FILE` writes the same as a table.
+//! - `--row ROW` measures only this row (repeatable).
+//! - `--wait SECONDS` limits the wait for an idle machine before each row.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use self::rows::{Bench, ROWS};
+use self::scale::{FULL, SHORT};
+use self::spec::Engine;
+
+mod bare;
+mod calls;
+#[path = "../../tests/support/knowledge.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+mod knowledge;
+mod load;
+#[path = "../support/machine.rs"]
+mod machine;
+#[path = "../support/process.rs"]
+#[allow(dead_code, reason = "shared with another benchmark")]
+mod process;
+mod raw;
+mod recorder;
+#[path = "../support/report.rs"]
+mod report;
+mod results;
+mod rows;
+mod scale;
+mod site;
+mod spec;
+
+/// What the shared module needs of the tests' client.
+mod client {
+    /// Time limit of the start of a server.
+    pub(crate) const GUARD: std::time::Duration = std::time::Duration::from_secs(60);
+}
+
+/// Row that another benchmark measures.
+const DELIVERIES: &str = "deliveries";
+/// Part of the processors that other programs may use while a row is measured on an idle machine.
+///
+/// The work of the kernel for no process, such as that of the loopback interface, is a part of it.
+const OTHERS_MAX: f64 = 0.15;
+/// Default limit of the wait for an idle machine.
+const WAIT_DEFAULT: Duration = Duration::from_secs(30);
+
+/// Options of a measurement.
+#[derive(Debug, Default)]
+struct Options {
+    is_full: bool,
+    out: Option<PathBuf>,
+    results: Option<PathBuf>,
+    rows: Vec<String>,
+    wait: Option<Duration>,
+}
+
+impl Options {
+    /// Reads the arguments; those that cargo adds and those of other benchmarks have no effect.
+    fn read(arguments: &[String]) -> Self {
+        let mut options = Self::default();
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().expect("the option has a value");
+            match &**argument {
+                "--bench" => options.is_full = true,
+                "--out" => options.out = Some(value().into()),
+                "--results" => options.results = Some(value().into()),
+                "--row" => options.rows.push(value().clone()),
+                "--wait" => {
+                    let seconds = value().parse().expect("a number of seconds");
+                    options.wait = Some(Duration::from_secs(seconds));
+                }
+                _ => {}
+            }
+        }
+        for row in &options.rows {
+            assert!(
+                row == DELIVERIES || ROWS.iter().any(|known| known.name == row),
+                "no row {row}; there are {:?} and {DELIVERIES}",
+                ROWS.map(|known| known.name)
+            );
+        }
+        options
+    }
+
+    fn includes(&self, row: &str) -> bool {
+        self.rows.is_empty() || self.rows.iter().any(|name| name == row)
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
+    if let [role, spec, directory] = arguments.as_slice()
+        && role == bare::ROLE
+    {
+        return runtime.block_on(bare::run(spec.as_ref(), directory.as_ref()));
+    }
+    runtime.block_on(run(&Options::read(&arguments)));
+}
+
+async fn run(options: &Options) {
+    let scale = if options.is_full { &FULL } else { &SHORT };
+    let wait = options.wait.unwrap_or(WAIT_DEFAULT);
+    let mut measured = Vec::new();
+    let rows: Vec<_> = ROWS
+        .iter()
+        .filter(|row| options.includes(row.name))
+        .collect();
+    for engine in Engine::ALL {
+        if rows.is_empty() {
+            break;
+        }
+        println!("{}, {} memories", engine.name(), scale.memories);
+        let bench = Bench::start(engine, scale).await;
+        for row in &rows {
+            let is_idle = options.is_full && machine::wait_until_idle(wait).await;
+            let others = machine::Others::watch(bench.processes());
+            let rows = (row.measure)(&bench).await;
+            let others = others.used();
+            for mut row in rows {
+                row.idle = is_idle && others.is_none_or(|others| others <= OTHERS_MAX);
+                row.others = others;
+                match options.is_full {
+                    true => println!("  {row}"),
+                    // The figures of a short round of a debug build mean nothing.
+                    false => println!("  {}: ok", row.name),
+                }
+                measured.push(row);
+            }
+        }
+        bench.stop();
+    }
+    if let Some(directory) = &options.out {
+        results::write(directory, options.results.as_deref(), measured);
+    }
+}

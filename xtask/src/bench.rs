@@ -1,0 +1,109 @@
+//! Measurements of the server, each beside its reference.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::process::{Result, ci_cargo, run};
+
+/// Package of the server, its benchmarks among them.
+const PACKAGE: &str = "knowledge-server";
+/// Row that the benchmark `deliveries` measures; `whole` measures the others.
+const DELIVERIES: &str = "deliveries";
+/// Table with the results, from the root of the workspace.
+const RESULTS: &str = "benches/RESULTS.md";
+
+/// Runs `cargo xtask bench` with options.
+///
+/// The programs write the rows. The table shows only complete results, without `--row`.
+///
+/// # Errors
+/// If an option is unknown, or a program does not compile or reports a wrong response.
+pub(crate) fn main(options: &[&str]) -> Result {
+    let options = Options::read(options)?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let out = Path::new(&target).join("bench");
+    fs::create_dir_all(&out)?;
+    let out = out.canonicalize()?;
+    // Rows of an earlier run would be taken for rows of this one.
+    for file in ["summary.json", "deliveries.json"] {
+        match fs::remove_file(out.join(file)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+    }
+    if options.includes(DELIVERIES) {
+        run(ci_cargo("bench")
+            .args(["--package", PACKAGE, "--bench", "deliveries", "--", "--out"])
+            .arg(&out)
+            .args(options.wait()))?;
+    }
+    let mut whole = ci_cargo("bench");
+    whole
+        .args(["--package", PACKAGE, "--bench", "whole", "--", "--out"])
+        .arg(&out)
+        .args(options.wait())
+        .args(options.rows.iter().flat_map(|row| ["--row", row]));
+    if options.rows.is_empty() {
+        // Cargo runs benchmarks in the directory of their package.
+        whole.arg("--results").arg(results()?);
+    }
+    run(&mut whole)?;
+    println!("rows: {}", out.join("summary.json").display());
+    Ok(())
+}
+
+fn results() -> Result<PathBuf> {
+    Ok(std::env::current_dir()?.join(RESULTS))
+}
+
+#[derive(Default)]
+struct Options<'a> {
+    rows: Vec<&'a str>,
+    wait: Option<&'a str>,
+}
+
+impl<'a> Options<'a> {
+    fn read(options: &[&'a str]) -> Result<Self> {
+        let mut read = Self::default();
+        for option in options.chunks(2) {
+            match option {
+                ["--row", row] => read.rows.push(row),
+                ["--wait", seconds] if seconds.parse::<u64>().is_ok() => read.wait = Some(seconds),
+                _ => {
+                    let option = option.join(" ");
+                    return Err(
+                        format!("expected --row ROW or --wait SECONDS, not {option}").into(),
+                    );
+                }
+            }
+        }
+        Ok(read)
+    }
+
+    fn includes(&self, row: &str) -> bool {
+        self.rows.is_empty() || self.rows.contains(&row)
+    }
+
+    fn wait(&self) -> impl Iterator<Item = &'a str> {
+        self.wait
+            .into_iter()
+            .flat_map(|seconds| ["--wait", seconds])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_select_rows_and_limit_the_wait() {
+        let options = Options::read(&["--row", "bulk", "--wait", "5"]).unwrap();
+        assert!(options.includes("bulk") && !options.includes(DELIVERIES));
+        assert_eq!(options.wait().collect::<Vec<_>>(), ["--wait", "5"]);
+        assert!(Options::read(&[]).unwrap().includes(DELIVERIES));
+        for wrong in [&["--row"][..], &["--wait", "long"], &["bulk"]] {
+            assert!(Options::read(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}
