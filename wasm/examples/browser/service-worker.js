@@ -19,6 +19,7 @@ const FILES = [
     "provisioning.js",
     "service.js",
     "stores/counter.js",
+    "stores/revision.js",
     "stores/indexeddb.js",
     "web.js",
   ].map((name) => `${PACKAGE}/${name}`),

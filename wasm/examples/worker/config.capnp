@@ -29,6 +29,7 @@ const worker :Workerd.Worker = (
     (name = "knowledge-wasm/service.js", esModule = embed "../../pkg/service.js"),
     (name = "knowledge-wasm/workerd.js", esModule = embed "../../pkg/workerd.js"),
     (name = "knowledge-wasm/stores/counter.js", esModule = embed "../../pkg/stores/counter.js"),
+    (name = "knowledge-wasm/stores/revision.js", esModule = embed "../../pkg/stores/revision.js"),
     (name = "knowledge-wasm/stores/durable-object.js", esModule = embed "../../pkg/stores/durable-object.js"),
     (name = "knowledge-wasm/stores/sql.js", esModule = embed "../../pkg/stores/sql.js"),
   ],
