@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use crate::process::{Result, Skipped, format_command, read};
@@ -43,26 +42,30 @@ struct Record {
 ///
 /// # Errors
 /// If a call takes over 5 % more than recorded; the message names the functions that have grown
-/// most. [`Skipped`] if the record is of another compiler.
+/// most. If the calls are not those of the record. [`Skipped`] if it is of another compiler.
 pub(crate) fn check() -> Result {
     tools::install_programs(&[("valgrind", "valgrind")])?;
     let compiler = read(Command::new("rustc").arg("--version"))?;
-    let counted = Record {
-        compiler,
-        calls: count()?,
-    };
     if std::env::var_os(UPDATE).is_some() {
-        return Ok(fs::write(RECORD, format(&counted))?);
+        let calls = count()?;
+        return Ok(fs::write(RECORD, format(&Record { compiler, calls }))?);
     }
     let recorded = parse(&fs::read_to_string(RECORD)?)?;
-    if recorded.compiler != counted.compiler {
-        let (theirs, ours) = (recorded.compiler, counted.compiler);
-        return Err(Skipped(format!("the record is of {theirs}, this is {ours}")).into());
+    if recorded.compiler != compiler {
+        let theirs = recorded.compiler;
+        return Err(Skipped(format!("the record is of {theirs}, this is {compiler}")).into());
+    }
+    compare(&recorded.calls, &count()?)
+}
+
+/// Compares the calls with those of the record.
+fn compare(recorded: &BTreeMap<String, Costs>, counted: &BTreeMap<String, Costs>) -> Result {
+    if !recorded.keys().eq(counted.keys()) {
+        let (recorded, counted) = (recorded.keys(), counted.keys());
+        return Err(format!("{RECORD} has {recorded:?}, not {counted:?}; set {UPDATE}=1").into());
     }
     let mut slower = Vec::new();
-    for (call, costs) in &counted.calls {
-        let before = recorded.calls.get(call);
-        let before = before.ok_or_else(|| format!("{RECORD} has no {call}; set {UPDATE}=1"))?;
+    for ((call, before), costs) in recorded.iter().zip(counted.values()) {
         println!("{}", comparison(call, before, costs));
         slower.extend(grown(before, costs).then(|| culprits(call, before, costs)));
     }
@@ -96,14 +99,17 @@ fn count() -> Result<BTreeMap<String, Costs>> {
     let mut counted = BTreeMap::new();
     for (index, call) in calls.lines().enumerate() {
         let file = format!("{}.{}", profile.display(), index + 1);
-        let costs = costs(&fs::read_to_string(Path::new(&file))?);
+        let costs = costs(&fs::read_to_string(file)?)?;
+        if costs.is_empty() {
+            return Err(format!("callgrind has counted nothing of {call}").into());
+        }
         counted.insert(call.to_owned(), most(costs));
     }
     Ok(counted)
 }
 
 /// Sums the instructions of a profile by function, without those of the functions that it calls.
-fn costs(profile: &str) -> Costs {
+fn costs(profile: &str) -> Result<Costs> {
     let mut costs = Costs::new();
     let (mut function, mut is_call) = (String::new(), false);
     for line in profile.lines() {
@@ -112,13 +118,17 @@ fn costs(profile: &str) -> Costs {
         } else if line.starts_with("calls=") {
             is_call = true;
         } else if line.starts_with(|first: char| first.is_ascii_digit()) {
-            let cost = line.split(' ').nth(1).and_then(|cost| cost.parse().ok());
+            // Callgrind leaves out a cost of zero.
+            let cost: u64 = match line.split_whitespace().nth(1) {
+                Some(cost) => cost.parse()?,
+                None => 0,
+            };
             if !std::mem::take(&mut is_call) {
-                *costs.entry(function.clone()).or_default() += cost.unwrap_or(0);
+                *costs.entry(function.clone()).or_default() += cost;
             }
         }
     }
-    costs
+    Ok(costs)
 }
 
 /// Keeps the functions with most instructions, and adds the sum of all.
@@ -204,11 +214,26 @@ mod tests {
 
     #[test]
     fn profile_is_summed_without_calls() {
-        let profile = "events: Ir\n\nfl=a.rs\nfn=one\n3 10\n4 5\ncfn=two\ncalls=2 9\n4 700\n\
-                       fn=two\n+1 3\n9 300\nfn=one\n5 1\n";
+        let profile = "events: Ir\n\nfl=a.rs\nfn=one\n3 10\n4 5\n6\ncfn=two\ncalls=2 9\n4 700\n\
+                       fn=two\n9 300\nfn=one\n5 1\n";
         let found = of(&[("one", 16), ("two", 300)]);
-        assert_eq!(most(costs(profile)), found);
+        assert_eq!(most(costs(profile).unwrap()), found);
         assert_eq!(total(&found), 316);
+        assert!(costs("fn=one\n3 many\n").is_err());
+    }
+
+    #[test]
+    fn call_that_is_missing_on_either_side_fails() {
+        let calls = |names: &[&str]| {
+            let calls = names
+                .iter()
+                .map(|name| ((*name).to_owned(), of(&[("one", 7)])));
+            calls.collect::<BTreeMap<_, _>>()
+        };
+        let both = calls(&["bulk", "replay"]);
+        assert!(compare(&both, &both).is_ok());
+        assert!(compare(&both, &calls(&["bulk"])).is_err());
+        assert!(compare(&calls(&["bulk"]), &both).is_err());
     }
 
     #[test]

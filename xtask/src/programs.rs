@@ -1,6 +1,6 @@
 //! Programs and tests of the workspace, as other steps use them.
 //!
-//! All are compiled with the features of the whole workspace, so that one build serves every step.
+//! All are compiled with the features of the whole workspace, so that steps share what they compile.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,8 +23,8 @@ pub(crate) fn workspace_cargo(subcommand: &str) -> Command {
 
 /// Compiles programs of the workspace, and an example.
 ///
-/// With an example, cargo enables the features that the tests need, so that it compiles nothing
-/// again that they have compiled.
+/// With an example, cargo enables the features that the tests need, so that it shares what
+/// `cargo test --test` has compiled.
 ///
 /// # Errors
 /// If one does not compile.

@@ -320,7 +320,7 @@ async fn nothing_is_added_to_what_is_being_erased() {
     }
 }
 
-/// What a member adds could be taken for what is being erased. What it updates could not.
+/// Additions by a member could be taken for what is being erased, updates could not.
 #[tokio::test]
 async fn erased_member_may_still_update_memory_of_another() {
     let scene = Scene::new().await;

@@ -39,7 +39,7 @@ mod receiver;
 #[path = "../support/report.rs"]
 mod report;
 
-/// What the shared module needs of the tests' client.
+/// Part of the tests' client that the shared module needs.
 mod client {
     /// Time limit of the start of a server.
     pub(crate) const GUARD: std::time::Duration = std::time::Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! What the reference repeats: the bytes of responses, and the keys and values of the store.
+//! Bytes of responses, and keys and values of the store, that the reference repeats.
 
 use std::path::Path;
 
