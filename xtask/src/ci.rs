@@ -4,8 +4,9 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use crate::advisories;
+use crate::ahead::Ahead;
 use crate::process::{Result, Skipped, cargo, ci_cargo, read, run};
-use crate::programs::workspace_cargo;
+use crate::programs::{CONVERSATION, workspace_cargo};
 use crate::tools::{self, CARGO_DENY, CARGO_FUZZ};
 use crate::wasm;
 use crate::wasm_target::WasmTarget;
@@ -97,7 +98,22 @@ pub(crate) fn main(options: &[&str]) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let outcomes: Vec<Outcome> = select(options)?.into_iter().map(execute).collect();
+    let steps = select(options)?;
+    let includes = |name| steps.iter().any(|step| step.name == name);
+    let is_whole = includes("test") && includes("wasm") && includes("fuzz");
+    let mut ahead = None;
+    let mut outcomes = Vec::new();
+    for step in steps {
+        match step.name {
+            "test" if is_whole => match Ahead::start() {
+                Ok(started) => ahead = Some(started),
+                Err(error) => println!("nothing is compiled beside the tests: {error}"),
+            },
+            "wasm" => ahead.take().map_or(Ok(()), Ahead::wait)?,
+            _ => {}
+        }
+        outcomes.push(execute(step));
+    }
     println!("\n== summary\n{}", summary(&outcomes));
     let is_failed = |outcome: &Outcome| matches!(outcome.verdict, Verdict::Failed);
     match outcomes.iter().any(is_failed) {
@@ -203,8 +219,9 @@ fn deny() -> Result {
 }
 
 fn doc() -> Result {
+    // With an example, cargo enables the features that the tests need, as the other steps do.
     run(workspace_cargo("doc")
-        .arg("--no-deps")
+        .args(["--no-deps", "--lib", "--bins", "--example", CONVERSATION])
         .env("RUSTDOCFLAGS", "-D warnings"))
 }
 
@@ -248,22 +265,23 @@ fn wasm() -> Result {
         ]))?;
     }
     wasm::build()?;
-    rebuild.check()?;
-    wasm::test()
+    wasm::test()?;
+    rebuild.check()
 }
 
 const FUZZ_MANIFEST: &str = "fuzz/Cargo.toml";
 
 fn fuzz() -> Result {
-    tools::require_nightly()?;
-    // libFuzzer is compiled from C++.
-    if crate::process::find_program("c++").is_none() {
-        tools::install_debian_packages(&["g++"])?;
-    }
+    install_fuzz_compiler()?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     run(ci_cargo("clippy")
         .args(["--all-targets", "--manifest-path", FUZZ_MANIFEST])
-        .args(["--", "-D", "warnings"]))?;
-    run(&mut cargo_fuzz("build")?)?;
+        .args(["--", "-D", "warnings"])
+        // Shares the dependencies with the step `clippy`.
+        .env("CARGO_TARGET_DIR", target)
+        .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
+        .env("CARGO_PROFILE_DEV_BUILD_OVERRIDE_DEBUG", "line-tables-only"))?;
+    build_fuzz_targets()?;
     let targets = read(&mut cargo_fuzz("list")?)?;
     let share = FUZZ_SECONDS / targets.lines().count().max(1);
     let seconds = format!("-max_total_time={share}");
@@ -278,6 +296,26 @@ fn fuzz() -> Result {
     } else {
         Err(format!("failed fuzz targets: {}", failed.join(", ")).into())
     }
+}
+
+/// Installs what compiles libFuzzer, which is written in C++.
+///
+/// # Errors
+/// If it cannot be installed.
+pub(crate) fn install_fuzz_compiler() -> Result {
+    match crate::process::find_program("c++") {
+        Some(_) => Ok(()),
+        None => tools::install_debian_packages(&["g++"]),
+    }
+}
+
+/// Compiles the fuzz targets.
+///
+/// # Errors
+/// If there is no nightly compiler, or one does not compile.
+pub(crate) fn build_fuzz_targets() -> Result {
+    tools::require_nightly()?;
+    run(&mut cargo_fuzz("build")?)
 }
 
 fn cargo_fuzz(subcommand: &str) -> Result<Command> {

@@ -3,6 +3,7 @@
 //! This program depends only on the standard library, so that a cold start takes seconds.
 
 mod advisories;
+mod ahead;
 mod bench;
 mod ci;
 #[cfg(test)]
@@ -59,6 +60,8 @@ fn dispatch(arguments: &[&str]) -> Result<ExitCode> {
         ["ci", options @ ..] => ci::main(options),
         // Run by the step `wasm`, in a copy of the sources.
         ["module"] => wasm::compile_module().map(|()| ExitCode::SUCCESS),
+        // Run by the steps, beside the tests.
+        ["ahead"] => ahead::compile().map(|()| ExitCode::SUCCESS),
         ["bench", options @ ..] => bench::main(options).map(|()| ExitCode::SUCCESS),
         ["wasm"] => wasm::build().map(|()| ExitCode::SUCCESS),
         [] | ["help" | "--help" | "-h"] => {

@@ -22,8 +22,33 @@ impl fmt::Display for Skipped {
 impl Error for Skipped {}
 
 /// Returns a command of the cargo that runs this program, with the same toolchain.
+///
+/// It does not get the variables that describe this package: some build scripts run again if they
+/// differ from those of a cargo that a user starts.
 pub(crate) fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let of_package = name.to_str().is_some_and(|name| {
+            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+        });
+        if of_package {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
+}
+
+/// Returns a program with its environment, without arguments, to run with the lowest priority.
+pub(crate) fn low_priority(command: &Command) -> Command {
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "19"]).arg(command.get_program());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => nice.env(name, value),
+            None => nice.env_remove(name),
+        };
+    }
+    nice
 }
 
 /// Returns a cargo command for a single build with the committed lock file.

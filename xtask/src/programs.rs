@@ -12,7 +12,7 @@ pub(crate) const GLUE: &str = "xtask-glue";
 /// The server with its command line.
 pub(crate) const SERVER: &str = "knowledge";
 /// The example that prints a conversation with the service.
-const CONVERSATION: &str = "conversation";
+pub(crate) const CONVERSATION: &str = "conversation";
 
 /// Returns a cargo command for all packages with all features.
 pub(crate) fn workspace_cargo(subcommand: &str) -> Command {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::process::{Result, cargo, find_program, format_command, run};
+use crate::process::{Result, cargo, find_program, format_command, low_priority, run};
 use crate::programs::{self, GLUE, Programs};
 use crate::tools::{self, Node};
 use crate::wasm_target::{TYPES_IN_NAMES, WasmTarget};
@@ -142,8 +142,17 @@ pub(crate) fn compile_module() -> Result {
     compile(&PUBLISHED).map(drop)
 }
 
+/// Compiles the modules of the published package and of the tests.
+///
+/// # Errors
+/// If one does not compile.
+pub(crate) fn compile_modules() -> Result {
+    compile(&PUBLISHED)?;
+    compile(&TESTING).map(drop)
+}
+
 /// A second compilation of the module in another directory, with a standard library that is compiled
-/// there too. It runs beside the first one, because most of the time each uses one processor.
+/// there too. It runs beside the tests, because most of the time each uses one processor.
 pub(crate) struct Rebuild {
     process: Child,
     log: PathBuf,
@@ -162,14 +171,14 @@ impl Rebuild {
         copy_directory(Path::new("."), directory, &EXCLUDED)?;
         let log = directory.join("build.log");
         let output = File::create(&log)?;
-        let mut cargo = cargo();
-        cargo
+        let mut command = low_priority(&cargo());
+        command
             .args(["xtask", "module"])
             .current_dir(directory)
             .stdout(output.try_clone()?)
             .stderr(output);
-        println!("$ {} (in {REBUILD_DIRECTORY})", format_command(&cargo));
-        let process = cargo.spawn()?;
+        println!("$ {} (in {REBUILD_DIRECTORY})", format_command(&command));
+        let process = command.spawn()?;
         Ok(Self { process, log })
     }
 

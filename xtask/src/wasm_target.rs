@@ -42,6 +42,17 @@ struct DebianTarget {
 }
 
 impl WasmTarget {
+    /// Installs the Debian packages from which the target's library is built, if it is missing.
+    ///
+    /// # Errors
+    /// If they cannot be installed.
+    pub(crate) fn install() -> Result {
+        match is_in_toolchain()? {
+            true => Ok(()),
+            false => tools::install_debian_packages(&DEBIAN_PACKAGES),
+        }
+    }
+
     /// Finds the target's library, or builds it.
     ///
     /// # Errors
@@ -49,13 +60,7 @@ impl WasmTarget {
     pub(crate) fn find_or_build() -> Result<Self> {
         // Download first: the compiler flags contain the directories of the sources.
         run(cargo().args(["fetch", "--locked", "--target", WASM_TARGET]))?;
-        let libraries = read(Command::new("rustc").args([
-            "--print",
-            "target-libdir",
-            "--target",
-            WASM_TARGET,
-        ]))?;
-        if contains_core(Path::new(&libraries)) {
+        if is_in_toolchain()? {
             return Ok(Self { debian: None });
         }
         let debian = DebianTarget::find_or_build().map_err(|error| {
@@ -92,6 +97,13 @@ impl WasmTarget {
     pub(crate) fn output(profile: &str) -> PathBuf {
         Path::new(TARGET_DIR).join(WASM_TARGET).join(profile)
     }
+}
+
+/// Returns true if the toolchain has the target's library.
+fn is_in_toolchain() -> Result<bool> {
+    let target = ["--print", "target-libdir", "--target", WASM_TARGET];
+    let libraries = read(Command::new("rustc").args(target))?;
+    Ok(contains_core(Path::new(&libraries)))
 }
 
 /// Returns flags that remove local paths from the module, for reproducible builds.
