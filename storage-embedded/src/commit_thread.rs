@@ -224,7 +224,7 @@ impl<E: Engine> Committer<E> {
         self.mark.advance(ledger.last_version)?;
         self.ledger = ledger;
         catch_panic(|| {
-            shared.publish(ledger);
+            shared.publish(changes, ledger);
             Ok(())
         })?;
         shared.meters.record_group(commits as u64, began.elapsed());

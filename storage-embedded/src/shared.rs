@@ -3,10 +3,10 @@
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use knowledge_store::StoreError;
+use knowledge_store::{Marks, StoreError};
 
 use crate::check_state::CheckProgress;
-use crate::engine::Engine;
+use crate::engine::{Changes, Engine};
 use crate::error::{EngineError, closed_error};
 use crate::record::Ledger;
 use crate::stats::Meters;
@@ -19,6 +19,7 @@ pub(crate) struct Shared<E> {
     pub(crate) check_progress: CheckProgress,
     /// Ledger of the published state. Locked during publication, so that both change together.
     ledger: Mutex<Ledger>,
+    pub(crate) marks: Marks,
     close_reason: OnceLock<String>,
 }
 
@@ -35,6 +36,7 @@ impl<E: Engine> Shared<E> {
             },
             check_progress: CheckProgress::default(),
             ledger: Mutex::new(ledger),
+            marks: Marks::default(),
             close_reason: OnceLock::new(),
         }
     }
@@ -49,9 +51,10 @@ impl<E: Engine> Shared<E> {
     }
 
     /// Makes a group and its ledger visible to readers.
-    pub(crate) fn publish(&self, ledger: Ledger) {
+    pub(crate) fn publish(&self, changes: &Changes, ledger: Ledger) {
         let mut published = self.locked_ledger();
-        self.engine.publish();
+        let keys = changes.entries.iter().map(|change| &change.key);
+        self.marks.change(keys, || self.engine.publish());
         *published = ledger;
         self.meters.set_entries(ledger.entries);
     }

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::channel::oneshot;
-use knowledge_store::{Commit, CommitOutcome, Found, Read, Store, StoreError, StoreErrorKind};
+use knowledge_store::{
+    Commit, CommitOutcome, Found, Mark, Read, Store, StoreError, StoreErrorKind,
+};
 
 use crate::check_state::CheckState;
 use crate::commit_thread::Request;
@@ -235,6 +237,13 @@ impl<E: Engine> Store for EngineStore<E> {
             let message = "the commit thread ended before it replied";
             Err(StoreError::new(StoreErrorKind::Unknown, message))
         })
+    }
+
+    fn mark(&self, area: &[u8]) -> Option<Mark> {
+        let shared = self.shared();
+        // Whatever was read before the store closed itself has to be read again.
+        shared.ensure_open().ok()?;
+        shared.marks.get(area)
     }
 }
 

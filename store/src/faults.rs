@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
-use crate::{Commit, CommitOutcome, Found, Read, Store, StoreError, StoreErrorKind, Version};
+use crate::{Commit, CommitOutcome, Found, Mark, Read, Store, StoreError, StoreErrorKind, Version};
 
 /// Fault injected into a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -384,6 +384,11 @@ impl Store for FaultStore {
         let outcome = self.commit_with(commit, fault).await;
         self.apply_late(late).await;
         outcome
+    }
+
+    fn mark(&self, area: &[u8]) -> Option<Mark> {
+        self.state().reject_if_closed().ok()?;
+        self.inner.mark(area)
     }
 }
 

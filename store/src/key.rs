@@ -74,6 +74,17 @@ impl Key {
         &self.0
     }
 
+    /// Returns the area of the key: the bytes between its first two `/`, or after its only one.
+    ///
+    /// Keys that change together should have the same area, for [`Store::mark`](super::Store::mark).
+    #[must_use]
+    pub fn area(&self) -> &[u8] {
+        self.0
+            .split(|byte| *byte == b'/')
+            .nth(1)
+            .unwrap_or_default()
+    }
+
     /// Returns the next key in order, for paging.
     ///
     /// It may be one byte longer than a stored key, which only the bounds of a range allow.
@@ -200,6 +211,18 @@ mod tests {
             Key::new(vec![1; KEY_BYTES_MAX + 1]),
             Err(InvalidKey { bytes: 513 })
         );
+    }
+
+    #[test]
+    fn area_is_second_part() {
+        for (bytes, area) in [
+            ("memory/acme/1", "acme"),
+            ("credential/abc", "abc"),
+            ("meta", ""),
+            ("a//b", ""),
+        ] {
+            assert_eq!(key(bytes.as_bytes()).area(), area.as_bytes(), "{bytes}");
+        }
     }
 
     #[test]

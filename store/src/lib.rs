@@ -9,6 +9,7 @@ mod ext;
 #[cfg(feature = "conformance")]
 pub mod faults;
 mod key;
+mod marks;
 mod memory;
 mod read;
 mod read_set;
@@ -33,6 +34,7 @@ pub use self::commit::{
 pub use self::error::{StoreError, StoreErrorKind};
 pub use self::ext::{StoreExt, Versioned, decode, decode_alike, decode_value};
 pub use self::key::{InvalidKey, KEY_BYTES_MAX, Key, KeyRange};
+pub use self::marks::{Mark, Marks};
 pub use self::memory::MemoryStore;
 pub use self::read::{Direction, Found, Read};
 pub use self::read_set::RangeRead;
@@ -145,4 +147,18 @@ pub trait Store: MaybeSendSync + 'static {
     /// `Unknown` means that the outcome is indeterminate: the commit may be applied, now or a
     /// little later, as a whole. The caller never repeats it blindly, but reads to find out.
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError>;
+
+    /// Returns the mark of an area, which is the middle of its keys, see [`Key::area`]. It costs less
+    /// than a read.
+    ///
+    /// If two calls return the same mark, nothing in the area changed between them: a read of its
+    /// keys or of ranges within it that began after the first call still tells what is stored.
+    /// A commit that changes an area gives it another mark before it returns.
+    ///
+    /// `None` promises nothing: the area is changing, the store is closed, or it keeps no marks.
+    /// Only a backend that alone changes its data can keep them, with [`Marks`].
+    fn mark(&self, area: &[u8]) -> Option<Mark> {
+        let _ = area;
+        None
+    }
 }

@@ -7,14 +7,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::{
-    Commit, CommitOutcome, Direction, Entry, Found, Key, KeyEntry, KeyRange, Mutation, Read, Store,
-    StoreError, Version,
+    Commit, CommitOutcome, Direction, Entry, Found, Key, KeyEntry, KeyRange, Mark, Marks, Mutation,
+    Read, Store, StoreError, Version,
 };
 
 /// [`Store`] in an ordered map, which keeps every promise except durability.
 #[derive(Debug)]
 pub struct MemoryStore {
     state: Mutex<State>,
+    marks: Marks,
 }
 
 #[derive(Clone, Debug)]
@@ -65,6 +66,7 @@ impl Default for MemoryStore {
                 entries: BTreeMap::new(),
                 next_version: Version::FIRST,
             }),
+            marks: Marks::default(),
         }
     }
 }
@@ -91,6 +93,7 @@ impl MemoryStore {
                 entries: entries.collect(),
                 next_version: last.map_or(Version::FIRST, Version::next),
             }),
+            marks: Marks::default(),
         }
     }
 
@@ -99,6 +102,7 @@ impl MemoryStore {
     pub fn snapshot(&self) -> Self {
         Self {
             state: Mutex::new(self.state().clone()),
+            marks: Marks::default(),
         }
     }
 
@@ -157,6 +161,8 @@ impl Store for MemoryStore {
             });
         }
         state.next_version = version.next();
+        // Nobody reads while the state is locked, so the marks may change before it does.
+        self.marks.change(writes.iter().map(|(key, _)| key), || {});
         for (key, value) in writes {
             match value {
                 Some(value) => state.entries.insert(key, Entry { value, version }),
@@ -164,5 +170,9 @@ impl Store for MemoryStore {
             };
         }
         Ok(CommitOutcome::Committed(version))
+    }
+
+    fn mark(&self, area: &[u8]) -> Option<Mark> {
+        self.marks.get(area)
     }
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use knowledge_core::env::Clock;
 use knowledge_core::model::Timestamp;
 use knowledge_core::store::{
-    Commit, CommitOutcome, Found, Read, Store, StoreError, StoreErrorKind,
+    Commit, CommitOutcome, Found, Mark, Read, Store, StoreError, StoreErrorKind,
 };
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, Registry};
 
@@ -100,6 +100,10 @@ impl Store for MeteredStore {
             self.metrics.conflicts.inc();
         }
         result
+    }
+
+    fn mark(&self, area: &[u8]) -> Option<Mark> {
+        self.store.mark(area)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use knowledge_core::store::{Commit, CommitOutcome, Found, Read, Store, StoreError};
+use knowledge_core::store::{Commit, CommitOutcome, Found, Mark, Read, Store, StoreError};
 use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status, TraceContextExt, Tracer};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::{SdkTracer, Span as SdkSpan};
@@ -84,5 +84,9 @@ impl Store for TracedStore {
             KeyValue::new("store.outcome", outcome)
         });
         result
+    }
+
+    fn mark(&self, area: &[u8]) -> Option<Mark> {
+        self.store.mark(area)
     }
 }

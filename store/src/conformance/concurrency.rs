@@ -415,3 +415,62 @@ pub(super) async fn versions_of_concurrent_commits_differ(context: &CaseContext<
     let distinct: HashSet<_> = versions.iter().collect();
     expect_eq("distinct versions", &distinct.len(), &(TASKS * ROUNDS))
 }
+
+/// Key in the area whose marks the cases compare.
+const MARKED: &str = "number/marked";
+
+pub(super) async fn commit_changes_the_mark_of_its_area(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
+    let tasks = (0..TASKS).map(|task| {
+        let (store, name) = (Arc::clone(&store), numbered("own/marked/", task));
+        async move {
+            for round in 0..ROUNDS {
+                let before = store.mark(b"marked");
+                match round % 3 {
+                    2 => drop(delete(&*store, &name).await?),
+                    _ => drop(put(&*store, &name, &round.to_string()).await?),
+                }
+                let after = store.mark(b"marked");
+                // Without a mark there is no promise.
+                expect(
+                    before.is_none() || before != after,
+                    "an area has another mark after a commit that changed it",
+                )?;
+            }
+            Ok(())
+        }
+    });
+    context.concurrently(tasks).await
+}
+
+pub(super) async fn area_with_the_same_mark_is_unchanged(context: &CaseContext<'_>) -> Outcome {
+    let store = context.open().await;
+    let writing = Arc::new(AtomicUsize::new(0));
+    let writer = {
+        let (store, held) = (Arc::clone(&store), Writing::new(&writing));
+        Box::pin(async move {
+            let _held = held;
+            for _ in 0..100 {
+                add(&*store, &key(MARKED), 1).await?;
+                yield_now().await;
+            }
+            Ok(())
+        }) as Task<'static, Outcome>
+    };
+    let readers = (0..4).map(|_| {
+        let (store, writing) = (Arc::clone(&store), Arc::clone(&writing));
+        Box::pin(async move {
+            while writing.load(Ordering::Relaxed) > 0 {
+                let mark = store.mark(b"marked");
+                let first = get(&*store, &key(MARKED)).await?;
+                yield_now().await;
+                let second = get(&*store, &key(MARKED)).await?;
+                if mark.is_some() && store.mark(b"marked") == mark {
+                    expect_eq("an entry of an area with the same mark", &second, &first)?;
+                }
+            }
+            Ok(())
+        }) as Task<'static, Outcome>
+    });
+    context.concurrently(readers.chain([writer])).await
+}

@@ -226,6 +226,8 @@ const CASES: &[Case] = cases! {
         reads_are_monotonic,
         transfers_keep_their_sum,
         versions_of_concurrent_commits_differ,
+        commit_changes_the_mark_of_its_area,
+        area_with_the_same_mark_is_unchanged,
     }
     durability, needs Some(Lifetime::Durable) => {
         contents_survive_reopen,

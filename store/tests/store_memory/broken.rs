@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use knowledge_store::{
-    Commit, CommitOutcome, Direction, Entry, Found, Key, KeyEntry, KeyRange, Mutation, Read, Store,
-    StoreError, Version,
+    Commit, CommitOutcome, Direction, Entry, Found, Key, KeyEntry, KeyRange, Mark, Marks, Mutation,
+    Read, Store, StoreError, Version,
 };
 
 /// The defect of a [`Broken`] store.
@@ -48,12 +48,15 @@ pub(crate) enum Defect {
     DropsMutationsPastThousand,
     ReopenLosesTheLastCommit,
     ReopenForgetsDeletes,
+    KeepsTheMark,
+    ChangesTheMarkTooEarly,
 }
 
 /// A map with numbered commits, like [`MemoryStore`], but with one defect.
 pub(crate) struct Broken {
     defect: Defect,
     state: Mutex<State>,
+    marks: Marks,
 }
 
 #[derive(Clone, Default)]
@@ -146,6 +149,7 @@ impl Broken {
         Self {
             defect,
             state: Mutex::default(),
+            marks: Marks::default(),
         }
     }
 
@@ -286,6 +290,7 @@ impl Broken {
         Self {
             defect: self.defect,
             state: Mutex::new(state),
+            marks: Marks::default(),
         }
     }
 }
@@ -353,9 +358,21 @@ impl Store for Broken {
         if self.is(Defect::ConflictsOnChecksOnly) && commit.mutations().is_empty() {
             return Ok(CommitOutcome::Conflict);
         }
+        let changed = || {
+            self.marks
+                .change(commit.mutations().iter().map(Mutation::key), || {})
+        };
+        if self.is(Defect::ChangesTheMarkTooEarly) {
+            changed();
+            between_two_reads().await;
+        }
         let mut state = self.state.lock().unwrap();
         if !self.checks_hold(&state, &commit) {
             return Ok(CommitOutcome::Conflict);
+        }
+        let early = [Defect::ChangesTheMarkTooEarly, Defect::KeepsTheMark];
+        if !early.contains(&self.defect) {
+            changed();
         }
         let version = match self.defect {
             Defect::ChecksInAnotherStep => {
@@ -370,5 +387,9 @@ impl Store for Broken {
             _ => self.commit_to(&mut state, &commit),
         };
         version.map(CommitOutcome::Committed)
+    }
+
+    fn mark(&self, area: &[u8]) -> Option<Mark> {
+        self.marks.get(area)
     }
 }

@@ -188,6 +188,14 @@ const CAUGHT_BY: &[(Defect, &str)] = &[
         Defect::ReopenForgetsDeletes,
         "durability::deletes_survive_reopen",
     ),
+    (
+        Defect::KeepsTheMark,
+        "concurrency::commit_changes_the_mark_of_its_area",
+    ),
+    (
+        Defect::ChangesTheMarkTooEarly,
+        "concurrency::area_with_the_same_mark_is_unchanged",
+    ),
 ];
 
 /// A harness that creates broken stores, and keeps them so that it can reopen them.

@@ -8,7 +8,9 @@ use futures::channel::mpsc;
 
 use crate::keys;
 use crate::service::KnowledgeService;
-use crate::store::{Commit, CommitOutcome, Found, KeyRange, Mutation, Read, Store, StoreError};
+use crate::store::{
+    Commit, CommitOutcome, Found, KeyRange, Mark, Mutation, Read, Store, StoreError,
+};
 
 /// Signal that is kept, once, until a waiter takes it.
 pub(crate) struct Signal {
@@ -76,6 +78,10 @@ impl Store for NotifyingStore {
             self.signal.give();
         }
         result
+    }
+
+    fn mark(&self, area: &[u8]) -> Option<Mark> {
+        self.store.mark(area)
     }
 }
 
