@@ -51,6 +51,7 @@ use self::kit::sealing::Sealer;
 pub use self::kit::sealing::{RotatedSecret, SealingKey};
 pub use self::kit::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};
 use self::kit::turns::Turns;
+use self::kit::unchanged::Unchanged;
 pub use self::maintain::MaintenanceReport;
 use self::maintain::TaskTurns;
 pub use self::members::assign::MemberAssignment;
@@ -73,14 +74,14 @@ pub(crate) use self::workspace::dashboard_cache::Dashboard;
 use self::workspace::dashboard_cache::DashboardCache;
 pub use self::workspace::mcp_key_types::{IssuedMcpKey, NewMcpKey};
 pub use self::workspace::retention_types::{MemoryDays, NewRetention, Retention};
-use crate::access::{Credential, CredentialKind};
+use crate::access::{Credential, CredentialKind, SecretHash};
 use crate::env::Env;
 use crate::error::Error;
 pub use crate::format::SCHEMA;
 use crate::format::UNFINISHED_SCHEMA;
 use crate::keys;
 use crate::limits::{InvalidLimit, Limits};
-use crate::model::{AddressPolicy, AuditReads};
+use crate::model::{AddressPolicy, AuditReads, MemberId, OrgId};
 pub use crate::model::{AuditAction, ResourceKind};
 use crate::request::Checks;
 use crate::store::{
@@ -168,6 +169,7 @@ struct Inner {
     written_in_hour: WrittenInHour,
     next_turn: NextTurn,
     bulk_turns: Turns,
+    recognized: Unchanged<(SecretHash, CredentialKind), (OrgId, MemberId)>,
     dashboards: DashboardCache,
     task_turns: TaskTurns,
     pending: Arc<Signal>,
@@ -356,6 +358,7 @@ impl KnowledgeService {
             written_in_hour: WrittenInHour::default(),
             next_turn: NextTurn::default(),
             bulk_turns: Turns::default(),
+            recognized: Unchanged::default(),
             dashboards: DashboardCache::default(),
             task_turns: TaskTurns::default(),
             pending,

@@ -22,6 +22,7 @@ mod connectors;
 mod coverage;
 mod credentials;
 mod dashboard;
+mod dashboard_unchanged;
 mod delegation;
 mod delivery_clearing;
 mod delivery_docs;

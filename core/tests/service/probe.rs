@@ -2,10 +2,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use knowledge_core::store::{Commit, CommitOutcome, Found, Key, KeyRange, Read, Store, StoreError};
+use knowledge_core::store::{
+    Commit, CommitOutcome, Found, Key, KeyRange, Mark, Read, Store, StoreError,
+};
 
 type Event = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -50,6 +53,7 @@ pub(crate) struct Probe {
     before_read: Mutex<Option<(Key, Event)>>,
     before_scan: Mutex<Option<(KeyRange, Event)>>,
     before_call: Mutex<Option<(usize, Event)>>,
+    shows_marks: AtomicBool,
 }
 
 impl Probe {
@@ -61,7 +65,13 @@ impl Probe {
             before_read: Mutex::default(),
             before_scan: Mutex::default(),
             before_call: Mutex::default(),
+            shows_marks: AtomicBool::new(false),
         }
+    }
+
+    /// Shows the marks of the inner store from now on; without them every operation reads.
+    pub(crate) fn show_marks(&self) {
+        self.shows_marks.store(true, Ordering::Relaxed);
     }
 
     /// Returns the reads since the last call.
@@ -174,5 +184,10 @@ impl Store for Probe {
             event.await;
         }
         self.inner.commit(commit).await
+    }
+
+    fn mark(&self, area: &[u8]) -> Option<Mark> {
+        let shown = self.shows_marks.load(Ordering::Relaxed);
+        shown.then(|| self.inner.mark(area)).flatten()
     }
 }

@@ -1,7 +1,8 @@
 //! Shared parts of the operations.
 //!
 //! They are the shell around every operation, the reference monitor of memories, the audit log,
-//! pages, idempotency, the outbox, sealing, signing and the turns of calls that conflict.
+//! pages, idempotency, the outbox, sealing, signing, the turns of calls that conflict and results that
+//! have not changed.
 
 pub(crate) mod act;
 pub(crate) mod audit;
@@ -20,4 +21,5 @@ pub(crate) mod roles;
 pub(crate) mod sealing;
 pub(crate) mod signing;
 pub(crate) mod turns;
+pub(crate) mod unchanged;
 mod uses;

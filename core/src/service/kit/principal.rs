@@ -28,6 +28,8 @@ pub struct Principal {
     pub credential: Option<CredentialId>,
     /// Time from which the credential is invalid.
     pub(crate) expires_at: Option<Timestamp>,
+    /// True if the credential is valid only with another one.
+    pub(crate) is_dependent: bool,
     pub(super) scope: TokenScope,
     /// Actions of the member's role in the organisation.
     pub(super) role_actions: ActionSet,

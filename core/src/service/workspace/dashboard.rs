@@ -4,7 +4,7 @@
 //! grow with the number of memories. A summary that follows from the same entries as an earlier one
 //! is not made again.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
@@ -20,7 +20,8 @@ use crate::operation::Operation;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::types::Connector;
 use crate::service::kit::act::Wants;
-use crate::service::workspace::dashboard_cache::{Dashboard, Sources};
+use crate::service::kit::unchanged::AreaMarks;
+use crate::service::workspace::dashboard_cache::{Asking, Dashboard, Sources};
 use crate::service::workspace::dashboard_chats::{RecentChats, chats_read};
 use crate::service::workspace::mcp_key_types::McpKey;
 use crate::service::workspace::retention_types::StoredRetention;
@@ -78,11 +79,24 @@ impl KnowledgeService {
         credential: &Credential,
         workspace: WorkspaceId,
     ) -> Result<Arc<Dashboard>, Error> {
+        let cache = &self.inner.dashboards;
+        let store = &**self.store();
+        let asked = (Asking::by(credential), workspace);
+        if let Some(dashboard) = cache.unchanged.get(store, &asked, self.env().now()) {
+            return Ok(dashboard);
+        }
+        let marks_of_org = &Mutex::new(None);
+        let asked = &asked;
         self.act(
             Operation::GetDashboardSummary,
             credential,
             |caller| async move {
-                let wanted = |org| Facts::wants(org, workspace);
+                let marks = AreaMarks::take(store, asked.0.key());
+                let wanted = |org| {
+                    let mut marks = marks_of_org.lock().unwrap_or_else(PoisonError::into_inner);
+                    *marks = AreaMarks::take(store, [keys::org(org)]);
+                    Facts::wants(org, workspace)
+                };
                 let mut act = caller.in_workspace(workspace, &wanted).await?;
                 let place = (act.org(), workspace);
                 let retention = act.retention(workspace).await?;
@@ -90,9 +104,24 @@ impl KnowledgeService {
                 let (member, now) = (act.caller.member_id(), act.now);
                 // A running erasure takes away chats that are still stored.
                 let is_kept = act.caller.org.erasing.is_empty();
-                let cache = &self.inner.dashboards;
+                let of_org = marks_of_org
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take();
+                let marks = marks.zip(of_org).map(|(own, of_org)| own.and(of_org));
+                let marks = marks.filter(|_| is_kept && !act.caller.is_dependent);
+                let credential_ends = act.caller.expires_at.unwrap_or(Timestamp::MAX);
+                let keep_unchanged = |dashboard: &Arc<Dashboard>, until: Timestamp| {
+                    if let Some(marks) = marks {
+                        let (asked, during) = (asked.clone(), now..until.min(credential_ends));
+                        cache
+                            .unchanged
+                            .keep(asked, Arc::clone(dashboard), marks, during);
+                    }
+                };
                 let found = cache.find(member, facts.sources(act.workspace(), &retention), now);
-                if let Some(dashboard) = found.filter(|_| is_kept) {
+                if let Some((dashboard, until)) = found.filter(|_| is_kept) {
+                    keep_unchanged(&dashboard, until);
                     return act.done(dashboard);
                 }
                 let of = (&act.caller, &retention, now);
@@ -102,9 +131,10 @@ impl KnowledgeService {
                 let dashboard = Arc::new(dashboard);
                 if is_kept && chats.is_ahead {
                     let expires_at = chats.expires_at.into_iter().chain(changes_at).min();
-                    let during = now..expires_at.unwrap_or(Timestamp::MAX);
+                    let until = expires_at.unwrap_or(Timestamp::MAX);
                     let sources = facts.sources(act.workspace(), &retention);
-                    cache.keep(member, sources, during, &dashboard);
+                    cache.keep(member, sources, now..until, &dashboard);
+                    keep_unchanged(&dashboard, until);
                 }
                 act.done(dashboard)
             },

@@ -4,6 +4,9 @@
 //! entry with the same version has the same value, so a summary of the same versions is made once
 //! and then only compared. What a caller may see is decided by each call as ever: the entries that
 //! authorise it are read and checked, and a summary is kept for each member.
+//!
+//! While nothing of the caller's organisation and credential has changed at all, nothing is read:
+//! the decision would be the same, and so would the summary.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,7 +16,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use bytes::Bytes;
 
 use super::retention_types::StoredRetention;
-use crate::model::{DashboardSummary, MemberId, Timestamp, Workspace, WorkspaceId};
+use crate::access::{Credential, CredentialKind, SecretHash};
+use crate::keys;
+use crate::model::{DashboardSummary, MemberId, OrgId, Timestamp, Workspace, WorkspaceId};
+use crate::service::kit::unchanged::Unchanged;
 use crate::store::{Entry, Key, KeyEntry, Version};
 
 /// Maximum number of summaries that a process keeps. One takes some 20 kB.
@@ -116,10 +122,40 @@ impl Kept {
     }
 }
 
+/// Who asks for a summary.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) enum Asking {
+    /// Holder of the secret with this hash.
+    Secret(SecretHash, CredentialKind),
+    /// Member for whom the application vouches.
+    Trusted(OrgId, MemberId),
+}
+
+impl Asking {
+    pub(super) fn by(credential: &Credential) -> Self {
+        match credential {
+            Credential::Secret(secret) => Self::Secret(secret.hash(), secret.kind()),
+            Credential::Trusted { org, member } => Self::Trusted(*org, *member),
+        }
+    }
+
+    /// Returns the key of the credential, if it is stored.
+    pub(super) fn key(&self) -> Option<Key> {
+        match self {
+            Self::Secret(hash, _) => Some(keys::credential(*hash)),
+            Self::Trusted(..) => None,
+        }
+    }
+}
+
 /// The latest summaries of a process, one for each workspace and member, in the order in which they
 /// were made.
 #[derive(Default)]
-pub(crate) struct DashboardCache(Mutex<VecDeque<Kept>>);
+pub(crate) struct DashboardCache {
+    latest: Mutex<VecDeque<Kept>>,
+    /// Summaries while the organisation and the credential are unchanged.
+    pub(super) unchanged: Unchanged<(Asking, WorkspaceId), Arc<Dashboard>>,
+}
 
 impl fmt::Debug for DashboardCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -129,21 +165,22 @@ impl fmt::Debug for DashboardCache {
 
 impl DashboardCache {
     fn kept(&self) -> MutexGuard<'_, VecDeque<Kept>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the summary for a member that follows from these entries, if it was kept.
+    /// Returns the summary for a member that follows from these entries, if it was kept, and the time
+    /// at which it changes by itself.
     pub(super) fn find(
         &self,
         member: MemberId,
         sources: Sources<'_>,
         now: Timestamp,
-    ) -> Option<Arc<Dashboard>> {
+    ) -> Option<(Arc<Dashboard>, Timestamp)> {
         let kept = self.kept();
         let workspace = sources.workspace.id;
         let found = kept.iter().find(|kept| kept.is_for(workspace, member))?;
         let is_current = found.origin.is_of(sources, now);
-        is_current.then(|| Arc::clone(&found.dashboard))
+        is_current.then(|| (Arc::clone(&found.dashboard), found.origin.during.end))
     }
 
     /// Keeps the summary for a member that follows from these entries until it changes by itself.
@@ -179,7 +216,7 @@ mod tests {
     use futures::FutureExt as _;
 
     use super::*;
-    use crate::access::{BuiltInRole, Credential, RoleRef};
+    use crate::access::{BuiltInRole, RoleRef};
     use crate::env::Env;
     use crate::service::{
         KnowledgeService, NewChat, NewMember, NewOrganization, NewOwner, NewRetention,

@@ -12,6 +12,7 @@ use crate::model::{CredentialId, Member, MemberId, OrgId, Organization, Timestam
 use crate::service::KnowledgeService;
 use crate::service::kit::principal::{Delegator, Principal, workspace_roles_read};
 use crate::service::kit::roles::held_role;
+use crate::service::kit::unchanged::AreaMarks;
 use crate::store::{Key, RangeRead, Transaction, decode_value};
 
 const INVALID: Error = Error::Unauthenticated {
@@ -193,6 +194,7 @@ impl Login {
             member,
             credential: self.credential,
             expires_at: self.expires_at,
+            is_dependent: self.depends_on.is_some(),
             scope: self.scope,
             role_actions: role.actions(),
         })
@@ -202,8 +204,8 @@ impl Login {
 impl KnowledgeService {
     /// Returns the organisation and the member that a valid credential of this kind belongs to.
     ///
-    /// It makes one read, and grants nothing: neither the member nor the credential that this one
-    /// depends on is read.
+    /// It makes one read at most, and grants nothing: neither the member nor the credential that this
+    /// one depends on is read.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`] for a credential that is unknown, expired, revoked or not of the
@@ -213,9 +215,23 @@ impl KnowledgeService {
         credential: &Credential,
         wanted: CredentialKind,
     ) -> Result<(OrgId, MemberId), Error> {
-        let now = self.env().now();
+        let (now, store) = (self.env().now(), &**self.store());
+        let secret = match credential {
+            Credential::Secret(secret) => Some((secret.hash(), wanted)),
+            Credential::Trusted { .. } => None,
+        };
+        let known = &self.inner.recognized;
+        if let Some(found) = secret.and_then(|secret| known.get(store, &secret, now)) {
+            return Ok(found);
+        }
+        let area = secret.map(|(hash, _)| keys::credential(hash));
+        let marks = AreaMarks::take(store, area);
         let login = Login::check(&mut self.reading(), credential, wanted, now).await?;
-        Ok((login.org, login.member))
+        let found = (login.org, login.member);
+        if let (Some(secret), Some(marks), Some(end)) = (secret, marks, login.expires_at) {
+            known.keep(secret, found, marks, now..end);
+        }
+        Ok(found)
     }
 }
 

@@ -1,0 +1,143 @@
+//! Results that a process keeps while nothing that they follow from has changed.
+//!
+//! They follow from areas of the store, see [`Store::mark`], and from the time. Comparing the marks
+//! of the areas takes the place of reading them again. The marks have to be taken before the reads
+//! begin: a change during the reads is then noticed.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::model::Timestamp;
+use crate::store::{Key, Mark, Store};
+
+/// Maximum number of results of one kind that a process keeps.
+const KEPT_MAX: usize = 1_024;
+
+/// Marks of areas at one time.
+#[derive(Clone, Debug)]
+pub(crate) struct AreaMarks(Vec<(Key, Mark)>);
+
+impl AreaMarks {
+    /// Returns the marks of the areas of these keys, if the store has all of them.
+    pub(crate) fn take(store: &dyn Store, keys: impl IntoIterator<Item = Key>) -> Option<Self> {
+        let keys = keys.into_iter();
+        let marks = keys.map(|key| store.mark(key.area()).map(|mark| (key, mark)));
+        marks.collect::<Option<_>>().map(Self)
+    }
+
+    /// Adds the marks of further areas.
+    pub(crate) fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
+    }
+
+    /// Returns true if none of the areas has changed since.
+    fn are_current(&self, store: &dyn Store) -> bool {
+        let mut marks = self.0.iter();
+        marks.all(|(key, mark)| store.mark(key.area()) == Some(*mark))
+    }
+}
+
+struct Kept<V> {
+    value: V,
+    marks: AreaMarks,
+    during: Range<Timestamp>,
+}
+
+/// Results by what they were asked for.
+pub(crate) struct Unchanged<K, V>(Mutex<HashMap<K, Kept<V>>>);
+
+impl<K, V> Default for Unchanged<K, V> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K, V> fmt::Debug for Unchanged<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unchanged").finish_non_exhaustive()
+    }
+}
+
+impl<K: Hash + Eq, V: Clone> Unchanged<K, V> {
+    fn kept(&self) -> MutexGuard<'_, HashMap<K, Kept<V>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the result for `key` if it would be the same now.
+    pub(crate) fn get(&self, store: &dyn Store, key: &K, now: Timestamp) -> Option<V> {
+        let kept = self.kept();
+        let found = kept.get(key)?;
+        let is_same = found.during.contains(&now) && found.marks.are_current(store);
+        is_same.then(|| found.value.clone())
+    }
+
+    /// Keeps the result for `key`, which follows from the areas with these marks, for this time.
+    pub(crate) fn keep(&self, key: K, value: V, marks: AreaMarks, during: Range<Timestamp>) {
+        let mut kept = self.kept();
+        if kept.len() >= KEPT_MAX && !kept.contains_key(&key) {
+            // What is still asked for comes back.
+            kept.clear();
+        }
+        let value = Kept {
+            value,
+            marks,
+            during,
+        };
+        kept.insert(key, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+    use crate::store::{Commit, MemoryStore};
+
+    fn key(text: &str) -> Key {
+        Key::new(text.to_owned()).unwrap()
+    }
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    fn change(store: &MemoryStore, key: &Key) {
+        let commit = Commit::builder().put(key.clone(), "1").build().unwrap();
+        let committed = store.commit(commit).now_or_never();
+        committed.expect("the store answers at once").unwrap();
+    }
+
+    #[test]
+    fn result_is_kept_until_an_area_changes_or_its_time_ends() {
+        let store = MemoryStore::new();
+        let results = Unchanged::default();
+        let marks = AreaMarks::take(&store, [key("memory/acme/1")]).unwrap();
+        results.keep(1, "a", marks, at(10)..at(20));
+        change(&store, &key("memory/other/1"));
+        assert_eq!(results.get(&store, &1, at(10)), Some("a"));
+        assert_eq!(results.get(&store, &1, at(19)), Some("a"));
+        for now in [at(9), at(20)] {
+            assert_eq!(results.get(&store, &1, now), None);
+        }
+        assert_eq!(results.get(&store, &2, at(10)), None);
+        change(&store, &key("audit/acme/7"));
+        assert_eq!(results.get(&store, &1, at(10)), None);
+    }
+
+    #[test]
+    fn number_of_results_is_limited() {
+        let store = MemoryStore::new();
+        let results = Unchanged::default();
+        let marks = AreaMarks::take(&store, []).unwrap();
+        for number in 0..3 * KEPT_MAX {
+            results.keep(number, (), marks.clone(), at(0)..at(1));
+            assert!(results.get(&store, &number, at(0)).is_some());
+        }
+        assert!(results.kept().len() <= KEPT_MAX);
+    }
+}
