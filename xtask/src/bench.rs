@@ -4,12 +4,20 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use crate::peer::Peer;
 use crate::process::{Result, ci_cargo, run};
+use crate::programs::workspace_cargo;
 
 /// Package of the server, its benchmarks among them.
 const PACKAGE: &str = "knowledge-server";
 /// Row that the benchmark `deliveries` measures; `whole` measures the others.
 const DELIVERIES: &str = "deliveries";
+/// Row that needs a running peer.
+const PEERS: &str = "peers";
+/// Memories of the peer, as many as those of the server in `server-warp/benches/whole/scale.rs`.
+const MEMORIES: usize = 50_000;
+/// Memories of a short round, which are fewer.
+const MEMORIES_SHORT: usize = 1_200;
 /// Table with the results, from the root of the workspace.
 const RESULTS: &str = "benches/RESULTS.md";
 
@@ -38,11 +46,14 @@ pub(crate) fn main(options: &[&str]) -> Result {
             .arg(&out)
             .args(options.wait()))?;
     }
+    let peer = options.includes(PEERS).then(|| Peer::start(MEMORIES));
+    let peer = peer.transpose()?;
     let mut whole = ci_cargo("bench");
     whole
         .args(["--package", PACKAGE, "--bench", "whole", "--", "--out"])
         .arg(&out)
         .args(options.wait())
+        .args(peer.iter().flat_map(Peer::options))
         .args(options.rows.iter().flat_map(|row| ["--row", row]));
     if options.rows.is_empty() {
         // Cargo runs benchmarks in the directory of their package.
@@ -51,6 +62,17 @@ pub(crate) fn main(options: &[&str]) -> Result {
     run(&mut whole)?;
     println!("rows: {}", out.join("summary.json").display());
     Ok(())
+}
+
+/// Makes one short round of the row with the peer, in a debug build.
+///
+/// # Errors
+/// If the peer does not start, or one side responds wrongly.
+pub(crate) fn test_peer() -> Result {
+    let peer = Peer::start(MEMORIES_SHORT)?;
+    run(workspace_cargo("test")
+        .args(["--bench", "whole", "--", "--row", PEERS])
+        .args(peer.options()))
 }
 
 fn results() -> Result<PathBuf> {

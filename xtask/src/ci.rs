@@ -10,7 +10,7 @@ use crate::programs::{CONVERSATION, workspace_cargo};
 use crate::tools::{self, CARGO_DENY, CARGO_FUZZ};
 use crate::wasm;
 use crate::wasm_target::WasmTarget;
-use crate::{instructions, libraries, openapi, package};
+use crate::{bench, instructions, libraries, openapi, package};
 
 /// Time to run all fuzz targets, in seconds; each has the same share.
 ///
@@ -249,7 +249,8 @@ fn test() -> Result {
 
 fn bench() -> Result {
     // With `test` instead of `bench`, criterion runs every benchmark once, without recompilation.
-    run(workspace_cargo("test").args(["--bench", "*"]))
+    run(workspace_cargo("test").args(["--bench", "*"]))?;
+    bench::test_peer()
 }
 
 fn wasm() -> Result {

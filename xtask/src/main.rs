@@ -12,6 +12,7 @@ mod instructions;
 mod libraries;
 mod openapi;
 mod package;
+mod peer;
 mod process;
 mod programs;
 mod python;

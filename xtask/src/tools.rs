@@ -147,6 +147,27 @@ pub(crate) fn install_node() -> Result {
     install_programs(&[("node", "nodejs"), ("npm", "npm")])
 }
 
+/// Installs the npm packages of the lock file in a directory, unless they are current.
+///
+/// # Errors
+/// If npm fails.
+pub(crate) fn install_npm_packages(directory: &str) -> Result {
+    let directory = Path::new(directory);
+    // npm writes this copy of the lock file at the end of an installation.
+    let installed = directory.join("node_modules/.package-lock.json");
+    let lock = directory.join("package-lock.json");
+    let is_current = match (installed.metadata(), lock.metadata()) {
+        (Ok(installed), Ok(lock)) => installed.modified()? >= lock.modified()?,
+        _ => false,
+    };
+    if is_current {
+        return Ok(());
+    }
+    run(Command::new("npm")
+        .args(["ci", "--no-audit", "--no-fund"])
+        .current_dir(directory))
+}
+
 /// Oldest Node.js for the package's tests and tools, as (major, minor). Debian's may be older.
 const NODE_VERSION_MIN: (u32, u32) = (20, 11);
 

@@ -113,7 +113,7 @@ fn assemble(package: &Package, programs: &Programs) -> Result<Node> {
         .arg(&module)
         .args([package.directory, NAME]))?;
     tools::install_node()?;
-    install_npm_packages()?;
+    tools::install_npm_packages("wasm")?;
     let node = Node::find(Path::new(NODE_MODULES))?;
     describe_operations(&node, programs, package.directory)?;
     Ok(node)
@@ -291,23 +291,6 @@ pub(crate) fn test() -> Result {
         .env("CHROMIUM", chromium)
         .env("KNOWLEDGE_CONVERSATION", programs.conversation())
         .env("KNOWLEDGE_HTTP_SUITE", programs::build_http_suite()?))
-}
-
-/// Installs the npm packages of the lock file, unless they are current.
-fn install_npm_packages() -> Result {
-    // npm writes this copy of the lock file at the end of an installation.
-    let installed = Path::new(NODE_MODULES).join(".package-lock.json");
-    let lock = Path::new("wasm/package-lock.json");
-    let is_current = match (installed.metadata(), lock.metadata()) {
-        (Ok(installed), Ok(lock)) => installed.modified()? >= lock.modified()?,
-        _ => false,
-    };
-    if is_current {
-        return Ok(());
-    }
-    run(Command::new("npm")
-        .args(["ci", "--no-audit", "--no-fund"])
-        .current_dir("wasm"))
 }
 
 /// Optimises the module for size, in place.

@@ -58,12 +58,12 @@ pub(crate) struct Others {
 }
 
 impl Others {
-    /// Begins to watch all programs except these processes and this one.
+    /// Begins to watch all programs except these processes, this one, and their descendants.
     pub(crate) fn watch(mut own: Vec<u32>) -> Self {
         own.push(std::process::id());
         Self {
             times: times(),
-            own_ms: own.iter().copied().map(process::cpu_ms).sum(),
+            own_ms: process::cpu_ms_of(&own),
             own,
         }
     }
@@ -71,7 +71,7 @@ impl Others {
     /// Returns the part of all processors that the others have used; `None` if it is unknown.
     pub(crate) fn used(&self) -> Option<f64> {
         let ((busy_before, all_before), (busy, all)) = (self.times?, times()?);
-        let own_ms: f64 = self.own.iter().copied().map(process::cpu_ms).sum();
+        let own_ms = process::cpu_ms_of(&self.own);
         let others = TICK_MS * (busy - busy_before) - (own_ms - self.own_ms);
         Some((others / (TICK_MS * (all - all_before)).max(1.0)).max(0.0))
     }

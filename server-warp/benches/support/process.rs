@@ -1,20 +1,55 @@
 //! Resources of a process, as Linux reports them; not a number elsewhere.
 
+use std::collections::HashMap;
+use std::iter::successors;
+
 /// Duration of a tick of the kernel's accounting.
 const TICK_MS: f64 = 10.0;
 
-/// Returns the processor time of a process so far.
+/// Returns the processor time of a process and its descendants so far.
 pub(crate) fn cpu_ms(id: u32) -> f64 {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{id}/stat")) else {
+    cpu_ms_of(&[id])
+}
+
+/// Returns the processor time of processes and their descendants so far, each of which counts once.
+///
+/// Descendants that have ended count, as their parents have waited for them.
+pub(crate) fn cpu_ms_of(ids: &[u32]) -> f64 {
+    let processes = all();
+    if !ids.iter().all(|id| processes.contains_key(id)) {
         return f64::NAN;
-    };
-    // The name in parentheses may contain spaces; `utime` and `stime` are the fields 14 and 15.
-    let fields = stat.rsplit_once(") ").expect("a name").1;
-    let times = fields.split(' ').skip(11).take(2);
-    let ticks: f64 = times
-        .map(|field| field.parse::<f64>().expect("ticks"))
-        .sum();
+    }
+    let parent = |id: &u32| processes.get(id).map(|process| process.parent);
+    let is_measured = |id| successors(Some(id), parent).any(|one| ids.contains(&one));
+    let measured = processes.iter().filter(|(id, _)| is_measured(**id));
+    let ticks: f64 = measured.map(|(_, process)| process.ticks).sum();
     ticks * TICK_MS
+}
+
+/// A process and the children that it has waited for.
+struct Process {
+    parent: u32,
+    ticks: f64,
+}
+
+/// Returns all processes by their identifiers.
+fn all() -> HashMap<u32, Process> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| {
+        let id = entry.file_name().to_str()?.parse().ok()?;
+        // None if it ends meanwhile.
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        // The name in parentheses may contain spaces. After it: the state, the parent, and from the
+        // twelfth field on `utime`, `stime`, `cutime` and `cstime`.
+        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        let times = fields.get(11..15)?.iter();
+        let process = Process {
+            parent: fields[1].parse().ok()?,
+            ticks: times.map(|field| field.parse().unwrap_or(f64::NAN)).sum(),
+        };
+        Some((id, process))
+    });
+    processes.collect()
 }
 
 /// Returns the largest resident set of a process so far.

@@ -131,10 +131,10 @@ pub(crate) struct Load {
 }
 
 /// A server under load.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) address: String,
-    /// Process of the server.
+    /// Process of the server, whose descendants belong to it.
     pub(crate) id: u32,
 }
 
@@ -154,7 +154,8 @@ impl Target {
             Until::Count(count) => count,
             Until::Elapsed(_) => usize::MAX,
         }));
-        let (began, cpu_ms) = (Instant::now(), process::cpu_ms(self.id));
+        let cpu_ms = process::cpu_ms(self.id);
+        let began = Instant::now();
         let deadline = match until {
             Until::Elapsed(time) => Some(began + time),
             Until::Count(_) => None,

@@ -11,12 +11,14 @@
 //! - `--out DIRECTORY` writes `summary.json` there, with the rows of `deliveries.json`.
 //! - `--results FILE` writes the same as a table.
 //! - `--row ROW` measures only this row (repeatable).
+//! - `--peer PROCESS@ADDRESS` measures the row `peers` too, against the peer with this address.
 //! - `--wait SECONDS` limits the wait for an idle machine before each row.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use self::rows::{Bench, ROWS};
+use self::load::Target;
+use self::rows::{Bench, ROWS, RowKind};
 use self::scale::{FULL, SHORT};
 use self::spec::Engine;
 
@@ -28,6 +30,7 @@ mod knowledge;
 mod load;
 #[path = "../support/machine.rs"]
 mod machine;
+mod peers;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "shared with another benchmark")]
 mod process;
@@ -61,6 +64,7 @@ const WAIT_DEFAULT: Duration = Duration::from_secs(30);
 struct Options {
     is_full: bool,
     out: Option<PathBuf>,
+    peer: Option<Target>,
     results: Option<PathBuf>,
     rows: Vec<String>,
     wait: Option<Duration>,
@@ -76,6 +80,7 @@ impl Options {
             match &**argument {
                 "--bench" => options.is_full = true,
                 "--out" => options.out = Some(value().into()),
+                "--peer" => options.peer = Some(peers::target(value())),
                 "--results" => options.results = Some(value().into()),
                 "--row" => options.rows.push(value().clone()),
                 "--wait" => {
@@ -92,11 +97,23 @@ impl Options {
                 ROWS.map(|known| known.name)
             );
         }
+        let is_named = options.rows.iter().any(|row| row == peers::NAME);
+        assert!(
+            !is_named || options.peer.is_some(),
+            "the row {} needs --peer PROCESS@ADDRESS",
+            peers::NAME
+        );
         options
     }
 
-    fn includes(&self, row: &str) -> bool {
-        self.rows.is_empty() || self.rows.iter().any(|name| name == row)
+    /// Returns the rows to measure with an engine.
+    fn rows(&self, engine: Engine) -> Vec<&'static RowKind> {
+        let is_selected =
+            |row: &&RowKind| self.rows.is_empty() || self.rows.iter().any(|name| name == row.name);
+        let has_peer = engine == Engine::DEFAULT && self.peer.is_some();
+        let rows = ROWS.iter().filter(is_selected);
+        rows.filter(|row| row.name != peers::NAME || has_peer)
+            .collect()
     }
 }
 
@@ -115,16 +132,13 @@ async fn run(options: &Options) {
     let scale = if options.is_full { &FULL } else { &SHORT };
     let wait = options.wait.unwrap_or(WAIT_DEFAULT);
     let mut measured = Vec::new();
-    let rows: Vec<_> = ROWS
-        .iter()
-        .filter(|row| options.includes(row.name))
-        .collect();
     for engine in Engine::ALL {
+        let rows = options.rows(engine);
         if rows.is_empty() {
-            break;
+            continue;
         }
         println!("{}, {} memories", engine.name(), scale.memories);
-        let bench = Bench::start(engine, scale).await;
+        let bench = Bench::start(engine, scale, options.peer.clone()).await;
         for row in &rows {
             let is_idle = options.is_full && machine::wait_until_idle(wait).await;
             let others = machine::Others::watch(bench.processes());

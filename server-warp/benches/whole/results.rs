@@ -24,7 +24,9 @@ The server is the release build of `knowledge serve`, with a store in a director
 and no rate limit. The reference is a process with a copy of the store: warp sends the recorded
 bytes of the same responses, and the bare engine, with the settings of the store, reads or writes
 the recorded keys and values of the same operations. Loading batches ends in one sync; all other
-writes are synced before they count.
+writes are synced before they count. The reference of the rows `peers` is another service, of Fastify
+and PostgreSQL with the same data; `peers/README.md` describes it. Its CPU is that of all its
+processes.
 ";
 
 /// Writes the rows, and the table if it has a file.

@@ -14,15 +14,16 @@ use crate::bare::{self, Reference};
 use crate::calls::{assert_succeeded, call, dashboard_path, patch, patch_as, record, with_tag};
 use crate::knowledge::Knowledge;
 use crate::load::{Call, Job, Target, Until};
+use crate::peers;
 use crate::report::{self, Row, Sample, quantile};
 use crate::scale::Scale;
 use crate::site::{BATCH, Site, memory};
 use crate::spec::{Engine, Recorded, Spec};
 
 /// Connections of the dashboard row.
-const DASHBOARD_CONNECTIONS: usize = 32;
+pub(crate) const DASHBOARD_CONNECTIONS: usize = 32;
 /// Connections of the row of small updates, and tasks of its reference.
-const UPDATE_CONNECTIONS: usize = 64;
+pub(crate) const UPDATE_CONNECTIONS: usize = 64;
 /// Clients of contended updates.
 const CLIENTS: usize = 4;
 /// Connections over which batches arrive.
@@ -37,7 +38,7 @@ pub(crate) struct RowKind {
 type Measurement<'b> = Pin<Box<dyn Future<Output = Vec<Row>> + 'b>>;
 
 /// All rows, in the order in which they are measured.
-pub(crate) const ROWS: [RowKind; 6] = [
+pub(crate) const ROWS: [RowKind; 7] = [
     RowKind {
         name: "dashboard",
         measure: |bench| Box::pin(bench.dashboard()),
@@ -58,6 +59,11 @@ pub(crate) const ROWS: [RowKind; 6] = [
         name: "replay",
         measure: |bench| Box::pin(bench.replay()),
     },
+    // Before memories are added, which the peer does not have.
+    RowKind {
+        name: peers::NAME,
+        measure: |bench| Box::pin(bench.peers()),
+    },
     RowKind {
         name: "ingest",
         measure: |bench| Box::pin(bench.ingest()),
@@ -67,10 +73,11 @@ pub(crate) const ROWS: [RowKind; 6] = [
 /// A running server with its reference.
 pub(crate) struct Bench {
     engine: Engine,
-    scale: &'static Scale,
-    site: Site,
+    pub(crate) scale: &'static Scale,
+    pub(crate) site: Site,
     server: Knowledge,
-    target: Target,
+    pub(crate) target: Target,
+    pub(crate) peer: Option<Target>,
     reference: Reference,
     dashboard: Recorded,
     etag: String,
@@ -79,7 +86,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) async fn start(engine: Engine, scale: &'static Scale) -> Self {
+    pub(crate) async fn start(engine: Engine, scale: &'static Scale, peer: Option<Target>) -> Self {
         let mut site = Site::create(engine, scale).await;
         let server = Knowledge::serve(&site.data_dir());
         let target = Target {
@@ -135,6 +142,7 @@ impl Bench {
             site,
             server,
             target,
+            peer,
             reference,
             dashboard,
             etag,
@@ -143,9 +151,11 @@ impl Bench {
         }
     }
 
-    /// Returns the processes of the server and the reference.
+    /// Returns the processes of the server, the reference and the peer.
     pub(crate) fn processes(&self) -> Vec<u32> {
-        vec![self.target.id, self.reference.target.id]
+        let measured = [&self.target, &self.reference.target];
+        let measured = measured.into_iter().chain(&self.peer);
+        measured.map(|target| target.id).collect()
     }
 
     /// Ends the server in order, and the reference.
@@ -154,7 +164,7 @@ impl Bench {
         assert!(self.server.ended().success(), "the server stops in order");
     }
 
-    fn name(&self, what: &str) -> String {
+    pub(crate) fn name(&self, what: &str) -> String {
         format!("{what}, {}", self.engine.name())
     }
 

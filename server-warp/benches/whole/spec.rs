@@ -15,6 +15,8 @@ pub(crate) enum Engine {
 
 impl Engine {
     pub(crate) const ALL: [Self; 2] = [Self::Sled, Self::Fjall];
+    /// Engine of a store whose address names none.
+    pub(crate) const DEFAULT: Self = Self::Sled;
 
     pub(crate) fn name(self) -> &'static str {
         match self {

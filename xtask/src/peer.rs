@@ -1,0 +1,67 @@
+//! The peer of the benchmarks: an equivalent service in Node.js over PostgreSQL.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::process::{Result, format_command};
+use crate::tools;
+
+/// Directory of the peer.
+const DIRECTORY: &str = "benches/peers";
+
+/// A running peer with its own PostgreSQL, which dropping ends.
+pub(crate) struct Peer {
+    process: Child,
+    address: String,
+}
+
+impl Peer {
+    /// Installs the peer, and starts it over a new database with this number of memories.
+    ///
+    /// # Errors
+    /// If a package cannot be installed, or the peer does not start.
+    pub(crate) fn start(memories: usize) -> Result<Self> {
+        tools::install_debian_packages(&["postgresql"])?;
+        tools::install_node()?;
+        tools::install_npm_packages(DIRECTORY)?;
+        // npm's Node.js is the newer one, if npm has one for this system.
+        let own = Path::new(DIRECTORY).join("node_modules/.bin/node");
+        let mut launch = Command::new(if own.exists() {
+            own.canonicalize()?
+        } else {
+            "node".into()
+        });
+        launch
+            .args(["launch.mjs", &memories.to_string()])
+            .current_dir(DIRECTORY)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        println!("$ {} &", format_command(&launch));
+        let mut process = launch.spawn()?;
+        let mut address = String::new();
+        if let Some(output) = process.stdout.take() {
+            BufReader::new(output).read_line(&mut address)?;
+        }
+        let address = address.trim().to_owned();
+        let peer = Self { process, address };
+        match peer.address.is_empty() {
+            true => Err("the peer does not start".into()),
+            false => Ok(peer),
+        }
+    }
+
+    /// Returns the options by which the benchmark `whole` measures the peer.
+    pub(crate) fn options(&self) -> [String; 2] {
+        let target = format!("{}@{}", self.process.id(), self.address);
+        ["--peer".to_owned(), target]
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It ends with its input, and removes its directory.
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}
