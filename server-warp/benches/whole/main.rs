@@ -11,13 +11,15 @@
 //! - `--out DIRECTORY` writes `summary.json` there, with the rows of `deliveries.json`.
 //! - `--results FILE` writes the same as a table.
 //! - `--row ROW` measures only this row (repeatable).
+//! - `--memories N` fills the largest store with so many memories, instead of ten million.
 //! - `--wait SECONDS` limits the wait for an idle machine before each row.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use self::report::Row;
 use self::rows::{Bench, ROWS};
-use self::scale::{FULL, SHORT};
+use self::scale::{FULL, FULL_SIZE, SHORT, SHORT_SIZE, Size};
 use self::spec::Engine;
 
 mod bare;
@@ -39,7 +41,9 @@ mod results;
 mod rows;
 mod scale;
 mod site;
+mod size;
 mod spec;
+mod stored;
 
 /// Part of the tests' client that the shared module needs.
 mod client {
@@ -63,6 +67,7 @@ struct Options {
     out: Option<PathBuf>,
     results: Option<PathBuf>,
     rows: Vec<String>,
+    memories: Option<usize>,
     wait: Option<Duration>,
 }
 
@@ -78,6 +83,7 @@ impl Options {
                 "--out" => options.out = Some(value().into()),
                 "--results" => options.results = Some(value().into()),
                 "--row" => options.rows.push(value().clone()),
+                "--memories" => options.memories = Some(value().parse().expect("a number")),
                 "--wait" => {
                     let seconds = value().parse().expect("a number of seconds");
                     options.wait = Some(Duration::from_secs(seconds));
@@ -87,9 +93,12 @@ impl Options {
         }
         for row in &options.rows {
             assert!(
-                row == DELIVERIES || ROWS.iter().any(|known| known.name == row),
-                "no row {row}; there are {:?} and {DELIVERIES}",
-                ROWS.map(|known| known.name)
+                row == DELIVERIES
+                    || size::ROWS.contains(&&**row)
+                    || ROWS.iter().any(|known| known.name == row),
+                "no row {row}; there are {:?}, {:?} and {DELIVERIES}",
+                ROWS.map(|known| known.name),
+                size::ROWS
             );
         }
         options
@@ -97,6 +106,31 @@ impl Options {
 
     fn includes(&self, row: &str) -> bool {
         self.rows.is_empty() || self.rows.iter().any(|name| name == row)
+    }
+
+    fn size(&self) -> Size {
+        let size = if self.is_full { FULL_SIZE } else { SHORT_SIZE };
+        self.memories.map_or(size, |memories| size.limit(memories))
+    }
+
+    /// Waits for an idle machine before a measurement; returns true if it is.
+    async fn wait_until_idle(&self) -> bool {
+        let wait = self.wait.unwrap_or(WAIT_DEFAULT);
+        self.is_full && machine::wait_until_idle(wait).await
+    }
+
+    /// Notes what else ran on the machine during a measurement, and prints its rows.
+    fn finish(&self, mut rows: Vec<Row>, is_idle: bool, others: Option<f64>) -> Vec<Row> {
+        for row in &mut rows {
+            row.idle = is_idle && others.is_none_or(|others| others <= OTHERS_MAX);
+            row.others = others;
+            match self.is_full {
+                true => println!("  {row}"),
+                // The figures of a short round of a debug build mean nothing.
+                false => println!("  {}: ok", row.name),
+            }
+        }
+        rows
     }
 }
 
@@ -113,7 +147,6 @@ fn main() {
 
 async fn run(options: &Options) {
     let scale = if options.is_full { &FULL } else { &SHORT };
-    let wait = options.wait.unwrap_or(WAIT_DEFAULT);
     let mut measured = Vec::new();
     let rows: Vec<_> = ROWS
         .iter()
@@ -126,22 +159,15 @@ async fn run(options: &Options) {
         println!("{}, {} memories", engine.name(), scale.memories);
         let bench = Bench::start(engine, scale).await;
         for row in &rows {
-            let is_idle = options.is_full && machine::wait_until_idle(wait).await;
+            let is_idle = options.wait_until_idle().await;
             let others = machine::Others::watch(bench.processes());
             let rows = (row.measure)(&bench).await;
-            let others = others.used();
-            for mut row in rows {
-                row.idle = is_idle && others.is_none_or(|others| others <= OTHERS_MAX);
-                row.others = others;
-                match options.is_full {
-                    true => println!("  {row}"),
-                    // The figures of a short round of a debug build mean nothing.
-                    false => println!("  {}: ok", row.name),
-                }
-                measured.push(row);
-            }
+            measured.extend(options.finish(rows, is_idle, others.used()));
         }
         bench.stop();
+    }
+    for engine in Engine::ALL {
+        measured.extend(size::measure(options, engine).await);
     }
     if let Some(directory) = &options.out {
         results::write(directory, options.results.as_deref(), measured);

@@ -15,8 +15,8 @@ const DELIVERIES: &str = "deliveries.json";
 const NOTES: &str = "\
 Every figure is the median of its rounds, and the ratio is the median of the ratios of the rounds:
 measurements of the server and of its reference alternate, on the same machine. CPU is the
-processor time of the server per request (memory, delivery), that of the reference in brackets. The
-load program runs on the same machine: rates contain its work, CPU does not.
+processor time of the server per request (memory, delivery, start), that of the reference in
+brackets. The load program runs on the same machine: rates contain its work, CPU does not.
 Machines differ; only ratios can be compared between runs. Rows marked with * were measured while
 other programs used the machine.
 
@@ -25,6 +25,10 @@ and no rate limit. The reference is a process with a copy of the store: warp sen
 bytes of the same responses, and the bare engine, with the settings of the store, reads or writes
 the recorded keys and values of the same operations. Loading batches ends in one sync; all other
 writes are synced before they count.
+
+Rows that name a number of memories or holders compare a store or a role of that size with one of
+1,000. The service fills them. sled has a tenth of what fjall has, because it takes ten times the
+disk for a memory.
 ";
 
 /// Writes the rows, and the table if it has a file.
