@@ -23,7 +23,8 @@ const RESULTS: &str = "benches/RESULTS.md";
 
 /// Runs `cargo xtask bench` with options.
 ///
-/// The programs write the rows. The table shows only complete results, without `--row`.
+/// The programs write the rows. The table shows only complete results, without `--row` and
+/// `--memories`.
 ///
 /// # Errors
 /// If an option is unknown, or a program does not compile or reports a wrong response.
@@ -54,8 +55,9 @@ pub(crate) fn main(options: &[&str]) -> Result {
         .arg(&out)
         .args(options.wait())
         .args(peer.iter().flat_map(Peer::options))
+        .args(options.memories())
         .args(options.rows.iter().flat_map(|row| ["--row", row]));
-    if options.rows.is_empty() {
+    if options.rows.is_empty() && options.memories.is_none() {
         // Cargo runs benchmarks in the directory of their package.
         whole.arg("--results").arg(results()?);
     }
@@ -82,6 +84,7 @@ fn results() -> Result<PathBuf> {
 #[derive(Default)]
 struct Options<'a> {
     rows: Vec<&'a str>,
+    memories: Option<&'a str>,
     wait: Option<&'a str>,
 }
 
@@ -91,12 +94,14 @@ impl<'a> Options<'a> {
         for option in options.chunks(2) {
             match option {
                 ["--row", row] => read.rows.push(row),
+                ["--memories", count] if count.parse::<usize>().is_ok() => {
+                    read.memories = Some(count);
+                }
                 ["--wait", seconds] if seconds.parse::<u64>().is_ok() => read.wait = Some(seconds),
                 _ => {
+                    let expected = "--row ROW, --memories N or --wait SECONDS";
                     let option = option.join(" ");
-                    return Err(
-                        format!("expected --row ROW or --wait SECONDS, not {option}").into(),
-                    );
+                    return Err(format!("expected {expected}, not {option}").into());
                 }
             }
         }
@@ -105,6 +110,12 @@ impl<'a> Options<'a> {
 
     fn includes(&self, row: &str) -> bool {
         self.rows.is_empty() || self.rows.contains(&row)
+    }
+
+    fn memories(&self) -> impl Iterator<Item = &'a str> {
+        self.memories
+            .into_iter()
+            .flat_map(|count| ["--memories", count])
     }
 
     fn wait(&self) -> impl Iterator<Item = &'a str> {
@@ -119,12 +130,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_select_rows_and_limit_the_wait() {
-        let options = Options::read(&["--row", "bulk", "--wait", "5"]).unwrap();
+    fn options_select_rows_and_limit_size_and_wait() {
+        let options = ["--row", "bulk", "--memories", "7", "--wait", "5"];
+        let options = Options::read(&options).unwrap();
         assert!(options.includes("bulk") && !options.includes(DELIVERIES));
+        assert_eq!(options.memories().collect::<Vec<_>>(), ["--memories", "7"]);
         assert_eq!(options.wait().collect::<Vec<_>>(), ["--wait", "5"]);
         assert!(Options::read(&[]).unwrap().includes(DELIVERIES));
-        for wrong in [&["--row"][..], &["--wait", "long"], &["bulk"]] {
+        for wrong in [
+            &["--row"][..],
+            &["--wait", "long"],
+            &["--memories", "all"],
+            &["bulk"],
+        ] {
             assert!(Options::read(wrong).is_err(), "{wrong:?}");
         }
     }

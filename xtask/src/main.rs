@@ -36,6 +36,7 @@ Commands:
     --list        List the steps and exit
   bench         Measure the release server beside references, into benches/RESULTS.md
     --row ROW   Measure only this row (repeatable), without that file
+    --memories N    Fill the largest store with N memories instead of 10,000,000, without that file
     --wait SECONDS  Wait at most so long for an idle machine before each row
   wasm          Build the WebAssembly package into wasm/pkg and print its sizes
   help          Print this help

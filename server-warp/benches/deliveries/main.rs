@@ -34,6 +34,7 @@ mod knowledge;
 #[allow(dead_code, reason = "shared with another benchmark")]
 mod machine;
 #[path = "../support/process.rs"]
+#[allow(dead_code, reason = "shared with another benchmark")]
 mod process;
 mod receiver;
 #[path = "../support/report.rs"]

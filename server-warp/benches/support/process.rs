@@ -54,11 +54,20 @@ fn all() -> HashMap<u32, Process> {
 
 /// Returns the largest resident set of a process so far.
 pub(crate) fn peak_mib(id: u32) -> f64 {
+    status_mib(id, "VmHWM:")
+}
+
+/// Returns the resident set of a process.
+pub(crate) fn resident_mib(id: u32) -> f64 {
+    status_mib(id, "VmRSS:")
+}
+
+fn status_mib(id: u32, field: &str) -> f64 {
     let Ok(status) = std::fs::read_to_string(format!("/proc/{id}/status")) else {
         return f64::NAN;
     };
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = peak.and_then(|peak| peak.trim().strip_suffix(" kB"));
+    let size = status.lines().find_map(|line| line.strip_prefix(field));
+    let kib = size.and_then(|size| size.trim().strip_suffix(" kB"));
     let kib: f64 = kib.expect("a size").parse().expect("kilobytes");
     kib / 1_024.0
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::Method;
-use knowledge_core::model::MemoryId;
+use knowledge_core::model::{MemoryId, WorkspaceId};
 use serde_json::json;
 
 use crate::load::{Answer, Call};
@@ -12,16 +12,16 @@ use crate::spec::Recorded;
 /// Headers that differ from response to response, or that the HTTP library adds.
 const ADDED_HEADERS: [&str; 4] = ["connection", "content-length", "date", "transfer-encoding"];
 
-pub(crate) fn dashboard_path(site: &Site) -> String {
-    format!("/v1/workspaces/{}/dashboard-summary", site.workspace)
+pub(crate) fn dashboard_path(workspace: WorkspaceId) -> String {
+    format!("/v1/workspaces/{workspace}/dashboard-summary")
 }
 
-/// Returns a request of the owner without a body.
-pub(crate) fn call(site: &Site, method: Method, path: String) -> Call {
+/// Returns a request of the holder of a token without a body.
+pub(crate) fn call(token: &str, method: Method, path: String) -> Call {
     Call {
         method,
         path,
-        headers: vec![("authorization", format!("Bearer {}", site.token))],
+        headers: vec![("authorization", format!("Bearer {token}"))],
         body: Bytes::new(),
     }
 }

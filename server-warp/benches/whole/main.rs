@@ -12,14 +12,16 @@
 //! - `--results FILE` writes the same as a table.
 //! - `--row ROW` measures only this row (repeatable).
 //! - `--peer PROCESS@ADDRESS` measures the row `peers` too, against the peer with this address.
+//! - `--memories N` fills the largest store with so many memories, instead of ten million.
 //! - `--wait SECONDS` limits the wait for an idle machine before each row.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use self::load::Target;
+use self::report::Row;
 use self::rows::{Bench, ROWS, RowKind};
-use self::scale::{FULL, SHORT};
+use self::scale::{FULL, FULL_SIZE, SHORT, SHORT_SIZE, Size};
 use self::spec::Engine;
 
 mod bare;
@@ -42,7 +44,9 @@ mod results;
 mod rows;
 mod scale;
 mod site;
+mod size;
 mod spec;
+mod stored;
 
 /// Part of the tests' client that the shared module needs.
 mod client {
@@ -67,6 +71,7 @@ struct Options {
     peer: Option<Target>,
     results: Option<PathBuf>,
     rows: Vec<String>,
+    memories: Option<usize>,
     wait: Option<Duration>,
 }
 
@@ -83,6 +88,7 @@ impl Options {
                 "--peer" => options.peer = Some(peers::target(value())),
                 "--results" => options.results = Some(value().into()),
                 "--row" => options.rows.push(value().clone()),
+                "--memories" => options.memories = Some(value().parse().expect("a number")),
                 "--wait" => {
                     let seconds = value().parse().expect("a number of seconds");
                     options.wait = Some(Duration::from_secs(seconds));
@@ -92,9 +98,12 @@ impl Options {
         }
         for row in &options.rows {
             assert!(
-                row == DELIVERIES || ROWS.iter().any(|known| known.name == row),
-                "no row {row}; there are {:?} and {DELIVERIES}",
-                ROWS.map(|known| known.name)
+                row == DELIVERIES
+                    || size::ROWS.contains(&&**row)
+                    || ROWS.iter().any(|known| known.name == row),
+                "no row {row}; there are {:?}, {:?} and {DELIVERIES}",
+                ROWS.map(|known| known.name),
+                size::ROWS
             );
         }
         let is_named = options.rows.iter().any(|row| row == peers::NAME);
@@ -115,6 +124,31 @@ impl Options {
         rows.filter(|row| row.name != peers::NAME || has_peer)
             .collect()
     }
+
+    fn size(&self) -> Size {
+        let size = if self.is_full { FULL_SIZE } else { SHORT_SIZE };
+        self.memories.map_or(size, |memories| size.limit(memories))
+    }
+
+    /// Waits for an idle machine before a measurement; returns true if it is.
+    async fn wait_until_idle(&self) -> bool {
+        let wait = self.wait.unwrap_or(WAIT_DEFAULT);
+        self.is_full && machine::wait_until_idle(wait).await
+    }
+
+    /// Notes what else ran on the machine during a measurement, and prints its rows.
+    fn finish(&self, mut rows: Vec<Row>, is_idle: bool, others: Option<f64>) -> Vec<Row> {
+        for row in &mut rows {
+            row.idle = is_idle && others.is_none_or(|others| others <= OTHERS_MAX);
+            row.others = others;
+            match self.is_full {
+                true => println!("  {row}"),
+                // The figures of a short round of a debug build mean nothing.
+                false => println!("  {}: ok", row.name),
+            }
+        }
+        rows
+    }
 }
 
 fn main() {
@@ -130,7 +164,6 @@ fn main() {
 
 async fn run(options: &Options) {
     let scale = if options.is_full { &FULL } else { &SHORT };
-    let wait = options.wait.unwrap_or(WAIT_DEFAULT);
     let mut measured = Vec::new();
     for engine in Engine::ALL {
         let rows = options.rows(engine);
@@ -140,22 +173,15 @@ async fn run(options: &Options) {
         println!("{}, {} memories", engine.name(), scale.memories);
         let bench = Bench::start(engine, scale, options.peer.clone()).await;
         for row in &rows {
-            let is_idle = options.is_full && machine::wait_until_idle(wait).await;
+            let is_idle = options.wait_until_idle().await;
             let others = machine::Others::watch(bench.processes());
             let rows = (row.measure)(&bench).await;
-            let others = others.used();
-            for mut row in rows {
-                row.idle = is_idle && others.is_none_or(|others| others <= OTHERS_MAX);
-                row.others = others;
-                match options.is_full {
-                    true => println!("  {row}"),
-                    // The figures of a short round of a debug build mean nothing.
-                    false => println!("  {}: ok", row.name),
-                }
-                measured.push(row);
-            }
+            measured.extend(options.finish(rows, is_idle, others.used()));
         }
         bench.stop();
+    }
+    for engine in Engine::ALL {
+        measured.extend(size::measure(options, engine).await);
     }
     if let Some(directory) = &options.out {
         results::write(directory, options.results.as_deref(), measured);

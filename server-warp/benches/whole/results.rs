@@ -15,8 +15,8 @@ const DELIVERIES: &str = "deliveries.json";
 const NOTES: &str = "\
 Every figure is the median of its rounds, and the ratio is the median of the ratios of the rounds:
 measurements of the server and of its reference alternate, on the same machine. CPU is the
-processor time of the server per request (memory, delivery), that of the reference in brackets. The
-load program runs on the same machine: rates contain its work, CPU does not.
+processor time of the server per request (memory, delivery, start), that of the reference in
+brackets. The load program runs on the same machine: rates contain its work, CPU does not.
 Machines differ; only ratios can be compared between runs. Rows marked with * were measured while
 other programs used the machine.
 
@@ -27,6 +27,10 @@ the recorded keys and values of the same operations. Loading batches ends in one
 writes are synced before they count. The reference of the rows `peers` is another service, of Fastify
 and PostgreSQL with the same data; `peers/README.md` describes it. Its CPU is that of all its
 processes.
+
+Rows that name a number of memories or holders compare a store or a role of that size with one of
+1,000. The service fills them. sled has a tenth of what fjall has, because it takes ten times the
+disk for a memory.
 ";
 
 /// Writes the rows, and the table if it has a file.

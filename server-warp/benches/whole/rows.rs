@@ -93,7 +93,7 @@ impl Bench {
             address: server.address().to_owned(),
             id: server.id(),
         };
-        let get = call(&site, Method::GET, dashboard_path(&site));
+        let get = call(&site.token, Method::GET, dashboard_path(site.workspace));
         let dashboard = target.send(get.clone()).await;
         let etag = dashboard.headers["etag"]
             .to_str()
@@ -169,8 +169,8 @@ impl Bench {
     }
 
     async fn dashboard(&self) -> Vec<Row> {
-        let path = dashboard_path(&self.site);
-        let get = call(&self.site, Method::GET, path);
+        let path = dashboard_path(self.site.workspace);
+        let get = call(&self.site.token, Method::GET, path);
         let full = self.polled(get.clone(), 200, self.dashboard.body.clone());
         let current = self.polled(with_tag(get, &self.etag), 304, Vec::new());
         let (full, current) = (full.await, current.await);

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::load::Until;
+use crate::spec::Engine;
 
 /// Number of different updates that the reference commits.
 pub(crate) const UPDATES: usize = 256;
@@ -56,5 +57,66 @@ impl Scale {
     /// Returns the memories that small updates change, by their index.
     pub(crate) fn updated(&self) -> Range<usize> {
         self.bulk + self.contended..self.memories
+    }
+}
+
+/// Sizes of the rows about size.
+#[derive(Clone, Copy)]
+pub(crate) struct Size {
+    /// Memories of the reference, and holders of its role.
+    pub(crate) few: usize,
+    /// Memories of the largest store.
+    pub(crate) memories: usize,
+    /// Holders of the role with most of them.
+    pub(crate) holders: usize,
+    /// Memories of an imported file.
+    pub(crate) imported: usize,
+    pub(crate) rounds: usize,
+    /// End of a round of dashboard summaries.
+    pub(crate) small: Until,
+    /// Dashboard summaries after which memory is measured.
+    pub(crate) summaries: usize,
+    /// Deletions of roles of each size.
+    pub(crate) deletions: usize,
+}
+
+pub(crate) const SHORT_SIZE: Size = Size {
+    few: 10,
+    memories: 1_000,
+    holders: 100,
+    imported: 200,
+    rounds: 1,
+    small: Until::Count(20),
+    summaries: 20,
+    deletions: 2,
+};
+pub(crate) const FULL_SIZE: Size = Size {
+    few: 1_000,
+    memories: 10_000_000,
+    holders: 1_000_000,
+    imported: 100_000,
+    rounds: 5,
+    small: Until::Elapsed(Duration::from_secs(2)),
+    summaries: 1_000,
+    deletions: 20,
+};
+
+impl Size {
+    /// Limits the number of memories, and the others to their parts of it.
+    pub(crate) fn limit(self, memories: usize) -> Self {
+        Self {
+            memories,
+            holders: self.holders.min(memories / 10),
+            imported: self.imported.min(memories),
+            ..self
+        }
+    }
+
+    /// Returns the sizes for an engine: sled takes ten times the disk of fjall for a memory.
+    pub(crate) fn of(self, engine: Engine) -> Self {
+        match engine {
+            Engine::Sled => self.limit(self.memories / 10),
+            Engine::Fjall => self,
+        }
     }
 }

@@ -11,7 +11,7 @@ use knowledge_core::model::{
 };
 use knowledge_core::service::{KnowledgeService, NewMemory, Options, SealingKey};
 use knowledge_core::store::{MemoryStore, Store};
-use knowledge_server::data::{Backend, DataConfig};
+use knowledge_server::data::{Backend, Data, DataConfig};
 use knowledge_testing::requests::{
     DAY, new_chat, new_connector, new_mcp_key, new_memory, new_organization, new_token,
     new_workspace, with,
@@ -47,34 +47,29 @@ impl Site {
     pub(crate) async fn create(engine: Engine, scale: &Scale) -> Self {
         let directory = tempfile::tempdir().expect("a directory can be created");
         let path = directory.path().join("data");
-        let address = format!("{}:{}", engine.name(), path.display());
-        let config = DataConfig::of(address.parse().expect("the address of a store"));
-        let data = config.open().await.expect("the store opens");
-        let recorder = Recorder::new(Arc::clone(&data.store));
-        let options = data.options(Limits::default());
-        let store: Arc<dyn Store> = Arc::<Recorder>::clone(&recorder);
-        let service = KnowledgeService::open(store, Env::system(), options).await;
-        let tenant = Tenant::create(&service.expect("the service opens")).await;
-        let memories = tenant.ingest(0..scale.memories).await;
-        tenant.furnish().await;
-        let mut site = Self {
-            directory,
-            token: tenant.token.clone(),
-            workspace: tenant.workspace,
-            source: tenant.source,
-            memories: Arc::new(memories),
-            dashboard_keys: tenant.record_dashboard(&recorder).await,
-            bulk: Vec::new(),
-            updates: Vec::new(),
-            batches: record_batches(scale).await,
-        };
-        site.record_updates(&tenant, &recorder, scale).await;
-        drop((tenant, recorder));
-        let Backend::Embedded(store) = data.backend().clone() else {
-            unreachable!("the store is in a directory");
-        };
-        drop(data);
-        drop(store.close().expect("the store closes"));
+        let site = with_store(engine, &path, async |data| {
+            let recorder = Recorder::new(Arc::clone(&data.store));
+            let options = data.options(Limits::default());
+            let store: Arc<dyn Store> = Arc::<Recorder>::clone(&recorder);
+            let service = KnowledgeService::open(store, Env::system(), options).await;
+            let tenant = Tenant::create(&service.expect("the service opens")).await;
+            let memories = tenant.ingest(0..scale.memories).await;
+            tenant.furnish().await;
+            let mut site = Self {
+                directory,
+                token: tenant.token.clone(),
+                workspace: tenant.workspace,
+                source: tenant.source,
+                memories: Arc::new(memories),
+                dashboard_keys: tenant.record_dashboard(&recorder).await,
+                bulk: Vec::new(),
+                updates: Vec::new(),
+                batches: record_batches(scale.rounds * scale.batches).await,
+            };
+            site.record_updates(&tenant, &recorder, scale).await;
+            site
+        });
+        let site = site.await;
         copy(&path, &site.raw_dir());
         site
     }
@@ -114,17 +109,35 @@ impl Site {
     }
 }
 
+/// Does something with a new store, and closes it.
+pub(crate) async fn with_store<T>(
+    engine: Engine,
+    path: &Path,
+    work: impl AsyncFnOnce(&Data) -> T,
+) -> T {
+    let address = format!("{}:{}", engine.name(), path.display());
+    let config = DataConfig::of(address.parse().expect("the address of a store"));
+    let data = config.open().await.expect("the store opens");
+    let done = work(&data).await;
+    let Backend::Embedded(store) = data.backend().clone() else {
+        unreachable!("the store is in a directory");
+    };
+    drop(data);
+    drop(store.close().expect("the store closes"));
+    done
+}
+
 /// An organisation whose owner uses a token.
-struct Tenant {
-    seed: Seed,
-    workspace: WorkspaceId,
+pub(crate) struct Tenant {
+    pub(crate) seed: Seed,
+    pub(crate) workspace: WorkspaceId,
     source: SourceId,
-    token: String,
+    pub(crate) token: String,
     credential: Credential,
 }
 
 impl Tenant {
-    async fn create(service: &KnowledgeService) -> Self {
+    pub(crate) async fn create(service: &KnowledgeService) -> Self {
         let seed = Seed::new(service, &new_organization("acme", "owner")).await;
         let seed = seed.expect("the organisation is created");
         let workspace = seed.workspace(&new_workspace("w")).await;
@@ -140,7 +153,7 @@ impl Tenant {
         }
     }
 
-    async fn ingest(&self, numbers: std::ops::Range<usize>) -> Vec<MemoryId> {
+    pub(crate) async fn ingest(&self, numbers: std::ops::Range<usize>) -> Vec<MemoryId> {
         let memories: Vec<_> = numbers.map(memory).collect();
         let seed = &self.seed;
         let ingested = seed.ingest(self.workspace, self.source, &memories).await;
@@ -148,7 +161,7 @@ impl Tenant {
     }
 
     /// Creates what the dashboard shows besides counts.
-    async fn furnish(&self) {
+    pub(crate) async fn furnish(&self) {
         let (seed, workspace) = (&self.seed, self.workspace);
         for _ in 0..CONNECTORS {
             let created = seed.connector(workspace, &new_connector(DAY)).await;
@@ -203,7 +216,7 @@ pub(crate) fn memory(number: usize) -> NewMemory {
 }
 
 /// Returns the commits of ingested batches, recorded in another store.
-async fn record_batches(scale: &Scale) -> Vec<Vec<Write>> {
+pub(crate) async fn record_batches(batches: usize) -> Vec<Vec<Write>> {
     let recorder = Recorder::new(Arc::new(MemoryStore::new()));
     let store: Arc<dyn Store> = Arc::<Recorder>::clone(&recorder);
     let env = Env::system();
@@ -211,14 +224,13 @@ async fn record_batches(scale: &Scale) -> Vec<Vec<Write>> {
     let service = KnowledgeService::open(store, env, options).await;
     let tenant = Tenant::create(&service.expect("the service opens")).await;
     recorder.clear();
-    let batches = scale.rounds * scale.batches;
     tenant.ingest(0..batches * BATCH).await;
     let commits = recorder.commits().await;
     assert_eq!(commits.len(), batches, "one commit per batch");
     commits
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a directory can be created");
     for entry in std::fs::read_dir(from).expect("the directory can be read") {
         let entry = entry.expect("the directory can be read");
