@@ -14,8 +14,8 @@ import { setTimeout } from "node:timers/promises";
 import { create } from "./server.mjs";
 
 /** Processes of the service, and connections of each to PostgreSQL. */
-const WORKERS = Number(process.env.PEER_WORKERS ?? 2);
-const CONNECTIONS = Number(process.env.PEER_CONNECTIONS ?? 8);
+const WORKERS = 2;
+const CONNECTIONS = 8;
 /** Settings of PostgreSQL other than its defaults, which sync every commit. */
 const SETTINGS = {
   listen_addresses: "",

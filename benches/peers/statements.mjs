@@ -29,8 +29,7 @@ export const authenticateUpdate = {
  * The rows are locked in one order, so that concurrent updates do not deadlock. A concurrent
  * update with the same key waits for this one and then fails at the unique key, as a whole.
  *
- * The items are concatenated here: `json_build_object`, or rows that the driver parses, take more
- * time than the rest of the statement.
+ * The items are concatenated here: `json_build_object` takes longer than the changes.
  *
  * The identifiers of audit entries begin with that of the operation and are consecutive.
  */

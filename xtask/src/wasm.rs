@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use crate::process::{Result, cargo, find_program, format_command, low_priority, run};
 use crate::programs::{self, GLUE, Programs};
