@@ -115,12 +115,14 @@ impl Options {
         options
     }
 
+    fn includes(&self, row: &str) -> bool {
+        self.rows.is_empty() || self.rows.iter().any(|name| name == row)
+    }
+
     /// Returns the rows to measure with an engine.
     fn rows(&self, engine: Engine) -> Vec<&'static RowKind> {
-        let is_selected =
-            |row: &&RowKind| self.rows.is_empty() || self.rows.iter().any(|name| name == row.name);
         let has_peer = engine == Engine::DEFAULT && self.peer.is_some();
-        let rows = ROWS.iter().filter(is_selected);
+        let rows = ROWS.iter().filter(|row| self.includes(row.name));
         rows.filter(|row| row.name != peers::NAME || has_peer)
             .collect()
     }
