@@ -360,7 +360,7 @@ impl Store for Broken {
         }
         let changed = || {
             self.marks
-                .change(commit.mutations().iter().map(Mutation::key), || {})
+                .change(commit.mutations().iter().map(Mutation::key), || {});
         };
         if self.is(Defect::ChangesTheMarkTooEarly) {
             changed();
