@@ -5,7 +5,7 @@ use knowledge_core::access::{Action, BaseRole, Credential, RoleRef, TokenScope};
 use knowledge_core::model::{CredentialId, MemberId};
 use knowledge_store::faults::FaultPlan;
 
-use crate::make::{HOUR, MILLISECOND, VIEWER, actions, code, new_chat};
+use crate::make::{HOUR, MEMBER, MILLISECOND, actions, code, new_chat, new_workspace};
 use crate::world::World;
 
 /// A world with a colleague whose token has seen the dashboard.
@@ -20,7 +20,7 @@ impl Seen {
     async fn new() -> Self {
         let world = World::new().await;
         world.probe.show_marks();
-        let member = world.member(VIEWER).await;
+        let member = world.member(MEMBER).await;
         let token = world.token(member, TokenScope::default()).await;
         let seen = Self {
             id: token.record.id,
@@ -52,10 +52,7 @@ async fn unchanged_dashboard_is_shown_without_a_read() {
     let seen = Seen::new().await;
     // Nothing that another organisation does matters.
     let stranger = seen.world.stranger("elsewhere").await;
-    stranger
-        .workspace(&crate::make::new_workspace("w"))
-        .await
-        .unwrap();
+    stranger.workspace(&new_workspace("w")).await.unwrap();
     let reads = seen.world.faults.counts().reads;
     seen.get().await.unwrap();
     assert_eq!(seen.world.faults.counts().reads, reads);
@@ -67,10 +64,10 @@ async fn change_is_shown_at_once() {
     let before = seen.get().await.unwrap();
     let chat = new_chat("Tills");
     let (service, place) = (&seen.world.service, seen.world.workspace.id);
-    service
-        .create_chat(&seen.token, place, &chat)
-        .await
-        .unwrap();
+    let chat = service.create_chat(&seen.token, place, &chat);
+    let chat = chat.await.unwrap().id;
+    let posted = service.post_chat_message(&seen.token, place, chat, "Why?");
+    posted.await.unwrap();
     assert_ne!(seen.get().await.unwrap(), before);
     seen.is_shown().await;
 }
