@@ -9,7 +9,7 @@ use std::process::{Child, Command};
 
 use crate::process::{Result, cargo, format_command, low_priority, succeeds};
 use crate::wasm_target::WasmTarget;
-use crate::{ci, wasm};
+use crate::{fuzz, wasm};
 
 /// Output of the compilations.
 const LOG: &str = "target/ahead.log";
@@ -25,7 +25,7 @@ impl Ahead {
     pub(crate) fn start() -> Result<Self> {
         // Debian's packages are installed by one program at a time.
         WasmTarget::install()?;
-        ci::install_fuzz_compiler()?;
+        fuzz::install_compiler()?;
         fs::create_dir_all("target")?;
         let output = File::create(LOG)?;
         let mut command = low_priority(&cargo());
@@ -68,6 +68,6 @@ impl Drop for Ahead {
 pub(crate) fn compile() -> Result {
     // The failure of one says nothing about the other.
     let modules = wasm::compile_modules();
-    ci::build_fuzz_targets()?;
+    fuzz::build()?;
     modules
 }

@@ -1,21 +1,16 @@
 //! All checks and tests, one step after the other.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::advisories;
 use crate::ahead::Ahead;
-use crate::process::{Result, Skipped, cargo, ci_cargo, read, run};
+use crate::process::{Result, Skipped, cargo, run};
 use crate::programs::{CONVERSATION, workspace_cargo};
-use crate::tools::{self, CARGO_DENY, CARGO_FUZZ};
+use crate::tools::{self, CARGO_DENY};
 use crate::wasm;
 use crate::wasm_target::WasmTarget;
-use crate::{bench, instructions, libraries, openapi, package};
-
-/// Time to run all fuzz targets, in seconds; each has the same share.
-///
-/// It is enough to notice a broken target; a search for defects takes hours of `cargo fuzz run`.
-const FUZZ_SECONDS: usize = 40;
+use crate::{bench, fuzz, instructions, libraries, openapi, package};
 
 struct Step {
     name: &'static str,
@@ -83,7 +78,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "fuzz",
         about: "fuzz targets, each for a short time",
-        run: fuzz,
+        run: fuzz::check,
     },
 ];
 
@@ -205,7 +200,7 @@ fn fmt() -> Result {
     run(cargo().args(["fmt", "--all", "--check"]))?;
     run(cargo()
         .args(["fmt", "--check", "--manifest-path"])
-        .arg(FUZZ_MANIFEST))
+        .arg(fuzz::MANIFEST))
 }
 
 fn clippy() -> Result {
@@ -268,65 +263,6 @@ fn wasm() -> Result {
     wasm::build()?;
     wasm::test()?;
     rebuild.check()
-}
-
-const FUZZ_MANIFEST: &str = "fuzz/Cargo.toml";
-
-fn fuzz() -> Result {
-    install_fuzz_compiler()?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    run(ci_cargo("clippy")
-        .args(["--all-targets", "--manifest-path", FUZZ_MANIFEST])
-        .args(["--", "-D", "warnings"])
-        // Shares the dependencies with the step `clippy`.
-        .env("CARGO_TARGET_DIR", target)
-        .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
-        .env("CARGO_PROFILE_DEV_BUILD_OVERRIDE_DEBUG", "line-tables-only"))?;
-    build_fuzz_targets()?;
-    let targets = read(&mut cargo_fuzz("list")?)?;
-    let share = FUZZ_SECONDS / targets.lines().count().max(1);
-    let seconds = format!("-max_total_time={share}");
-    let mut failed = Vec::new();
-    for target in targets.lines() {
-        if run(cargo_fuzz("run")?.args([target, "--", &seconds])).is_err() {
-            failed.push(target);
-        }
-    }
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("failed fuzz targets: {}", failed.join(", ")).into())
-    }
-}
-
-/// Installs what compiles libFuzzer, which is written in C++.
-///
-/// # Errors
-/// If it cannot be installed.
-pub(crate) fn install_fuzz_compiler() -> Result {
-    match crate::process::find_program("c++") {
-        Some(_) => Ok(()),
-        None => tools::install_debian_packages(&["g++"]),
-    }
-}
-
-/// Compiles the fuzz targets.
-///
-/// # Errors
-/// If there is no nightly compiler, or one does not compile.
-pub(crate) fn build_fuzz_targets() -> Result {
-    tools::require_nightly()?;
-    run(&mut cargo_fuzz("build")?)
-}
-
-fn cargo_fuzz(subcommand: &str) -> Result<Command> {
-    let mut command = CARGO_FUZZ.command()?;
-    command
-        .arg(subcommand)
-        // The cargo in the environment is that of this program, with another toolchain.
-        .env("RUSTUP_TOOLCHAIN", tools::NIGHTLY)
-        .env_remove("CARGO");
-    Ok(command)
 }
 
 #[cfg(test)]

@@ -1,0 +1,74 @@
+//! Fuzz targets.
+
+use std::process::Command;
+
+use crate::process::{Result, ci_cargo, find_program, read, run};
+use crate::tools::{self, CARGO_FUZZ};
+
+/// Manifest of their workspace.
+pub(crate) const MANIFEST: &str = "fuzz/Cargo.toml";
+/// Time to run all fuzz targets, in seconds; each has the same share.
+///
+/// It is enough to notice a broken target; a search for defects takes hours of `cargo fuzz run`.
+const SECONDS: usize = 40;
+
+/// Checks the fuzz targets and runs each for a short time.
+///
+/// # Errors
+/// If one does not compile, or fails.
+pub(crate) fn check() -> Result {
+    install_compiler()?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    run(ci_cargo("clippy")
+        .args(["--all-targets", "--manifest-path", MANIFEST])
+        .args(["--", "-D", "warnings"])
+        // Shares the dependencies with the step `clippy`.
+        .env("CARGO_TARGET_DIR", target)
+        .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
+        .env("CARGO_PROFILE_DEV_BUILD_OVERRIDE_DEBUG", "line-tables-only"))?;
+    build()?;
+    let targets = read(&mut cargo_fuzz("list")?)?;
+    let share = SECONDS / targets.lines().count().max(1);
+    let seconds = format!("-max_total_time={share}");
+    let mut failed = Vec::new();
+    for target in targets.lines() {
+        if run(cargo_fuzz("run")?.args([target, "--", &seconds])).is_err() {
+            failed.push(target);
+        }
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("failed fuzz targets: {}", failed.join(", ")).into())
+    }
+}
+
+/// Installs what compiles libFuzzer, which is written in C++.
+///
+/// # Errors
+/// If it cannot be installed.
+pub(crate) fn install_compiler() -> Result {
+    match find_program("c++") {
+        Some(_) => Ok(()),
+        None => tools::install_debian_packages(&["g++"]),
+    }
+}
+
+/// Compiles the fuzz targets.
+///
+/// # Errors
+/// If there is no nightly compiler, or one does not compile.
+pub(crate) fn build() -> Result {
+    tools::require_nightly()?;
+    run(&mut cargo_fuzz("build")?)
+}
+
+fn cargo_fuzz(subcommand: &str) -> Result<Command> {
+    let mut command = CARGO_FUZZ.command()?;
+    command
+        .arg(subcommand)
+        // The cargo in the environment is that of this program, with another toolchain.
+        .env("RUSTUP_TOOLCHAIN", tools::NIGHTLY)
+        .env_remove("CARGO");
+    Ok(command)
+}
