@@ -1,6 +1,6 @@
-//! Compilations of later steps, beside the tests.
+//! Compilations for later steps, beside earlier ones.
 //!
-//! Tests often wait, and use about two thirds of two processors. What runs beside them has the
+//! Tests often wait, and use about two thirds of two processors. What is compiled beside them has the
 //! lowest priority, so that it takes only the rest.
 
 use std::fs::{self, File};
@@ -11,31 +11,68 @@ use crate::process::{Result, cargo, format_command, low_priority, succeeds};
 use crate::wasm_target::WasmTarget;
 use crate::{fuzz, wasm};
 
-/// Output of the compilations.
-const LOG: &str = "target/ahead.log";
+/// A step whose compilations can be made before it.
+#[derive(Clone, Copy)]
+pub(crate) enum Later {
+    Wasm,
+    Fuzz,
+}
 
-/// Running compilations, which dropping ends.
-pub(crate) struct Ahead(Child);
+impl Later {
+    /// Returns the name of the step, which is the argument of the command that compiles.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Wasm => "wasm",
+            Self::Fuzz => "fuzz",
+        }
+    }
+
+    /// Installs the compilers. Debian's packages are installed by one program at a time.
+    fn install(self) -> Result {
+        match self {
+            Self::Wasm => WasmTarget::install(),
+            Self::Fuzz => fuzz::install_compiler(),
+        }
+    }
+}
+
+/// Compiles what a step compiles.
+///
+/// # Errors
+/// If something does not compile, or the step has nothing to compile before it.
+pub(crate) fn compile(step: &str) -> Result {
+    match step {
+        "wasm" => wasm::compile_modules(),
+        "fuzz" => fuzz::build(),
+        _ => Err(format!("nothing is compiled before the step {step}").into()),
+    }
+}
+
+/// Running compilations of a step, which dropping ends.
+pub(crate) struct Ahead {
+    process: Child,
+    log: String,
+}
 
 impl Ahead {
     /// Installs the compilers and starts the compilations.
     ///
     /// # Errors
     /// If a package cannot be installed.
-    pub(crate) fn start() -> Result<Self> {
-        // Debian's packages are installed by one program at a time.
-        WasmTarget::install()?;
-        fuzz::install_compiler()?;
+    pub(crate) fn start(later: Later) -> Result<Self> {
+        later.install()?;
+        let log = format!("target/ahead-{}.log", later.name());
         fs::create_dir_all("target")?;
-        let output = File::create(LOG)?;
+        let output = File::create(&log)?;
         let mut command = low_priority(&cargo());
         command
-            .args(["xtask", "ahead"])
+            .args(["xtask", "ahead", later.name()])
             .process_group(0)
             .stdout(output.try_clone()?)
             .stderr(output);
-        println!("$ {} (output in {LOG})", format_command(&command));
-        Ok(Self(command.spawn()?))
+        println!("$ {} (output in {log})", format_command(&command));
+        let process = command.spawn()?;
+        Ok(Self { process, log })
     }
 
     /// Waits for the end of the compilations.
@@ -45,29 +82,21 @@ impl Ahead {
     /// # Errors
     /// If the process cannot be waited for.
     pub(crate) fn wait(mut self) -> Result {
-        let status = self.0.wait()?;
-        println!("compilation beside the tests: {status}, output in {LOG}");
+        let status = self.process.wait()?;
+        println!(
+            "compiled beside earlier steps: {status}, output in {}",
+            self.log
+        );
         Ok(())
     }
 }
 
 impl Drop for Ahead {
     fn drop(&mut self) {
-        if let Ok(None) = self.0.try_wait() {
-            let group = format!("-{}", self.0.id());
+        if let Ok(None) = self.process.try_wait() {
+            let group = format!("-{}", self.process.id());
             succeeds(Command::new("kill").args(["-TERM", "--", &group]));
-            let _ = self.0.wait();
+            let _ = self.process.wait();
         }
     }
-}
-
-/// Compiles what the steps `wasm` and `fuzz` compile.
-///
-/// # Errors
-/// If something does not compile.
-pub(crate) fn compile() -> Result {
-    // The failure of one says nothing about the other.
-    let modules = wasm::compile_modules();
-    fuzz::build()?;
-    modules
 }

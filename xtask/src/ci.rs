@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::advisories;
-use crate::ahead::Ahead;
+use crate::ahead::{Ahead, Later};
 use crate::process::{Result, Skipped, cargo, run};
 use crate::programs::{CONVERSATION, workspace_cargo};
 use crate::tools::{self, CARGO_DENY};
@@ -95,17 +95,20 @@ pub(crate) fn main(options: &[&str]) -> Result<ExitCode> {
     }
     let steps = select(options)?;
     let includes = |name| steps.iter().any(|step| step.name == name);
-    let is_whole = includes("test") && includes("wasm") && includes("fuzz");
+    // Each step, with the later one whose compilations are made beside it.
+    let beside = [("test", Later::Wasm), ("wasm", Later::Fuzz)];
     let mut ahead = None;
     let mut outcomes = Vec::new();
-    for step in steps {
-        match step.name {
-            "test" if is_whole => match Ahead::start() {
-                Ok(started) => ahead = Some(started),
-                Err(error) => println!("nothing is compiled beside the tests: {error}"),
-            },
-            "wasm" => ahead.take().map_or(Ok(()), Ahead::wait)?,
-            _ => {}
+    for step in &steps {
+        ahead
+            .take_if(|(later, _): &mut (Later, Ahead)| later.name() == step.name)
+            .map_or(Ok(()), |(_, running)| running.wait())?;
+        let later = beside.iter().find(|(name, _)| *name == step.name);
+        if let Some((_, later)) = later.filter(|(_, later)| includes(later.name())) {
+            match Ahead::start(*later) {
+                Ok(started) => ahead = Some((*later, started)),
+                Err(error) => println!("nothing is compiled beside this step: {error}"),
+            }
         }
         outcomes.push(execute(step));
     }

@@ -63,8 +63,8 @@ fn dispatch(arguments: &[&str]) -> Result<ExitCode> {
         ["ci", options @ ..] => ci::main(options),
         // Run by the step `wasm`, in a copy of the sources.
         ["module"] => wasm::compile_module().map(|()| ExitCode::SUCCESS),
-        // Run by the steps, beside the tests.
-        ["ahead"] => ahead::compile().map(|()| ExitCode::SUCCESS),
+        // Run beside earlier steps.
+        ["ahead", step] => ahead::compile(step).map(|()| ExitCode::SUCCESS),
         ["bench", options @ ..] => bench::main(options).map(|()| ExitCode::SUCCESS),
         ["wasm"] => wasm::build().map(|()| ExitCode::SUCCESS),
         [] | ["help" | "--help" | "-h"] => {
