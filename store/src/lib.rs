@@ -148,8 +148,8 @@ pub trait Store: MaybeSendSync + 'static {
     /// little later, as a whole. The caller never repeats it blindly, but reads to find out.
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError>;
 
-    /// Returns the mark of an area, which is the middle of its keys, see [`Key::area`]. It costs less
-    /// than a read.
+    /// Returns the mark of an area: of all keys with the same [`Key::area`]. It costs less than a
+    /// read.
     ///
     /// If two calls return the same mark, nothing in the area changed between them: a read of its
     /// keys or of ranges within it that began after the first call still tells what is stored.

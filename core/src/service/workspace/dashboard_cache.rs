@@ -122,7 +122,7 @@ impl Kept {
     }
 }
 
-/// Who asks for a summary.
+/// Caller that asks for a summary.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) enum Asking {
     /// Holder of the secret with this hash.
