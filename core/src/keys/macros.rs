@@ -24,6 +24,19 @@ macro_rules! define_keys {
             )?
         )+
 
+        /// Parses every part of a key and builds the key again; `None` if it is not of the layout.
+        #[cfg(any(test, feature = "internals"))]
+        #[must_use]
+        pub fn rebuilt(key: &Key) -> Option<Key> {
+            let text = std::str::from_utf8(key.as_bytes()).ok()?;
+            let mut parts = text.split(DIVIDER);
+            let rebuilt = match parts.next()? {
+                $(stringify!($name) => rebuilt_key!(parts $name $parts),)+
+                _ => return None,
+            };
+            parts.next().is_none().then_some(rebuilt)
+        }
+
         /// Families of keys in the order of their declaration.
         ///
         /// | key | value |
@@ -80,6 +93,29 @@ macro_rules! range_function {
     };
 }
 
+/// Builds a key from its parsed parts, or returns `None`.
+#[cfg(any(test, feature = "internals"))]
+macro_rules! rebuilt_key {
+    (
+        $parts:ident
+        $name:ident($($part:ident: $kind:ty $(as $form:ident)? $(= $($field:ident).+)?),*)
+    ) => {
+        Builder::new(stringify!($name))
+            $(.part(&<written!($kind $(as $form)?) as Part<'_>>::parse($parts.next()?)?))*
+            .key()
+    };
+}
+
+/// Returns the type that is written for a part.
+macro_rules! written {
+    ($kind:ty) => {
+        $kind
+    };
+    ($kind:ty as $form:ident) => {
+        $form
+    };
+}
+
 /// Returns the key of a family for documentation: `family/{part}/{Sha256 of part}`.
 macro_rules! key_shape {
     (
@@ -111,6 +147,9 @@ macro_rules! sampled {
     }};
 }
 
+#[cfg(any(test, feature = "internals"))]
+pub(super) use rebuilt_key;
 #[cfg(test)]
 pub(super) use sampled;
+pub(crate) use written;
 pub(super) use {define_keys, key_function, key_shape, part_names, range_function};

@@ -15,8 +15,11 @@ mod part;
 use uuid::Uuid;
 
 pub(crate) use self::families::families;
+#[cfg(any(test, feature = "internals"))]
+use self::macros::rebuilt_key;
 #[cfg(test)]
 use self::macros::sampled;
+pub(crate) use self::macros::written;
 use self::macros::{define_keys, key_function, key_shape, part_names, range_function};
 pub use self::part::{Part, Sha256};
 use crate::access::{RoleRef, SecretHash};
@@ -250,6 +253,37 @@ mod tests {
                     assert!(keys.contains(&key), "{key} in {range}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn key_has_one_spelling() {
+        for key in FAMILIES.iter().flat_map(samples_of) {
+            assert_eq!(rebuilt(&key), Some(key));
+        }
+        let is_key = |text: &str| rebuilt(&Key::new(text.to_owned()).unwrap()).is_some();
+        let (digits, time) = ("0000000000000000000000000000abcd", "0000018bcfe56800");
+        assert!(is_key(&format!("org/{digits}")));
+        for id in [
+            "0000000000000000000000000000ABCD",
+            "00000000-0000-0000-0000-00000000abcd",
+            "{00000000-0000-0000-0000-00000000abcd}",
+            "urn:uuid:00000000-0000-0000-0000-00000000abcd",
+        ] {
+            assert!(!is_key(&format!("org/{id}")), "{id}");
+        }
+        assert!(is_key(&format!("due/{time}/{digits}")));
+        for at in [
+            "18bcfe56800",
+            "0000018BCFE56800",
+            "+000018bcfe56800",
+            "-000018bcfe56800",
+            "7fffffffffffffff",
+        ] {
+            assert!(!is_key(&format!("due/{at}/{digits}")), "{at}");
+        }
+        for key in ["org", "org/", "orgs/1", "meta/", &format!("org/{digits}/")] {
+            assert!(!is_key(key), "{key}");
         }
     }
 

@@ -12,7 +12,12 @@ use crate::model::{Quota, Timestamp, WorkspaceId};
 /// Part of a `holder` key for the whole organisation. It sorts before every identifier.
 const WHOLE_ORG: &str = "-";
 
-/// Part of a key.
+/// Numbers of hexadecimal digits.
+const UUID_DIGITS: usize = 32;
+const TIME_DIGITS: usize = 16;
+const SHA256_DIGITS: usize = 64;
+
+/// Part of a key. It has one spelling: an entry under another would never be found.
 pub trait Part<'k>: Sized {
     /// Expected text, for the report of another one.
     const EXPECTED: &'static str;
@@ -32,6 +37,11 @@ fn append(key: &mut String, part: impl Display) {
     write!(key, "{part}").expect("writing to a String never fails");
 }
 
+fn is_hexadecimal(part: &str) -> bool {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    part.bytes().all(is_digit)
+}
+
 impl Part<'_> for Uuid {
     const EXPECTED: &'static str = "an identifier";
 
@@ -40,6 +50,7 @@ impl Part<'_> for Uuid {
     }
 
     fn parse(part: &str) -> Option<Self> {
+        (part.len() == UUID_DIGITS && is_hexadecimal(part)).then_some(())?;
         part.parse().ok()
     }
 
@@ -143,8 +154,10 @@ impl Part<'_> for Timestamp {
     }
 
     fn parse(part: &str) -> Option<Self> {
+        (part.len() == TIME_DIGITS && is_hexadecimal(part)).then_some(())?;
         let millis = i64::from_str_radix(part, 16).ok()?;
-        Some(Self::from_millis(millis))
+        let time = Self::from_millis(millis);
+        (time.as_millis() == millis).then_some(time)
     }
 
     #[cfg(test)]
@@ -208,8 +221,7 @@ impl Part<'_> for Sha256 {
     }
 
     fn parse(part: &str) -> Option<Self> {
-        let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        (part.len() == 64 && part.as_bytes().iter().all(is_digit)).then(|| Self(part.to_owned()))
+        (part.len() == SHA256_DIGITS && is_hexadecimal(part)).then(|| Self(part.to_owned()))
     }
 
     #[cfg(test)]

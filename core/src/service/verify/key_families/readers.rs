@@ -8,7 +8,7 @@ use super::{
     workspaces,
 };
 use crate::access::{CredentialRecord, RoleRef, SecretHash};
-use crate::keys::{self, Sha256, families};
+use crate::keys::{self, Sha256, families, written};
 use crate::model::*;
 use crate::service::connectors::types::Connector;
 use crate::service::deliveries::{
@@ -73,16 +73,6 @@ macro_rules! reader {
             $(expectations.extend($module::$check(verifier, entry, value $(, $given)*)?);)?
             Ok(expectations)
         }
-    };
-}
-
-/// Returns the type that is written for a part.
-macro_rules! written {
-    ($kind:ty) => {
-        $kind
-    };
-    ($kind:ty as $form:ident) => {
-        $form
     };
 }
 
