@@ -4,6 +4,7 @@ pub mod authorization;
 #[cfg(feature = "openapi")]
 pub mod conversation;
 pub mod fixture;
+pub mod fuzzing;
 pub mod model;
 pub mod non_interference;
 pub mod requests;

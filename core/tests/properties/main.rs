@@ -6,6 +6,7 @@
 
 mod addresses;
 mod concurrent;
+mod fuzzed;
 mod late;
 mod non_interference;
 mod planted;

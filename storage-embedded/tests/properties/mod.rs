@@ -7,6 +7,7 @@ use std::sync::Arc;
 use knowledge_storage_embedded::testing::support::{open, run, temp_directory};
 use knowledge_store::Store;
 use knowledge_store::conformance::Task;
+use knowledge_testing::fuzzing::{check_commands, seeds};
 use knowledge_testing::simulation::{Config, check_callers, check_store};
 
 use super::Engine;
@@ -59,4 +60,18 @@ fn service_matches_the_model_over_a_failing_store() {
 fn concurrent_calls_match_a_serial_order() {
     let stores = StoreFactory::new();
     run(check_callers(&config(), || stores.create(), run_on_threads));
+}
+
+/// Commits, reads and scans of the seeds of the fuzz target match a map, across reopens.
+#[test]
+fn commands_of_seeds_match_a_map() {
+    for (name, script) in seeds("store_model") {
+        println!("{name}");
+        let directory = temp_directory();
+        let reopen = |store: Option<Arc<dyn Store>>| -> Arc<dyn Store> {
+            drop(store);
+            Arc::new(open::<Engine>(directory.path()))
+        };
+        run(check_commands(&script, reopen));
+    }
 }
