@@ -7,6 +7,8 @@ mod deployment;
 mod documents;
 mod embedded;
 mod endpoint;
+#[cfg(target_os = "linux")]
+mod overload;
 mod receiver;
 mod service;
 mod support;
