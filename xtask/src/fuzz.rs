@@ -11,8 +11,12 @@ pub(crate) const MANIFEST: &str = "fuzz/Cargo.toml";
 ///
 /// It is enough to notice a broken target; a search for defects takes hours of `cargo fuzz run`.
 const SECONDS: usize = 40;
+/// Directories of the inputs of each target: those that are found, which the repository does not
+/// have, and the seeds.
+const CORPUS: &str = "fuzz/corpus";
+const SEEDS: &str = "fuzz/seeds";
 
-/// Checks the fuzz targets and runs each for a short time.
+/// Checks the fuzz targets and runs each for a short time, beginning with its seeds.
 ///
 /// # Errors
 /// If one does not compile, or fails.
@@ -32,7 +36,10 @@ pub(crate) fn check() -> Result {
     let seconds = format!("-max_total_time={share}");
     let mut failed = Vec::new();
     for target in targets.lines() {
-        if run(cargo_fuzz("run")?.args([target, "--", &seconds])).is_err() {
+        let [corpus, seeds] = [CORPUS, SEEDS].map(|inputs| format!("{inputs}/{target}"));
+        std::fs::create_dir_all(&corpus)?;
+        let options = [target, &corpus, &seeds, "--", &seconds];
+        if run(cargo_fuzz("run")?.args(options)).is_err() {
             failed.push(target);
         }
     }
