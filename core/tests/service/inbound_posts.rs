@@ -160,16 +160,34 @@ async fn message_timestamp_must_be_within_five_minutes() {
 }
 
 #[tokio::test]
-async fn message_identifier_must_be_visible_ascii() {
+async fn message_identifier_must_be_visible_ascii_without_full_stops() {
     let world = World::new().await;
     let sender = Sender::new(&world).await;
     for right in ["~", &"i".repeat(255)] {
         sender.verified(&world, right).await;
     }
-    for wrong in ["", "a b", "ä", "\u{7f}", &"i".repeat(256)] {
+    for wrong in ["", "a b", "a.b", ".", "ä", "\u{7f}", &"i".repeat(256)] {
         let verified = sender.sign(&world, wrong).verify(&world, &sender).await;
         assert_eq!(problem(verified), "webhook-id invalid_value", "{wrong:?}");
     }
+}
+
+#[tokio::test]
+async fn signature_is_valid_for_one_identifier() {
+    let world = World::new().await;
+    let sender = Sender::new(&world).await;
+    let seconds = world.time.now().as_millis() / 1_000;
+    // The same bytes are signed for both.
+    let dotted = sender.sign(&world, &format!("msg_1.{seconds}"));
+    let body = [format!("{seconds}.").as_bytes(), dotted.body].concat();
+    let plain = Sent {
+        id: "msg_1".to_owned(),
+        body: body.leak(),
+        ..dotted.clone()
+    };
+    plain.verify(&world, &sender).await.unwrap();
+    let verified = dotted.verify(&world, &sender).await;
+    assert_eq!(problem(verified), "webhook-id invalid_value");
 }
 
 #[tokio::test]

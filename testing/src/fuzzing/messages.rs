@@ -135,11 +135,18 @@ pub(super) async fn check(input: &[u8]) {
         let verified = signed.verify(&secrets, site.time.now()).ok();
         assert_eq!(verified, expected, "{signed:?}");
     }
-    let is_identifier =
-        |id: &[u8]| (1..=ID_CHARS_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic);
+    let is_identifier = |id: &[u8]| {
+        let is_allowed = |byte: &u8| byte.is_ascii_graphic() && *byte != b'.';
+        (1..=ID_CHARS_MAX).contains(&id.len()) && id.iter().all(is_allowed)
+    };
     let is_accepted = expected.is_some() && is_identifier(&message.ids[0]);
     let identified = site.api.identify(&mut request).await;
     assert_eq!(identified.is_some(), is_accepted, "{request:?}");
+    let shifted = message.shifted().filter(|_| is_accepted);
+    if let Some(mut request) = shifted.and_then(|shifted| site.request(&shifted)) {
+        let identified = site.api.identify(&mut request).await;
+        assert!(identified.is_none(), "also accepted: {request:?}");
+    }
 }
 
 impl Arrived {
@@ -149,6 +156,19 @@ impl Arrived {
             [[id], [timestamp], [signature]] => Some([id, timestamp, signature]),
             _ => None,
         }
+    }
+
+    /// Returns another message with the same signed bytes: its identifier ends with the time of this
+    /// one, and its time is the beginning of the body.
+    fn shifted(&self) -> Option<Self> {
+        let [id, timestamp, signature] = self.single()?;
+        let end = self.body.iter().position(|byte| *byte == b'.')?;
+        Some(Self {
+            ids: vec![[id, timestamp].join(&b'.')],
+            timestamps: vec![self.body[..end].to_vec()],
+            signatures: vec![signature.to_vec()],
+            body: self.body[end + 1..].to_vec(),
+        })
     }
 
     /// Flips a bit of what is signed.

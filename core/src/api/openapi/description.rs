@@ -337,8 +337,8 @@ pub(super) fn shared_parameters() -> Value {
             "name": "webhook-id",
             "in": "header",
             "required": true,
-            "description": "Identifier of the message, unique to it and the same for each retry.",
-            "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" },
+            "description": "Identifier of the message, unique to it and the same for each retry, without a full stop.",
+            "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-,/-~-]+$" },
             "example": "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W",
         },
         "webhook-timestamp": {

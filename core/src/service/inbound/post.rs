@@ -104,7 +104,7 @@ impl KnowledgeService {
     /// [`Error::Unauthenticated`] if the time is out of range or no signature is valid;
     /// [`Error::NotFound`] for an unknown inbound webhook or organisation;
     /// [`Error::InvalidRequest`] if the identifier of a signed message does not have 1 to 255
-    /// visible ASCII characters.
+    /// visible ASCII characters, or contains a full stop.
     ///
     /// # Examples
     ///
@@ -154,11 +154,18 @@ impl KnowledgeService {
         let opened = opened.map(|sealed| self.inner.sealer.signing_secret(sealed, webhook.0));
         let opened: Vec<_> = opened.collect::<Result<_, _>>()?;
         let secret = sealed[message.verify(&opened, now)?].clone();
+        // Full stops separate what is signed: otherwise one signature would be valid for `a.1` sent
+        // at 2, and for `a` sent at 1 with a body that begins with `2.`.
         let is_identifier = (1..=MESSAGE_ID_CHARS_MAX).contains(&message.id.len())
-            && message.id.iter().all(u8::is_ascii_graphic);
+            && message
+                .id
+                .iter()
+                .all(|byte| byte.is_ascii_graphic() && *byte != b'.');
         let id = std::str::from_utf8(message.id).ok();
         let id = id.filter(|_| is_identifier).ok_or_else(|| {
-            let rule = format!("must have 1 to {MESSAGE_ID_CHARS_MAX} visible ASCII characters");
+            let rule = format!(
+                "must have 1 to {MESSAGE_ID_CHARS_MAX} visible ASCII characters without a full stop"
+            );
             Error::invalid("webhook-id", ProblemCode::InvalidValue, rule)
         })?;
         Ok(VerifiedMessage {

@@ -233,13 +233,14 @@ async fn inbound_message_rejects_invalid_request() {
     ] {
         assert_eq!(sender.send(&body).await.status, 400, "{body}");
     }
-    let id = "i".repeat(256);
-    let long = sender.message(&id, &batch("Down")).send().await;
-    let problems = &long.json()["details"]["fields"];
-    assert_eq!(
-        (long.status.as_u16(), &problems[0]["path"]),
-        (400, &json!("webhook-id"))
-    );
+    for id in ["msg.1", &"i".repeat(256)] {
+        let rejected = sender.message(id, &batch("Down")).send().await;
+        let problems = &rejected.json()["details"]["fields"];
+        assert_eq!(
+            (rejected.status.as_u16(), &problems[0]["path"]),
+            (400, &json!("webhook-id"))
+        );
+    }
     assert!(memories(org, &sender).await.is_empty());
     // A rejected message is not a duplicate.
     let mended = sender.message("msg_1", &batch("Down")).send().await;
