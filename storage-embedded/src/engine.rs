@@ -30,7 +30,7 @@ pub trait Engine: Sized + Send + Sync + 'static {
     /// Published state for a single read.
     type View: View;
     /// Published state for reads that take minutes while others write.
-    type Snapshot: View;
+    type Snapshot: View + 'static;
 
     /// Opens the engine in a locked directory, or creates it there.
     ///
@@ -77,7 +77,7 @@ pub trait Engine: Sized + Send + Sync + 'static {
 }
 
 /// State of the store at one point in time.
-pub trait View: Send + Sync + 'static {
+pub trait View: Send + Sync {
     /// Reads the entries of keys, in the given order.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use foldhash::fast::RandomState;
 use knowledge_store::{Commit, CommitOutcome, Entry, Key, Mutation, StoreError, Version};
 
 use crate::engine::{Change, Changes, Engine, View};
+use crate::entry_cache::PublishedView;
 use crate::error::catch_panic;
 use crate::record::Ledger;
 use crate::shared::Shared;
@@ -32,7 +33,7 @@ impl Slot {
 /// Commits checked against the published state and the earlier commits of the group.
 pub(crate) struct Group<'s, E: Engine> {
     shared: &'s Shared<E>,
-    view: E::View,
+    view: PublishedView<'s, E::View>,
     ledger: Ledger,
     slots: HashMap<Key, Slot, RandomState>,
     is_changed: bool,
@@ -43,7 +44,7 @@ impl<'s, E: Engine> Group<'s, E> {
     pub(crate) fn new(shared: &'s Shared<E>, ledger: Ledger) -> Self {
         Self {
             shared,
-            view: shared.engine.view(),
+            view: shared.view(),
             ledger,
             slots: HashMap::default(),
             is_changed: false,

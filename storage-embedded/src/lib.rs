@@ -5,6 +5,7 @@ mod check_state;
 mod commit_thread;
 mod directory;
 mod engine;
+mod entry_cache;
 mod error;
 mod group;
 mod layout;

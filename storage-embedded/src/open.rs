@@ -21,6 +21,8 @@ use crate::store::{EngineStore, Workers};
 const COMMITS_WAITING_MAX: usize = 4_096;
 /// Longest wait for a closed store of this process to release the engine's files.
 const RELEASE_TIME_MAX: Duration = Duration::from_secs(5);
+/// Part of the cache that holds single entries; the rest is the engine's.
+const ENTRY_CACHE_PART: u64 = 8;
 
 impl<E: Engine> EngineStore<E> {
     /// Opens the store in a directory, or creates one if there is none.
@@ -60,7 +62,13 @@ fn open<E: Engine>(
     }
     // The engine may write while it opens.
     directory.record_open()?;
-    let engine = open_engine::<E>(&path, directory.format, &options)?;
+    let entry_cache_bytes = options.cache_bytes / ENTRY_CACHE_PART;
+    let engine_options = EngineOptions {
+        cache_bytes: options.cache_bytes - entry_cache_bytes,
+        format: directory.format,
+        settings: options.engine.clone(),
+    };
+    let engine = open_engine::<E>(&path, &engine_options)?;
     let ledger = catch_panic(|| read_ledger(&engine)).map_err(OpenError::engine(&path))?;
     if ledger.last_version < mark.version() {
         return Err(OpenError::corrupt(
@@ -83,7 +91,8 @@ fn open<E: Engine>(
         .and_then(|()| mark.sync())
         .map_err(OpenError::io(&path))?;
 
-    let shared = Arc::new(Shared::new(engine, options.write_time_max, ledger));
+    let shared = Shared::new(engine, entry_cache_bytes, options.write_time_max, ledger);
+    let shared = Arc::new(shared);
     shared.meters.set_disk_bytes(shared.engine.disk_bytes());
     let (sender, requests) = sync_channel(COMMITS_WAITING_MAX);
     let committer = Committer {
@@ -121,17 +130,11 @@ fn open<E: Engine>(
 
 fn open_engine<E: Engine>(
     path: &Path,
-    format: u64,
-    options: &StoreOptions<E::Settings>,
+    options: &EngineOptions<E::Settings>,
 ) -> Result<E, OpenError> {
-    let options = EngineOptions {
-        cache_bytes: options.cache_bytes,
-        format,
-        settings: options.engine.clone(),
-    };
     let began = Instant::now();
     loop {
-        match catch_panic(|| E::open(path, &options)) {
+        match catch_panic(|| E::open(path, options)) {
             // This process holds the directory, so a closed store must still hold the engine's
             // files.
             Err(EngineError::Locked) if began.elapsed() <= RELEASE_TIME_MAX => {

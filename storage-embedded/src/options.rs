@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Default size of the engine's cache, in bytes.
+/// Default size of the caches, in bytes.
 pub const CACHE_BYTES_DEFAULT: u64 = 256 * 1024 * 1024;
 
 /// Default minimum of free space on the file system, in bytes.
@@ -34,7 +34,7 @@ pub struct StoreOptions<S> {
 /// Options for opening an engine.
 #[derive(Clone, Debug)]
 pub struct EngineOptions<S> {
-    /// Size of the cache, in bytes.
+    /// Size of the engine's cache, in bytes.
     pub cache_bytes: u64,
     /// Layout number of the directory.
     pub format: u64,
@@ -71,8 +71,9 @@ impl<S: fmt::Debug> fmt::Debug for StoreOptions<S> {
 }
 
 impl<S> StoreOptions<S> {
-    /// Sets the size of the engine's cache in bytes; 256 MiB by default.
+    /// Sets the size of the caches in bytes; 256 MiB by default.
     ///
+    /// An eighth is for single entries of up to 4 KiB, the rest for the engine.
     /// See the engine's crate for the memory that the process needs.
     #[must_use]
     pub fn cache_bytes(mut self, bytes: u64) -> Self {

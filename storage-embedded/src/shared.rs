@@ -7,6 +7,7 @@ use knowledge_store::{Marks, StoreError};
 
 use crate::check_state::CheckProgress;
 use crate::engine::{Changes, Engine};
+use crate::entry_cache::{EntryCache, PublishedView};
 use crate::error::{EngineError, closed_error};
 use crate::record::Ledger;
 use crate::stats::Meters;
@@ -14,6 +15,7 @@ use crate::stats::Meters;
 /// State shared by the commit thread and the readers.
 pub(crate) struct Shared<E> {
     pub(crate) engine: E,
+    cache: EntryCache,
     pub(crate) meters: Meters,
     pub(crate) watchdog: WriteWatchdog,
     pub(crate) check_progress: CheckProgress,
@@ -24,11 +26,17 @@ pub(crate) struct Shared<E> {
 }
 
 impl<E: Engine> Shared<E> {
-    pub(crate) fn new(engine: E, write_time_max: Duration, ledger: Ledger) -> Self {
+    pub(crate) fn new(
+        engine: E,
+        cache_bytes: u64,
+        write_time_max: Duration,
+        ledger: Ledger,
+    ) -> Self {
         let meters = Meters::default();
         meters.set_entries(ledger.entries);
         Self {
             engine,
+            cache: EntryCache::new(cache_bytes, ledger.last_version),
             meters,
             watchdog: WriteWatchdog {
                 write_time_max,
@@ -54,9 +62,17 @@ impl<E: Engine> Shared<E> {
     pub(crate) fn publish(&self, changes: &Changes, ledger: Ledger) {
         let mut published = self.locked_ledger();
         let keys = changes.entries.iter().map(|change| &change.key);
-        self.marks.change(keys, || self.engine.publish());
+        self.marks.change(keys, || {
+            let publish = || self.engine.publish();
+            self.cache.publish(changes, ledger.last_version, publish);
+        });
         *published = ledger;
         self.meters.set_entries(ledger.entries);
+    }
+
+    /// Returns the published state.
+    pub(crate) fn view(&self) -> PublishedView<'_, E::View> {
+        self.cache.view(|| self.engine.view())
     }
 
     /// Returns the published state and its ledger at one point in time.

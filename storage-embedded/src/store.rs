@@ -214,7 +214,7 @@ impl<E: Engine> Store for EngineStore<E> {
     async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
         let shared = self.shared();
         shared.ensure_open()?;
-        catch_panic(|| execute_reads(&shared.engine.view(), reads))
+        catch_panic(|| execute_reads(&shared.view(), reads))
             .map_err(|error| shared.read_error(&error))
     }
 

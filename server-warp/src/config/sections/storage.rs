@@ -46,7 +46,7 @@ pub(super) static SECTION: Section = Section {
                 min: 1 << 20,
                 max: SIZE_MAX,
             },
-            "The engine's cache; with sled the process needs about twice as much memory",
+            "Caches of the store; with sled the process needs about twice as much memory",
         ),
         Setting::new(
             "storage.free_bytes_min",
