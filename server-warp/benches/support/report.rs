@@ -54,6 +54,21 @@ pub(crate) struct Sample {
     pub(crate) reference_cpu_us: f64,
 }
 
+impl Sample {
+    /// A sample without any figure.
+    #[allow(
+        dead_code,
+        reason = "not every benchmark has rows without some figures"
+    )]
+    pub(crate) const UNKNOWN: Self = Self {
+        value: f64::NAN,
+        reference: f64::NAN,
+        per_second: f64::NAN,
+        cpu_us: f64::NAN,
+        reference_cpu_us: f64::NAN,
+    };
+}
+
 /// A row of the results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Row {

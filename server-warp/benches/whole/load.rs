@@ -124,8 +124,6 @@ pub(crate) struct Load {
     /// Latencies of all requests, in milliseconds.
     pub(crate) latencies_ms: Vec<f64>,
     pub(crate) per_second: f64,
-    /// Time divided by the number of requests, in milliseconds.
-    pub(crate) each_ms: f64,
     /// Processor time of the server per request, in microseconds.
     pub(crate) cpu_us: f64,
 }
@@ -189,7 +187,6 @@ impl Target {
         Load {
             latencies_ms,
             per_second: count / seconds,
-            each_ms: 1e3 * seconds / count,
             cpu_us: 1e3 * (process::cpu_ms(self.id) - cpu_ms) / count,
         }
     }

@@ -33,6 +33,7 @@ mod load;
 #[path = "../support/machine.rs"]
 mod machine;
 mod peers;
+mod pressure;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "shared with another benchmark")]
 mod process;
@@ -165,6 +166,7 @@ fn main() {
 }
 
 async fn run(options: &Options) {
+    pressure::raise_open_files();
     let scale = if options.is_full { &FULL } else { &SHORT };
     let mut measured = Vec::new();
     for engine in Engine::ALL {

@@ -161,8 +161,8 @@ impl Bench {
         let (scale, bulk) = (self.scale, self.scale.bulk);
         let jobs = [&ours, &peer].map(|side| side.updates("peers-bulk", 0, bulk, bulk));
         let until = Until::Count(scale.large);
-        let large = self.compare(&ours, &peer, jobs, 1, until, |load| load.each_ms);
-        let large = large.await;
+        let median = |load: &Load| report::median(load.latencies_ms.clone());
+        let large = self.compare(&ours, &peer, jobs, 1, until, median).await;
 
         let updated = scale.updated();
         let jobs =
@@ -179,7 +179,6 @@ impl Bench {
 
         let jobs = [ours.replays(bulk).await, peer.replays(bulk).await];
         let until = Until::Count(5 * scale.large);
-        let median = |load: &Load| report::median(load.latencies_ms.clone());
         let replay = self.compare(&ours, &peer, jobs, 1, until, median).await;
 
         let row = |what: &str, unit, target, samples: &[Sample]| {

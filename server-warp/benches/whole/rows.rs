@@ -38,7 +38,7 @@ pub(crate) struct RowKind {
 type Measurement<'b> = Pin<Box<dyn Future<Output = Vec<Row>> + 'b>>;
 
 /// All rows, in the order in which they are measured.
-pub(crate) const ROWS: [RowKind; 7] = [
+pub(crate) const ROWS: [RowKind; 9] = [
     RowKind {
         name: "dashboard",
         measure: |bench| Box::pin(bench.dashboard()),
@@ -58,6 +58,14 @@ pub(crate) const ROWS: [RowKind; 7] = [
     RowKind {
         name: "replay",
         measure: |bench| Box::pin(bench.replay()),
+    },
+    RowKind {
+        name: "beside",
+        measure: |bench| Box::pin(bench.beside_updates()),
+    },
+    RowKind {
+        name: "overload",
+        measure: |bench| Box::pin(bench.overload()),
     },
     // Before memories are added, which the peer does not have.
     RowKind {
@@ -235,7 +243,7 @@ impl Bench {
             let ours = self.target.load(1, Until::Count(calls), &job).await;
             let raw = self.reference.commit_bulk(calls).await;
             samples.push(Sample {
-                value: ours.each_ms,
+                value: report::median(ours.latencies_ms),
                 reference: raw.each_ms,
                 per_second: ours.per_second,
                 cpu_us: ours.cpu_us,
@@ -340,17 +348,10 @@ impl Bench {
             report::Target::RatioAtLeast(1.0),
             &samples,
         );
-        let unknown = Sample {
-            value: f64::NAN,
-            reference: f64::NAN,
-            per_second: f64::NAN,
-            cpu_us: f64::NAN,
-            reference_cpu_us: f64::NAN,
-        };
         let tail = Sample {
             value: quantile(latencies.clone(), 0.99),
             reference: quantile(latencies, 0.5),
-            ..unknown
+            ..Sample::UNKNOWN
         };
         let tail = Row::new(
             "contention",
@@ -361,7 +362,7 @@ impl Bench {
         );
         let conflicts = Sample {
             value: conflicts.load(Ordering::Relaxed) as f64,
-            ..unknown
+            ..Sample::UNKNOWN
         };
         let conflicts = Row::new(
             "contention",

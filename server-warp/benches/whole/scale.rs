@@ -26,6 +26,8 @@ pub(crate) struct Scale {
     pub(crate) large: usize,
     /// Calls of each client in a round of contended updates.
     pub(crate) contended_calls: usize,
+    /// Connections of an overload, and clients that hang.
+    pub(crate) clients: usize,
     /// Batches of a round of ingestion.
     pub(crate) batches: usize,
 }
@@ -39,6 +41,7 @@ pub(crate) const SHORT: Scale = Scale {
     commits: 200,
     large: 4,
     contended_calls: 4,
+    clients: 50,
     batches: 4,
 };
 pub(crate) const FULL: Scale = Scale {
@@ -50,6 +53,7 @@ pub(crate) const FULL: Scale = Scale {
     commits: 20_000,
     large: 40,
     contended_calls: 40,
+    clients: 2_000,
     batches: 40,
 };
 

@@ -24,15 +24,6 @@ use crate::stored::{FILLERS, Stored, import, new_tenant, serve, stop, verify};
 /// Names of the rows.
 pub(crate) const ROWS: [&str; 4] = ["scale", "start", "roles", "import"];
 
-/// A sample without any figure.
-const UNKNOWN: Sample = Sample {
-    value: f64::NAN,
-    reference: f64::NAN,
-    per_second: f64::NAN,
-    cpu_us: f64::NAN,
-    reference_cpu_us: f64::NAN,
-};
-
 /// Measures the chosen rows on an engine.
 pub(crate) async fn measure(options: &Options, engine: Engine) -> Vec<Row> {
     let size = options.size().of(engine);
@@ -92,13 +83,13 @@ impl Bench<'_> {
                 reference: few.ms,
                 cpu_us: many.cpu_us,
                 reference_cpu_us: few.cpu_us,
-                ..UNKNOWN
+                ..Sample::UNKNOWN
             });
             for (number, (value, reference)) in many.mib.into_iter().zip(few.mib).enumerate() {
                 samples[1 + number].push(Sample {
                     value,
                     reference,
-                    ..UNKNOWN
+                    ..Sample::UNKNOWN
                 });
             }
         }
@@ -191,7 +182,7 @@ impl Bench<'_> {
             samples.push(Sample {
                 value: many.delete(&target, &owner, number).await,
                 reference: few.delete(&target, &owner, number).await,
-                ..UNKNOWN
+                ..Sample::UNKNOWN
             });
         }
         let others = others.used();

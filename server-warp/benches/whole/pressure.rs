@@ -1,0 +1,187 @@
+//! Rows under pressure: thousands of connections, and dashboards of an organisation that changes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::future::join_all;
+use http::{Method, StatusCode};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use crate::calls::{assert_succeeded, call, dashboard_path, patch_as};
+use crate::load::{Job, Load, Until};
+use crate::process::resident_mib;
+use crate::report::{self, Row, Sample, quantile};
+use crate::rows::{Bench, DASHBOARD_CONNECTIONS};
+
+/// Beginning of a request that never ends.
+const HALF_A_HEADER: &[u8] = b"GET /v1/workspaces HTTP/1.1\r\nHost: lo";
+
+/// Lets this program and the servers that it starts open as many files as the system allows.
+pub(crate) fn raise_open_files() {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let raised = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    setrlimit(Resource::Nofile, raised).expect("the limit can be raised to its maximum");
+}
+
+impl Bench {
+    /// Returns requests for the dashboard summary, and the number of those that were served.
+    ///
+    /// The others are rejected, with the time after which to try again.
+    fn summaries(&self) -> (Arc<Job>, Arc<AtomicUsize>) {
+        let path = dashboard_path(self.site.workspace);
+        let get = call(&self.site.token, Method::GET, path);
+        let served = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&served);
+        let job = Job::new(
+            move |_| get.clone(),
+            move |answer| match answer.status {
+                StatusCode::OK => {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+                status => {
+                    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+                    assert!(answer.headers.contains_key("retry-after"));
+                }
+            },
+        );
+        (job, served)
+    }
+
+    /// Measures an overload, and clients that send half a request and wait.
+    pub(crate) async fn overload(&self) -> Vec<Row> {
+        let clients = self.scale.clients;
+        let resident = || resident_mib(self.target.id);
+        let (job, served) = self.summaries();
+        let useful = |load: &Load| {
+            let requests = load.latencies_ms.len() as f64;
+            load.per_second * served.swap(0, Ordering::Relaxed) as f64 / requests
+        };
+        let (mut rates, mut growth) = (Vec::new(), Vec::new());
+        for _ in 0..self.scale.rounds {
+            let small = self.scale.small;
+            let few = self.target.load(DASHBOARD_CONNECTIONS, small, &job).await;
+            let capacity = useful(&few);
+            let before = resident();
+            let many = self.target.load(clients, small, &job).await;
+            rates.push(Sample {
+                value: useful(&many),
+                reference: capacity,
+                per_second: many.per_second,
+                cpu_us: many.cpu_us,
+                reference_cpu_us: few.cpu_us,
+            });
+            growth.push(Sample {
+                value: resident() - before,
+                ..Sample::UNKNOWN
+            });
+        }
+
+        let (mut others, mut hanging_growth) = (Vec::new(), Vec::new());
+        for _ in 0..self.scale.rounds {
+            let requests = Until::Count(self.scale.large * 10);
+            let alone = self.target.load(1, requests, &job).await;
+            let before = resident();
+            let hang = async || {
+                let stream = TcpStream::connect(&self.target.address).await;
+                let mut stream = stream.expect("it connects");
+                let sent = stream.write_all(HALF_A_HEADER).await;
+                sent.expect("the connection is open");
+                stream
+            };
+            let hanging = join_all((0..clients).map(|_| hang())).await;
+            let beside = self.target.load(1, requests, &job).await;
+            others.push(Sample {
+                value: quantile(beside.latencies_ms, 0.99),
+                reference: quantile(alone.latencies_ms, 0.99),
+                per_second: beside.per_second,
+                ..Sample::UNKNOWN
+            });
+            hanging_growth.push(Sample {
+                value: resident() - before,
+                ..Sample::UNKNOWN
+            });
+            drop(hanging);
+        }
+
+        let row = |what: &str, unit, target, samples: &[Sample]| {
+            Row::new("overload", self.name(what), unit, target, samples)
+        };
+        let grown = report::Target::ValueAtMost(50.0);
+        vec![
+            row(
+                &format!("dashboard summaries served, {clients} connections"),
+                "/s",
+                report::Target::RatioAtLeast(0.9),
+                &rates,
+            )
+            .against("the same with 32 connections"),
+            row("growth of memory meanwhile", "MiB", grown, &growth),
+            row(
+                &format!("99 % of the summaries beside {clients} hanging clients"),
+                "ms",
+                report::Target::ValueAtMost(10.0),
+                &others,
+            )
+            .against("the same without these clients"),
+            row("growth of memory meanwhile", "MiB", grown, &hanging_growth),
+        ]
+    }
+
+    /// Measures dashboards of an organisation in which a client changes memories all the time.
+    pub(crate) async fn beside_updates(&self) -> Vec<Row> {
+        let (job, served) = self.summaries();
+        let (token, memories) = (self.site.token.clone(), Arc::clone(&self.site.memories));
+        let updated = self.scale.updated();
+        let next = AtomicUsize::new(0);
+        let updates = Job::new(
+            move |_| {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let chosen = [memories[updated.start + number % updated.len()]];
+                let label = format!("team:beside-{number}");
+                patch_as(
+                    &token,
+                    &label.replace(':', "-"),
+                    &chosen,
+                    "audienceTag",
+                    &label,
+                )
+            },
+            |answer| assert_succeeded(answer, 1),
+        );
+        let (small, connections) = (self.scale.small, DASHBOARD_CONNECTIONS);
+        let (mut rates, mut changes) = (Vec::new(), Vec::new());
+        for _ in 0..self.scale.rounds {
+            let alone = self.target.load(connections, small, &job).await;
+            let (beside, updates) = futures::join!(
+                self.target.load(connections, small, &job),
+                self.target.load(1, small, &updates)
+            );
+            rates.push(Sample {
+                value: beside.per_second,
+                reference: alone.per_second,
+                per_second: beside.per_second,
+                ..Sample::UNKNOWN
+            });
+            changes.push(Sample {
+                value: updates.per_second,
+                per_second: updates.per_second,
+                ..Sample::UNKNOWN
+            });
+        }
+        assert!(served.load(Ordering::Relaxed) > 0, "summaries are served");
+        let row = |what: &str, samples: &[Sample]| {
+            let target = report::Target::None;
+            Row::new("beside", self.name(what), "/s", target, samples)
+        };
+        vec![
+            row("dashboard summaries beside updates, 32 connections", &rates)
+                .against("the same without updates"),
+            row("the updates, 1 connection", &changes),
+        ]
+    }
+}
