@@ -42,7 +42,7 @@ impl Later {
 /// If something does not compile, or the step has nothing to compile before it.
 pub(crate) fn compile(step: &str) -> Result {
     match step {
-        "wasm" => wasm::compile_modules(),
+        "wasm" => wasm::compile_all(),
         "fuzz" => fuzz::build(),
         _ => Err(format!("nothing is compiled before the step {step}").into()),
     }

@@ -9,7 +9,6 @@ use crate::process::{Result, Skipped, cargo, run};
 use crate::programs::{CONVERSATION, workspace_cargo};
 use crate::tools::{self, CARGO_DENY};
 use crate::wasm;
-use crate::wasm_target::WasmTarget;
 use crate::{bench, fuzz, instructions, libraries, openapi, package};
 
 struct Step {
@@ -252,17 +251,9 @@ fn bench() -> Result {
 }
 
 fn wasm() -> Result {
-    let target = WasmTarget::find_or_build()?;
+    // Before the second compilation, which needs what the first one installs.
+    wasm::check()?;
     let rebuild = wasm::Rebuild::start()?;
-    // Check core first and separately: other crates could enable features that it needs.
-    for package in ["knowledge-core", "knowledge-wasm"] {
-        run(target.cargo("check", &["-Dwarnings"])?.args([
-            "--package",
-            package,
-            "--profile",
-            wasm::PROFILE,
-        ]))?;
-    }
     wasm::build()?;
     wasm::test()?;
     rebuild.check()

@@ -12,7 +12,7 @@ use crate::wasm_target::{TYPES_IN_NAMES, WasmTarget};
 
 const PACKAGE: &str = "knowledge-wasm";
 /// Profile optimised for size, see the workspace's `Cargo.toml`.
-pub(crate) const PROFILE: &str = "wasm";
+const PROFILE: &str = "wasm";
 /// Directory of the package.
 const PKG: &str = "wasm/pkg";
 /// Base name of the package's files.
@@ -142,11 +142,30 @@ pub(crate) fn compile_module() -> Result {
     compile(&PUBLISHED).map(drop)
 }
 
-/// Compiles the modules of the published package and of the tests.
+/// Checks that the crates compile for the target, without a warning.
+///
+/// # Errors
+/// If one does not.
+pub(crate) fn check() -> Result {
+    let target = WasmTarget::find_or_build()?;
+    // Check core first and separately: other crates could enable features that it needs.
+    for package in ["knowledge-core", PACKAGE] {
+        run(target.cargo("check", &["-Dwarnings"])?.args([
+            "--package",
+            package,
+            "--profile",
+            PROFILE,
+        ]))?;
+    }
+    Ok(())
+}
+
+/// Checks the crates, and compiles the modules of the published package and of the tests.
 ///
 /// # Errors
 /// If one does not compile.
-pub(crate) fn compile_modules() -> Result {
+pub(crate) fn compile_all() -> Result {
+    check()?;
     compile(&PUBLISHED)?;
     compile(&TESTING).map(drop)
 }
