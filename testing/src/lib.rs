@@ -4,6 +4,8 @@ pub mod authorization;
 #[cfg(feature = "openapi")]
 pub mod conversation;
 pub mod fixture;
+// Services that several threads share, and files of seeds.
+#[cfg(not(target_family = "wasm"))]
 pub mod fuzzing;
 pub mod model;
 pub mod non_interference;
