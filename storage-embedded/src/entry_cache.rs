@@ -10,7 +10,7 @@
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 
 use bytes::Bytes;
 use foldhash::fast::RandomState;
@@ -91,8 +91,7 @@ impl EntryCache {
     pub(crate) fn publish(&self, changes: &Changes, version: u64, publish: impl FnOnce()) {
         self.begun.store(version, Ordering::Release);
         for change in &changes.entries {
-            let mut shard = self.shard(&change.key).write();
-            let shard = shard.as_mut().unwrap_or_else(|poisoned| poisoned.get_mut());
+            let mut shard = self.locked_shard(&change.key);
             match &change.after {
                 Some(after) if after.value.len() <= VALUE_BYTES_MAX => {
                     // What was not read is not kept.
@@ -111,6 +110,11 @@ impl EntryCache {
         &self.shards[(hash >> 32) as usize % SHARDS]
     }
 
+    fn locked_shard(&self, key: &Key) -> RwLockWriteGuard<'_, Shard> {
+        let shard = self.shard(key).write();
+        shard.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns an entry that a state of this version or a later one has.
     fn find(&self, key: &Key, version: u64) -> Option<Entry> {
         let shard = self.shard(key).read();
@@ -124,8 +128,7 @@ impl EntryCache {
         if entry.value.len() > VALUE_BYTES_MAX {
             return;
         }
-        let shard = self.shard(key).write();
-        let mut shard = shard.unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self.locked_shard(key);
         // A group that begins from here on waits for the shard and finds the entry.
         if self.begun.load(Ordering::Acquire) == version {
             // The engine's bytes may be a part of a large block.

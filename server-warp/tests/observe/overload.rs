@@ -20,7 +20,7 @@ use crate::support::GUARD;
 #[expect(dead_code, reason = "the tests of crashes need more of it")]
 mod knowledge;
 
-/// What `knowledge` needs of its parent.
+/// Part of the parent module that `knowledge` needs.
 mod client {
     pub(crate) use crate::support::GUARD;
 }

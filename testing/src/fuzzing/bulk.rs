@@ -147,7 +147,7 @@ fn check_accepted(body: &[u8], read: &Plain) {
     assert_eq!(again, update);
 }
 
-/// What a body says.
+/// Values of a body by a plain reading.
 #[derive(Debug)]
 struct Plain {
     memory_ids: Vec<MemoryId>,
