@@ -1,0 +1,210 @@
+// Requests to the API: their transports, and their repetition where that is safe.
+
+import { ApiError } from "./error.js";
+
+/** @import { Session } from "../session.js" */
+
+/** Delays before the second and each further attempt. */
+const RETRY_DELAYS_MS = [500, 2_000, 5_000, 10_000];
+/** Longest wait that a response may ask for; after a longer one the user decides. */
+const RETRY_AFTER_MS_MAX = 20_000;
+
+/**
+ * Options of a request.
+ * @typedef {object} RequestOptions
+ * @property {object} [body]
+ * @property {string} [idempotencyKey] Makes a request repeatable; the same for each repetition.
+ * @property {string} [ifMatch] Tag that the changed resource must still have.
+ * @property {boolean} [isRepeatable] True if repeating it has no effect of its own; the default for
+ *   every method except POST and for requests with a key.
+ */
+
+/**
+ * A request to the API.
+ * @typedef {object} ApiRequest
+ * @property {string} method
+ * @property {string} path Path and query.
+ * @property {Headers} headers
+ * @property {string | undefined} body
+ */
+
+/**
+ * Sends a request with the credential that its operation takes.
+ * @typedef {(request: ApiRequest) => Promise<Response>} Transport
+ */
+
+/**
+ * Returns true if the operation at a path takes a session, false if it takes a bearer token.
+ * @param {string} path
+ */
+export const takesSession = (path) => path.startsWith("/v1/orgs/");
+
+/**
+ * Returns the transport to the server that served the page. The browser adds the session cookie.
+ * @param {Session} session
+ * @returns {Transport}
+ */
+export function networkTransport(session) {
+  return async ({ method, path, headers, body }) => {
+    if (!takesSession(path)) headers.set("authorization", `Bearer ${await session.bearerToken()}`);
+    return fetch(path, { method, headers, body, credentials: "same-origin", redirect: "error" });
+  };
+}
+
+/**
+ * A response that was received to its end.
+ * @typedef {{ status: number, headers: Headers, text: string }} Answer
+ */
+
+/** Returns a new idempotency key: one for each decision of the user, however often it is sent. */
+export const newIdempotencyKey = () => crypto.randomUUID();
+
+/** State of the connection, shared by all requests of the page. */
+export class Connection {
+  /** True while a request waits to be repeated. */
+  isLost = false;
+  /** @type {Set<() => void>} */
+  #wakers = new Set();
+  #onChange;
+
+  /** @param {() => void} onChange Called after each change of `isLost`. */
+  constructor(onChange) {
+    this.#onChange = onChange;
+    addEventListener("online", () => this.retryNow());
+  }
+
+  /**
+   * Waits before the next attempt; ends early if the network returns or the user asks for it.
+   * @param {number} delayMs
+   */
+  async wait(delayMs) {
+    this.#set(true);
+    /** @type {PromiseWithResolvers<void>} */
+    const { promise, resolve } = Promise.withResolvers();
+    this.#wakers.add(resolve);
+    setTimeout(resolve, delayMs);
+    await promise;
+    this.#wakers.delete(resolve);
+  }
+
+  /** Ends all waits. */
+  retryNow() {
+    for (const wake of this.#wakers) wake();
+  }
+
+  /** Notes that a request was answered or is not repeated any more. */
+  settle() {
+    this.#set(false);
+  }
+
+  /** @param {boolean} isLost */
+  #set(isLost) {
+    if (this.isLost === isLost) return;
+    this.isLost = isLost;
+    this.#onChange();
+  }
+}
+
+/** A client of the API. */
+export class Client {
+  #transport;
+  #connection;
+  #onSignedOut;
+
+  /**
+   * @param {Transport} transport
+   * @param {Connection} connection
+   * @param {() => void} onSignedOut Called if the credential is not valid any more.
+   */
+  constructor(transport, connection, onSignedOut) {
+    this.#transport = transport;
+    this.#connection = connection;
+    this.#onSignedOut = onSignedOut;
+  }
+
+  /**
+   * Sends a request and returns the body of its response; `undefined` if it has none.
+   * @param {string} method
+   * @param {string} path
+   * @param {RequestOptions} [options]
+   * @returns {Promise<any>}
+   */
+  async send(method, path, options) {
+    return (await this.sendTagged(method, path, options)).body;
+  }
+
+  /**
+   * Sends a request and returns the body of its response with its tag.
+   * @param {string} method
+   * @param {string} path
+   * @param {RequestOptions} [options]
+   * @returns {Promise<{ body: any, etag: string }>}
+   */
+  async sendTagged(method, path, options = {}) {
+    const answer = await this.#sendUntilAnswered(method, path, options);
+    if (answer.status < 400) {
+      return { body: answer.text === "" ? undefined : JSON.parse(answer.text), etag: answer.headers.get("etag") ?? "" };
+    }
+    if (answer.status === 401) this.#onSignedOut();
+    throw ApiError.of(answer);
+  }
+
+  /**
+   * Sends a request until it is answered or has failed for good.
+   * @param {string} method
+   * @param {string} path
+   * @param {RequestOptions} options
+   * @returns {Promise<Answer>}
+   */
+  async #sendUntilAnswered(method, path, options) {
+    const isRepeatable = options.isRepeatable ?? (method !== "POST" || options.idempotencyKey !== undefined);
+    const delays = isRepeatable ? [...RETRY_DELAYS_MS] : [];
+    try {
+      for (let isRepetition = false; ; isRepetition = true) {
+        const answer = await this.#sendOnce(method, path, options);
+        // A deletion whose first response was lost has been done.
+        if (isRepetition && method === "DELETE" && answer?.status === 404) return { ...answer, status: 204, text: "" };
+        const waitMs = answer === null ? 0 : retryAfterMs(answer);
+        const delayMs = delays.shift();
+        if (answer !== null && (waitMs === null || delayMs === undefined || waitMs > RETRY_AFTER_MS_MAX)) return answer;
+        if (delayMs === undefined) throw ApiError.network(isRepeatable);
+        await this.#connection.wait(Math.max(delayMs, waitMs ?? 0));
+      }
+    } finally {
+      this.#connection.settle();
+    }
+  }
+
+  /**
+   * Sends a request once; returns `null` if the whole response did not arrive.
+   * @param {string} method
+   * @param {string} path
+   * @param {RequestOptions} options
+   * @returns {Promise<Answer | null>}
+   */
+  async #sendOnce(method, path, { body, idempotencyKey, ifMatch }) {
+    const headers = new Headers({ accept: "application/json" });
+    if (body !== undefined) headers.set("content-type", "application/json");
+    if (idempotencyKey !== undefined) headers.set("idempotency-key", idempotencyKey);
+    if (ifMatch !== undefined) headers.set("if-match", ifMatch);
+    try {
+      const text = body === undefined ? undefined : JSON.stringify(body);
+      const response = await this.#transport({ method, path, headers, body: text });
+      return { status: response.status, headers: response.headers, text: await response.text() };
+    } catch (cause) {
+      console.warn(`${method} ${path}:`, cause);
+      return null;
+    }
+  }
+}
+
+/** Statuses of responses after which the same request may succeed. */
+const TEMPORARY = new Set([429, 502, 503, 504]);
+
+/**
+ * Returns how long to wait before a request is repeated; `null` if its response is final.
+ * @param {Answer} answer
+ */
+function retryAfterMs({ status, headers }) {
+  return TEMPORARY.has(status) ? Number(headers.get("retry-after") ?? 0) * 1_000 : null;
+}

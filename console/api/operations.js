@@ -1,0 +1,272 @@
+// The operations of the API that the console uses, named by their identifiers.
+
+import { PAGE_ITEMS_MAX } from "./list.js";
+
+/**
+ * @import { BulkUpdate, CustomRoleUpdate, MemberUpdate, NewCustomRole, NewMcpKey, NewMember, NewMemory, NewWebhook,
+ *   Operations as Table, WebhookUpdate } from "../../wasm/pkg/operations.js"
+ * @import { Client } from "./client.js"
+ */
+/**
+ * The body of the response of an operation. Only conditional requests, of which there are none, are
+ * answered without the body that the operation otherwise has.
+ * @template {keyof Table} Name
+ * @typedef {Promise<Table[Name]["answer"] extends undefined ? void : Exclude<Table[Name]["answer"], undefined>>} Answer
+ */
+/**
+ * The body of the response of an operation, with the tag of the resource.
+ * @template {keyof Table} Name
+ * @typedef {Promise<{ body: Table[Name]["answer"], etag: string }>} TaggedAnswer
+ */
+/**
+ * Filters of a list and the position of a page.
+ * @typedef {Record<string, string | number | undefined>} Query
+ */
+
+/**
+ * Builds a path, in which each value is one segment.
+ * @param {TemplateStringsArray} texts
+ * @param {string[]} values
+ */
+const path = (texts, ...values) => String.raw({ raw: texts }, ...values.map(encodeURIComponent));
+
+/**
+ * Appends a query; absent and empty values are left out.
+ * @param {string} path
+ * @param {Query} query
+ */
+function withQuery(path, query) {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== "") parameters.set(name, String(value));
+  }
+  return parameters.size > 0 ? `${path}?${parameters}` : path;
+}
+
+/** Operations that take a bearer token. */
+export class Operations {
+  #client;
+
+  /** @param {Client} client */
+  constructor(client) {
+    this.#client = client;
+  }
+
+  /** @returns {Answer<"listWorkspaces">} */
+  listWorkspaces() {
+    return this.#client.send("GET", withQuery("/v1/workspaces", { limit: PAGE_ITEMS_MAX }));
+  }
+
+  /** @returns {Answer<"getDashboardSummary">} */
+  getDashboardSummary(/** @type {string} */ workspace) {
+    return this.#client.send("GET", path`/v1/workspaces/${workspace}/dashboard-summary`);
+  }
+
+  /** @returns {Answer<"listAuditEntries">} */
+  listAuditEntries(/** @type {Query} */ query) {
+    return this.#client.send("GET", withQuery("/v1/audit-log", query));
+  }
+
+  /** @returns {Answer<"listMemories">} */
+  listMemories(/** @type {string} */ workspace, /** @type {Query} */ query) {
+    return this.#client.send("GET", withQuery(path`/v1/workspaces/${workspace}/memories`, query));
+  }
+
+  /** @returns {Answer<"getMemory">} */
+  getMemory(/** @type {string} */ memory) {
+    return this.#client.send("GET", path`/v1/memories/${memory}`);
+  }
+
+  /** @returns {Answer<"bulkUpdateMemories">} */
+  bulkUpdateMemories(/** @type {BulkUpdate} */ body, /** @type {string} */ idempotencyKey) {
+    return this.#client.send("PATCH", "/v1/memories/bulk", { body, idempotencyKey });
+  }
+
+  /**
+   * Ingests memories with source keys, so that repeating it changes nothing.
+   * @param {string} workspace
+   * @param {{ source_id: string, memories: NewMemory[] }} body
+   * @returns {Answer<"ingestMemories">}
+   */
+  ingestMemories(workspace, body) {
+    return this.#client.send("POST", path`/v1/workspaces/${workspace}/ingest`, { body, isRepeatable: true });
+  }
+
+  /** @returns {Answer<"listSources">} */
+  listSources(/** @type {Query} */ query) {
+    return this.#client.send("GET", withQuery("/v1/sources", query));
+  }
+
+  /** @returns {Answer<"createSource">} */
+  createSource(/** @type {{ name: string, kind: string }} */ body) {
+    return this.#client.send("POST", "/v1/sources", { body });
+  }
+
+  /** @returns {Answer<"listMcpKeys">} */
+  listMcpKeys(/** @type {string} */ workspace, /** @type {Query} */ query) {
+    return this.#client.send("GET", withQuery(path`/v1/workspaces/${workspace}/mcp-keys`, query));
+  }
+
+  /** @returns {Answer<"createMcpKey">} */
+  createMcpKey(/** @type {string} */ workspace, /** @type {NewMcpKey} */ body) {
+    return this.#client.send("POST", path`/v1/workspaces/${workspace}/mcp-keys`, { body });
+  }
+
+  /** @returns {Answer<"rotateMcpKey">} */
+  rotateMcpKey(/** @type {string} */ workspace, /** @type {string} */ key) {
+    return this.#client.send("POST", path`/v1/workspaces/${workspace}/mcp-keys/${key}/rotate`);
+  }
+
+  /** @returns {Answer<"revokeMcpKey">} */
+  revokeMcpKey(/** @type {string} */ workspace, /** @type {string} */ key) {
+    return this.#client.send("DELETE", path`/v1/workspaces/${workspace}/mcp-keys/${key}`);
+  }
+
+  /** @returns {Answer<"listWebhooks">} */
+  listWebhooks(/** @type {string} */ workspace, /** @type {Query} */ query) {
+    return this.#client.send("GET", withQuery(path`/v1/workspaces/${workspace}/webhooks`, query));
+  }
+
+  /** @returns {Answer<"createWebhook">} */
+  createWebhook(/** @type {string} */ workspace, /** @type {NewWebhook} */ body) {
+    return this.#client.send("POST", path`/v1/workspaces/${workspace}/webhooks`, { body });
+  }
+
+  /** @returns {Answer<"getWebhook">} */
+  getWebhook(/** @type {string} */ workspace, /** @type {string} */ webhook) {
+    return this.#client.send("GET", path`/v1/workspaces/${workspace}/webhooks/${webhook}`);
+  }
+
+  /** @returns {Answer<"updateWebhook">} */
+  updateWebhook(/** @type {string} */ workspace, /** @type {string} */ webhook, /** @type {WebhookUpdate} */ body) {
+    return this.#client.send("PATCH", path`/v1/workspaces/${workspace}/webhooks/${webhook}`, { body });
+  }
+
+  /** @returns {Answer<"deleteWebhook">} */
+  deleteWebhook(/** @type {string} */ workspace, /** @type {string} */ webhook) {
+    return this.#client.send("DELETE", path`/v1/workspaces/${workspace}/webhooks/${webhook}`);
+  }
+
+  /** @returns {Answer<"rotateWebhookSecret">} */
+  rotateWebhookSecret(/** @type {string} */ workspace, /** @type {string} */ webhook) {
+    return this.#client.send("POST", path`/v1/workspaces/${workspace}/webhooks/${webhook}/rotate-secret`);
+  }
+
+  /** @returns {Answer<"pingWebhook">} */
+  pingWebhook(/** @type {string} */ workspace, /** @type {string} */ webhook) {
+    return this.#client.send("POST", path`/v1/workspaces/${workspace}/webhooks/${webhook}/ping`);
+  }
+
+  /** @returns {Answer<"listWebhookDeliveries">} */
+  listWebhookDeliveries(/** @type {string} */ workspace, /** @type {string} */ webhook, /** @type {Query} */ query) {
+    return this.#client.send("GET", withQuery(path`/v1/workspaces/${workspace}/webhooks/${webhook}/deliveries`, query));
+  }
+
+  /** @returns {Answer<"redeliverToWebhook">} */
+  redeliverToWebhook(/** @type {string} */ workspace, /** @type {string} */ webhook, /** @type {string} */ delivery) {
+    const deliveries = path`/v1/workspaces/${workspace}/webhooks/${webhook}/deliveries`;
+    return this.#client.send("POST", `${deliveries}${path`/${delivery}/redeliver`}`);
+  }
+
+  /** @returns {Answer<"redeliverDeadToWebhook">} */
+  redeliverDeadToWebhook(/** @type {string} */ workspace, /** @type {string} */ webhook) {
+    return this.#client.send("POST", path`/v1/workspaces/${workspace}/webhooks/${webhook}/deliveries/redeliver-dead`);
+  }
+
+  /** @returns {Answer<"listInboundWebhooks">} */
+  listInboundWebhooks(/** @type {string} */ workspace, /** @type {Query} */ query) {
+    return this.#client.send("GET", withQuery(path`/v1/workspaces/${workspace}/inbound-webhooks`, query));
+  }
+
+  /** @returns {Answer<"createInboundWebhook">} */
+  createInboundWebhook(/** @type {string} */ workspace, /** @type {{ name: string }} */ body) {
+    return this.#client.send("POST", path`/v1/workspaces/${workspace}/inbound-webhooks`, { body });
+  }
+
+  /** @returns {Answer<"rotateInboundWebhookSecret">} */
+  rotateInboundWebhookSecret(/** @type {string} */ workspace, /** @type {string} */ webhook) {
+    return this.#client.send("POST", path`/v1/workspaces/${workspace}/inbound-webhooks/${webhook}/rotate-secret`);
+  }
+
+  /** @returns {Answer<"deleteInboundWebhook">} */
+  deleteInboundWebhook(/** @type {string} */ workspace, /** @type {string} */ webhook) {
+    return this.#client.send("DELETE", path`/v1/workspaces/${workspace}/inbound-webhooks/${webhook}`);
+  }
+}
+
+/** Operations on one organisation, which take a session. */
+export class OrganizationOperations {
+  #client;
+  #organization;
+
+  /**
+   * @param {Client} client
+   * @param {string} organization Slug of the organisation.
+   */
+  constructor(client, organization) {
+    this.#client = client;
+    this.#organization = organization;
+  }
+
+  /** @returns {Answer<"listCustomRoles">} */
+  listCustomRoles() {
+    return this.#client.send("GET", path`/v1/orgs/${this.#organization}/custom-roles`);
+  }
+
+  /** @returns {Answer<"createCustomRole">} */
+  createCustomRole(/** @type {NewCustomRole} */ body) {
+    return this.#client.send("POST", path`/v1/orgs/${this.#organization}/custom-roles`, { body });
+  }
+
+  /** @returns {TaggedAnswer<"getCustomRole">} */
+  getCustomRole(/** @type {string} */ role) {
+    return this.#client.sendTagged("GET", path`/v1/orgs/${this.#organization}/custom-roles/${role}`);
+  }
+
+  /** @returns {Answer<"updateCustomRole">} */
+  updateCustomRole(/** @type {string} */ role, /** @type {CustomRoleUpdate} */ body, /** @type {string} */ ifMatch) {
+    return this.#client.send("PATCH", path`/v1/orgs/${this.#organization}/custom-roles/${role}`, { body, ifMatch });
+  }
+
+  /** @returns {Answer<"deleteCustomRole">} */
+  deleteCustomRole(/** @type {string} */ role, /** @type {{ reassign_to?: string }} */ body) {
+    return this.#client.send("DELETE", path`/v1/orgs/${this.#organization}/custom-roles/${role}`, { body });
+  }
+
+  /** @returns {Answer<"listMembers">} */
+  listMembers(/** @type {Query} */ query) {
+    return this.#client.send("GET", withQuery(path`/v1/orgs/${this.#organization}/members`, query));
+  }
+
+  /** @returns {Answer<"addMember">} */
+  addMember(/** @type {NewMember} */ body) {
+    return this.#client.send("POST", path`/v1/orgs/${this.#organization}/members`, { body });
+  }
+
+  /** @returns {TaggedAnswer<"getMember">} */
+  getMember(/** @type {string} */ member) {
+    return this.#client.sendTagged("GET", path`/v1/orgs/${this.#organization}/members/${member}`);
+  }
+
+  /** @returns {Answer<"updateMember">} */
+  updateMember(/** @type {string} */ member, /** @type {MemberUpdate} */ body, /** @type {string} */ ifMatch) {
+    return this.#client.send("PATCH", path`/v1/orgs/${this.#organization}/members/${member}`, { body, ifMatch });
+  }
+
+  /** @returns {Answer<"removeMember">} */
+  removeMember(/** @type {string} */ member) {
+    return this.#client.send("DELETE", path`/v1/orgs/${this.#organization}/members/${member}`);
+  }
+
+  /** @returns {Answer<"assignWorkspaceRole">} */
+  assignWorkspaceRole(/** @type {string} */ member, /** @type {string} */ workspace, /** @type {string} */ role) {
+    const workspaceRole = path`/v1/orgs/${this.#organization}/members/${member}/workspace-roles/${workspace}`;
+    return this.#client.send("PUT", workspaceRole, { body: { role } });
+  }
+
+  /** @returns {Answer<"endWorkspaceRole">} */
+  endWorkspaceRole(/** @type {string} */ member, /** @type {string} */ workspace) {
+    const workspaceRole = path`/v1/orgs/${this.#organization}/members/${member}/workspace-roles/${workspace}`;
+    return this.#client.send("DELETE", workspaceRole);
+  }
+}

@@ -1,0 +1,31 @@
+// What a screen works with.
+
+import type { Workspace } from "../wasm/pkg/operations.js";
+import type { Access } from "./access.js";
+import type { Operations, OrganizationOperations } from "./api/operations.js";
+import type { Directory } from "./directory.js";
+import type { Route } from "./router.js";
+import type { Content } from "./ui/lit.js";
+import type { Dialogs, NoticeAction } from "./ui/overlays.js";
+
+/** The workspace that is open, and what its screens use. */
+export interface Context {
+  operations: Operations;
+  /** `null` without a session. */
+  organization: OrganizationOperations | null;
+  workspace: Workspace;
+  workspaces: Workspace[];
+  access: Access;
+  directory: Directory;
+  dialogs: Dialogs;
+  /** Shows the page as it is now. */
+  refresh: () => void;
+  announce: (text: string, action?: NoticeAction | null) => void;
+}
+
+/** A screen. */
+export interface Screen {
+  /** Shows an address: on arrival, and when its filters change. */
+  open: (route: Route) => void;
+  render: () => Content;
+}
