@@ -1,0 +1,130 @@
+// Files of JSON lines: their memories, and what is wrong with a line.
+
+import { SENSITIVITY_LABELS } from "./vocabulary.js";
+
+/** @import { NewMemory } from "../../wasm/pkg/operations.js" */
+
+const TITLE_CHARACTERS_MAX = 128;
+const CONTENT_BYTES_MAX = 32 * 1_024;
+const SOURCE_KEY_CHARACTERS_MAX = 512;
+/** Bounds of one batch; the body has room for its other fields. */
+const BATCH_MEMORIES_MAX = 100;
+const BATCH_BYTES_MAX = 1_000_000;
+const FIELDS = new Set(["title", "content", "source_key", "audience_tag", "sensitivity_label"]);
+
+const encoder = new TextEncoder();
+
+/** @typedef {NewMemory & { source_key: string }} KeyedMemory */
+/**
+ * A line of a file: its memory, or what is wrong with it.
+ * @typedef {object} Line
+ * @property {number} number Number of the line, from 1.
+ * @property {KeyedMemory | null} memory
+ * @property {string} problem Empty if the line is valid.
+ */
+
+/**
+ * Reads the lines of a file; blank ones are left out.
+ * @param {string} text
+ * @returns {Promise<Line[]>}
+ */
+export async function readLines(text) {
+  /** @type {Map<string, number>} */
+  const keys = new Map();
+  /** @type {Line[]} */
+  const lines = [];
+  for (const [index, line] of text.split(/\r?\n/).entries()) {
+    if (line.trim() === "") continue;
+    const number = index + 1;
+    const { memory, problem } = parseLine(line);
+    if (memory === null) {
+      lines.push({ number, memory: null, problem });
+      continue;
+    }
+    const keyed = { ...memory, source_key: memory.source_key ?? (await keyOf(memory)) };
+    const first = keys.get(keyed.source_key);
+    if (first === undefined) lines.push({ number, memory: keyed, problem: "" });
+    else lines.push({ number, memory: null, problem: `has the key of line ${first}` });
+    keys.set(keyed.source_key, first ?? number);
+  }
+  return lines;
+}
+
+/**
+ * Groups lines into batches that one request can hold.
+ * @param {Line[]} lines Valid lines.
+ * @returns {Line[][]}
+ */
+export function batchesOf(lines) {
+  /** @type {Line[][]} */
+  const batches = [];
+  let bytes = Infinity;
+  for (const line of lines) {
+    const lineBytes = encoder.encode(JSON.stringify(line.memory)).length + 1;
+    const batch = batches.at(-1);
+    if (batch && batch.length < BATCH_MEMORIES_MAX && bytes + lineBytes <= BATCH_BYTES_MAX) {
+      batch.push(line);
+      bytes += lineBytes;
+    } else {
+      batches.push([line]);
+      bytes = lineBytes;
+    }
+  }
+  return batches;
+}
+
+/**
+ * Parses a line as a memory.
+ * @param {string} line
+ * @returns {{ memory: NewMemory | null, problem: string }}
+ */
+function parseLine(line) {
+  let value;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    return { memory: null, problem: "is not valid JSON" };
+  }
+  const problem = problemOf(value);
+  return { memory: problem === "" ? value : null, problem };
+}
+
+/**
+ * Returns what is wrong with a value as a memory. The service checks it again.
+ * @param {unknown} value
+ */
+function problemOf(value) {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return "must be a JSON object";
+  const fields = /** @type {Record<string, unknown>} */ (value);
+  const unknown = Object.keys(fields).find((name) => !FIELDS.has(name));
+  if (unknown !== undefined) return `has the unknown field ${unknown}`;
+  const { title, content, source_key, sensitivity_label } = fields;
+  const notText = Object.keys(fields).find((name) => typeof fields[name] !== "string");
+  if (notText !== undefined) return `${notText} must be a text`;
+  if (!title || !content) return `${title ? "content" : "title"} is required`;
+  if ([...String(title)].length > TITLE_CHARACTERS_MAX)
+    return `title must have at most ${TITLE_CHARACTERS_MAX} characters`;
+  if (encoder.encode(String(content)).length > CONTENT_BYTES_MAX)
+    return `content must have at most ${CONTENT_BYTES_MAX} bytes`;
+  if ([...String(source_key ?? "")].length > SOURCE_KEY_CHARACTERS_MAX)
+    return `source_key must have at most ${SOURCE_KEY_CHARACTERS_MAX} characters`;
+  const isLabel = SENSITIVITY_LABELS.some((label) => label === (sensitivity_label ?? label));
+  return isLabel ? "" : `sensitivity_label must be one of ${SENSITIVITY_LABELS.join(", ")}`;
+}
+
+/**
+ * Derives a source key from the title and the content, as `knowledge import` does, so that a file
+ * can be imported again without effect.
+ * @param {NewMemory} memory
+ */
+async function keyOf({ title, content }) {
+  const titleBytes = encoder.encode(title);
+  const contentBytes = encoder.encode(content);
+  const bytes = new Uint8Array(8 + titleBytes.length + contentBytes.length);
+  // The length separates the two.
+  new DataView(bytes.buffer).setBigUint64(0, BigInt(titleBytes.length));
+  bytes.set(titleBytes, 8);
+  bytes.set(contentBytes, 8 + titleBytes.length);
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return `sha256:${[...digest].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
