@@ -1,0 +1,239 @@
+// A bulk update of selected memories: choice, preview, progress, results and undoing.
+
+import { BulkRun, CALL_MEMORIES_MAX, preview } from "../models/bulk.js";
+import { AUDIENCE_PATTERN, REVIEW_STATUSES, SENSITIVITY_LABELS } from "../models/vocabulary.js";
+import { runOperation, Task, textOf } from "../ui/actions.js";
+import { capital, count, number } from "../ui/format.js";
+import { html, nothing } from "../ui/lit.js";
+import { stateBadge } from "../ui/marks.js";
+import { selectField, table, taskProblem, textField } from "../ui/parts.js";
+
+/**
+ * @import { BulkItem, MemorySummary } from "../../wasm/pkg/operations.js"
+ * @import { Context } from "../context.js"
+ * @import { Change } from "../models/bulk.js"
+ * @import { Option } from "../ui/parts.js"
+ */
+
+/** @typedef {"labels" | "review"} Kind */
+
+const TITLES = { labels: "Relabel", review: "Review" };
+const OPERATIONS = { labels: "relabel", review: "review" };
+/** Results that are shown at once; failures come first. */
+const RESULTS_SHOWN_MAX = 200;
+
+/** @param {readonly string[]} values */
+const kept = (values) => [
+  /** @type {Option} */ (["", "Leave as it is"]),
+  ...values.map((value) => /** @type {Option} */ ([value, capital(value)])),
+];
+
+class BulkDialog {
+  #context;
+  #memories;
+  #kind;
+  #onChanged;
+  #task;
+  /** @type {Change} */
+  #change = {};
+  /** @type {BulkRun | null} */
+  #run = null;
+  #isUndo = false;
+
+  /**
+   * @param {Context} context
+   * @param {MemorySummary[]} memories
+   * @param {Kind} kind
+   * @param {() => void} onChanged
+   */
+  constructor(context, memories, kind, onChanged) {
+    this.#context = context;
+    this.#memories = memories;
+    this.#kind = kind;
+    this.#onChanged = onChanged;
+    this.#task = new Task(context.refresh);
+  }
+
+  open() {
+    this.#context.dialogs.open({
+      title: `${TITLES[this.#kind]} ${count(this.#memories.length, "memory", "memories")}`,
+      shape: "wide",
+      isBusy: () => this.#task.isRunning,
+      onClose: () => {
+        if (this.#run) this.#onChanged();
+      },
+      body: () => (this.#run ? this.#runView(this.#run) : this.#choice()),
+    });
+  }
+
+  #choice() {
+    const update = (/** @type {Event} */ event) => {
+      const data = new FormData(/** @type {HTMLFormElement} */ (event.currentTarget));
+      const entries = ["sensitivityLabel", "audienceTag", "sourceId", "reviewStatus"].map((name) => [
+        name,
+        textOf(data, name),
+      ]);
+      this.#change = Object.fromEntries(entries.filter(([, value]) => value !== ""));
+      this.#context.refresh();
+    };
+    const submit = (/** @type {Event} */ event) => {
+      event.preventDefault();
+      const { changing } = preview(this.#memories, this.#change);
+      this.#start(new BulkRun([{ memories: changing, change: this.#change }]), false);
+    };
+    const { changing } = preview(this.#memories, this.#change);
+    return html`
+      <form @input=${update} @submit=${submit}>
+        <div class="dialog-body">
+          ${this.#kind === "labels" ? this.#labelFields() : this.#reviewField()}
+          <div class="preview" role="status">${this.#previewView()}</div>
+        </div>
+        <footer>
+          <button type="button" @click=${() => this.#context.dialogs.close()}>Cancel</button>
+          <button class="primary" ?disabled=${changing.length === 0}>
+            ${changing.length === 0 ? "Nothing to change" : `Change ${number(changing.length)}`}
+          </button>
+        </footer>
+      </form>
+    `;
+  }
+
+  #labelFields() {
+    const { directory, workspace } = this.#context;
+    const sources = directory.sources.map(({ id, name }) => /** @type {Option} */ ([id, name]));
+    return html`
+      <div class="field-row">
+        ${selectField({ name: "sensitivityLabel", label: "Sensitivity", values: kept(SENSITIVITY_LABELS) })}
+        ${selectField({ name: "sourceId", label: "Source", values: [["", "Leave as it is"], ...sources] })}
+      </div>
+      ${textField({
+        name: "audienceTag",
+        label: "Audience",
+        isRequired: false,
+        pattern: AUDIENCE_PATTERN,
+        hint: html`Left empty, it stays as it is. For example <code>${workspace.audience}</code> or
+          <code>team:platform</code>.`,
+      })}
+    `;
+  }
+
+  #reviewField() {
+    return selectField({ name: "reviewStatus", label: "Review status", values: kept(REVIEW_STATUSES) });
+  }
+
+  #previewView() {
+    if (Object.keys(this.#change).length === 0)
+      return html`<p class="faint">Choose what to change to see how many memories it concerns.</p>`;
+    const { changing, unchanged, lowered } = preview(this.#memories, this.#change);
+    const calls = Math.ceil(changing.length / CALL_MEMORIES_MAX);
+    return html`
+      <dl class="counts">
+        <div>
+          <dt>Will change</dt>
+          <dd>${number(changing.length)}</dd>
+        </div>
+        <div>
+          <dt>Already so</dt>
+          <dd>${number(unchanged)}</dd>
+        </div>
+        ${
+          lowered > 0
+            ? html`<div class="notice">
+                <dt>Less protected</dt>
+                <dd>${number(lowered)}</dd>
+              </div>`
+            : nothing
+        }
+      </dl>
+      ${lowered > 0 ? html`<p>Lowering a sensitivity needs the action <code>memory:declassify</code>.</p>` : nothing}
+      ${calls > 1 ? html`<p class="faint">In ${calls} calls of at most ${number(CALL_MEMORIES_MAX)} memories each.</p>` : nothing}
+    `;
+  }
+
+  /**
+   * @param {BulkRun} run
+   * @param {boolean} isUndo
+   */
+  #start(run, isUndo) {
+    this.#run = run;
+    this.#isUndo = isUndo;
+    this.#continue();
+  }
+
+  /** Sends what has not been answered, with the same keys as before. */
+  async #continue() {
+    const run = this.#run;
+    if (run === null) return;
+    const { operations, refresh } = this.#context;
+    await runOperation(this.#context, this.#task, OPERATIONS[this.#kind], () => run.run(operations, refresh));
+  }
+
+  /** @param {BulkRun} run */
+  #runView(run) {
+    const { results, total } = run;
+    return html`
+      <div class="dialog-body">
+        <div class="progress">
+          <progress max=${total} .value=${results.length} aria-label="Answered memories"></progress>
+          <p role="status">${this.#state(run)}</p>
+        </div>
+        ${taskProblem(this.#task)} ${run.isDone ? this.#resultView(run) : nothing}
+      </div>
+      <footer>
+        ${this.#task.error && !run.isDone ? html`<button type="button" class="primary" @click=${() => this.#continue()}>Continue</button>` : nothing}
+        ${
+          run.isDone && run.succeeded > 0 && !this.#isUndo
+            ? html`<button type="button" @click=${() => this.#start(run.undo(), true)}>
+                Undo ${number(run.succeeded)}
+              </button>`
+            : nothing
+        }
+        <button
+          type="button"
+          class=${run.isDone ? "primary" : ""}
+          ?disabled=${this.#task.isRunning}
+          @click=${() => this.#context.dialogs.close()}
+        >
+          ${run.isDone ? "Done" : "Close"}
+        </button>
+      </footer>
+    `;
+  }
+
+  /** @param {BulkRun} run */
+  #state(run) {
+    const [verb, done] = this.#isUndo ? ["Restoring", "restored"] : ["Changing", "changed"];
+    if (run.isDone) return `${number(run.succeeded)} of ${count(run.total, "memory", "memories")} ${done}.`;
+    const progress = `${number(run.results.length)} of ${number(run.total)} answered`;
+    return this.#task.isRunning ? `${verb} … ${progress}.` : `Stopped: ${progress}. What is left can be continued.`;
+  }
+
+  /** @param {BulkRun} run */
+  #resultView(run) {
+    const results = run.results.toSorted((left, right) => Number(left.ok) - Number(right.ok));
+    const row = (/** @type {BulkItem} */ result) => html`
+      <tr>
+        <th scope="row">${run.before(result)?.title ?? result.memoryId}</th>
+        <td data-label="Result">${stateBadge(result.ok ? "ok" : (result.error?.code ?? "failed"))}</td>
+        <td data-label="Reason">${result.error ? capital(result.error.message) : "Changed"}</td>
+      </tr>
+    `;
+    return html`
+      <div class="results" tabindex="0" role="region" aria-label="Results">
+        ${table(["Memory", "Result", "Reason"], results.slice(0, RESULTS_SHOWN_MAX).map(row))}
+      </div>
+      ${results.length > RESULTS_SHOWN_MAX ? html`<p class="faint">And ${number(results.length - RESULTS_SHOWN_MAX)} more. The audit log has all of them.</p>` : nothing}
+    `;
+  }
+}
+
+/**
+ * Opens the dialog of a bulk update.
+ * @param {Context} context
+ * @param {MemorySummary[]} memories
+ * @param {Kind} kind
+ * @param {() => void} onChanged Called once the dialog is closed after an update.
+ */
+export function openBulk(context, memories, kind, onChanged) {
+  new BulkDialog(context, memories, kind, onChanged).open();
+}

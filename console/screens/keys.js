@@ -1,0 +1,175 @@
+// The MCP keys of a workspace.
+
+import { PagedList } from "../api/list.js";
+import { MCP_CLIENTS } from "../models/vocabulary.js";
+import { actionButton, confirm, listOf, openForm, openMessage, textOf } from "../ui/actions.js";
+import { capital, words } from "../ui/format.js";
+import { html, repeat } from "../ui/lit.js";
+import { tag, time } from "../ui/marks.js";
+import { actionsHeading, empty, listView, pageHeader, secretBox, selectField, table, textField } from "../ui/parts.js";
+
+/**
+ * @import { IssuedMcpKey, McpKeySummary } from "../../wasm/pkg/operations.js"
+ * @import { Context } from "../context.js"
+ * @import { Option } from "../ui/parts.js"
+ */
+
+const DAY_SECONDS = 24 * 60 * 60;
+const ROTATION_DAYS = 90;
+const LABELS_LENGTH_MAX = 2_048;
+
+export class KeysScreen {
+  #context;
+  /** @type {PagedList<McpKeySummary>} */
+  #list;
+
+  /** @param {Context} context */
+  constructor(context) {
+    this.#context = context;
+    this.#list = new PagedList((page) => context.operations.listMcpKeys(context.workspace.id, page), context.refresh);
+  }
+
+  open() {
+    this.#list.reload();
+  }
+
+  render() {
+    const create = actionButton(this.#context, {
+      operation: "createMcpKey",
+      label: "New key",
+      symbol: "plus",
+      look: "primary",
+      run: () => this.#create(),
+    });
+    return html`
+      ${pageHeader({ title: "MCP keys", lead: "A key lets an assistant read the memories of its audience here.", actions: create })}
+      <section class="card flush" aria-label="MCP keys">
+        ${listView(this.#list, {
+          items: (keys) => this.#table(keys),
+          empty: empty({ symbol: "key", title: "No keys", text: "Create one to connect an assistant." }),
+        })}
+      </section>
+    `;
+  }
+
+  /** @param {McpKeySummary[]} keys */
+  #table(keys) {
+    return table(
+      ["Name", "Audience", "Last used", "Rotate by", actionsHeading],
+      repeat(
+        keys,
+        ({ id }) => id,
+        (key) => this.#row(key),
+      ),
+    );
+  }
+
+  /** @param {McpKeySummary} key */
+  #row(key) {
+    const { name } = key;
+    return html`
+      <tr>
+        <th scope="row">${name} <span class="faint block">${capital(words(key.client))}</span></th>
+        <td data-label="Audience"><span class="tags">${key.audience.map(tag)}</span></td>
+        <td data-label="Last used" class="nowrap">${time(key.lastUsedAt)}</td>
+        <td data-label="Rotate by" class="nowrap">${time(key.rotatesAt)}</td>
+        <td>
+          <div class="actions">
+            ${actionButton(this.#context, {
+              operation: "rotateMcpKey",
+              label: "Rotate",
+              name: `Rotate ${name}`,
+              run: () => this.#rotate(key),
+            })}
+            ${actionButton(this.#context, {
+              operation: "revokeMcpKey",
+              label: "Revoke",
+              name: `Revoke ${name}`,
+              look: "danger",
+              run: () => this.#revoke(key),
+            })}
+          </div>
+        </td>
+      </tr>
+    `;
+  }
+
+  #create() {
+    const { operations, workspace } = this.#context;
+    const clients = MCP_CLIENTS.map((client) => /** @type {Option} */ ([client, capital(words(client))]));
+    openForm(this.#context, {
+      title: "New MCP key",
+      operation: "createMcpKey",
+      submit: "Create",
+      fields: (error) => html`
+        <div class="field-row">
+          ${textField({ name: "name", label: "Name", hint: "Such as whose computer it is on.", error })}
+          ${selectField({ name: "client", label: "Client", values: clients, error })}
+        </div>
+        ${textField({
+          name: "audience",
+          label: "Audience",
+          value: workspace.audience,
+          lengthMax: LABELS_LENGTH_MAX,
+          hint: "Labels that cover you too, separated by commas. The key reads only what they cover.",
+          error,
+        })}
+        ${textField({
+          name: "rotationSeconds",
+          label: "Days until it must be rotated",
+          value: String(ROTATION_DAYS),
+          type: "number",
+          error,
+        })}
+      `,
+      run: async (data) => {
+        const key = await operations.createMcpKey(workspace.id, {
+          name: textOf(data, "name"),
+          client: textOf(data, "client"),
+          audience: listOf(data, "audience"),
+          rotationSeconds: Number(textOf(data, "rotationSeconds")) * DAY_SECONDS,
+        });
+        this.#showSecret(key);
+        await this.#list.reload();
+      },
+    });
+  }
+
+  /** @param {McpKeySummary} key */
+  #rotate({ id, name }) {
+    const { operations, workspace } = this.#context;
+    confirm(this.#context, {
+      title: `Rotate ${name}?`,
+      operation: "rotateMcpKey",
+      submit: "Rotate",
+      text: "The old key stops working at once. From then on it acts as you, with at most your permissions.",
+      run: async () => {
+        this.#showSecret(await operations.rotateMcpKey(workspace.id, id));
+        await this.#list.reload();
+      },
+    });
+  }
+
+  /** @param {McpKeySummary} key */
+  #revoke({ id, name }) {
+    const { operations, workspace } = this.#context;
+    confirm(this.#context, {
+      title: `Revoke ${name}?`,
+      operation: "revokeMcpKey",
+      submit: "Revoke",
+      isDangerous: true,
+      text: "The key stops working at once, and cannot be restored.",
+      run: async () => {
+        await operations.revokeMcpKey(workspace.id, id);
+        await this.#list.reload();
+      },
+    });
+  }
+
+  /** @param {IssuedMcpKey} key */
+  #showSecret({ name, secret }) {
+    openMessage(this.#context, name, () =>
+      secretBox({ label: "The key", value: secret, announce: this.#context.announce }),
+    );
+  }
+}

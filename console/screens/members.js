@@ -1,0 +1,282 @@
+// The members of an organisation: their roles, teams and roles in workspaces.
+
+import { PagedList } from "../api/list.js";
+import { BUILT_IN_ROLES, SLUG_PATTERN } from "../models/vocabulary.js";
+import { actionButton, confirm, listOf, openForm, runDirectly, textOf } from "../ui/actions.js";
+import { words } from "../ui/format.js";
+import { html, nothing, repeat } from "../ui/lit.js";
+import { tag, time } from "../ui/marks.js";
+import { actionsHeading, empty, listView, pageHeader, selectField, table, textField } from "../ui/parts.js";
+
+/**
+ * @import { Member, MemberDetails } from "../../wasm/pkg/operations.js"
+ * @import { ApiError } from "../api/error.js"
+ * @import { OrganizationOperations } from "../api/operations.js"
+ * @import { Context } from "../context.js"
+ * @import { Directory } from "../directory.js"
+ * @import { Option } from "../ui/parts.js"
+ */
+
+export class MembersScreen {
+  #context;
+  #organization;
+  /** @type {PagedList<Member>} */
+  #list;
+
+  /** @param {Context} context */
+  constructor(context) {
+    const organization = /** @type {OrganizationOperations} */ (context.organization);
+    this.#context = context;
+    this.#organization = organization;
+    this.#list = new PagedList((page) => organization.listMembers(page), context.refresh);
+  }
+
+  open() {
+    this.#list.reload();
+  }
+
+  render() {
+    const add = actionButton(this.#context, {
+      operation: "addMember",
+      label: "Add member",
+      symbol: "plus",
+      look: "primary",
+      run: () => this.#add(),
+    });
+    return html`
+      ${pageHeader({ title: "Members", lead: "People and programs, and what they may do.", actions: add })}
+      <section class="card flush" aria-label="Members">
+        ${listView(this.#list, {
+          items: (members) => this.#table(members),
+          empty: empty({ symbol: "members", title: "No members", text: "Add the people who work with you." }),
+        })}
+      </section>
+    `;
+  }
+
+  /** @param {Member[]} members */
+  #table(members) {
+    return table(
+      ["Name", "Role", "Teams", "Added", actionsHeading],
+      repeat(
+        members,
+        ({ id }) => id,
+        (member) => this.#row(member),
+      ),
+    );
+  }
+
+  /** @param {Member} member */
+  #row(member) {
+    const { name, handle, kind } = member;
+    return html`
+      <tr>
+        <th scope="row">
+          ${name} <span class="faint block">${handle}${kind === "user" ? nothing : html` · ${words(kind)}`}</span>
+        </th>
+        <td data-label="Role">${this.#context.directory.roleName(member.role)}</td>
+        <td data-label="Teams">
+          <span class="tags"
+            >${member.teams.length > 0 ? member.teams.map(tag) : html`<span class="faint">none</span>`}</span
+          >
+        </td>
+        <td data-label="Added" class="nowrap">${time(member.created_at)}</td>
+        <td>
+          <div class="actions">
+            ${actionButton(this.#context, {
+              operation: "updateMember",
+              label: "Edit",
+              name: `Edit ${name}`,
+              run: () => this.#edit(member),
+            })}
+            ${actionButton(this.#context, {
+              operation: "assignWorkspaceRole",
+              label: "Workspaces",
+              name: `Workspaces of ${name}`,
+              run: () => this.#assign(member),
+            })}
+            ${actionButton(this.#context, {
+              operation: "removeMember",
+              label: "Remove",
+              name: `Remove ${name}`,
+              look: "danger",
+              run: () => this.#remove(member),
+            })}
+          </div>
+        </td>
+      </tr>
+    `;
+  }
+
+  /**
+   * Returns the roles that a member can hold; those of one workspace only there.
+   * @returns {Option[]}
+   */
+  #roleOptions(isOrganizationWide = false) {
+    const roles = this.#context.directory.roles.filter(
+      ({ workspace_id }) => !isOrganizationWide || workspace_id === null,
+    );
+    return [...BUILT_IN_ROLES, ...roles.map(({ id, name }) => /** @type {Option} */ ([id, name]))];
+  }
+
+  #add() {
+    openForm(this.#context, {
+      title: "Add member",
+      operation: "addMember",
+      submit: "Add",
+      fields: (error) => html`
+        <div class="field-row">
+          ${textField({ name: "name", label: "Name", error })}
+          ${textField({
+            name: "handle",
+            label: "Handle",
+            pattern: SLUG_PATTERN,
+            lengthMax: 64,
+            hint: "For user: labels, such as maya.",
+            error,
+          })}
+        </div>
+        <div class="field-row">
+          ${selectField({
+            name: "kind",
+            label: "Kind",
+            values: [
+              ["user", "Person"],
+              ["service_account", "Service account"],
+            ],
+          })}
+          ${selectField({ name: "role", label: "Role", values: this.#roleOptions(true), value: "member", error })}
+        </div>
+        ${teamsField([], error)}
+        <p class="faint">The operator gives the new member a way to sign in.</p>
+      `,
+      run: async (data) => {
+        await this.#organization.addMember({
+          name: textOf(data, "name"),
+          handle: textOf(data, "handle"),
+          kind: /** @type {Member["kind"]} */ (textOf(data, "kind")),
+          role: textOf(data, "role"),
+          teams: listOf(data, "teams"),
+        });
+        await this.#list.reload();
+      },
+    });
+  }
+
+  /** @param {Member} shown */
+  async #edit(shown) {
+    await runDirectly(this.#context, "getMember", async () => {
+      const { body, etag } = await this.#organization.getMember(shown.id);
+      const member = body.data;
+      openForm(this.#context, {
+        title: `Edit ${member.name}`,
+        operation: "updateMember",
+        submit: "Save",
+        fields: (error) => html`
+          ${textField({ name: "name", label: "Name", value: member.name, error })}
+          ${selectField({
+            name: "role",
+            label: "Role in the organisation",
+            values: this.#roleOptions(true),
+            value: member.role,
+            error,
+          })}
+          ${teamsField(member.teams, error)}
+        `,
+        run: async (data) => {
+          const change = { name: textOf(data, "name"), role: textOf(data, "role"), teams: listOf(data, "teams") };
+          await this.#organization.updateMember(member.id, change, etag);
+          await this.#list.reload();
+        },
+      });
+    });
+  }
+
+  /**
+   * Changes the role of a member in one workspace.
+   * @param {Member} shown
+   */
+  async #assign(shown) {
+    await runDirectly(this.#context, "getMember", async () => {
+      const member = (await this.#organization.getMember(shown.id)).body.data;
+      const { workspaces, workspace: open, directory } = this.#context;
+      openForm(this.#context, {
+        title: `Workspace roles of ${member.name}`,
+        operation: "assignWorkspaceRole",
+        submit: "Assign",
+        fields: (error) => html`
+          <p>A role in a workspace replaces the role in the organisation there.</p>
+          <dl class="facts">
+            ${workspaces.map(
+              ({ id, name }) =>
+                html`<div>
+                  <dt>${name}</dt>
+                  <dd>${roleIn(member, id, directory)}</dd>
+                </div>`,
+            )}
+          </dl>
+          <div class="field-row">
+            ${selectField({
+              name: "workspace",
+              label: "Workspace",
+              values: workspaces.map(({ id, name }) => /** @type {Option} */ ([id, name])),
+              value: open.id,
+            })}
+            ${selectField({
+              name: "role",
+              label: "Role",
+              values: [["", "As in the organisation"], ...this.#roleOptions().filter((role) => role !== "owner")],
+              error,
+            })}
+          </div>
+        `,
+        run: async (data) => {
+          const [workspace, role] = [textOf(data, "workspace"), textOf(data, "role")];
+          if (role === "") await this.#organization.endWorkspaceRole(member.id, workspace);
+          else await this.#organization.assignWorkspaceRole(member.id, workspace, role);
+        },
+      });
+    });
+  }
+
+  /** @param {Member} member */
+  #remove(member) {
+    confirm(this.#context, {
+      title: `Remove ${member.name}?`,
+      operation: "removeMember",
+      submit: "Remove",
+      isDangerous: true,
+      text: `The tokens, sessions and MCP keys of ${member.name} stop working at once. What ${member.name} added stays.`,
+      run: async () => {
+        await this.#organization.removeMember(member.id);
+        await this.#list.reload();
+      },
+    });
+  }
+}
+
+/**
+ * Names the role of a member in a workspace.
+ * @param {MemberDetails} member
+ * @param {string} workspace
+ * @param {Directory} directory
+ */
+function roleIn(member, workspace, directory) {
+  const own = member.workspace_roles.find(({ workspace_id }) => workspace_id === workspace);
+  return own ? directory.roleName(own.role) : html`<span class="faint">as in the organisation</span>`;
+}
+
+/**
+ * @param {string[]} teams
+ * @param {ApiError | null} error
+ */
+const teamsField = (teams, error) =>
+  textField({
+    name: "teams",
+    label: "Teams",
+    value: teams.join(", "),
+    isRequired: false,
+    lengthMax: 1_024,
+    hint: "Separated by commas. Their team: labels cover the member.",
+    error,
+  });

@@ -1,0 +1,281 @@
+// The custom roles of an organisation.
+
+import { ACTIONS, BUILT_IN_ROLES, SLUG_PATTERN } from "../models/vocabulary.js";
+import { actionButton, openForm, runDirectly, Task, textOf } from "../ui/actions.js";
+import { count } from "../ui/format.js";
+import { html, nothing, repeat } from "../ui/lit.js";
+import { stateBadge, tag } from "../ui/marks.js";
+import { empty, loading, pageHeader, problem, selectField, textField } from "../ui/parts.js";
+
+/**
+ * @import { Action, CustomRole } from "../../wasm/pkg/operations.js"
+ * @import { ApiError } from "../api/error.js"
+ * @import { OrganizationOperations } from "../api/operations.js"
+ * @import { Context } from "../context.js"
+ * @import { Option } from "../ui/parts.js"
+ */
+
+const BASE_ROLES = BUILT_IN_ROLES.slice(0, 2);
+const DESCRIPTION_LENGTH_MAX = 1_024;
+
+export class RolesScreen {
+  #context;
+  #organization;
+  #task;
+  /** @type {CustomRole[] | null} */
+  #roles = null;
+
+  /** @param {Context} context */
+  constructor(context) {
+    this.#context = context;
+    this.#organization = /** @type {OrganizationOperations} */ (context.organization);
+    this.#task = new Task(context.refresh);
+  }
+
+  open() {
+    this.#load();
+  }
+
+  #load() {
+    return this.#task.run(async () => {
+      this.#roles = (await this.#organization.listCustomRoles()).data;
+      await this.#context.directory.loadRoles();
+    });
+  }
+
+  render() {
+    const create = actionButton(this.#context, {
+      operation: "createCustomRole",
+      label: "New role",
+      symbol: "plus",
+      look: "primary",
+      run: () => this.#create(),
+    });
+    const lead = "A custom role is a viewer or a member with some actions more or less.";
+    return html`${pageHeader({ title: "Roles", lead, actions: create })} ${this.#body()}`;
+  }
+
+  #body() {
+    if (this.#task.error) return problem(this.#task.error, () => this.#load());
+    if (this.#roles === null) return loading();
+    if (this.#roles.length === 0) {
+      return empty({
+        symbol: "roles",
+        title: "No custom roles",
+        text: "Members hold built-in roles: viewer, member, admin or owner.",
+      });
+    }
+    return html`<ul class="cards">
+      ${repeat(
+        this.#roles,
+        ({ id }) => id,
+        (role) => this.#card(role),
+      )}
+    </ul>`;
+  }
+
+  /** @param {CustomRole} role */
+  #card(role) {
+    const { allow, deny } = role.actions;
+    const scope = role.workspace_id === null ? "everywhere" : `only in ${this.#workspaceName(role.workspace_id)}`;
+    const actions = (/** @type {string} */ label, /** @type {string[]} */ names) =>
+      names.length > 0
+        ? html`<div>
+            <dt>${label}</dt>
+            <dd class="tags">${names.map(tag)}</dd>
+          </div>`
+        : nothing;
+    return html`
+      <li class="card">
+        <div class="card-head">
+          <h2>${role.name}</h2>
+          ${stateBadge(role.is_active ? "active" : "inactive")}
+        </div>
+        <p>${role.description}</p>
+        <p class="faint"><code>${role.slug}</code> · ${role.base_role}, ${scope}</p>
+        <dl class="lists">${actions("Also allows", allow)} ${actions("Denies", deny)}</dl>
+        <div class="actions">
+          ${actionButton(this.#context, {
+            operation: "updateCustomRole",
+            label: "Edit",
+            name: `Edit ${role.name}`,
+            run: () => this.#edit(role),
+          })}
+          ${actionButton(this.#context, {
+            operation: "updateCustomRole",
+            label: role.is_active ? "Deactivate" : "Activate",
+            name: `${role.is_active ? "Deactivate" : "Activate"} ${role.name}`,
+            run: () => this.#setActive(role),
+          })}
+          ${actionButton(this.#context, {
+            operation: "deleteCustomRole",
+            label: "Delete",
+            name: `Delete ${role.name}`,
+            look: "danger",
+            run: () => this.#delete(role),
+          })}
+        </div>
+      </li>
+    `;
+  }
+
+  /** @param {string} id */
+  #workspaceName(id) {
+    return this.#context.workspaces.find((workspace) => workspace.id === id)?.name ?? "another workspace";
+  }
+
+  #create() {
+    const workspaces = this.#context.workspaces.map(({ id, name }) => /** @type {Option} */ ([id, `Only in ${name}`]));
+    openForm(this.#context, {
+      title: "New role",
+      operation: "createCustomRole",
+      submit: "Create",
+      fields: (error) => html`
+        ${this.#fields(null, error)}
+        ${selectField({ name: "workspace_id", label: "Held", values: [["", "Everywhere"], ...workspaces], error })}
+        ${actionFields(null)}
+      `,
+      run: async (data) => {
+        const workspace_id = textOf(data, "workspace_id");
+        const role = { ...roleOf(data), ...(workspace_id === "" ? {} : { workspace_id }) };
+        await this.#organization.createCustomRole(role);
+        await this.#load();
+      },
+    });
+  }
+
+  /** @param {CustomRole} shown */
+  async #edit(shown) {
+    await runDirectly(this.#context, "getCustomRole", async () => {
+      const { body, etag } = await this.#organization.getCustomRole(shown.id);
+      const role = body.data;
+      openForm(this.#context, {
+        title: `Edit ${role.name}`,
+        operation: "updateCustomRole",
+        submit: "Save",
+        fields: (error) => html`${this.#fields(role, error)} ${actionFields(role)}`,
+        run: async (data) => {
+          await this.#organization.updateCustomRole(role.id, roleOf(data), etag);
+          await this.#load();
+        },
+      });
+    });
+  }
+
+  /** @param {CustomRole} role */
+  async #setActive({ id, is_active }) {
+    await runDirectly(this.#context, "updateCustomRole", async () => {
+      const { etag } = await this.#organization.getCustomRole(id);
+      await this.#organization.updateCustomRole(id, { is_active: !is_active }, etag);
+      await this.#load();
+    });
+  }
+
+  /** @param {CustomRole} role */
+  #delete(role) {
+    const others = this.#context.directory.roles.filter(
+      ({ id, is_active, workspace_id }) => id !== role.id && is_active && workspace_id === null,
+    );
+    /** @type {Option[]} */
+    const values = [
+      ["", "Nobody holds it"],
+      ...BASE_ROLES,
+      ...others.map(({ id, name }) => /** @type {Option} */ ([id, name])),
+    ];
+    openForm(this.#context, {
+      title: `Delete ${role.name}?`,
+      operation: "deleteCustomRole",
+      submit: "Delete",
+      isDangerous: true,
+      fields: (error) => html`
+        <p>The role is gone at once. If members hold it, choose the role that they get instead.</p>
+        ${selectField({ name: "reassign_to", label: "Its holders become", values, error, problem: holders(error) })}
+      `,
+      run: async (data) => {
+        const reassign_to = textOf(data, "reassign_to");
+        await this.#organization.deleteCustomRole(role.id, reassign_to === "" ? {} : { reassign_to });
+        await this.#load();
+      },
+    });
+  }
+
+  /**
+   * @param {CustomRole | null} role
+   * @param {ApiError | null} error
+   */
+  #fields(role, error) {
+    return html`
+      <div class="field-row">
+        ${textField({ name: "name", label: "Name", value: role?.name, error })}
+        ${textField({
+          name: "slug",
+          label: "Slug",
+          value: role?.slug,
+          pattern: SLUG_PATTERN,
+          lengthMax: 64,
+          hint: "Of a-z, 0-9, -, _ and .",
+          error,
+        })}
+      </div>
+      ${textField({
+        name: "description",
+        label: "Description",
+        value: role?.description,
+        isRequired: false,
+        lengthMax: DESCRIPTION_LENGTH_MAX,
+        error,
+      })}
+      ${selectField({ name: "base_role", label: "Extends", values: BASE_ROLES, value: role?.base_role, error })}
+    `;
+  }
+}
+
+/**
+ * Shows a choice for each action.
+ * @param {CustomRole | null} role
+ */
+function actionFields(role) {
+  const stateOf = (/** @type {Action} */ action) =>
+    role?.actions.allow.includes(action) ? "allow" : role?.actions.deny.includes(action) ? "deny" : "";
+  const row = (/** @type {Action} */ action) => html`
+    <li>
+      <label for="action-${action}"><code>${action}</code></label>
+      <select id="action-${action}" name="action-${action}">
+        ${[
+          ["", "As base role"],
+          ["allow", "Allow"],
+          ["deny", "Deny"],
+        ].map(([value, text]) => html`<option value=${value} .selected=${value === stateOf(action)}>${text}</option>`)}
+      </select>
+    </li>
+  `;
+  return html`
+    <fieldset>
+      <legend>Actions</legend>
+      <ul class="action-list" tabindex="0" aria-label="Actions">
+        ${ACTIONS.map(row)}
+      </ul>
+    </fieldset>
+  `;
+}
+
+/** @param {FormData} data */
+function roleOf(data) {
+  const withState = (/** @type {string} */ state) => ACTIONS.filter((action) => data.get(`action-${action}`) === state);
+  return {
+    name: textOf(data, "name"),
+    slug: textOf(data, "slug"),
+    description: textOf(data, "description"),
+    base_role: /** @type {CustomRole["base_role"]} */ (textOf(data, "base_role")),
+    actions: { allow: withState("allow"), deny: withState("deny") },
+  };
+}
+
+/**
+ * Returns how many members hold a role that could therefore not be deleted.
+ * @param {ApiError | null} error
+ */
+function holders(error) {
+  const holderCount = error?.details.holder_count;
+  return holderCount === undefined ? undefined : `${count(holderCount, "member")} hold it; choose a role for them`;
+}

@@ -1,0 +1,233 @@
+// The outbound and inbound webhooks of a workspace.
+
+import { PagedList } from "../api/list.js";
+import { EVENT_TYPES } from "../models/vocabulary.js";
+import { href } from "../router.js";
+import { actionButton, confirm, openForm, openMessage, textOf } from "../ui/actions.js";
+import { html, repeat } from "../ui/lit.js";
+import { stateBadge, tag, time } from "../ui/marks.js";
+import { actionsHeading, empty, listView, pageHeader, secretBox, selectField, table, textField } from "../ui/parts.js";
+import { verification, WebhookView, webhookState } from "./webhook.js";
+
+/**
+ * @import { EventType, InboundWebhook, Webhook } from "../../wasm/pkg/operations.js"
+ * @import { Context } from "../context.js"
+ * @import { Route } from "../router.js"
+ */
+
+const URL_LENGTH_MAX = 2_048;
+
+export class WebhooksScreen {
+  #context;
+  /** @type {PagedList<Webhook>} */
+  #outbound;
+  /** @type {PagedList<InboundWebhook>} */
+  #inbound;
+  /** The webhook that is shown in place of the lists. @type {WebhookView | null} */
+  #view = null;
+
+  /** @param {Context} context */
+  constructor(context) {
+    const { operations, workspace, refresh } = context;
+    this.#context = context;
+    this.#outbound = new PagedList((page) => operations.listWebhooks(workspace.id, page), refresh);
+    this.#inbound = new PagedList((page) => operations.listInboundWebhooks(workspace.id, page), refresh);
+  }
+
+  /** @param {Route} route */
+  open({ item, query }) {
+    if (item !== "") {
+      if (this.#view?.id !== item) this.#view = new WebhookView(this.#context, item);
+      this.#view.open(query);
+      return;
+    }
+    this.#view = null;
+    this.#outbound.reload();
+    this.#inbound.reload();
+  }
+
+  render() {
+    if (this.#view) return this.#view.render();
+    const verify = html`<button
+      type="button"
+      @click=${() => openMessage(this.#context, "Verify a delivery", verification)}
+    >
+      How to verify
+    </button>`;
+    return html`
+      ${pageHeader({ title: "Webhooks", lead: "Tell other systems what changes here, and let them send memories.", actions: verify })}
+      <section class="card flush" aria-labelledby="outbound">
+        <div class="card-head">
+          <h2 id="outbound">Outbound</h2>
+          ${actionButton(this.#context, {
+            operation: "createWebhook",
+            label: "New webhook",
+            symbol: "plus",
+            look: "primary",
+            run: () => this.#create(),
+          })}
+        </div>
+        ${listView(this.#outbound, {
+          items: (webhooks) => this.#outboundTable(webhooks),
+          empty: empty({
+            symbol: "webhooks",
+            title: "No webhooks",
+            text: "A webhook sends each event of one type to a URL, signed.",
+          }),
+        })}
+      </section>
+      <section class="card flush" aria-labelledby="inbound">
+        <div class="card-head">
+          <h2 id="inbound">Inbound</h2>
+          ${actionButton(this.#context, {
+            operation: "createInboundWebhook",
+            label: "New inbound webhook",
+            symbol: "plus",
+            look: "primary",
+            run: () => this.#createInbound(),
+          })}
+        </div>
+        ${listView(this.#inbound, {
+          items: (webhooks) => this.#inboundTable(webhooks),
+          empty: empty({
+            symbol: "import",
+            title: "No inbound webhooks",
+            text: "An inbound webhook has a URL to which another system posts memories.",
+          }),
+        })}
+      </section>
+    `;
+  }
+
+  /** @param {Webhook[]} webhooks */
+  #outboundTable(webhooks) {
+    const address = (/** @type {string} */ item) =>
+      href({ workspace: this.#context.workspace.slug, screen: "webhooks", item });
+    const row = (/** @type {Webhook} */ webhook) => html`
+      <tr>
+        <th scope="row"><a class="break" href=${address(webhook.id)}>${webhook.url}</a></th>
+        <td data-label="Event">${tag(webhook.event_type)}</td>
+        <td data-label="State">${stateBadge(webhookState(webhook))}</td>
+        <td data-label="Registered" class="nowrap">${time(webhook.created_at)}</td>
+      </tr>
+    `;
+    return table(
+      ["URL", "Event", "State", "Registered"],
+      repeat(webhooks, ({ id }) => id, row),
+    );
+  }
+
+  /** @param {InboundWebhook[]} webhooks */
+  #inboundTable(webhooks) {
+    const row = (/** @type {InboundWebhook} */ webhook) => html`
+      <tr>
+        <th scope="row">${webhook.name} <code class="block break">${webhook.url}</code></th>
+        <td data-label="Acts as">${this.#context.directory.memberName(webhook.acts_as)}</td>
+        <td data-label="Registered" class="nowrap">${time(webhook.created_at)}</td>
+        <td>
+          <div class="actions">
+            ${actionButton(this.#context, {
+              operation: "rotateInboundWebhookSecret",
+              label: "Rotate secret",
+              name: `Rotate the secret of ${webhook.name}`,
+              run: () => this.#rotateInbound(webhook),
+            })}
+            ${actionButton(this.#context, {
+              operation: "deleteInboundWebhook",
+              label: "Delete",
+              name: `Delete ${webhook.name}`,
+              look: "danger",
+              run: () => this.#deleteInbound(webhook),
+            })}
+          </div>
+        </td>
+      </tr>
+    `;
+    return table(
+      ["Name and URL", "Acts as", "Registered", actionsHeading],
+      repeat(webhooks, ({ id }) => id, row),
+    );
+  }
+
+  #create() {
+    const { operations, workspace } = this.#context;
+    openForm(this.#context, {
+      title: "New webhook",
+      operation: "createWebhook",
+      submit: "Create",
+      fields: (error) => html`
+        ${selectField({ name: "event_type", label: "Event", values: EVENT_TYPES, error })}
+        ${textField({
+          name: "url",
+          label: "URL",
+          type: "url",
+          lengthMax: URL_LENGTH_MAX,
+          hint: "It first receives a signed webhook.ping, and events once it has answered that with 2xx.",
+          error,
+        })}
+      `,
+      run: async (data) => {
+        const event_type = /** @type {EventType} */ (textOf(data, "event_type"));
+        const { signing_secret } = await operations.createWebhook(workspace.id, {
+          event_type,
+          url: textOf(data, "url"),
+        });
+        this.#showSecret(signing_secret);
+        await this.#outbound.reload();
+      },
+    });
+  }
+
+  #createInbound() {
+    const { operations, workspace } = this.#context;
+    openForm(this.#context, {
+      title: "New inbound webhook",
+      operation: "createInboundWebhook",
+      submit: "Create",
+      fields: (error) =>
+        textField({ name: "name", label: "Name", hint: "What it sends comes from a source of this name.", error }),
+      run: async (data) => {
+        const { signing_secret } = await operations.createInboundWebhook(workspace.id, { name: textOf(data, "name") });
+        this.#showSecret(signing_secret);
+        await this.#inbound.reload();
+      },
+    });
+  }
+
+  /** @param {InboundWebhook} webhook */
+  #rotateInbound({ id, name }) {
+    const { operations, workspace } = this.#context;
+    confirm(this.#context, {
+      title: `Rotate the secret of ${name}?`,
+      operation: "rotateInboundWebhookSecret",
+      submit: "Rotate",
+      text: "For 24 hours the old secret is valid too. From now on the webhook acts as you.",
+      run: async () => {
+        this.#showSecret((await operations.rotateInboundWebhookSecret(workspace.id, id)).signing_secret);
+        await this.#inbound.reload();
+      },
+    });
+  }
+
+  /** @param {InboundWebhook} webhook */
+  #deleteInbound({ id, name }) {
+    const { operations, workspace } = this.#context;
+    confirm(this.#context, {
+      title: `Delete ${name}?`,
+      operation: "deleteInboundWebhook",
+      submit: "Delete",
+      isDangerous: true,
+      text: "Its URL stops working at once. The memories that came through it stay.",
+      run: async () => {
+        await operations.deleteInboundWebhook(workspace.id, id);
+        await this.#inbound.reload();
+      },
+    });
+  }
+
+  /** @param {string | null} secret */
+  #showSecret(secret) {
+    const box = { label: "The signing secret", value: secret ?? "", announce: this.#context.announce };
+    openMessage(this.#context, "Signing secret", () => html`${secretBox(box)} ${verification()}`);
+  }
+}
