@@ -1,0 +1,187 @@
+// The screens, the frame around the one that is shown, and the form before it.
+
+import { href } from "./router.js";
+import { AuditScreen } from "./screens/audit.js";
+import { DashboardScreen } from "./screens/dashboard.js";
+import { ImportScreen } from "./screens/import.js";
+import { KeysScreen } from "./screens/keys.js";
+import { MembersScreen } from "./screens/members.js";
+import { MemoriesScreen } from "./screens/memories.js";
+import { ReviewScreen } from "./screens/review.js";
+import { RolesScreen } from "./screens/roles.js";
+import { WebhooksScreen } from "./screens/webhooks.js";
+import { textOf } from "./ui/actions.js";
+import { html, nothing } from "./ui/lit.js";
+import { icon } from "./ui/marks.js";
+import { textField } from "./ui/parts.js";
+
+/**
+ * @import { Context, Screen } from "./context.js"
+ * @import { Credentials } from "./session.js"
+ * @import { Content } from "./ui/lit.js"
+ * @import { IconName } from "./ui/marks.js"
+ */
+
+/**
+ * A screen in the navigation.
+ * @typedef {object} ScreenEntry
+ * @property {string} title
+ * @property {IconName} symbol
+ * @property {"Workspace" | "Organisation"} group
+ * @property {new (context: Context) => Screen} Screen
+ */
+
+export const FIRST_SCREEN = "dashboard";
+
+/** Screens by name, in the order of the navigation. @type {Record<string, ScreenEntry>} */
+export const SCREENS = {
+  dashboard: { title: "Dashboard", symbol: "dashboard", group: "Workspace", Screen: DashboardScreen },
+  memories: { title: "Memories", symbol: "memories", group: "Workspace", Screen: MemoriesScreen },
+  review: { title: "Review", symbol: "review", group: "Workspace", Screen: ReviewScreen },
+  import: { title: "Import", symbol: "import", group: "Workspace", Screen: ImportScreen },
+  webhooks: { title: "Webhooks", symbol: "webhooks", group: "Workspace", Screen: WebhooksScreen },
+  keys: { title: "MCP keys", symbol: "key", group: "Workspace", Screen: KeysScreen },
+  members: { title: "Members", symbol: "members", group: "Organisation", Screen: MembersScreen },
+  roles: { title: "Roles", symbol: "roles", group: "Organisation", Screen: RolesScreen },
+  audit: { title: "Audit log", symbol: "audit", group: "Organisation", Screen: AuditScreen },
+};
+
+/** @typedef {[name: string, screen: ScreenEntry]} Entry */
+
+const TOKEN_LENGTH_MAX = 512;
+const GROUPS = /** @type {const} */ (["Workspace", "Organisation"]);
+
+/**
+ * Shows the page around a screen.
+ * @param {object} page
+ * @param {Context} page.context
+ * @param {string} page.shown Name of the screen.
+ * @param {Content} page.content
+ * @param {boolean} page.isMenuOpen True if the navigation is shown where there is no room for it.
+ * @param {() => void} page.toggleMenu
+ * @param {(() => void) | null} page.signOut
+ */
+export function shell({ context, shown, content, isMenuOpen, toggleMenu, signOut }) {
+  const { workspace, access } = context;
+  const isShown = (/** @type {Entry} */ [name]) => access.refusal(name) === null;
+  const link = (/** @type {Entry} */ [name, { title, symbol }]) => html`
+    <li>
+      <a href=${href({ workspace: workspace.slug, screen: name })} aria-current=${name === shown ? "page" : nothing}>
+        ${icon(symbol)}${title}
+      </a>
+    </li>
+  `;
+  const group = (/** @type {string} */ heading) => html`
+    <h2>${heading}</h2>
+    <ul>
+      ${Object.entries(SCREENS)
+        .filter(([, screen]) => screen.group === heading)
+        .filter(isShown)
+        .map(link)}
+    </ul>
+  `;
+  return html`
+    <a class="skip" href="#content" @click=${skipToContent}>Skip to the content</a>
+    <div class="frame">
+      <header class="side ${isMenuOpen ? "open" : ""}">
+        <div class="brand">
+          ${icon("brand")}<span>Knowledge</span>
+          <button
+            type="button"
+            class="quiet square menu"
+            aria-expanded=${isMenuOpen}
+            aria-controls="menu"
+            aria-label="Menu"
+            @click=${toggleMenu}
+          >
+            ${icon("menu")}
+          </button>
+        </div>
+        <div class="side-body" id="menu">
+          ${workspaceChoice(context, shown)}
+          <nav aria-label="Screens">${GROUPS.map(group)}</nav>
+          ${signOut ? html`<button type="button" class="quiet" @click=${signOut}>Sign out</button>` : html`<p class="faint">Offline: the service runs in this page.</p>`}
+        </div>
+      </header>
+      <main id="content">${content}</main>
+    </div>
+  `;
+}
+
+/**
+ * @param {Context} context
+ * @param {string} shown
+ */
+function workspaceChoice({ workspace, workspaces }, shown) {
+  const onChange = (/** @type {Event} */ event) => {
+    const { value } = /** @type {HTMLSelectElement} */ (event.currentTarget);
+    location.hash = href({ workspace: value, screen: shown });
+  };
+  return html`
+    <label class="workspace">
+      <span>Workspace</span>
+      <select @change=${onChange}>
+        ${workspaces.map(({ slug, name }) => html`<option value=${slug} .selected=${slug === workspace.slug}>${name}</option>`)}
+      </select>
+    </label>
+  `;
+}
+
+/** @param {Event} event */
+function skipToContent(event) {
+  event.preventDefault();
+  document.querySelector("h1")?.focus();
+}
+
+/**
+ * Asks for credentials.
+ * @param {object} view
+ * @param {boolean} view.isSignedOut True if the member was signed in before.
+ * @param {(credentials: Credentials) => void} view.onSubmit
+ */
+export function signInView({ isSignedOut, onSubmit }) {
+  const submit = (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    const data = new FormData(/** @type {HTMLFormElement} */ (event.currentTarget));
+    onSubmit({
+      token: textOf(data, "token"),
+      session: textOf(data, "session"),
+      organization: textOf(data, "organization"),
+    });
+  };
+  return html`
+    <main class="alone">
+      <form class="sign-in" @submit=${submit}>
+        <h1>${icon("brand")}Knowledge console</h1>
+        <p class="lead">
+          ${isSignedOut ? "You are signed out. Sign in to go on where you were." : "Sign in with the credentials that your operator gave you."}
+        </p>
+        ${textField({
+          name: "token",
+          label: "Access token",
+          type: "password",
+          lengthMax: TOKEN_LENGTH_MAX,
+          pattern: "wkt_.+",
+          hint: "Begins with wkt_.",
+        })}
+        ${textField({
+          name: "session",
+          label: "Session",
+          type: "password",
+          lengthMax: TOKEN_LENGTH_MAX,
+          pattern: "wks_.+",
+          isRequired: false,
+          hint: "Begins with wks_. For members and roles; may stay empty.",
+        })}
+        ${textField({
+          name: "organization",
+          label: "Organisation",
+          isRequired: false,
+          hint: "Its slug, such as lumen-freight. Needed with a session.",
+        })}
+        <button class="primary">Sign in</button>
+        <p class="faint">Both are kept in this tab only, until it is closed.</p>
+      </form>
+    </main>
+  `;
+}
