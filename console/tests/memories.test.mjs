@@ -1,0 +1,150 @@
+// Tests of memories: filters, selection, bulk updates and their undoing, and the review inbox.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { settled } from "./support/browser.mjs";
+import { useSite } from "./support/site.mjs";
+
+/** @import { Page, Request } from "playwright-core" */
+
+const site = useSite();
+
+/**
+ * Records the bulk updates that a page sends.
+ * @param {Page} page
+ */
+function recordUpdates(page) {
+  /** @type {{ key: string | undefined, body: any }[]} */
+  const updates = [];
+  page.on("request", (/** @type {Request} */ request) => {
+    if (request.url().endsWith("/v1/memories/bulk")) {
+      updates.push({ key: request.headers()["idempotency-key"], body: request.postDataJSON() });
+    }
+  });
+  return updates;
+}
+
+test("filters live in the address", async () => {
+  const { page, close } = await site.current.open("memories");
+  await page.getByLabel("Sensitivity").selectOption("restricted");
+  await page.waitForURL(/sensitivityLabel=restricted/);
+  await settled(page);
+  const labels = await page.locator("td[data-label=Sensitivity]").allInnerTexts();
+  assert.ok(labels.length > 0);
+  assert.deepEqual([...new Set(labels)], ["restricted"]);
+
+  await page.reload();
+  await settled(page);
+  assert.equal(await page.getByLabel("Sensitivity").inputValue(), "restricted");
+  await page.goBack();
+  await settled(page);
+  assert.equal(await page.getByLabel("Sensitivity").inputValue(), "");
+  await page.getByLabel("Audience").fill("team:nobody");
+  await page.keyboard.press("Enter");
+  await page.getByText("Nothing matches").waitFor();
+  await page.getByRole("button", { name: "Clear the filters" }).click();
+  await page.locator("tbody tr").first().waitFor();
+  await close();
+});
+
+test("memory opens with its text, and its address can be shared", async () => {
+  const { page, close } = await site.current.open("memories?sensitivityLabel=public");
+  await page.locator("tbody a").first().click();
+  await page.locator(".memory .content").waitFor();
+  const address = page.url();
+  assert.match(address, /memories\/[0-9a-f-]{36}\?sensitivityLabel=public/);
+  await page.keyboard.press("Escape");
+  await page.waitForURL(/memories\?sensitivityLabel=public$/);
+  await page.goto(address);
+  await page.locator(".memory .content").waitFor();
+  await page.goBack();
+  await page.getByRole("dialog").waitFor({ state: "hidden" });
+  await close();
+});
+
+test("bulk relabel previews, changes, lists and undoes", async () => {
+  const { page, close } = await site.current.open("memories?sensitivityLabel=internal");
+  const updates = recordUpdates(page);
+  await page.getByLabel("Select all that are shown").check();
+  await page.getByRole("button", { name: "Select all that match" }).click();
+  await page.getByRole("region", { name: "Selection" }).waitFor();
+  const selection = await page.getByRole("region", { name: "Selection" }).innerText();
+  const selected = Number(/(\d+) memories selected/.exec(selection)?.[1]);
+  assert.ok(selected > 50, selection);
+
+  await page.getByRole("button", { name: "Relabel" }).click();
+  const dialog = page.getByRole("dialog");
+  assert.ok(await dialog.getByRole("button", { name: "Nothing to change" }).isDisabled());
+  await dialog.getByLabel("Sensitivity").selectOption("internal");
+  assert.match(
+    await dialog.locator(".preview").innerText(),
+    new RegExp(`Will change\\s+0\\s+Already so\\s+${selected}`),
+  );
+  await dialog.getByLabel("Sensitivity").selectOption("public");
+  assert.match(await dialog.locator(".preview").innerText(), new RegExp(`Less protected\\s+${selected}`));
+  await dialog.getByLabel("Sensitivity").selectOption("confidential");
+  await dialog.getByRole("button", { name: `Change ${selected}` }).click();
+  await dialog.getByText(`${selected} of ${selected} memories changed.`).waitFor();
+  assert.ok((await dialog.locator(".results tbody tr").count()) > 50);
+
+  await dialog.getByRole("button", { name: `Undo ${selected}` }).click();
+  await dialog.getByText(`${selected} of ${selected} memories restored.`).waitFor();
+  const [change, undo] = updates;
+  assert.equal(updates.length, 2);
+  assert.notEqual(change?.key, undo?.key);
+  assert.equal(change?.body.sensitivityLabel, "confidential");
+  assert.deepEqual(undo?.body, { memoryIds: change?.body.memoryIds, sensitivityLabel: "internal" });
+
+  await dialog.getByRole("button", { name: "Done" }).click();
+  await settled(page);
+  assert.equal(await page.getByRole("region", { name: "Selection" }).count(), 0);
+  assert.ok((await page.locator("tbody tr").count()) > 0);
+  await close();
+});
+
+test("bulk update shows what was refused, item by item", async () => {
+  const credentials = site.current.demo.credentialsOf("tomas.lindqvist");
+  const { page, close } = await site.current.open("memories?sensitivityLabel=internal", { credentials });
+  await page.getByLabel("Select all that are shown").check();
+  await page.getByRole("button", { name: "Relabel" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Sensitivity").selectOption("public");
+  await dialog.getByRole("button", { name: /^Change / }).click();
+  await dialog.getByText(/^0 of \d+ memories changed\.$/).waitFor();
+  await dialog.getByText("Missing permission memory:declassify").first().waitFor();
+  assert.equal(await dialog.getByRole("button", { name: /^Undo/ }).count(), 0);
+  await close();
+});
+
+test("review inbox is decided on by keyboard", async () => {
+  const { page, close } = await site.current.open("review");
+  const updates = recordUpdates(page);
+  const current = page.locator(".inbox [aria-current=true] strong");
+  await page.locator(".inbox [aria-current=true]:focus").waitFor();
+  const first = await current.innerText();
+  await page.keyboard.press("j");
+  const second = await current.innerText();
+  assert.notEqual(first, second);
+  await page.keyboard.press("k");
+  assert.equal(await current.innerText(), first);
+
+  await page.keyboard.press("a");
+  await page.getByText("1 decided").waitFor();
+  await page.locator(".inbox [aria-current=true]:focus").waitFor();
+  assert.equal(await current.innerText(), second);
+  await page.keyboard.press("r");
+  await page.getByText("2 decided").waitFor();
+  await page.keyboard.press("u");
+  await page.getByText("1 decided").waitFor();
+  await page.waitForFunction(
+    (title) => document.querySelector(".inbox [aria-current=true] strong")?.textContent === title,
+    second,
+  );
+  assert.deepEqual(
+    updates.map(({ body }) => body.reviewStatus),
+    ["approved", "rejected", "pending"],
+  );
+  assert.equal(new Set(updates.map(({ key }) => key)).size, 3);
+  await close();
+});

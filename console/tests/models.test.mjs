@@ -1,0 +1,237 @@
+// Tests of what the console computes itself, without a page.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Client } from "../api/client.js";
+import { fieldProblem } from "../api/error.js";
+import { Activity } from "../models/activity.js";
+import { BulkRun, preview } from "../models/bulk.js";
+import { batchesOf, readLines } from "../models/import-file.js";
+import { href, parseRoute } from "../router.js";
+import { nearTime } from "../ui/format.js";
+
+/** @import { AuditEntry, BulkUpdate, MemorySummary } from "../../wasm/pkg/operations.js" */
+/** @import { ApiRequest } from "../api/client.js" */
+
+/**
+ * @param {string} id
+ * @param {Partial<MemorySummary>} labels
+ */
+const memory = (id, labels) =>
+  /** @type {MemorySummary} */ ({
+    id,
+    sensitivityLabel: "internal",
+    reviewStatus: "pending",
+    audienceTag: "org:acme",
+    sourceId: "s",
+    ...labels,
+  });
+
+test("route survives being written and parsed", () => {
+  const address = href({
+    workspace: "operations",
+    screen: "memories",
+    item: "",
+    query: { audienceTag: "team:a", sourceId: "" },
+  });
+  assert.equal(address, "#/operations/memories?audienceTag=team%3Aa");
+  const { workspace, screen, item, query } = parseRoute(address);
+  assert.deepEqual([workspace, screen, item, query.get("audienceTag")], ["operations", "memories", "", "team:a"]);
+  assert.equal(parseRoute("").screen, "");
+});
+
+test("preview counts changing, unchanged and lowered memories", () => {
+  const memories = [
+    memory("1", {}),
+    memory("2", { sensitivityLabel: "public" }),
+    memory("3", { sensitivityLabel: "restricted" }),
+  ];
+  const { changing, unchanged, lowered } = preview(memories, { sensitivityLabel: "public" });
+  assert.deepEqual(
+    changing.map(({ id }) => id),
+    ["1", "3"],
+  );
+  assert.deepEqual([unchanged, lowered], [1, 2]);
+});
+
+/** Returns operations that accept every bulk update but for the first `failures`, and record them. */
+function recorder({ failures = 0 } = {}) {
+  /** @type {{ update: BulkUpdate, key: string }[]} */
+  const calls = [];
+  let left = failures;
+  const operations = {
+    async bulkUpdateMemories(/** @type {BulkUpdate} */ update, /** @type {string} */ key) {
+      calls.push({ update, key });
+      left -= 1;
+      if (left >= 0) throw new Error("cut");
+      return { results: update.memoryIds.map((memoryId) => ({ memoryId, ok: memoryId !== "refused" })) };
+    },
+  };
+  return { calls, operations: /** @type {any} */ (operations) };
+}
+
+test("bulk run splits at 1,000 memories and repeats a failed call", async () => {
+  const memories = Array.from({ length: 1_500 }, (_, index) => memory(String(index), {}));
+  const run = new BulkRun([{ memories, change: { reviewStatus: "approved" } }]);
+  const { calls, operations } = recorder({ failures: 1 });
+  await assert.rejects(
+    run.run(operations, () => {}),
+    /cut/,
+  );
+  assert.equal(run.isDone, false);
+  await run.run(operations, () => {});
+  assert.deepEqual(
+    calls.map(({ update }) => update.memoryIds.length),
+    [1_000, 1_000, 500],
+  );
+  assert.equal(calls[0]?.key, calls[1]?.key);
+  assert.notEqual(calls[1]?.key, calls[2]?.key);
+  assert.equal(run.results.length, 1_500);
+});
+
+test("undo restores what succeeded, with keys of its own", async () => {
+  const memories = [memory("1", {}), memory("2", { sensitivityLabel: "public" }), memory("refused", {})];
+  const run = new BulkRun([{ memories, change: { sensitivityLabel: "restricted" } }]);
+  const { calls, operations } = recorder();
+  await run.run(operations, () => {});
+  await run.undo().run(operations, () => {});
+  assert.deepEqual(
+    calls.map(({ update }) => update),
+    [
+      { memoryIds: ["1", "2", "refused"], sensitivityLabel: "restricted" },
+      { memoryIds: ["1"], sensitivityLabel: "internal" },
+      { memoryIds: ["2"], sensitivityLabel: "public" },
+    ],
+  );
+  assert.equal(new Set(calls.map(({ key }) => key)).size, 3);
+});
+
+/**
+ * @param {string} at
+ * @param {unknown} before
+ * @param {unknown} after
+ */
+const entry = (at, before, after) =>
+  /** @type {AuditEntry} */ ({
+    at,
+    action: "memory.update",
+    outcome: "ok",
+    resource: { kind: "memory", id: "m" },
+    before,
+    after,
+  });
+
+test("activity derives the backlog of each day from the log", async () => {
+  const now = Date.parse("2026-03-20T12:00:00.000Z");
+  const activity = new Activity("w", now);
+  const [pending, approved] = ["pending", "approved"].map((review) => ({ workspace_id: "w", review }));
+  const entries = [
+    entry("2026-03-20T10:00:00.000Z", pending, approved),
+    entry("2026-03-19T10:00:00.000Z", null, pending),
+    entry("2026-03-19T09:00:00.000Z", null, { workspace_id: "other", review: "pending" }),
+  ];
+  const operations = { listAuditEntries: async () => ({ data: entries, next_cursor: null }) };
+  await activity.load(/** @type {any} */ (operations), () => {});
+  const [yesterday, today] = activity.days.slice(-2);
+  assert.deepEqual([yesterday?.added, today?.changed], [1, 1]);
+  assert.deepEqual(activity.backlogs(4).slice(-3), [4, 5, 4]);
+});
+
+test("import keys lines without a source key as the command does", async () => {
+  const lines = await readLines(
+    '{"title":"a","content":"bc"}\n\n{"title":"a","content":"bc"}\n{"title":"ä"}\nnope\n[]',
+  );
+  assert.deepEqual(
+    lines.map(({ number, problem }) => [number, problem]),
+    [
+      [1, ""],
+      [3, "has the key of line 1"],
+      [4, "content is required"],
+      [5, "is not valid JSON"],
+      [6, "must be a JSON object"],
+    ],
+  );
+  // The SHA-256 of eight bytes of length, "a" and "bc".
+  assert.equal(lines[0]?.memory?.source_key, "sha256:e98bc483cc6af9ccf82bc23e481a128c12818251d9d359a7b560dcabfd7909d6");
+});
+
+test("import batches stay below the bounds of a request", () => {
+  const line = (/** @type {number} */ number, /** @type {number} */ bytes) => ({
+    number,
+    problem: "",
+    memory: { title: "t", content: "x".repeat(bytes), source_key: String(number) },
+  });
+  const small = Array.from({ length: 250 }, (_, index) => line(index, 10));
+  assert.deepEqual(
+    batchesOf(small).map(({ length }) => length),
+    [100, 100, 50],
+  );
+  const large = Array.from({ length: 60 }, (_, index) => line(index, 32_000));
+  assert.deepEqual(
+    batchesOf(large).map(({ length }) => length),
+    [31, 29],
+  );
+});
+
+test("times near now are relative, others are dates", () => {
+  const now = Date.parse("2026-03-20T12:00:00.000Z");
+  assert.equal(nearTime(new Date(now - 90_000), now), "1 minute ago");
+  assert.equal(nearTime(new Date(now - 5_000), now), "now");
+  assert.equal(nearTime(new Date(now + 3 * 60 * 60 * 1_000), now), "in 3 hours");
+  assert.equal(nearTime(new Date("2026-01-02T12:00:00.000Z"), now), "2 Jan 2026");
+});
+
+/**
+ * Returns a client whose transport answers in turn; `null` is a lost response.
+ * @param {(Response | null)[]} answers
+ */
+function clientOf(answers) {
+  /** @type {ApiRequest[]} */
+  const requests = [];
+  const connection = { wait: async () => {}, settle() {} };
+  const transport = async (/** @type {ApiRequest} */ request) => {
+    requests.push(request);
+    const answer = answers.shift();
+    if (!answer) throw new TypeError("cut");
+    return answer;
+  };
+  return { requests, client: new Client(transport, /** @type {any} */ (connection), () => {}) };
+}
+
+test("client repeats what is safe, with the same key", async () => {
+  const { client, requests } = clientOf([null, new Response("{}")]);
+  await client.send("PATCH", "/v1/memories/bulk", { body: {}, idempotencyKey: "k" });
+  assert.deepEqual(
+    requests.map(({ headers }) => headers.get("idempotency-key")),
+    ["k", "k"],
+  );
+});
+
+test("client does not repeat a creation whose response was lost", async () => {
+  const { client, requests } = clientOf([null]);
+  await assert.rejects(client.send("POST", "/v1/sources", { body: {} }), { code: "network_unknown" });
+  assert.equal(requests.length, 1);
+});
+
+test("client takes a repeated deletion that finds nothing as done", async () => {
+  const { client } = clientOf([null, new Response("", { status: 404 })]);
+  await client.send("DELETE", "/v1/memories/m");
+  const other = clientOf([new Response("", { status: 404, headers: { "error-code": "not_found" } })]);
+  await assert.rejects(other.client.send("DELETE", "/v1/memories/m"), { code: "not_found" });
+});
+
+test("client reads errors from the body and from headers", async () => {
+  const fields = [{ path: "actions.allow[0]", code: "invalid_value", message: "must be an action" }];
+  const body = JSON.stringify({ error: "invalid_request", message: "no", details: { fields } });
+  const { client } = clientOf([
+    new Response(body, { status: 400, headers: { "content-type": "application/json" } }),
+    new Response("", { status: 400, headers: { "error-code": "invalid_request", "error-message": "url is required" } }),
+  ]);
+  const error = await client.send("POST", "/v1/sources", { body: {} }).catch((cause) => cause);
+  assert.equal(fieldProblem(error, "actions"), "must be an action");
+  await assert.rejects(client.send("POST", "/v1/sources", { body: {} }), {
+    code: "invalid_request",
+    message: "url is required",
+  });
+});
