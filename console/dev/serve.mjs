@@ -1,7 +1,7 @@
-// Serves the console during its development and its tests, and forwards the API to a server:
-// node dev/serve.mjs [--api URL] [--port PORT] [--package DIR]
-//
-// With a directory of the npm package, the page runs the service itself.
+// Serves the console during its development, as it is on disk, and forwards everything else to a
+// server; or serves the npm package, whose console runs the service inside the page:
+// node dev/serve.mjs --api URL [--port PORT]
+// node dev/serve.mjs --package DIR [--port PORT]
 
 import { readFile } from "node:fs/promises";
 import { createServer, request } from "node:http";
@@ -9,9 +9,7 @@ import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
-import { readServed, servedPaths } from "./embed.mjs";
-
-const PACKAGE_PATH = "/pkg/";
+const PAGE = fileURLToPath(new URL("../page/", import.meta.url));
 /** @type {Record<string, string>} */
 const TYPES = {
   ".css": "text/css",
@@ -20,25 +18,19 @@ const TYPES = {
   ".svg": "image/svg+xml",
   ".wasm": "application/wasm",
 };
-
-/**
- * Returns the policy of the page: everything from its own origin, no inline script and no inline
- * style. The service inside the page needs WebAssembly.
- * @param {boolean} isOffline
- */
-const policy = (isOffline) =>
-  [
-    "default-src 'none'",
-    `script-src 'self'${isOffline ? " 'wasm-unsafe-eval'" : ""}`,
-    "style-src 'self'",
-    "img-src 'self'",
-    "connect-src 'self'",
-    "form-action 'self'",
-    "base-uri 'none'",
-    "frame-ancestors 'none'",
-    "require-trusted-types-for 'script'",
-    "trusted-types lit-html",
-  ].join("; ");
+/** The policy of the server for its page; the service inside a page needs WebAssembly, too. */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self' 'wasm-unsafe-eval'",
+  "style-src 'self'",
+  "img-src 'self'",
+  "connect-src 'self'",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types lit-html",
+].join("; ");
 
 /**
  * Starts the server.
@@ -51,45 +43,35 @@ const policy = (isOffline) =>
 export async function serve({ api, packageDirectory, port = 0 }) {
   const server = createServer(async (incoming, outgoing) => {
     const { pathname } = new URL(incoming.url ?? "/", "http://localhost");
-    if (api !== undefined && pathname.startsWith("/v1/")) {
+    const path = packageDirectory === undefined ? pathInPage(pathname) : pathInPackage(packageDirectory, pathname);
+    const content = path === null ? null : await readFile(path).catch(() => null);
+    if (path !== null && content !== null) {
+      outgoing.setHeader("content-type", TYPES[extname(path)] ?? "application/octet-stream");
+      outgoing.setHeader("content-security-policy", POLICY);
+      outgoing.setHeader("cache-control", "no-cache");
+      outgoing.end(content);
+    } else if (api !== undefined) {
       forward(new URL(incoming.url ?? "/", api), incoming, outgoing);
-      return;
-    }
-    const content = await read(pathname, packageDirectory);
-    if (content === null) {
+    } else {
       outgoing.writeHead(404).end();
-      return;
     }
-    const isPage = pathname === "/";
-    outgoing.setHeader("content-type", TYPES[isPage ? ".html" : extname(pathname)] ?? "application/octet-stream");
-    outgoing.setHeader("content-security-policy", policy(packageDirectory !== undefined));
-    outgoing.setHeader("cache-control", "no-cache");
-    outgoing.end(isPage && packageDirectory !== undefined ? withPackage(content.toString()) : content);
   });
   await new Promise((resolve) => server.listen(port, "127.0.0.1", () => resolve(null)));
   const address = /** @type {import("node:net").AddressInfo} */ (server.address());
   return { url: `http://127.0.0.1:${address.port}/`, close: () => server.close() };
 }
 
-/**
- * Reads what is served at a path; `null` if there is nothing.
- * @param {string} pathname
- * @param {string | undefined} packageDirectory
- */
-async function read(pathname, packageDirectory) {
-  if (packageDirectory !== undefined && pathname.startsWith(PACKAGE_PATH)) {
-    return readFile(join(packageDirectory, normalize(`/${pathname.slice(PACKAGE_PATH.length)}`))).catch(() => null);
-  }
-  const path = pathname === "/" ? "index.html" : pathname.slice(1);
-  return servedPaths().includes(path) ? readServed(path) : null;
+/** @param {string} pathname */
+function pathInPage(pathname) {
+  if (pathname === "/") return join(PAGE, "index.html");
+  return pathname.startsWith("/console/") ? join(PAGE, normalize(pathname.slice("/console".length))) : null;
 }
 
 /**
- * Names the package in the page.
- * @param {string} page
+ * @param {string} directory
+ * @param {string} pathname
  */
-const withPackage = (page) =>
-  page.replace('name="knowledge-package" content=""', `name="knowledge-package" content="${PACKAGE_PATH}web.js"`);
+const pathInPackage = (directory, pathname) => join(directory, pathname === "/" ? "console.html" : normalize(pathname));
 
 /**
  * Forwards a request, as it is, and its response.

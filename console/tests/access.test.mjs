@@ -9,6 +9,9 @@ import { useSite } from "./support/site.mjs";
 
 /** @import { Page } from "playwright-core" */
 
+/** A member of the demo who may only read. */
+const VIEWER = "hannah.cole";
+
 const site = useSite();
 
 /**
@@ -31,7 +34,7 @@ test("navigation offers only what the caller may read", async () => {
     "Audit log",
   ]);
   await admin.close();
-  const viewer = await site.current.open("dashboard", { credentials: site.current.demo.credentialsOf("hannah.cole") });
+  const viewer = await site.current.open("dashboard", { member: VIEWER });
   assert.deepEqual(await offered(viewer.page), [
     "Dashboard",
     "Memories",
@@ -47,7 +50,7 @@ test("navigation offers only what the caller may read", async () => {
 
 test("screen without permission explains why", async () => {
   const { page, close } = await site.current.open("audit", {
-    credentials: site.current.demo.credentialsOf("hannah.cole"),
+    member: VIEWER,
   });
   await page.getByText("You may not do this").waitFor();
   await page.getByText("Missing permission audit:read.").waitFor();
@@ -56,7 +59,7 @@ test("screen without permission explains why", async () => {
 
 test("refused action is explained, and its button remembers it", async () => {
   const { page, close } = await site.current.open("keys", {
-    credentials: site.current.demo.credentialsOf("hannah.cole"),
+    member: VIEWER,
   });
   await page
     .getByRole("button", { name: /^Revoke/ })
@@ -84,7 +87,7 @@ test("page never shows what labels hide from the caller", async () => {
   await admin.close();
 
   const { page, close } = await site.current.open("memories?sensitivityLabel=restricted", {
-    credentials: site.current.demo.credentialsOf("hannah.cole"),
+    member: VIEWER,
   });
   for (const address of addresses.slice(0, 3)) {
     await page.goto(`${site.current.url}${address}`);
@@ -101,34 +104,79 @@ test("page never shows what labels hide from the caller", async () => {
   await close();
 });
 
-test("page without a session hides what requires one", async () => {
-  const { token } = site.current.demo.credentials;
-  const { page, close } = await site.current.open("members", { credentials: { token, session: "", organization: "" } });
-  assert.ok(!(await offered(page)).includes("Members"));
-  await page.getByText("sign in with a session").waitFor();
-  await close();
-});
+test("session that ends asks to sign in again, at the same place", async () => {
+  const { page, context, close } = await site.current.open("memories");
+  await context.clearCookies();
+  await page.reload();
+  await page.getByText("Sign in with a link").waitFor();
+  await signIn(page, site.current.demo.link());
+  await page.goto(`${site.current.url}#/${WORKSPACE}/memories`);
+  await settled(page);
 
-test("token that ends asks to sign in again, at the same place", async () => {
-  const { page, close } = await site.current.open("memories");
   await page.route("**/v1/**", (route) =>
     route.fulfill({ status: 401, json: { error: "unauthenticated", message: "no valid credential", details: {} } }),
   );
   await page.getByLabel("Sensitivity").selectOption("public");
   await page.getByText("You are signed out.").waitFor();
-  assert.equal(await page.evaluate(() => sessionStorage.length + document.cookie.length), 0);
   await page.unroute("**/v1/**");
-  await signIn(page, page.url(), site.current.demo.credentials);
+  await page.getByLabel("Sign-in link").fill(site.current.demo.link());
+  await page.getByRole("button", { name: "Sign in" }).click();
   await settled(page);
   assert.match(page.url(), /memories\?sensitivityLabel=public$/);
   await close();
 });
 
-test("wrong token is refused at once", async () => {
-  const { page, close } = await openPage(site.current.browser);
-  await page.goto(`${site.current.url}#/${WORKSPACE}/dashboard`);
-  await page.getByLabel("Access token").fill("wkt_wrong");
-  await page.getByRole("button", { name: "Sign in" }).click();
+test("link works once, and leaves no trace in the page", async () => {
+  const link = site.current.demo.link();
+  const first = await openPage(site.current.browser);
+  await signIn(first.page, link);
+  await settled(first.page);
+  assert.ok(!first.page.url().includes("wkl_"));
+  assert.equal(await first.page.evaluate(() => sessionStorage.length + localStorage.length), 0);
+  assert.equal(await first.page.evaluate(() => document.cookie), "");
+  const [cookie] = await first.context.cookies();
+  assert.deepEqual([cookie?.name, cookie?.httpOnly, cookie?.sameSite], ["service_session", true, "Lax"]);
+  await first.close();
+
+  const second = await openPage(site.current.browser);
+  await second.page.goto(link);
+  await second.page.getByText("This link was used, has expired or is not complete.").waitFor();
+  await second.page.getByLabel("Sign-in link").fill("wkl_wrong");
+  await second.page.getByRole("button", { name: "Sign in" }).click();
+  await second.page.getByText("This link was used, has expired or is not complete.").waitFor();
+  assert.equal((await second.context.cookies()).length, 0);
+  await second.close();
+});
+
+test("member who signs out is signed out everywhere in the browser", async () => {
+  const { page, context, close } = await site.current.open("dashboard");
+  const other = await context.newPage();
+  await other.goto(`${site.current.url}#/${WORKSPACE}/memories`);
+  await settled(other);
+  await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByText("You are signed out.").waitFor();
+  assert.equal((await context.cookies()).length, 0);
+  await other.getByLabel("Sensitivity").selectOption("public");
+  await other.getByText("You are signed out.").waitFor();
   await close();
+});
+
+test("member ends another session of theirs", async () => {
+  const mine = await site.current.open("account", { member: VIEWER });
+  const theirs = await site.current.open("memories", { member: VIEWER });
+  await mine.page.reload();
+  await settled(mine.page);
+  assert.equal(await mine.page.getByText("This session").count(), 1);
+  const ends = mine.page.getByRole("button", { name: /^End / });
+  for (let left = await ends.count(); left > 0; left -= 1) {
+    await ends.first().click();
+    await mine.page.getByRole("dialog").getByRole("button", { name: "End" }).click();
+    await mine.page.getByRole("dialog").waitFor({ state: "hidden" });
+    await settled(mine.page);
+  }
+  assert.equal(await mine.page.locator("tbody tr").count(), 1);
+  await theirs.page.getByLabel("Sensitivity").selectOption("public");
+  await theirs.page.getByText("You are signed out.").waitFor();
+  await theirs.close();
+  await mine.close();
 });

@@ -104,8 +104,7 @@ test("bulk relabel previews, changes, lists and undoes", async () => {
 });
 
 test("bulk update shows what was refused, item by item", async () => {
-  const credentials = site.current.demo.credentialsOf("tomas.lindqvist");
-  const { page, close } = await site.current.open("memories?sensitivityLabel=internal", { credentials });
+  const { page, close } = await site.current.open("memories?sensitivityLabel=internal", { member: "tomas.lindqvist" });
   await page.getByLabel("Select all that are shown").check();
   await page.getByRole("button", { name: "Relabel" }).click();
   const dialog = page.getByRole("dialog");

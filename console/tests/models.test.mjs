@@ -3,16 +3,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Client } from "../api/client.js";
-import { fieldProblem } from "../api/error.js";
-import { Activity } from "../models/activity.js";
-import { BulkRun, preview } from "../models/bulk.js";
-import { batchesOf, readLines } from "../models/import-file.js";
-import { href, parseRoute } from "../router.js";
-import { nearTime } from "../ui/format.js";
+import { Client } from "../page/api/client.js";
+import { fieldProblem } from "../page/api/error.js";
+import { Activity } from "../page/models/activity.js";
+import { BulkRun, preview } from "../page/models/bulk.js";
+import { batchesOf, readLines } from "../page/models/import-file.js";
+import { href, parseRoute } from "../page/router.js";
+import { nearTime } from "../page/ui/format.js";
 
 /** @import { AuditEntry, BulkUpdate, MemorySummary } from "../../wasm/pkg/operations.js" */
-/** @import { ApiRequest } from "../api/client.js" */
+/** @import { ApiRequest } from "../page/api/client.js" */
 
 /**
  * @param {string} id

@@ -13,7 +13,18 @@ import { useSite } from "./support/site.mjs";
 const PICTURES = process.env.CONSOLE_PICTURES;
 const WIDTHS = [360, 768, 1280];
 const SCHEMES = /** @type {const} */ (["light", "dark"]);
-const SCREENS = ["dashboard", "memories", "review", "import", "webhooks", "keys", "members", "roles", "audit"];
+const SCREENS = [
+  "dashboard",
+  "memories",
+  "review",
+  "import",
+  "webhooks",
+  "keys",
+  "members",
+  "roles",
+  "audit",
+  "account",
+];
 
 const site = useSite();
 
@@ -41,7 +52,7 @@ for (const width of WIDTHS) {
       const problems = [];
       await page.goto(site.current.url);
       problems.push(...(await problemsOf(page, `${width}-${scheme}-sign-in`)));
-      await signIn(page, site.current.url, site.current.demo.credentials);
+      await signIn(page, site.current.demo.link());
       for (const screen of SCREENS) {
         await page.goto(`${site.current.url}#/${WORKSPACE}/${screen}`);
         await settled(page);

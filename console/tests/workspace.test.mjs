@@ -14,7 +14,7 @@ test("dashboard draws what the service knows", async () => {
   const response = await fetch(
     `${site.current.demo.url}/v1/workspaces/${site.current.demo.workspace}/dashboard-summary`,
     {
-      headers: { authorization: `Bearer ${site.current.demo.credentials.token}` },
+      headers: { authorization: `Bearer ${site.current.demo.token}` },
     },
   );
   const summary = await response.json();

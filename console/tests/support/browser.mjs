@@ -6,7 +6,6 @@ import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
 
 /** @import { Browser, Page } from "playwright-core" */
-/** @import { Credentials } from "./demo.mjs" */
 
 const BROWSER = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -54,17 +53,12 @@ export async function openPage(browser, { width = 1280, scheme = "light" } = {})
 }
 
 /**
- * Signs in at an address.
+ * Signs in by a link.
  * @param {Page} page
- * @param {string} address
- * @param {Credentials} credentials
+ * @param {string} link
  */
-export async function signIn(page, address, { token, session, organization }) {
-  await page.goto(address);
-  await page.getByLabel("Access token").fill(token);
-  await page.getByLabel("Session").fill(session);
-  await page.getByLabel("Organisation").fill(organization);
-  await page.getByRole("button", { name: "Sign in" }).click();
+export async function signIn(page, link) {
+  await page.goto(link);
   await page
     .getByRole("navigation")
     .or(page.getByRole("button", { name: "Menu" }))

@@ -1,4 +1,4 @@
-// A real server with the data of the demo, and credentials of its members.
+// A real server with the data of the demo, and links for its members.
 
 import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -9,47 +9,39 @@ import { fileURLToPath } from "node:url";
 
 const SERVER =
   process.env.KNOWLEDGE_SERVER ?? fileURLToPath(new URL("../../../target/release/knowledge", import.meta.url));
-const MEMORIES = 300;
 /** Workspace of the demo in which the tests work. */
 export const WORKSPACE = "operations";
 
-/** @typedef {{ token: string, session: string, organization: string }} Credentials */
+/** Owner of the organisation. */
+const OWNER = "maya.okafor";
 
-/** Starts a demo in a new directory. */
-export async function startDemo() {
+/**
+ * Starts a demo in a new directory.
+ * @param {number} [memories] Number of memories.
+ */
+export async function startDemo(memories = 300) {
   const directory = mkdtempSync(join(tmpdir(), "console-"));
   const data = join(directory, "data");
-  const options = ["--data-dir", data, "--listen", "127.0.0.1:0", "--memories", String(MEMORIES), "--output", "json"];
+  const options = ["--data-dir", data, "--listen", "127.0.0.1:0", "--memories", String(memories), "--output", "json"];
   const server = spawn(SERVER, ["demo", ...options], { stdio: ["ignore", "pipe", "ignore"] });
   const lines = createInterface({ input: server.stdout });
   const { value: line } = await lines[Symbol.asyncIterator]().next();
-  const { base_url, bearer_token, session_token, org_slug, workspace_id } = JSON.parse(line);
-
-  /**
-   * @param {"token" | "session"} kind
-   * @param {string} member
-   */
-  const create = (kind, member) =>
-    execFileSync(SERVER, [kind, "create", "--data-dir", data, "--member", member], {
-      encoding: "utf8",
-      stdio: ["ignore", "pipe", "ignore"],
-    }).trim();
+  const { base_url, bearer_token, workspace_id } = JSON.parse(line);
 
   return {
     url: base_url,
     workspace: workspace_id,
-    /** Credentials of an administrator, with the session of the owner. */
-    credentials: { token: bearer_token, session: session_token, organization: org_slug },
+    /** Bearer token of an administrator. */
+    token: bearer_token,
     /**
-     * Creates credentials of a member.
+     * Makes a link by which a member signs in, once.
      * @param {string} member Handle.
-     * @returns {Credentials}
      */
-    credentialsOf: (member) => ({
-      token: create("token", member),
-      session: create("session", member),
-      organization: org_slug,
-    }),
+    link: (member = OWNER) =>
+      execFileSync(SERVER, ["login-link", "--data-dir", data, "--url", base_url, member], {
+        encoding: "utf8",
+        stdio: ["ignore", "pipe", "ignore"],
+      }).trim(),
     async stop() {
       const ended = new Promise((resolve) => server.once("exit", resolve));
       server.kill();

@@ -9,9 +9,8 @@ import { tag, time } from "../ui/marks.js";
 import { actionsHeading, empty, listView, pageHeader, selectField, table, textField } from "../ui/parts.js";
 
 /**
- * @import { Member, MemberDetails } from "../../wasm/pkg/operations.js"
+ * @import { Member, MemberDetails } from "../../../wasm/pkg/operations.js"
  * @import { ApiError } from "../api/error.js"
- * @import { OrganizationOperations } from "../api/operations.js"
  * @import { Context } from "../context.js"
  * @import { Directory } from "../directory.js"
  * @import { Option } from "../ui/parts.js"
@@ -25,7 +24,7 @@ export class MembersScreen {
 
   /** @param {Context} context */
   constructor(context) {
-    const organization = /** @type {OrganizationOperations} */ (context.organization);
+    const { organization } = context;
     this.#context = context;
     this.#organization = organization;
     this.#list = new PagedList((page) => organization.listMembers(page), context.refresh);

@@ -1,6 +1,6 @@
 // Enumerations of the API, in the order in which they are offered.
 
-/** @import { Action, BuiltInRole, EventType, McpClient, OutcomeKind, ResourceKind, ReviewStatus, SensitivityLabel } from "../../wasm/pkg/operations.js" */
+/** @import { Action, BuiltInRole, EventType, McpClient, OutcomeKind, ResourceKind, ReviewStatus, SensitivityLabel } from "../../../wasm/pkg/operations.js" */
 
 /** Sensitivity labels in ascending order. @type {readonly SensitivityLabel[]} */
 export const SENSITIVITY_LABELS = ["public", "internal", "confidential", "restricted"];

@@ -4,7 +4,7 @@ import { newIdempotencyKey } from "../api/client.js";
 import { SENSITIVITY_LABELS } from "./vocabulary.js";
 
 /**
- * @import { BulkItem, BulkUpdate, MemorySummary } from "../../wasm/pkg/operations.js"
+ * @import { BulkItem, BulkUpdate, MemorySummary } from "../../../wasm/pkg/operations.js"
  * @import { Operations } from "../api/operations.js"
  */
 

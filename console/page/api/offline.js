@@ -3,7 +3,7 @@
 
 import { takesSession } from "./client.js";
 
-/** @typedef {import("../../wasm/pkg/index.js").KnowledgeService} Service */
+/** @typedef {import("../../../wasm/pkg/index.js").KnowledgeService} Service */
 /** @typedef {{ token: string, session: string, organization: string }} Member */
 
 const DATABASE = "knowledge-console";
@@ -12,7 +12,7 @@ const SEALING_KEY = "knowledge-console-sealing-key";
 const MEMBER = "knowledge-console-member";
 const ORGANIZATION = "demo";
 const YEAR_SECONDS = 365 * 24 * 60 * 60;
-/** @type {[title: string, sensitivity: import("../../wasm/pkg/operations.js").SensitivityLabel][]} */
+/** @type {[title: string, sensitivity: import("../../../wasm/pkg/operations.js").SensitivityLabel][]} */
 const MEMORIES = [
   ["How we name things", "public"],
   ["Who is on call", "internal"],
@@ -28,9 +28,9 @@ const MEMORIES = [
  * @returns {Promise<{ transport: import("./client.js").Transport, organization: string }>}
  */
 export async function openOffline(packageUrl) {
-  /** @type {typeof import("../../wasm/pkg/index.js")} */
+  /** @type {typeof import("../../../wasm/pkg/index.js")} */
   const { KnowledgeService } = await import(packageUrl);
-  /** @type {typeof import("../../wasm/pkg/stores/indexeddb.js")} */
+  /** @type {typeof import("../../../wasm/pkg/stores/indexeddb.js")} */
   const { IndexedDbStore } = await import(new URL("stores/indexeddb.js", packageUrl).href);
   // Concurrent pages take turns, so that the organisation is created once.
   return navigator.locks.request(DATABASE, async () => {

@@ -11,7 +11,7 @@ import { empty, listView, loading, pageHeader, taskProblem } from "../ui/parts.j
 import { memoryView } from "./memories.js";
 
 /**
- * @import { MemoryDetails, MemorySummary, ReviewStatus } from "../../wasm/pkg/operations.js"
+ * @import { MemoryDetails, MemorySummary, ReviewStatus } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  */
 

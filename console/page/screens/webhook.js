@@ -9,7 +9,7 @@ import { icon, stateBadge, tag, time } from "../ui/marks.js";
 import { empty, listView, loading, options, pageHeader, problem, secretBox, table } from "../ui/parts.js";
 
 /**
- * @import { Delivery, DeliveryAttempt, Webhook } from "../../wasm/pkg/operations.js"
+ * @import { Delivery, DeliveryAttempt, Webhook } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  */
 

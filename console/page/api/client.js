@@ -37,7 +37,7 @@ const RETRY_AFTER_MS_MAX = 20_000;
  * Returns true if the operation at a path takes a session, false if it takes a bearer token.
  * @param {string} path
  */
-export const takesSession = (path) => path.startsWith("/v1/orgs/");
+export const takesSession = (path) => path.startsWith("/v1/orgs/") || path.startsWith("/auth/");
 
 /**
  * Returns the transport to the server that served the page. The browser adds the session cookie.
@@ -46,8 +46,8 @@ export const takesSession = (path) => path.startsWith("/v1/orgs/");
  */
 export function networkTransport(session) {
   return async ({ method, path, headers, body }) => {
-    if (!takesSession(path)) headers.set("authorization", `Bearer ${await session.bearerToken()}`);
-    return fetch(path, { method, headers, body, credentials: "same-origin", redirect: "error" });
+    const refusal = takesSession(path) ? null : await session.authorize(headers);
+    return refusal ?? fetch(path, { method, headers, body, credentials: "same-origin", redirect: "error" });
   };
 }
 

@@ -4,7 +4,7 @@ import { readAll } from "../api/list.js";
 import { DAY_MS } from "../ui/format.js";
 
 /**
- * @import { AuditEntry } from "../../wasm/pkg/operations.js"
+ * @import { AuditEntry } from "../../../wasm/pkg/operations.js"
  * @import { Operations } from "../api/operations.js"
  */
 

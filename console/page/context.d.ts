@@ -1,18 +1,21 @@
 // What a screen works with.
 
-import type { Workspace } from "../wasm/pkg/operations.js";
+import type { Workspace } from "../../wasm/pkg/operations.js";
 import type { Access } from "./access.js";
-import type { Operations, OrganizationOperations } from "./api/operations.js";
+import type { AccountOperations, Operations, OrganizationOperations } from "./api/operations.js";
 import type { Directory } from "./directory.js";
 import type { Route } from "./router.js";
+import type { Identity } from "./session.js";
 import type { Content } from "./ui/lit.js";
 import type { Dialogs, NoticeAction } from "./ui/overlays.js";
 
 /** The workspace that is open, and what its screens use. */
 export interface Context {
   operations: Operations;
-  /** `null` without a session. */
-  organization: OrganizationOperations | null;
+  organization: OrganizationOperations;
+  account: AccountOperations;
+  /** The member who is signed in; `null` where nobody signs in. */
+  member: Identity["member"] | null;
   workspace: Workspace;
   workspaces: Workspace[];
   access: Access;

@@ -4,7 +4,7 @@ import { PAGE_ITEMS_MAX } from "./list.js";
 
 /**
  * @import { BulkUpdate, CustomRoleUpdate, MemberUpdate, NewCustomRole, NewMcpKey, NewMember, NewMemory, NewWebhook,
- *   Operations as Table, WebhookUpdate } from "../../wasm/pkg/operations.js"
+ *   Operations as Table, WebhookUpdate } from "../../../wasm/pkg/operations.js"
  * @import { Client } from "./client.js"
  */
 /**
@@ -268,5 +268,37 @@ export class OrganizationOperations {
   endWorkspaceRole(/** @type {string} */ member, /** @type {string} */ workspace) {
     const workspaceRole = path`/v1/orgs/${this.#organization}/members/${member}/workspace-roles/${workspace}`;
     return this.#client.send("DELETE", workspaceRole);
+  }
+}
+
+/**
+ * A session or a token of the caller.
+ * @typedef {object} Credential
+ * @property {string} id
+ * @property {"session" | "token"} kind
+ * @property {string} name
+ * @property {string} created_at
+ * @property {string | null} last_used_at
+ * @property {string} expires_at
+ * @property {boolean} current True for the session of this page.
+ */
+
+/** Operations of a server on what is signed in as the caller. */
+export class AccountOperations {
+  #client;
+
+  /** @param {Client} client */
+  constructor(client) {
+    this.#client = client;
+  }
+
+  /** @returns {Promise<import("./list.js").Page<Credential>>} */
+  listCredentials() {
+    return this.#client.send("GET", "/auth/credentials");
+  }
+
+  /** @returns {Promise<void>} */
+  endCredential(/** @type {string} */ id) {
+    return this.#client.send("DELETE", path`/auth/credentials/${id}`);
   }
 }

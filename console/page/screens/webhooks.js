@@ -10,7 +10,7 @@ import { actionsHeading, empty, listView, pageHeader, secretBox, selectField, ta
 import { verification, WebhookView, webhookState } from "./webhook.js";
 
 /**
- * @import { EventType, InboundWebhook, Webhook } from "../../wasm/pkg/operations.js"
+ * @import { EventType, InboundWebhook, Webhook } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  * @import { Route } from "../router.js"
  */

@@ -13,7 +13,7 @@ import { empty, Filters, listView, loading, pageHeader, table, taskProblem } fro
 import { openBulk } from "./bulk-dialog.js";
 
 /**
- * @import { MemoryDetails, MemorySummary } from "../../wasm/pkg/operations.js"
+ * @import { MemoryDetails, MemorySummary } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  * @import { Route } from "../router.js"
  * @import { Option } from "../ui/parts.js"

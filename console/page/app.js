@@ -3,7 +3,7 @@
 import { Access } from "./access.js";
 import { Client, Connection } from "./api/client.js";
 import { ApiError } from "./api/error.js";
-import { Operations, OrganizationOperations } from "./api/operations.js";
+import { AccountOperations, Operations, OrganizationOperations } from "./api/operations.js";
 import { Directory } from "./directory.js";
 import { href, parseRoute } from "./router.js";
 import { FIRST_SCREEN, SCREENS, shell, signInView } from "./shell.js";
@@ -12,9 +12,9 @@ import { Dialogs, Notices } from "./ui/overlays.js";
 import { empty, loading, problem } from "./ui/parts.js";
 
 /**
- * @import { Workspace } from "../wasm/pkg/operations.js"
+ * @import { Workspace } from "../../wasm/pkg/operations.js"
  * @import { Context, Screen } from "./context.js"
- * @import { Credentials } from "./session.js"
+ * @import { Identity } from "./session.js"
  * @import { Content } from "./ui/lit.js"
  */
 
@@ -22,7 +22,9 @@ import { empty, loading, problem } from "./ui/parts.js";
  * A member who uses the page.
  * @typedef {object} SignedIn
  * @property {import("./api/client.js").Transport} transport
- * @property {string} organization Slug of the organisation; empty without a session.
+ * @property {string} organization Slug of the organisation.
+ * @property {Identity["member"] | null} member `null` where nobody signs in.
+ * @property {() => void} leave Called when the session has ended.
  * @property {(() => void) | null} signOut `null` where nobody signs in.
  */
 
@@ -56,12 +58,13 @@ export class App {
   }
 
   /**
-   * Asks for credentials.
-   * @param {(credentials: Credentials) => void} onSubmit
+   * Asks for a sign-in link.
+   * @param {ApiError | null} error Error of the last link.
+   * @param {(link: string) => void} onSubmit
    */
-  askToSignIn(onSubmit) {
+  askToSignIn(error, onSubmit) {
     const isSignedOut = this.#signedIn !== null;
-    this.#showInstead(() => signInView({ isSignedOut, onSubmit }));
+    this.#showInstead(() => signInView({ isSignedOut, error, onSubmit }));
     document.title = "Sign in · Knowledge console";
   }
 
@@ -109,7 +112,7 @@ export class App {
   /** @param {SignedIn} signedIn */
   #client(signedIn) {
     const onSignedOut = () => {
-      if (signedIn === this.#signedIn) signedIn.signOut?.();
+      if (signedIn === this.#signedIn) signedIn.leave();
     };
     return new Client(signedIn.transport, this.#connection, onSignedOut);
   }
@@ -168,8 +171,7 @@ export class App {
     if (signedIn === null) return null;
     const client = this.#client(signedIn);
     const operations = new Operations(client);
-    const organization =
-      signedIn.organization === "" ? null : new OrganizationOperations(client, signedIn.organization);
+    const organization = new OrganizationOperations(client, signedIn.organization);
     const access = new Access();
     const directory = new Directory(operations, organization);
     await Promise.all([access.probe(operations, organization, workspace.id), directory.load()]);
@@ -177,6 +179,8 @@ export class App {
     return {
       operations,
       organization,
+      account: new AccountOperations(client),
+      member: signedIn.member,
       workspace,
       workspaces: this.#workspaces,
       access,

@@ -5,7 +5,7 @@ import { readAll } from "./api/list.js";
 import { shortId } from "./ui/format.js";
 
 /**
- * @import { CustomRole, Member, Source } from "../wasm/pkg/operations.js"
+ * @import { CustomRole, Member, Source } from "../../wasm/pkg/operations.js"
  * @import { Operations, OrganizationOperations } from "./api/operations.js"
  */
 
@@ -25,7 +25,7 @@ export class Directory {
 
   /**
    * @param {Operations} operations
-   * @param {OrganizationOperations | null} organization
+   * @param {OrganizationOperations} organization
    */
   constructor(operations, organization) {
     this.#operations = operations;
@@ -42,14 +42,12 @@ export class Directory {
   }
 
   async #loadMembers() {
-    const organization = this.#organization;
-    if (organization) await readNames(this.#members, (page) => organization.listMembers(page));
+    await readNames(this.#members, (page) => this.#organization.listMembers(page));
   }
 
   async loadRoles() {
-    const organization = this.#organization;
-    if (!organization) return;
-    await readNames(this.#roles, async () => ({ ...(await organization.listCustomRoles()), next_cursor: null }));
+    const read = () => this.#organization.listCustomRoles();
+    await readNames(this.#roles, async () => ({ ...(await read()), next_cursor: null }));
   }
 
   /** Sources by name. */

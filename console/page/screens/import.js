@@ -10,7 +10,7 @@ import { icon, stateBadge } from "../ui/marks.js";
 import { options, pageHeader, table, taskProblem, textField } from "../ui/parts.js";
 
 /**
- * @import { IngestOutcome } from "../../wasm/pkg/operations.js"
+ * @import { IngestOutcome } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  * @import { Line } from "../models/import-file.js"
  */

@@ -9,7 +9,7 @@ import { icon, stateBadge } from "../ui/marks.js";
 import { empty, Filters, listView, pageHeader, table } from "../ui/parts.js";
 
 /**
- * @import { AuditEntry } from "../../wasm/pkg/operations.js"
+ * @import { AuditEntry } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  * @import { Route } from "../router.js"
  * @import { Option } from "../ui/parts.js"

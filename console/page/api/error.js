@@ -1,6 +1,6 @@
 // Errors of requests, and explanations of them that say what to do.
 
-/** @typedef {import("../../wasm/pkg/operations.js").FieldProblem} FieldProblem */
+/** @typedef {import("../../../wasm/pkg/operations.js").FieldProblem} FieldProblem */
 
 /** An error response, or no response at all. */
 export class ApiError extends Error {

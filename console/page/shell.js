@@ -1,6 +1,7 @@
 // The screens, the frame around the one that is shown, and the form before it.
 
 import { href } from "./router.js";
+import { AccountScreen } from "./screens/account.js";
 import { AuditScreen } from "./screens/audit.js";
 import { DashboardScreen } from "./screens/dashboard.js";
 import { ImportScreen } from "./screens/import.js";
@@ -17,7 +18,7 @@ import { textField } from "./ui/parts.js";
 
 /**
  * @import { Context, Screen } from "./context.js"
- * @import { Credentials } from "./session.js"
+ * @import { ApiError } from "./api/error.js"
  * @import { Content } from "./ui/lit.js"
  * @import { IconName } from "./ui/marks.js"
  */
@@ -27,7 +28,7 @@ import { textField } from "./ui/parts.js";
  * @typedef {object} ScreenEntry
  * @property {string} title
  * @property {IconName} symbol
- * @property {"Workspace" | "Organisation"} group
+ * @property {"Workspace" | "Organisation" | "You"} group
  * @property {new (context: Context) => Screen} Screen
  */
 
@@ -44,12 +45,13 @@ export const SCREENS = {
   members: { title: "Members", symbol: "members", group: "Organisation", Screen: MembersScreen },
   roles: { title: "Roles", symbol: "roles", group: "Organisation", Screen: RolesScreen },
   audit: { title: "Audit log", symbol: "audit", group: "Organisation", Screen: AuditScreen },
+  account: { title: "Account", symbol: "key", group: "You", Screen: AccountScreen },
 };
 
 /** @typedef {[name: string, screen: ScreenEntry]} Entry */
 
-const TOKEN_LENGTH_MAX = 512;
-const GROUPS = /** @type {const} */ (["Workspace", "Organisation"]);
+const LINK_LENGTH_MAX = 2_048;
+const GROUPS = /** @type {const} */ (["Workspace", "Organisation", "You"]);
 
 /**
  * Shows the page around a screen.
@@ -62,8 +64,9 @@ const GROUPS = /** @type {const} */ (["Workspace", "Organisation"]);
  * @param {(() => void) | null} page.signOut
  */
 export function shell({ context, shown, content, isMenuOpen, toggleMenu, signOut }) {
-  const { workspace, access } = context;
-  const isShown = (/** @type {Entry} */ [name]) => access.refusal(name) === null;
+  const { workspace, access, member } = context;
+  const isShown = (/** @type {Entry} */ [name, { group }]) =>
+    access.refusal(name) === null && (group !== "You" || member !== null);
   const link = (/** @type {Entry} */ [name, { title, symbol }]) => html`
     <li>
       <a href=${href({ workspace: workspace.slug, screen: name })} aria-current=${name === shown ? "page" : nothing}>
@@ -71,15 +74,15 @@ export function shell({ context, shown, content, isMenuOpen, toggleMenu, signOut
       </a>
     </li>
   `;
-  const group = (/** @type {string} */ heading) => html`
-    <h2>${heading}</h2>
-    <ul>
-      ${Object.entries(SCREENS)
-        .filter(([, screen]) => screen.group === heading)
-        .filter(isShown)
-        .map(link)}
-    </ul>
-  `;
+  const group = (/** @type {string} */ heading) => {
+    const screens = Object.entries(SCREENS).filter((entry) => entry[1].group === heading && isShown(entry));
+    return screens.length > 0
+      ? html`<h2>${heading}</h2>
+          <ul>
+            ${screens.map(link)}
+          </ul>`
+      : nothing;
+  };
   return html`
     <a class="skip" href="#content" @click=${skipToContent}>Skip to the content</a>
     <div class="frame">
@@ -134,53 +137,33 @@ function skipToContent(event) {
 }
 
 /**
- * Asks for credentials.
+ * Asks for a sign-in link.
  * @param {object} view
  * @param {boolean} view.isSignedOut True if the member was signed in before.
- * @param {(credentials: Credentials) => void} view.onSubmit
+ * @param {ApiError | null} view.error
+ * @param {(link: string) => void} view.onSubmit
  */
-export function signInView({ isSignedOut, onSubmit }) {
+export function signInView({ isSignedOut, error, onSubmit }) {
   const submit = (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
-    const data = new FormData(/** @type {HTMLFormElement} */ (event.currentTarget));
-    onSubmit({
-      token: textOf(data, "token"),
-      session: textOf(data, "session"),
-      organization: textOf(data, "organization"),
-    });
+    onSubmit(textOf(new FormData(/** @type {HTMLFormElement} */ (event.currentTarget)), "link"));
   };
   return html`
     <main class="alone">
       <form class="sign-in" @submit=${submit}>
         <h1>${icon("brand")}Knowledge console</h1>
         <p class="lead">
-          ${isSignedOut ? "You are signed out. Sign in to go on where you were." : "Sign in with the credentials that your operator gave you."}
+          ${isSignedOut ? "You are signed out. Sign in to go on where you were." : "Sign in with a link that your operator made for you."}
         </p>
         ${textField({
-          name: "token",
-          label: "Access token",
+          name: "link",
+          label: "Sign-in link",
           type: "password",
-          lengthMax: TOKEN_LENGTH_MAX,
-          pattern: "wkt_.+",
-          hint: "Begins with wkt_.",
-        })}
-        ${textField({
-          name: "session",
-          label: "Session",
-          type: "password",
-          lengthMax: TOKEN_LENGTH_MAX,
-          pattern: "wks_.+",
-          isRequired: false,
-          hint: "Begins with wks_. For members and roles; may stay empty.",
-        })}
-        ${textField({
-          name: "organization",
-          label: "Organisation",
-          isRequired: false,
-          hint: "Its slug, such as lumen-freight. Needed with a session.",
+          lengthMax: LINK_LENGTH_MAX,
+          hint: html`Made by <code>knowledge login-link MEMBER</code>. It works once.`,
+          problem: error ? "This link was used, has expired or is not complete. Ask for a new one." : "",
         })}
         <button class="primary">Sign in</button>
-        <p class="faint">Both are kept in this tab only, until it is closed.</p>
       </form>
     </main>
   `;

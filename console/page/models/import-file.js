@@ -2,7 +2,7 @@
 
 import { SENSITIVITY_LABELS } from "./vocabulary.js";
 
-/** @import { NewMemory } from "../../wasm/pkg/operations.js" */
+/** @import { NewMemory } from "../../../wasm/pkg/operations.js" */
 
 const TITLE_CHARACTERS_MAX = 128;
 const CONTENT_BYTES_MAX = 32 * 1_024;

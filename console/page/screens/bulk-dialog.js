@@ -9,7 +9,7 @@ import { stateBadge } from "../ui/marks.js";
 import { selectField, table, taskProblem, textField } from "../ui/parts.js";
 
 /**
- * @import { BulkItem, MemorySummary } from "../../wasm/pkg/operations.js"
+ * @import { BulkItem, MemorySummary } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  * @import { Change } from "../models/bulk.js"
  * @import { Option } from "../ui/parts.js"

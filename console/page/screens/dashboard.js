@@ -11,7 +11,7 @@ import { icon, stateBadge, tag, time } from "../ui/marks.js";
 import { empty, loading, pageHeader, problem } from "../ui/parts.js";
 
 /**
- * @import { ChatSummary, ChecklistStep, ConnectorHealth, DashboardSummary, McpKeySummary } from "../../wasm/pkg/operations.js"
+ * @import { ChatSummary, ChecklistStep, ConnectorHealth, DashboardSummary, McpKeySummary } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  * @import { Day } from "../models/activity.js"
  */

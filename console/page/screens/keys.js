@@ -9,7 +9,7 @@ import { tag, time } from "../ui/marks.js";
 import { actionsHeading, empty, listView, pageHeader, secretBox, selectField, table, textField } from "../ui/parts.js";
 
 /**
- * @import { IssuedMcpKey, McpKeySummary } from "../../wasm/pkg/operations.js"
+ * @import { IssuedMcpKey, McpKeySummary } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  * @import { Option } from "../ui/parts.js"
  */

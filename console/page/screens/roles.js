@@ -8,9 +8,8 @@ import { stateBadge, tag } from "../ui/marks.js";
 import { empty, loading, pageHeader, problem, selectField, textField } from "../ui/parts.js";
 
 /**
- * @import { Action, CustomRole } from "../../wasm/pkg/operations.js"
+ * @import { Action, CustomRole } from "../../../wasm/pkg/operations.js"
  * @import { ApiError } from "../api/error.js"
- * @import { OrganizationOperations } from "../api/operations.js"
  * @import { Context } from "../context.js"
  * @import { Option } from "../ui/parts.js"
  */
@@ -28,7 +27,7 @@ export class RolesScreen {
   /** @param {Context} context */
   constructor(context) {
     this.#context = context;
-    this.#organization = /** @type {OrganizationOperations} */ (context.organization);
+    this.#organization = context.organization;
     this.#task = new Task(context.refresh);
   }
 

@@ -1,0 +1,68 @@
+// Start of the page, over the network or over the service inside the page.
+
+import { networkTransport } from "./api/client.js";
+import { ApiError } from "./api/error.js";
+import { App } from "./app.js";
+import { secretOf, Session, takeLink } from "./session.js";
+
+const packageAddress = /** @type {HTMLMetaElement} */ (document.querySelector("meta[name=knowledge-package]")).content;
+
+// Before the listener of the page, for which a link is no address.
+addEventListener("hashchange", (event) => {
+  const link = takeLink();
+  if (link === null) return;
+  event.stopImmediatePropagation();
+  signIn(() => Session.start(link));
+});
+
+const app = new App(
+  /** @type {HTMLElement} */ (document.getElementById("page")),
+  /** @type {HTMLDialogElement} */ (document.getElementById("dialog")),
+);
+
+/**
+ * Opens the page for a member, or asks who it is.
+ * @param {() => Promise<Session | null>} open
+ */
+async function signIn(open) {
+  try {
+    const session = await open();
+    if (session === null) askToSignIn(null);
+    else start(session);
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 401) askToSignIn(error);
+    else app.fail(error);
+  }
+}
+
+/** @param {Session} session */
+function start(session) {
+  app.start({
+    transport: networkTransport(session),
+    organization: session.organization.slug,
+    member: session.member,
+    leave: () => askToSignIn(null),
+    signOut: async () => {
+      await session.end();
+      askToSignIn(null);
+    },
+  });
+}
+
+/** @param {ApiError | null} error */
+function askToSignIn(error) {
+  app.askToSignIn(error, (text) => signIn(() => Session.start(secretOf(text))));
+}
+
+async function main() {
+  if (packageAddress !== "") {
+    const { openOffline } = await import("./api/offline.js");
+    const { transport, organization } = await openOffline(new URL(packageAddress, location.href).href);
+    app.start({ transport, organization, member: null, leave() {}, signOut: null });
+    return;
+  }
+  const link = takeLink();
+  await signIn(() => (link === null ? Session.restore() : Session.start(link)));
+}
+
+main().catch((error) => app.fail(error));
