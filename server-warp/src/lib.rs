@@ -14,6 +14,7 @@
 //! - [`data`], [`store_address`], [`sealing`]: the store, its address and its key file;
 //!   [`private_file`]: files that only their owner may read.
 //! - [`deliveries`]: the dispatcher of events to webhooks and citation subscriptions.
+//! - [`console`]: the console at `/`, a page for people.
 //! - [`reference`](mod@reference): the API reference at `/openapi.json` and `/docs`.
 //! - [`metrics`]: metrics for Prometheus; [`telemetry`]: traces for OpenTelemetry.
 //! - [`logging`]: destination, level and format of the log.
@@ -25,6 +26,7 @@ pub mod app;
 pub mod backup;
 pub mod cli;
 pub mod config;
+pub mod console;
 pub mod data;
 pub mod deliveries;
 pub mod demo;
@@ -36,6 +38,7 @@ pub mod net;
 pub mod private_file;
 mod progress;
 pub mod reference;
+mod resource;
 pub mod responder;
 pub mod sealing;
 pub mod store_address;

@@ -5,15 +5,17 @@ use http::{Method, Request, Response, Uri};
 use knowledge_core::Error;
 use knowledge_core::api::{Api, Caller};
 
+use crate::console::Console;
 use crate::explain::explain;
 use crate::net::{Rejection, Responder};
 use crate::reference::Reference;
 
-/// Responder that passes requests to [`Api`] and serves the [`Reference`]. The server's rejections
+/// Responder that passes requests to [`Api`] and serves the [`Console`] and the [`Reference`]. The server's rejections
 /// get the error format of the operation at the requested path.
 #[derive(Clone, Debug)]
 pub struct ApiResponder {
     api: Api,
+    console: Console,
     reference: Reference,
 }
 
@@ -22,13 +24,21 @@ impl ApiResponder {
     #[must_use]
     pub fn new(api: Api) -> Self {
         let reference = Reference::new(api.service().limits());
-        Self { api, reference }
+        Self {
+            api,
+            console: Console::new(),
+            reference,
+        }
     }
 }
 
 impl Responder for ApiResponder {
     async fn respond(&self, request: Request<Bytes>) -> Response<Bytes> {
-        match self.reference.respond(&request) {
+        let resource = || {
+            let page = self.console.respond(&request);
+            page.or_else(|| self.reference.respond(&request))
+        };
+        match resource() {
             Some(response) => response,
             None => self.api.handle(request).await,
         }

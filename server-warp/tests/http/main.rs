@@ -22,6 +22,7 @@ mod bulk_rejections;
 mod citations;
 mod common;
 mod compression;
+mod console;
 mod contract;
 mod cors;
 mod credentials;
