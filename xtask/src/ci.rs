@@ -9,7 +9,7 @@ use crate::process::{Result, Skipped, cargo, run};
 use crate::programs::{CONVERSATION, workspace_cargo};
 use crate::tools::{self, CARGO_DENY};
 use crate::wasm;
-use crate::{bench, fuzz, instructions, libraries, openapi, package};
+use crate::{bench, console, fuzz, instructions, libraries, openapi, package};
 
 struct Step {
     name: &'static str,
@@ -73,6 +73,11 @@ const STEPS: &[Step] = &[
         name: "wasm",
         about: "the WebAssembly package and its tests in Node.js, Deno, workerd and Chromium",
         run: wasm,
+    },
+    Step {
+        name: "console",
+        about: "types of the console, and its tests in Chromium over a server and over the package",
+        run: console::check,
     },
     Step {
         name: "fuzz",

@@ -8,6 +8,7 @@ mod bench;
 mod ci;
 #[cfg(test)]
 mod circles;
+mod console;
 mod fuzz;
 mod instructions;
 mod libraries;

@@ -14,7 +14,7 @@ const PACKAGE: &str = "knowledge-wasm";
 /// Profile optimised for size, see the workspace's `Cargo.toml`.
 const PROFILE: &str = "wasm";
 /// Directory of the package.
-const PKG: &str = "wasm/pkg";
+pub(crate) const PKG: &str = "wasm/pkg";
 /// Base name of the package's files.
 const NAME: &str = "knowledge";
 
@@ -25,8 +25,13 @@ const SOURCES: &str = "wasm/js";
 /// Documents in the package.
 const DOCUMENTS: [(&str, &str); 2] = [("wasm/README.md", "README.md"), ("LICENSE", "LICENSE")];
 
+/// Page of the console, which the package has too: there the service runs inside the page.
+const CONSOLE: &str = "console/page";
+/// Its files that only describe types, and the page itself, which names the package.
+const CONSOLE_EXCLUDED: [&str; 4] = ["context.d.ts", "lit-html.d.ts", "repeat.d.ts", "index.html"];
+
 /// Directory of the npm packages for the build and the tests.
-const NODE_MODULES: &str = "wasm/node_modules";
+pub(crate) const NODE_MODULES: &str = "wasm/node_modules";
 
 /// Directory of a copy of the sources, for a second build.
 const REBUILD_DIRECTORY: &str = "target/elsewhere";
@@ -92,6 +97,7 @@ pub(crate) fn build() -> Result {
         fs::copy(from, pkg.join(to))?;
     }
     set_version(&pkg.join("package.json"))?;
+    copy_console(pkg)?;
     optimize(&node, &pkg.join(MODULE))?;
     run(node
         .command("node")?
@@ -264,15 +270,33 @@ fn copy_directory(from: &Path, to: &Path, excluded: &[&str]) -> Result {
     Ok(())
 }
 
+/// Copies the console into the package, as `console.html` and `console/`.
+fn copy_console(pkg: &Path) -> Result {
+    copy_directory(Path::new(CONSOLE), &pkg.join("console"), &CONSOLE_EXCLUDED)?;
+    let page = fs::read_to_string(Path::new(CONSOLE).join("index.html"))?;
+    let page = replace(
+        &page,
+        r#"name="knowledge-package" content="""#,
+        r#"name="knowledge-package" content="web.js""#,
+    )?;
+    fs::write(pkg.join("console.html"), page)?;
+    Ok(())
+}
+
+/// Replaces a text that occurs.
+fn replace(text: &str, from: &str, to: &str) -> Result<String> {
+    match text.contains(from) {
+        true => Ok(text.replace(from, to)),
+        false => Err(format!("no {from} in {text}").into()),
+    }
+}
+
 /// Sets the package's version to that of the workspace.
 fn set_version(package: &Path) -> Result {
     const PLACEHOLDER: &str = "\"version\": \"0.0.0\"";
-    let text = fs::read_to_string(package)?;
-    if !text.contains(PLACEHOLDER) {
-        return Err(format!("no {PLACEHOLDER} in {}", package.display()).into());
-    }
     let version = format!("\"version\": \"{}\"", env!("CARGO_PKG_VERSION"));
-    fs::write(package, text.replace(PLACEHOLDER, &version))?;
+    let text = replace(&fs::read_to_string(package)?, PLACEHOLDER, &version)?;
+    fs::write(package, text)?;
     Ok(())
 }
 
