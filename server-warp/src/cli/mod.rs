@@ -47,7 +47,7 @@ use self::failure::Failure;
 
 /// Governed memory for AI assistants: access control, sensitivity labels and review
 #[derive(Debug, Parser)]
-#[command(name = "knowledge", version, max_term_width = 100)]
+#[command(name = "knowledge", version = env!("KNOWLEDGE_VERSION"), max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

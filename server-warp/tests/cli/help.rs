@@ -111,3 +111,13 @@ fn help_of_dump_names_its_alias() {
     assert!(help("dump").contains(alias));
     assert_eq!(help("backup"), help("dump"));
 }
+
+#[test]
+fn version_names_the_build_and_the_engines() {
+    let shown = knowledge(&["--version"]).ok().stdout;
+    let number = r"\d+\.\d+\.\d+";
+    let build = "debug build|commit [0-9a-f]{12,}(-dirty)?|unknown commit";
+    let form = format!(r"^knowledge {number} \(({build}); sled {number}, fjall {number}\)\n$");
+    let form = regex::Regex::new(&form).expect("a valid expression");
+    assert!(form.is_match(&shown), "{shown}");
+}
