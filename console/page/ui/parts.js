@@ -148,6 +148,7 @@ function field({ name, label, control, hint = nothing, error = null, problem = f
  * @param {string} [text.value]
  * @param {Content} [text.hint]
  * @param {ApiError | null} [text.error]
+ * @param {string} [text.problem]
  * @param {boolean} [text.isRequired]
  * @param {number} [text.lengthMax]
  * @param {"text" | "url" | "number" | "password" | "date"} [text.type]
