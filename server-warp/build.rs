@@ -12,6 +12,8 @@ const COMMITS: &str = "../.git/logs/HEAD";
 
 /// Directory of the page.
 const PAGE: &str = "../console/page";
+/// The style sheet that is embedded. Those in `styles` are in it.
+const STYLE: &str = "console.css";
 /// Extensions of the files that are served, with their media types. Others only describe types.
 const TYPES: [(&str, &str); 4] = [
     ("css", "text/css; charset=utf-8"),
@@ -32,7 +34,11 @@ fn main() -> io::Result<()> {
     for (path, content_type) in files(Path::new(PAGE))? {
         let relative = path.strip_prefix(PAGE).expect("it is below the directory");
         let name = relative.to_str().expect("names are ASCII");
-        let text = fs::read_to_string(&path)?;
+        let text = match name {
+            "index.html" => page(&fs::read_to_string(&path)?),
+            STYLE => style()?,
+            _ => fs::read_to_string(&path)?,
+        };
         let embedded = out.join("console").join(relative);
         fs::create_dir_all(embedded.parent().expect("a file has a directory"))?;
         fs::write(&embedded, without_comments(&text))?;
@@ -73,7 +79,13 @@ fn commit() -> Option<String> {
         println!("cargo::rerun-if-changed={COMMITS}");
     }
     let output = Command::new("git")
-        .args(["describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"])
+        .args([
+            "describe",
+            "--always",
+            "--dirty",
+            "--exclude=*",
+            "--abbrev=12",
+        ])
         .output()
         .ok()?;
     let described = String::from_utf8(output.stdout).ok()?;
@@ -86,7 +98,9 @@ fn files(directory: &Path) -> io::Result<Vec<(PathBuf, &'static str)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
-        if path.is_dir() {
+        if path.ends_with("styles") {
+            continue;
+        } else if path.is_dir() {
             found.extend(files(&path)?);
         } else if !path.to_string_lossy().ends_with(".d.ts") {
             let extension = path.extension().unwrap_or_default();
@@ -96,6 +110,28 @@ fn files(directory: &Path) -> io::Result<Vec<(PathBuf, &'static str)>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Returns the style sheet that a line of the page links.
+fn sheet(line: &str) -> Option<&str> {
+    let link = r#"<link rel="stylesheet" href="console/"#;
+    line.trim().strip_prefix(link)?.split('"').next()
+}
+
+/// Returns the page with one style sheet, which has the rules of all.
+fn page(text: &str) -> String {
+    let is_kept = |line: &&str| sheet(line).is_none_or(|name| name == STYLE);
+    text.lines().filter(is_kept).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the rules of all style sheets in the order of the page: in one file they are a fifth
+/// smaller when it is compressed.
+fn style() -> io::Result<String> {
+    let page = fs::read_to_string(Path::new(PAGE).join("index.html"))?;
+    let sheets = page.lines().filter_map(sheet);
+    sheets
+        .map(|name| fs::read_to_string(Path::new(PAGE).join(name)))
+        .collect()
 }
 
 /// Returns a text without block comments, lines of comment, blank lines and indentation, which no

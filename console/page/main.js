@@ -39,8 +39,8 @@ async function signIn(open) {
 function start(session) {
   app.start({
     transport: networkTransport(session),
-    organization: session.organization.slug,
-    member: session.member,
+    organization: session.identity.organization.slug,
+    member: session.identity.member,
     leave: () => askToSignIn(null),
     signOut: async () => {
       await session.end();

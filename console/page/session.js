@@ -33,7 +33,6 @@ export const secretOf = (text) => SECRET.exec(text)?.[0] ?? text;
 
 /** A member who is signed in. */
 export class Session {
-  #identity;
   /** @type {Token | null} */
   #token = null;
   /** The request for a token that is under way. @type {Promise<Response> | null} */
@@ -41,7 +40,7 @@ export class Session {
 
   /** @param {Identity} identity */
   constructor(identity) {
-    this.#identity = identity;
+    this.identity = identity;
   }
 
   /** Returns the session of this browser, or `null` if nobody is signed in. */
@@ -57,14 +56,6 @@ export class Session {
    */
   static async start(link) {
     return new Session(await read(await send("POST", "login", { link })));
-  }
-
-  get organization() {
-    return this.#identity.organization;
-  }
-
-  get member() {
-    return this.#identity.member;
   }
 
   /**

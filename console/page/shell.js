@@ -153,14 +153,14 @@ export function signInView({ isSignedOut, error, onSubmit }) {
       <form class="sign-in" @submit=${submit}>
         <h1>${icon("brand")}Knowledge console</h1>
         <p class="lead">
-          ${isSignedOut ? "You are signed out. Sign in to go on where you were." : "Sign in with a link that your operator made for you."}
+          ${isSignedOut ? "You are signed out. Sign in to go on where you were." : "Ask your operator for a link."}
         </p>
         ${textField({
           name: "link",
           label: "Sign-in link",
           type: "password",
           lengthMax: LINK_LENGTH_MAX,
-          hint: html`Made by <code>knowledge login-link MEMBER</code>. It works once.`,
+          hint: html`From <code>knowledge login-link</code>. It works once.`,
           problem: error ? "This link was used, has expired or is not complete. Ask for a new one." : "",
         })}
         <button class="primary">Sign in</button>

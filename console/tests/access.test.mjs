@@ -108,7 +108,7 @@ test("session that ends asks to sign in again, at the same place", async () => {
   const { page, context, close } = await site.current.open("memories");
   await context.clearCookies();
   await page.reload();
-  await page.getByText("Sign in with a link").waitFor();
+  await page.getByText("Ask your operator for a link.").waitFor();
   await signIn(page, site.current.demo.link());
   await page.goto(`${site.current.url}#/${WORKSPACE}/memories`);
   await settled(page);

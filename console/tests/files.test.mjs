@@ -39,10 +39,10 @@ test("files that a page loads stay within their budget", async () => {
   console.log(`${loaded.size} files, ${(bytes / 1_000).toFixed(1)} kB in gzip`);
   assert.ok(bytes <= BYTES_MAX, `${bytes} bytes exceed ${BYTES_MAX}`);
   // Nothing is embedded that no page loads, except the part for pages without a server.
-  const served = paths.filter((path) => /\.(css|js|svg)$/.test(path) && path !== "api/offline.js");
+  const served = paths.filter((path) => /\.js$/.test(path) && path !== "api/offline.js");
   const names = new Set([...loaded.keys()].map((path) => path.replace("/console/", "")));
   assert.deepEqual(
-    served.filter((path) => !names.has(path) && path !== "icon.svg"),
+    served.filter((path) => !names.has(path)),
     [],
   );
   await close();

@@ -52,7 +52,7 @@ const EXPLANATIONS = {
   endpoint_off: { title: "The endpoint is inactive", advice: "Activate it first, then repeat this." },
   forbidden: {
     title: "You may not do this",
-    advice: "Ask an administrator of your organisation for access, or ask for something else.",
+    advice: "Ask an administrator of your organisation for access.",
   },
   internal: { title: "The server failed", advice: "Try again. If it persists, give the operator the request number." },
   invalid_request: { title: "Something entered is not valid", advice: "Correct it and try again." },

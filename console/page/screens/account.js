@@ -42,7 +42,7 @@ export class AccountScreen {
                 (credential) => this.#row(credential),
               ),
             ),
-          empty: empty({ symbol: "key", title: "Nothing", text: "No session and no token acts as you." }),
+          empty: empty({ symbol: "key", title: "Nothing", text: "Nothing acts as you." }),
         })}
       </section>
     `;
@@ -80,7 +80,7 @@ export class AccountScreen {
       operation: "endCredential",
       submit: "End",
       isDangerous: true,
-      text: "It stops working at once, with everything that it has created.",
+      text: "It stops working at once.",
       run: async () => {
         await this.#context.account.endCredential(id);
         await this.#list.reload();
