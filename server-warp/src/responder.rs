@@ -5,15 +5,17 @@ use http::{Method, Request, Response, Uri};
 use knowledge_core::Error;
 use knowledge_core::api::{Api, Caller};
 
+use crate::auth::Auth;
 use crate::explain::explain;
 use crate::net::{Rejection, Responder};
 use crate::reference::Reference;
 
-/// Responder that passes requests to [`Api`] and serves the [`Reference`]. The server's rejections
-/// get the error format of the operation at the requested path.
+/// Responder that passes requests to [`Api`] and serves the [`Reference`] and [`Auth`]. The
+/// server's rejections get the error format of the operation at the requested path.
 #[derive(Clone, Debug)]
 pub struct ApiResponder {
     api: Api,
+    auth: Auth,
     reference: Reference,
 }
 
@@ -21,14 +23,20 @@ impl ApiResponder {
     /// Creates a responder over this API.
     #[must_use]
     pub fn new(api: Api) -> Self {
-        let reference = Reference::new(api.service().limits());
-        Self { api, reference }
+        Self {
+            auth: Auth::new(api.service().clone()),
+            reference: Reference::new(api.service().limits()),
+            api,
+        }
     }
 }
 
 impl Responder for ApiResponder {
     async fn respond(&self, request: Request<Bytes>) -> Response<Bytes> {
-        match self.reference.respond(&request) {
+        if let Some(response) = self.reference.respond(&request) {
+            return response;
+        }
+        match self.auth.respond(&request).await {
             Some(response) => response,
             None => self.api.handle(request).await,
         }
@@ -39,7 +47,10 @@ impl Responder for ApiResponder {
     }
 
     async fn identify(&self, request: &mut Request<Bytes>) -> Option<Caller> {
-        self.api.identify(request).await
+        match self.auth.identifies(request) {
+            true => self.auth.identify(request).await,
+            false => self.api.identify(request).await,
+        }
     }
 
     async fn ready(&self) -> Result<(), String> {
