@@ -159,18 +159,7 @@ impl App {
     /// Returns the base URL for clients on this machine, without a trailing slash.
     #[must_use]
     pub fn base_url(&self) -> String {
-        let mut address = self.local_addr();
-        // The unspecified address cannot be connected to.
-        match address.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
-            IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
-            _ => {}
-        }
-        let scheme = match self.server.certificates() {
-            Some(_) => "https",
-            None => "http",
-        };
-        format!("{scheme}://{address}")
+        base_url(self.local_addr(), self.server.certificates().is_some())
     }
 
     /// Returns the certificates, to reload them on demand; `None` if the server speaks plain HTTP.
@@ -225,6 +214,18 @@ impl App {
         background.shutdown().await;
         report
     }
+}
+
+/// Returns the base URL for clients on this machine of a server with this address.
+pub(crate) fn base_url(mut address: SocketAddr, is_https: bool) -> String {
+    // The unspecified address cannot be connected to.
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    let scheme = if is_https { "https" } else { "http" };
+    format!("{scheme}://{address}")
 }
 
 /// Resolves when the sender is dropped.

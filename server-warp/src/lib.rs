@@ -7,6 +7,7 @@
 //! - [`app`]: the whole server over any store, for the command line and for tests.
 //! - [`net`]: connections, timeouts, limits, load shedding, health and graceful shutdown, around a
 //!   [`Responder`](net::Responder) that handles requests; [`responder`]: core as that responder.
+//! - [`auth`]: signing in and out, at `/auth/…`.
 //! - [`config`]: settings from flags, environment variables and a file, with the origin of each
 //!   value.
 //! - [`backup`]: whole stores as files and directories: dumps, backups of a running server,
@@ -23,6 +24,7 @@
 
 pub mod admin;
 pub mod app;
+pub mod auth;
 pub mod backup;
 pub mod cli;
 pub mod config;

@@ -5,16 +5,18 @@ use http::{Method, Request, Response, Uri};
 use knowledge_core::Error;
 use knowledge_core::api::{Api, Caller};
 
+use crate::auth::Auth;
 use crate::console::Console;
 use crate::explain::explain;
 use crate::net::{Rejection, Responder};
 use crate::reference::Reference;
 
-/// Responder that passes requests to [`Api`] and serves the [`Console`] and the [`Reference`]. The server's rejections
-/// get the error format of the operation at the requested path.
+/// Responder that passes requests to [`Api`], and serves the [`Console`], the [`Reference`] and
+/// [`Auth`]. The server's rejections get the error format of the operation at the requested path.
 #[derive(Clone, Debug)]
 pub struct ApiResponder {
     api: Api,
+    auth: Auth,
     console: Console,
     reference: Reference,
 }
@@ -23,22 +25,22 @@ impl ApiResponder {
     /// Creates a responder over this API.
     #[must_use]
     pub fn new(api: Api) -> Self {
-        let reference = Reference::new(api.service().limits());
         Self {
-            api,
+            auth: Auth::new(api.service().clone()),
             console: Console::new(),
-            reference,
+            reference: Reference::new(api.service().limits()),
+            api,
         }
     }
 }
 
 impl Responder for ApiResponder {
     async fn respond(&self, request: Request<Bytes>) -> Response<Bytes> {
-        let resource = || {
-            let page = self.console.respond(&request);
-            page.or_else(|| self.reference.respond(&request))
-        };
-        match resource() {
+        let page = self.console.respond(&request);
+        if let Some(response) = page.or_else(|| self.reference.respond(&request)) {
+            return response;
+        }
+        match self.auth.respond(&request).await {
             Some(response) => response,
             None => self.api.handle(request).await,
         }
@@ -49,7 +51,10 @@ impl Responder for ApiResponder {
     }
 
     async fn identify(&self, request: &mut Request<Bytes>) -> Option<Caller> {
-        self.api.identify(request).await
+        match self.auth.identifies(request) {
+            true => self.auth.identify(request).await,
+            false => self.api.identify(request).await,
+        }
     }
 
     async fn ready(&self) -> Result<(), String> {

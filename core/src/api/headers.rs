@@ -7,7 +7,7 @@ use crate::error::{Error, ProblemCode};
 use crate::service::{IdempotencyKey, IfMatch, SignedMessage};
 
 /// Name of the cookie that carries a session.
-pub(super) const SESSION_COOKIE: &str = "service_session";
+pub const SESSION_COOKIE: &str = "service_session";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Signed headers and signature of a message (Standard Webhooks 1.0.0).
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
@@ -29,6 +29,7 @@ pub(super) fn credential(headers: &HeaderMap, kind: CredentialKind) -> Result<Cr
             session(headers),
             "a session is required; send Cookie: service_session=wks_...",
         ),
+        CredentialKind::Link => (None, "a login link authenticates no operation"),
     };
     let text = text.ok_or(Error::Unauthenticated { reason: missing })?;
     let unknown = Error::Unauthenticated {

@@ -6,6 +6,7 @@
 pub mod admin;
 mod body;
 mod call;
+pub mod front_end;
 mod handlers;
 mod headers;
 mod input;

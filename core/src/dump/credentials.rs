@@ -92,8 +92,12 @@ impl RevokedCredentials {
     fn count(&mut self, value: &[u8]) {
         let record = read_json::<CredentialRecord>(value).ok();
         match record.filter(|record| record.revoked_at.is_none()) {
-            Some(record) if record.kind == CredentialKind::Session => self.sessions += 1,
-            Some(_) => self.tokens += 1,
+            Some(record) => match record.kind {
+                CredentialKind::Bearer => self.tokens += 1,
+                CredentialKind::Session => self.sessions += 1,
+                // A login link is valid for so short a time that nobody misses it.
+                CredentialKind::Link => {}
+            },
             None => {}
         }
     }

@@ -100,7 +100,7 @@ macro_rules! operator_operations {
             list_credentials(
                 org: OrgSlug, filter: KindFilter, page: PageRequest
             ) -> Page<CredentialView>;
-        /// Issues a token or a session.
+        /// Issues a token, a session or a login link.
         ///
         /// `secret` is returned only in this response.
         IssueCredential: POST "/admin/v1/orgs/{org}/credentials", 201, [400, 404, 409],

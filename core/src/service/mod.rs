@@ -13,6 +13,7 @@ mod memories;
 mod provision;
 mod rekey;
 mod removal;
+mod sign_in;
 pub(crate) mod tasks;
 mod upgrade;
 mod verify;
@@ -68,6 +69,7 @@ pub use self::provision::{
     NewWorkspace, Provisioning,
 };
 pub use self::rekey::{Rekey, RekeyReport, SealingKeys};
+pub use self::sign_in::{ACCESS_TOKEN_LIFETIME_MAX, OwnCredential, SessionTimeouts, SignedIn};
 pub use self::verify::{DIFFERENCES_KEPT_MAX, Difference, DifferenceCode, Verification, Verify};
 pub use self::workspace::chats::{Chat, ChatMessage, NewChat, SNIPPET_CHARS_MAX};
 pub(crate) use self::workspace::dashboard_cache::Dashboard;
@@ -104,6 +106,8 @@ pub struct Options {
     pub webhook_addresses: AddressPolicy,
     /// Reads that the audit log records. Their answers wait for the commit of the entries.
     pub audit_reads: AuditReads,
+    /// Time-outs of the sessions that sign-ins create.
+    pub session_timeouts: SessionTimeouts,
 }
 
 impl Options {
@@ -116,6 +120,7 @@ impl Options {
             public_url: None,
             webhook_addresses: AddressPolicy::default(),
             audit_reads: AuditReads::default(),
+            session_timeouts: SessionTimeouts::default(),
         }
     }
 }
@@ -149,6 +154,7 @@ impl Options {
 /// | Inbound webhooks | [`create_inbound_webhook`](Self::create_inbound_webhook), [`list_inbound_webhooks`](Self::list_inbound_webhooks), [`get_inbound_webhook`](Self::get_inbound_webhook), [`update_inbound_webhook`](Self::update_inbound_webhook), [`delete_inbound_webhook`](Self::delete_inbound_webhook), [`rotate_inbound_webhook_secret`](Self::rotate_inbound_webhook_secret), [`verify_message`](Self::verify_message), [`ingest_message`](Self::ingest_message), [`reject_message`](Self::reject_message) |
 /// | Dispatching, in one call | [`dispatch`](Self::dispatch), [`deliveries_pending`](Self::deliveries_pending), [`outbox_status`](Self::outbox_status) |
 /// | Dispatching, step by step | [`fan_out`](Self::fan_out), [`claim_deliveries`](Self::claim_deliveries), [`renew_leases`](Self::renew_leases), [`finish_delivery`](Self::finish_delivery), [`finish_deliveries`](Self::finish_deliveries) |
+/// | Signing in | [`sign_in`](Self::sign_in), [`session`](Self::session), [`access_token`](Self::access_token), [`sign_out`](Self::sign_out), [`own_credentials`](Self::own_credentials), [`end_own_credential`](Self::end_own_credential) |
 /// | Operator | [`provisioning`](Self::provisioning), [`maintain`](Self::maintain), [`verify`](Self::verify) |
 #[derive(Clone)]
 pub struct KnowledgeService {
@@ -165,6 +171,7 @@ struct Inner {
     public_url: String,
     webhook_addresses: AddressPolicy,
     audit_reads: AuditReads,
+    session_timeouts: SessionTimeouts,
     corrupt_events: CorruptEvents,
     written_in_hour: WrittenInHour,
     next_turn: NextTurn,
@@ -354,6 +361,7 @@ impl KnowledgeService {
             public_url: options.public_url.unwrap_or_default(),
             webhook_addresses: options.webhook_addresses,
             audit_reads: options.audit_reads,
+            session_timeouts: options.session_timeouts,
             corrupt_events: CorruptEvents::default(),
             written_in_hour: WrittenInHour::default(),
             next_turn: NextTurn::default(),
@@ -419,6 +427,12 @@ impl KnowledgeService {
     /// Returns true if the audit log records reads of confidential and restricted memories.
     pub(crate) fn audits_reads(&self) -> bool {
         self.inner.audit_reads == AuditReads::Confidential
+    }
+
+    /// Returns the public base URL, if there is one.
+    pub(crate) fn public_url(&self) -> Option<&str> {
+        let url = self.inner.public_url.as_str();
+        (!url.is_empty()).then_some(url)
     }
 
     /// Returns what requests are checked against.

@@ -88,6 +88,7 @@ mod role_actions;
 mod role_deletion;
 mod role_redirects;
 mod roles;
+mod sign_in;
 mod sources;
 mod table;
 mod tenancy;

@@ -41,6 +41,7 @@ pub(super) fn noun(kind: CredentialKind) -> &'static str {
     match kind {
         CredentialKind::Bearer => "token",
         CredentialKind::Session => "session",
+        CredentialKind::Link => "login link",
     }
 }
 

@@ -19,6 +19,7 @@ use super::output::{has_colours, print, print_json};
 use super::serve::admin_socket;
 use super::serve::shutdown_signal;
 use crate::app::App;
+use crate::auth::login_url;
 #[cfg(unix)]
 use crate::config::Config;
 use crate::config::WebhookSettings;
@@ -261,7 +262,9 @@ async fn show(
         .get_dashboard_summary(&operator, demo.workspace_id)
         .await?;
     let roles = demo::custom_roles(service, demo).await?;
+    let link = demo::login_link(service, demo).await?;
     let screen = Screen {
+        login_url: login_url(&base_url, link.expose()),
         base_url,
         demo,
         roles: &roles,

@@ -19,6 +19,7 @@ mod failure;
 mod healthcheck;
 mod import;
 mod init;
+mod login_link;
 mod operator;
 mod org;
 mod output;
@@ -63,6 +64,7 @@ enum Command {
     User(user::Args),
     Token(token::Args),
     Session(token::SessionArgs),
+    LoginLink(login_link::Args),
     Webhook(webhook::Args),
     Relabel(relabel::Args),
     Import(import::Args),
@@ -110,6 +112,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::User(args) => user::run(args).await,
             Command::Token(args) => token::run(args).await,
             Command::Session(args) => token::run_session(args).await,
+            Command::LoginLink(args) => login_link::run(args).await,
             Command::Webhook(args) => webhook::run(args).await,
             Command::Relabel(args) => relabel::run(args).await,
             Command::Import(args) => import::run(args).await,

@@ -221,8 +221,15 @@ impl Operator {
 
 impl OrgArgs {
     pub(super) async fn open(self) -> Result<OrgOperator, Failure> {
-        let operator = Operator::open(self.admin, false).await?;
-        operator.of(self.org).await
+        Ok(self.open_with_config().await?.0)
+    }
+
+    /// Opens like [`open`](Self::open), and returns the configuration too.
+    pub(super) async fn open_with_config(self) -> Result<(OrgOperator, Config), Failure> {
+        quiet_log()?;
+        let config = self.admin.load()?.config;
+        let operator = Operator::connect(&config, false).await?;
+        Ok((operator.of(self.org).await?, config))
     }
 }
 

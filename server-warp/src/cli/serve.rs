@@ -70,6 +70,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let mut options = data.options(config.limits.clone());
     options.public_url = config.public_url.as_ref().map(BaseUrl::to_string);
     options.audit_reads = config.audit_reads;
+    options.session_timeouts = config.session_timeouts;
     options.webhook_addresses = config.webhooks.addresses.clone();
     let env = Env::new(metrics.meter_clock(SystemClock), OsRandomness);
     let service = data.service(env, options).await?;

@@ -52,6 +52,7 @@ use std::time::Duration;
 use knowledge_core::limits::Limits;
 use knowledge_core::model::AuditReads;
 pub use knowledge_core::model::BaseUrl;
+use knowledge_core::service::SessionTimeouts;
 
 pub(crate) use self::describe::{
     example, help_of, help_with, settings_for_help, show_json, show_text, show_toml,
@@ -106,6 +107,8 @@ pub struct Config {
     pub limits: Limits,
     /// Reads that the audit log records.
     pub audit_reads: AuditReads,
+    /// Time-outs of the sessions that sign-ins create.
+    pub session_timeouts: SessionTimeouts,
     /// Deliveries; the retention of events is one of the limits.
     pub webhooks: WebhookSettings,
     /// Logging.
@@ -133,6 +136,7 @@ impl Default for Config {
             admin_socket: SocketPlace::default(),
             limits: Limits::default(),
             audit_reads: AuditReads::default(),
+            session_timeouts: SessionTimeouts::default(),
             webhooks: WebhookSettings::default(),
             log: LogConfig::default(),
             maintenance_interval: MAINTENANCE_INTERVAL_DEFAULT,

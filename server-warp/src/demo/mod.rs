@@ -27,6 +27,9 @@ use knowledge_core::service::{KnowledgeService, NewToken, SyncOutcome, SyncRepor
 /// Lifetime of the demo's tokens, longer than a demo is kept.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
+/// Lifetime of the demo's login link.
+const LINK_LIFETIME: Duration = Duration::from_secs(15 * 60);
+
 /// True if the store contains organisations that are not the demo's.
 ///
 /// # Errors
@@ -42,6 +45,21 @@ pub async fn holds_other_data(service: &KnowledgeService) -> Result<bool, Error>
 /// Those of the store.
 pub async fn is_empty(service: &KnowledgeService) -> Result<bool, Error> {
     Ok(service.provisioning().organizations().await?.is_empty())
+}
+
+/// Issues a link with which the demo's owner signs in, once, within 15 minutes.
+///
+/// # Errors
+/// Those of the service.
+pub async fn login_link(service: &KnowledgeService, demo: &Demo) -> Result<Secret, Error> {
+    let link = NewToken::builder()
+        .member(demo.session_member)
+        .kind(CredentialKind::Link)
+        .name("Demo login link")
+        .lifetime(LINK_LIFETIME)
+        .build();
+    let issued = service.provisioning().issue(demo.org_id, &link).await?;
+    Ok(issued.secret)
 }
 
 /// Replaces the demo's tokens if they are no longer valid. Returns true if a token changed.

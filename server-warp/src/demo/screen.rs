@@ -104,6 +104,8 @@ impl Walkthrough {
 pub struct Screen<'d> {
     /// Base URL without a trailing slash.
     pub base_url: String,
+    /// URL with which a member signs in, once.
+    pub login_url: String,
     /// The demo.
     pub demo: &'d Demo,
     /// Current custom roles, in the order of their list.
@@ -120,6 +122,7 @@ pub struct Screen<'d> {
 #[derive(Debug, Serialize)]
 struct Line<'d> {
     base_url: &'d str,
+    login_url: &'d str,
     bearer_token: &'d str,
     session_token: &'d str,
     org_slug: &'d str,
@@ -135,6 +138,7 @@ impl Screen<'_> {
     pub fn json(&self) -> impl Serialize + '_ {
         Line {
             base_url: &self.base_url,
+            login_url: &self.login_url,
             bearer_token: &self.demo.bearer_token,
             session_token: &self.demo.session_token,
             org_slug: &self.demo.org_slug,
@@ -213,6 +217,7 @@ impl Screen<'_> {
             ("bearer token", demo.bearer_token.clone()),
             ("session", demo.session_token.clone()),
             ("listening on", self.base_url.clone()),
+            ("sign in, once", self.login_url.clone()),
             ("reference", format!("{}{PAGE_PATH}", self.base_url)),
         ];
         for (name, value) in facts {

@@ -24,6 +24,8 @@ pub(super) struct Exchange {
     pub(super) request_id: Uuid,
     /// True if a trusted proxy sent the request.
     pub(super) is_from_proxy: bool,
+    /// True if the client used HTTPS: to this server, or to a trusted proxy that says so.
+    pub(super) is_https: bool,
     /// Origin of the page that sent the request, if any.
     pub(super) origin: Option<HeaderValue>,
     /// Time at which the header had arrived.

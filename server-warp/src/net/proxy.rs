@@ -1,4 +1,4 @@
-//! Address of a client behind trusted proxies.
+//! Address and scheme of a client behind trusted proxies.
 //!
 //! A proxy appends the address that it accepted the connection from to the header of a request. The
 //! header may have been sent by the client with any content, so it is read from its end: each
@@ -9,6 +9,9 @@ use std::net::{IpAddr, Ipv6Addr};
 use http::header::FORWARDED;
 use http::{HeaderMap, HeaderName};
 use knowledge_core::model::IpNet;
+
+/// Header with the scheme of the client's request, which goes with `X-Forwarded-For`.
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Trusted proxies. By default there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +33,7 @@ pub enum ForwardingHeader {
     /// `X-Forwarded-For`: addresses separated by commas.
     #[default]
     XForwardedFor,
-    /// `Forwarded` (RFC 7239), of which only `for` is read.
+    /// `Forwarded` (RFC 7239), of which only `for` and `proto` are read.
     Forwarded,
 }
 
@@ -57,10 +60,29 @@ impl ForwardingHeader {
                 (Ok(text), Self::XForwardedFor) => {
                     addresses.extend(text.split(',').map(|node| parse_node(node.trim())));
                 }
-                (Ok(text), Self::Forwarded) => parse_forwarded(text, &mut addresses),
+                (Ok(text), Self::Forwarded) => {
+                    let elements = parse_forwarded(text).into_iter();
+                    addresses.extend(elements.map(|element| element.address));
+                }
             }
         }
         addresses
+    }
+
+    /// True if the proxy that appended last received the request by HTTPS.
+    fn is_https(self, headers: &HeaderMap) -> bool {
+        let last = |name: &HeaderName| headers.get_all(name).into_iter().next_back()?.to_str().ok();
+        match self {
+            Self::XForwardedFor => {
+                let schemes = last(&X_FORWARDED_PROTO).unwrap_or_default();
+                let scheme = schemes.rsplit(',').next().unwrap_or_default().trim();
+                scheme.eq_ignore_ascii_case("https")
+            }
+            Self::Forwarded => {
+                let elements = last(&FORWARDED).map(parse_forwarded).unwrap_or_default();
+                elements.last().is_some_and(|element| element.is_https)
+            }
+        }
     }
 }
 
@@ -69,6 +91,11 @@ impl ProxyConfig {
     pub(super) fn trusts(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.trusted.iter().any(|range| range.contains(&address))
+    }
+
+    /// True if a trusted proxy says that its client used HTTPS.
+    pub(super) fn is_https(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
+        self.trusts(peer) && self.header.is_https(headers)
     }
 
     /// Returns the client of a request: the last address that is not a trusted proxy's.
@@ -111,20 +138,31 @@ fn parse_node(text: &str) -> Option<IpAddr> {
     (port.is_empty() || port.starts_with(':') && is_port(port)).then(|| address.to_canonical())
 }
 
-/// Adds the address of each element of a `Forwarded` header. From the first malformed element on
-/// the elements cannot be told apart, so it is the last.
-fn parse_forwarded(line: &str, addresses: &mut Vec<Option<IpAddr>>) {
-    let mut rest = Some(line);
-    while let Some(line) = rest {
-        let (address, after) = parse_element(line).unwrap_or((None, None));
-        addresses.push(address);
-        rest = after;
-    }
+/// An element of a `Forwarded` header, which one proxy appended.
+#[derive(Default)]
+struct Element {
+    /// Value of `for`, if it is an address.
+    address: Option<IpAddr>,
+    /// True if `proto` is `https`.
+    is_https: bool,
 }
 
-/// Parses the first element: its `for`, if it is an address, and the line after its comma.
-fn parse_element(mut line: &str) -> Option<(Option<IpAddr>, Option<&str>)> {
-    let mut address = None;
+/// Parses the elements of a `Forwarded` header. From the first malformed element on they cannot be
+/// told apart, so it is the last.
+fn parse_forwarded(line: &str) -> Vec<Element> {
+    let mut elements = Vec::new();
+    let mut rest = Some(line);
+    while let Some(line) = rest {
+        let (element, after) = parse_element(line).unwrap_or_default();
+        elements.push(element);
+        rest = after;
+    }
+    elements
+}
+
+/// Parses the first element, and returns the line after its comma.
+fn parse_element(mut line: &str) -> Option<(Element, Option<&str>)> {
+    let (mut address, mut is_https) = (None, false);
     loop {
         let (name, rest) = line.split_once('=')?;
         let name = name.trim();
@@ -135,13 +173,19 @@ fn parse_element(mut line: &str) -> Option<(Option<IpAddr>, Option<&str>)> {
         if name.eq_ignore_ascii_case("for") && address.replace(parse_node(&value)).is_some() {
             return None;
         }
+        is_https |= name.eq_ignore_ascii_case("proto") && value.eq_ignore_ascii_case("https");
         let rest = rest.trim_start();
-        match rest.bytes().next() {
-            None => return Some((address.flatten(), None)),
-            Some(b',') => return Some((address.flatten(), Some(&rest[1..]))),
-            Some(b';') => line = &rest[1..],
+        let after = match rest.bytes().next() {
+            None => None,
+            Some(b',') => Some(&rest[1..]),
+            Some(b';') => {
+                line = &rest[1..];
+                continue;
+            }
             Some(_) => return None,
-        }
+        };
+        let address = address.flatten();
+        return Some((Element { address, is_https }, after));
     }
 }
 
@@ -217,6 +261,39 @@ mod tests {
             let found = client(ForwardingHeader::XForwardedFor, &lines);
             assert_eq!(found, expected, "{lines:?}");
         }
+    }
+
+    #[test]
+    fn scheme_is_believed_only_of_a_trusted_proxy() {
+        use ForwardingHeader::{Forwarded, XForwardedFor};
+
+        let is_https = |header, peer: &str, name: &'static str, lines: &[&str]| {
+            let config = ProxyConfig {
+                trusted: vec!["10.0.0.0/8".parse().unwrap()],
+                header,
+                protocol: false,
+            };
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(name, line.parse().unwrap());
+            }
+            config.is_https(peer.parse().unwrap(), &headers)
+        };
+        let (proxy, other, proto) = ("10.0.0.1", "192.0.2.1", "x-forwarded-proto");
+        assert!(is_https(XForwardedFor, proxy, proto, &["https"]));
+        assert!(is_https(XForwardedFor, proxy, proto, &["http, HTTPS"]));
+        assert!(is_https(XForwardedFor, proxy, proto, &["http", "https"]));
+        assert!(!is_https(XForwardedFor, other, proto, &["https"]));
+        assert!(!is_https(Forwarded, proxy, proto, &["https"]));
+        for lines in [&[][..], &["http"], &["https, http"], &["https", "wss"]] {
+            assert!(!is_https(XForwardedFor, proxy, proto, lines), "{lines:?}");
+        }
+        let forwarded = "for=192.0.2.1;proto=https";
+        assert!(is_https(Forwarded, proxy, "forwarded", &[forwarded]));
+        assert!(!is_https(Forwarded, other, "forwarded", &[forwarded]));
+        assert!(!is_https(XForwardedFor, proxy, "forwarded", &[forwarded]));
+        let behind_another = "proto=https, for=10.0.0.2;proto=http";
+        assert!(!is_https(Forwarded, proxy, "forwarded", &[behind_another]));
     }
 
     #[test]

@@ -54,6 +54,8 @@ where
         client: shared.config.proxy.client(peer, request.headers()),
         request_id: shared.env.uuid(),
         is_from_proxy: shared.config.proxy.trusts(peer),
+        is_https: shared.certificates.is_some()
+            || shared.config.proxy.is_https(peer, request.headers()),
         origin: request.headers().get(ORIGIN).cloned(),
         started: Instant::now(),
         bytes_in: AtomicU64::new(0),

@@ -65,6 +65,25 @@ impl<R: Responder> Responder for Arc<R> {
     }
 }
 
+/// Scheme of a client's request, an extension of every request to the responder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientScheme {
+    /// Plain HTTP, or a proxy that does not tell or is not trusted.
+    #[default]
+    Http,
+    /// HTTPS, to this server or to a trusted proxy.
+    Https,
+}
+
+impl ClientScheme {
+    pub(super) fn of(is_https: bool) -> Self {
+        match is_https {
+            true => Self::Https,
+            false => Self::Http,
+        }
+    }
+}
+
 /// Reason for which the server answers a request without the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -18,7 +18,7 @@ use super::body::{self, BodyError, Bounds};
 use super::compression::{AcceptEncoding, compress};
 use super::exchange::Exchange;
 use super::rate_limit::Key;
-use super::responder::{Rejection, Responder};
+use super::responder::{ClientScheme, Rejection, Responder};
 use super::shared::Shared;
 use super::shares::Group;
 
@@ -141,6 +141,9 @@ where
         address: Some(exchange.client),
         request_id: Some(exchange.request_id),
     });
+    request
+        .extensions_mut()
+        .insert(ClientScheme::of(exchange.is_https));
     let caller = shared.responder.identify(&mut request);
     let caller = tokio::time::timeout_at(deadline, caller).await;
     let caller = caller.ok().flatten();

@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use crate::support::{Request, Scratch, Server, get, knowledge, request_of, send, start};
 
-const FIELDS: [&str; 8] = [
+const FIELDS: [&str; 9] = [
     "base_url",
+    "login_url",
     "bearer_token",
     "session_token",
     "org_slug",

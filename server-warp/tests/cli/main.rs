@@ -13,6 +13,7 @@ mod delegation;
 mod demo;
 mod help;
 mod import;
+mod login_link;
 #[cfg(unix)]
 mod owner;
 mod readme;

@@ -16,6 +16,7 @@
 
 mod additions;
 mod audit_clients;
+mod auth;
 mod bad_input;
 mod bulk;
 mod bulk_rejections;

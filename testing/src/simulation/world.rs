@@ -235,7 +235,7 @@ impl OrgState {
         };
         let other = match kind {
             CredentialKind::Bearer => CredentialKind::Session,
-            CredentialKind::Session => CredentialKind::Bearer,
+            CredentialKind::Session | CredentialKind::Link => CredentialKind::Bearer,
         };
         let secret = |credential, kind| {
             let mut tokens = self.tokens.iter();

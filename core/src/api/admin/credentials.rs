@@ -44,10 +44,11 @@ pub struct CredentialView {
     /// Scope of the credential.
     #[serde(rename = "narrowing")]
     pub scope: TokenScope,
-    /// Credential that created an MCP key or last rotated it; `null` if the operator issued it.
+    /// Credential that created an MCP key or last rotated it, or session of an access token; `null`
+    /// if the operator issued it or the member signed in.
     pub created_with: Option<CredentialId>,
-    /// Handle of the member that created an MCP key or last rotated it; `null` if the operator
-    /// issued it.
+    /// Handle of the member that created an MCP key or last rotated it, or whose session was
+    /// exchanged; `null` if the operator issued it or the member signed in.
     pub created_by: Option<String>,
     /// Time of the last use, to within an hour; `null` if it was not used.
     pub last_used_at: Option<Timestamp>,
@@ -59,12 +60,16 @@ pub struct CredentialView {
     pub revoked_at: Option<Timestamp>,
 }
 
-/// A token or a session that was just issued.
+/// A token, a session or a login link that was just issued.
 #[derive(Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub(super) struct IssuedCredential {
     /// Clear text of the credential, returned only in this response.
     secret: String,
+    /// Base URL that the service is configured with, which a login link begins with; absent
+    /// without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    public_url: Option<String>,
     credential: CredentialView,
 }
 
@@ -124,6 +129,7 @@ impl Operator<'_> {
         let handles = &mut HashMap::new();
         Ok(IssuedCredential {
             secret: issued.secret.expose().to_owned(),
+            public_url: self.0.public_url().map(str::to_owned),
             credential: self.credential_view(issued.record, handles).await?,
         })
     }
@@ -182,6 +188,7 @@ impl Operator<'_> {
                     what: match kind {
                         CredentialKind::Bearer => "token",
                         CredentialKind::Session => "session",
+                        CredentialKind::Link => "login link",
                     },
                 });
             }
@@ -196,6 +203,15 @@ impl Operator<'_> {
         handles: &mut HashMap<MemberId, String>,
     ) -> Result<CredentialView, Error> {
         let now = self.0.env().now();
+        let provisioning = self.provisioning();
+        let last_used_at = provisioning.last_use(record.org_id, record.id).await?;
+        let is_idle = match record.idle_timeout() {
+            None => false,
+            Some(timeout) => {
+                let used = provisioning.last_use(record.org_id, timeout.session);
+                timeout.has_ended(used.await?, now)
+            }
+        };
         let mut is_backed = match record.created_with {
             None => true,
             Some(id) => {
@@ -225,12 +241,10 @@ impl Operator<'_> {
         };
         let state = match record.revoked_at {
             Some(_) => CredentialState::Revoked,
-            None if !record.is_valid_at(now) => CredentialState::Expired,
+            None if is_idle || !record.is_valid_at(now) => CredentialState::Expired,
             None if !is_backed => CredentialState::Ended,
             None => CredentialState::Valid,
         };
-        let provisioning = self.provisioning();
-        let last_used_at = provisioning.last_use(record.org_id, record.id).await?;
         // An MCP key acts as the member that created it or last rotated it.
         let created_by = record.created_with.map(|_| member.clone());
         Ok(CredentialView {

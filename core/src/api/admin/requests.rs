@@ -125,19 +125,20 @@ request! {
 }
 
 request! {
-    /// A new token or session.
+    /// A new token, session or login link.
     pub struct NewCredential {
         /// Handle or identifier of the member that it authenticates.
         member: String as Text,
-        /// Kind: a bearer token or a session.
+        /// Kind: a bearer token, a session or a login link.
         kind: CredentialKind as Parsed<CredentialKind>,
         /// Purpose, 1 to 128 characters.
         name: String as Name,
-        /// Lifetime in seconds, at most 400 days, or ten years for a long-lived credential.
+        /// Lifetime in seconds, at most 400 days, or ten years for a long-lived credential; of a
+        /// login link at most a day.
         lifetime ("expires_in_seconds"): Duration as Seconds,
         /// True to accept a lifetime of more than 400 days.
         is_long_lived ("long_lived"): bool as Flag = false,
-        /// Scope; unrestricted if omitted. A session has none.
+        /// Scope; unrestricted if omitted. A session and a login link have none.
         scope ("narrowing"): Option<NewScope> as Option<Object<NewScope>>,
     }
 }

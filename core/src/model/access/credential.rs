@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,12 +15,14 @@ use crate::env::Env;
 use crate::model::{AudienceLabel, CredentialId, MemberId, OrgId, Timestamp, WorkspaceId};
 
 crate::model::names::string_enum! {
-    /// Kind of a credential: its carrier, and so the operations that accept it.
+    /// Kind of a credential: its carrier, and so what accepts it.
     CredentialKind {
         /// `Authorization: Bearer wkt_…`
         Bearer = "bearer",
         /// The cookie `service_session=wks_…`
         Session = "session",
+        /// The one-time link `…/#/login/wkl_…`, which signing in exchanges for a session
+        Link = "link",
     }
 }
 
@@ -30,17 +33,20 @@ impl CredentialKind {
         match self {
             Self::Bearer => "wkt_",
             Self::Session => "wks_",
+            Self::Link => "wkl_",
         }
     }
 }
 
 /// Number of random bytes in a secret.
 const SECRET_RANDOM_BYTES: usize = 32;
+/// Period in which uses of a credential are recorded once, in milliseconds.
+const USE_WINDOW_MS: i64 = 60 * 60 * 1_000;
 
-/// An access token or a session in clear text.
+/// An access token, a session or a login link in clear text.
 ///
-/// It consists of `wkt_` or `wks_`, the organisation as a hint for routers, and 32 random bytes. No
-/// decision depends on the hint.
+/// It consists of `wkt_`, `wks_` or `wkl_`, the organisation as a hint for routers, and 32 random
+/// bytes. No decision depends on the hint.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
     kind: CredentialKind,
@@ -49,14 +55,23 @@ pub struct Secret {
 
 /// Error of a text that is not a [`Secret`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not an access token or a session of this service")]
+#[error("not an access token, a session or a login link of this service")]
 pub struct InvalidSecret;
 
 impl Secret {
     /// Generates a new secret.
     #[must_use]
     pub fn generate(kind: CredentialKind, org: OrgId, env: &Env) -> Self {
-        let random = URL_SAFE_NO_PAD.encode(env.random::<SECRET_RANDOM_BYTES>());
+        Self::of_bytes(kind, org, env.random())
+    }
+
+    /// Returns the secret with these bytes, which nobody else can know.
+    pub(crate) fn of_bytes(
+        kind: CredentialKind,
+        org: OrgId,
+        bytes: [u8; SECRET_RANDOM_BYTES],
+    ) -> Self {
+        let random = URL_SAFE_NO_PAD.encode(bytes);
         Self {
             kind,
             text: format!("{}{}_{random}", kind.prefix(), org.0.simple()),
@@ -216,7 +231,7 @@ fn in_both<T: PartialEq>(these: Option<Vec<T>>, others: Option<Vec<T>>) -> Optio
     }
 }
 
-/// Stored record of an access token or a session.
+/// Stored record of an access token, a session or a login link.
 ///
 /// Only revocation changes it: the time of its last use is stored separately.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -234,9 +249,13 @@ pub struct CredentialRecord {
     /// Scope of the credential.
     #[serde(rename = "narrowing")]
     pub scope: TokenScope,
-    /// Credential without which it is invalid: the one that created or last rotated an MCP key.
+    /// Credential without which it is invalid: the one that created or last rotated an MCP key, or
+    /// the session of an access token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_with: Option<CredentialId>,
+    /// Time without a use after which a session, or the session of an access token, is invalid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_seconds: Option<u64>,
     /// Time of creation.
     pub created_at: Timestamp,
     /// Time from which it is treated as unknown.
@@ -250,6 +269,45 @@ impl CredentialRecord {
     #[must_use]
     pub fn is_valid_at(&self, now: Timestamp) -> bool {
         now < self.expires_at && self.revoked_at.is_none()
+    }
+
+    /// Returns true if it is an access token that a session was exchanged for.
+    ///
+    /// MCP keys, which depend on another credential too, are scoped to a workspace.
+    pub(crate) fn is_of_session(&self) -> bool {
+        let is_token = self.kind == CredentialKind::Bearer;
+        is_token && self.created_with.is_some() && self.scope == TokenScope::default()
+    }
+
+    /// Returns the idle time-out, if there is one.
+    pub(crate) fn idle_timeout(&self) -> Option<IdleTimeout> {
+        Some(IdleTimeout {
+            session: self.created_with.unwrap_or(self.id),
+            created_at: self.created_at,
+            timeout: Duration::from_secs(self.idle_timeout_seconds?),
+        })
+    }
+}
+
+/// Idle time-out of a session, which its access tokens have too.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IdleTimeout {
+    /// Session whose uses count.
+    pub(crate) session: CredentialId,
+    created_at: Timestamp,
+    timeout: Duration,
+}
+
+impl IdleTimeout {
+    /// Returns true if the time-out has ended, given the recorded time of the last use.
+    ///
+    /// Of the uses in an hour only the first is recorded, so the time-out begins when that hour
+    /// ends: it never ends a session early, and it ends one at most an hour late.
+    pub(crate) fn has_ended(self, last_use: Option<Timestamp>, now: Timestamp) -> bool {
+        let used = last_use.map_or(self.created_at, |used| used.max(self.created_at));
+        let hour = used.as_millis().div_euclid(USE_WINDOW_MS);
+        let hour_end = Timestamp::from_millis(hour.saturating_add(1).saturating_mul(USE_WINDOW_MS));
+        now >= hour_end.plus(self.timeout)
     }
 }
 

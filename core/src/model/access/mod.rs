@@ -6,6 +6,7 @@ mod permissions;
 mod role;
 
 pub use self::action::{Action, ActionSet};
+pub(crate) use self::credential::IdleTimeout;
 pub use self::credential::{
     Credential, CredentialKind, CredentialRecord, InvalidSecret, Secret, SecretHash, TokenScope,
 };

@@ -24,9 +24,10 @@ pub struct Principal {
     pub org: Organization,
     /// Member that calls.
     pub member: Member,
-    /// Token or session; `None` for a caller that the application vouches for.
+    /// Token or session, of an access token its session; `None` for a caller that the application
+    /// vouches for.
     pub credential: Option<CredentialId>,
-    /// Time from which the credential is invalid.
+    /// Time from which the credential, of an access token its session, is invalid.
     pub(crate) expires_at: Option<Timestamp>,
     /// True if the credential is valid only with another one.
     pub(crate) is_dependent: bool,

@@ -38,10 +38,20 @@ impl KnowledgeService {
                 let Some(record) = transaction.read::<CredentialRecord>(&key).await? else {
                     return transaction.done(());
                 };
-                let used = keys::credential_use(record.org_id, record.id);
-                let before = transaction.read_unchecked::<Timestamp>(&used).await?;
-                if before.is_none_or(|before| window(before) != window(now)) {
-                    transaction.put(used, &now);
+                // A use of an access token is one of its session, whose idle time-out it delays.
+                let mut used = vec![record.id];
+                let session = record.idle_timeout().map(|timeout| timeout.session);
+                if let Some(session) = session.filter(|session| *session != record.id) {
+                    let exists = keys::credential_id(record.org_id, session);
+                    let exists = transaction.read::<String>(&exists).await?;
+                    used.extend(exists.map(|_| session));
+                }
+                for id in used {
+                    let used = keys::credential_use(record.org_id, id);
+                    let before = transaction.read_unchecked::<Timestamp>(&used).await?;
+                    if before.is_none_or(|before| window(before) != window(now)) {
+                        transaction.put(used, &now);
+                    }
                 }
                 transaction.done(())
             }

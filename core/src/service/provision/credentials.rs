@@ -1,10 +1,11 @@
-//! Bearer tokens and sessions.
+//! Bearer tokens, sessions and login links.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Issued, NewToken, Provisioning};
 use crate::access::{CredentialKind, CredentialRecord, Secret, SecretHash, TokenScope};
+use crate::env::Env;
 use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::SCOPE_ITEMS_MAX;
@@ -24,11 +25,16 @@ type ScopeList<R> = Option<List<R, Items<0, SCOPE_ITEMS_MAX>>>;
 
 /// Maximum lifetime of a token or session.
 const LIFETIME_MAX: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+/// Maximum lifetime of a login link.
+const LINK_LIFETIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum lifetime of one that is long-lived by request.
 const LONG_LIFETIME_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 
 impl Provisioning<'_> {
-    /// Issues a bearer token or a session.
+    /// Issues a bearer token, a session or a login link.
+    ///
+    /// A [login link](KnowledgeService::sign_in) is the way in for a member without a credential.
+    /// Like a session, it has no scope.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`]; [`Error::NotFound`] for an unknown member.
@@ -36,22 +42,25 @@ impl Provisioning<'_> {
         let checks = &self.service.checks();
         let mut problems = Problems::default();
         Name::check(&new.name, "name", Path::ROOT, checks, &mut problems);
-        let lifetime_max = match new.is_long_lived {
-            true => LONG_LIFETIME_MAX,
-            false => LIFETIME_MAX,
+        let lifetime_max = match (new.kind, new.is_long_lived) {
+            (CredentialKind::Link, _) => LINK_LIFETIME_MAX,
+            (_, true) => LONG_LIFETIME_MAX,
+            (_, false) => LIFETIME_MAX,
         };
         if new.lifetime.is_zero() || new.lifetime > lifetime_max {
-            problems.push(
-                "lifetime",
-                ProblemCode::InvalidValue,
-                "must be greater than 0 and at most 400 days, or ten years if it is long-lived",
-            );
+            let requirement = match new.kind {
+                CredentialKind::Link => "must be greater than 0 and at most a day",
+                _ => {
+                    "must be greater than 0 and at most 400 days, or ten years if it is long-lived"
+                }
+            };
+            problems.push("lifetime", ProblemCode::InvalidValue, requirement);
         }
-        if new.kind == CredentialKind::Session && new.scope != TokenScope::default() {
+        if new.kind != CredentialKind::Bearer && new.scope != TokenScope::default() {
             problems.push(
                 "narrowing",
                 ProblemCode::InvalidValue,
-                "must be empty for a session",
+                "must be empty for a session or a login link",
             );
         }
         let scope = &Path::Field(Path::ROOT, "narrowing");
@@ -69,17 +78,8 @@ impl Provisioning<'_> {
                 {
                     return Err(Error::NotFound { what: "member" });
                 }
-                let issued = service.new_credential(&mut transaction, org, new);
-                let (actor, action) = (Actor::operator(org), AuditAction::CredentialCreate);
-                let resource = (ResourceKind::Credential, issued.record.id.0);
-                let at = issued.record.created_at;
-                AuditedOperation::begin(&transaction, service.env(), at).created(
-                    &mut transaction,
-                    actor,
-                    action,
-                    resource,
-                    &issued.record,
-                );
+                let actor = Actor::operator(org);
+                let issued = service.new_credential(&mut transaction, actor, new, None);
                 transaction.done(issued)
             })
             .await
@@ -189,26 +189,8 @@ impl Provisioning<'_> {
                 if before.revoked_at.is_some() {
                     return transaction.done(before);
                 }
-                let now = env.now();
-                let after = CredentialRecord {
-                    revoked_at: Some(now),
-                    ..before.clone()
-                };
-                transaction.put(key, &after);
-                if let Some(workspace) = key_workspace(&after) {
-                    // An MCP key no longer counts towards its quota.
-                    forget_keys(&mut transaction, org, &[(workspace, id)]).await?;
-                }
-                let (actor, action) = (Actor::operator(org), AuditAction::CredentialRevoke);
-                let resource = (ResourceKind::Credential, id.0);
-                AuditedOperation::begin(&transaction, env, now).changed(
-                    &mut transaction,
-                    actor,
-                    action,
-                    resource,
-                    &before,
-                    &after,
-                );
+                let (actor, now) = (Actor::operator(org), env.now());
+                let after = revoke(env, &mut transaction, actor, (key, before), now).await?;
                 transaction.done(after)
             })
             .await
@@ -216,19 +198,46 @@ impl Provisioning<'_> {
 }
 
 /// Returns the key of the credential with this hash.
-fn place(hash: &str) -> Option<Key> {
+pub(in crate::service) fn place(hash: &str) -> Option<Key> {
     Some(keys::credential(hash.parse::<SecretHash>().ok()?))
 }
 
+/// Revokes a credential, with its audit entry.
+pub(in crate::service) async fn revoke(
+    env: &Env,
+    transaction: &mut Transaction,
+    actor: Actor,
+    (key, before): (Key, CredentialRecord),
+    now: Timestamp,
+) -> Result<CredentialRecord, Error> {
+    let (org, id) = (before.org_id, before.id);
+    let after = CredentialRecord {
+        revoked_at: Some(now),
+        ..before.clone()
+    };
+    transaction.put(key, &after);
+    if let Some(workspace) = key_workspace(&after) {
+        // An MCP key no longer counts towards its quota.
+        forget_keys(transaction, org, &[(workspace, id)]).await?;
+    }
+    let resource = (ResourceKind::Credential, id.0);
+    let action = AuditAction::CredentialRevoke;
+    let operation = AuditedOperation::begin(transaction, env, now);
+    operation.changed(transaction, actor, action, resource, &before, &after);
+    Ok(after)
+}
+
 impl KnowledgeService {
-    /// Writes a new credential and schedules its purge.
+    /// Creates a credential in the organisation of the actor, with its audit entry, and schedules
+    /// its purge.
     pub(in crate::service) fn new_credential(
         &self,
         transaction: &mut Transaction,
-        org: OrgId,
+        actor: Actor,
         new: &NewToken,
+        idle_timeout: Option<Duration>,
     ) -> Issued {
-        let env = self.env();
+        let (env, org) = (self.env(), actor.org);
         let now = env.now();
         let secret = Secret::generate(new.kind, org, env);
         let record = CredentialRecord {
@@ -239,12 +248,28 @@ impl KnowledgeService {
             member_id: new.member,
             scope: new.scope.clone(),
             created_with: None,
+            idle_timeout_seconds: idle_timeout.map(|timeout| timeout.as_secs()),
             created_at: now,
             expires_at: now.plus(new.lifetime),
             revoked_at: None,
         };
-        self.put_credential(transaction, &record, &secret);
+        self.create_credential(transaction, actor, &record, &secret);
         Issued { secret, record }
+    }
+
+    /// Writes a credential with its audit entry, and schedules its purge.
+    pub(in crate::service) fn create_credential(
+        &self,
+        transaction: &mut Transaction,
+        actor: Actor,
+        record: &CredentialRecord,
+        secret: &Secret,
+    ) {
+        self.put_credential(transaction, record, secret);
+        let resource = (ResourceKind::Credential, record.id.0);
+        let action = AuditAction::CredentialCreate;
+        let operation = AuditedOperation::begin(transaction, self.env(), record.created_at);
+        operation.created(transaction, actor, action, resource, record);
     }
 
     /// Writes a credential and schedules its purge.

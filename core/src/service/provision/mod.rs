@@ -15,6 +15,7 @@ mod organizations;
 mod removal;
 mod retention;
 
+pub(in crate::service) use self::credentials::{place, revoke};
 pub use self::endpoints::{EndpointKind, EndpointSummary};
 
 use std::time::Duration;
@@ -34,7 +35,7 @@ use crate::store::{Key, KeyRange, MaybeSend, StoreExt, Transaction, decode_value
 /// Operator's view of a service, returned by [`KnowledgeService::provisioning`].
 #[derive(Clone, Copy, Debug)]
 pub struct Provisioning<'s> {
-    service: &'s KnowledgeService,
+    pub(super) service: &'s KnowledgeService,
 }
 
 request! {
@@ -89,28 +90,29 @@ request! {
     }
 }
 
-/// A new token or session.
+/// A new token, session or login link.
 #[derive(Clone, Debug, PartialEq, Eq, bon::Builder)]
 #[builder(on(String, into))]
 #[non_exhaustive]
 pub struct NewToken {
     /// Member that it acts as.
     pub member: MemberId,
-    /// Kind: a bearer token or a session.
+    /// Kind: a bearer token, a session or a login link.
     pub kind: CredentialKind,
     /// Name that states its purpose, 1 to 128 characters.
     pub name: String,
-    /// Scope; empty for a session.
+    /// Scope; empty for a session or a login link.
     #[builder(default)]
     pub scope: TokenScope,
-    /// Lifetime, greater than 0 and at most 400 days, or ten years if it is long-lived.
+    /// Lifetime, greater than 0 and at most 400 days, or ten years if it is long-lived; of a login
+    /// link at most a day.
     pub lifetime: Duration,
     /// True to accept a lifetime of more than 400 days.
     #[builder(default)]
     pub is_long_lived: bool,
 }
 
-/// A new token or session.
+/// A new token, session or login link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issued {
     /// The secret, returned only here.

@@ -355,6 +355,7 @@ fn credential_of(
             audience: Some(key.audience.clone()),
         },
         created_with: caller.credential,
+        idle_timeout_seconds: None,
         created_at: now,
         expires_at: key.expires_at,
         revoked_at: None,

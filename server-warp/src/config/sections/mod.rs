@@ -11,6 +11,7 @@ mod metrics;
 mod proxy;
 mod rate_limit;
 mod server;
+mod sign_in;
 pub(super) mod storage;
 mod telemetry;
 mod tls;
@@ -28,6 +29,7 @@ pub(crate) static SECTIONS: &[&Section] = &[
     &cors::SECTION,
     &compression::SECTION,
     &rate_limit::SECTION,
+    &sign_in::SECTION,
     &storage::SECTION,
     &admin::SECTION,
     &limits::SECTION,

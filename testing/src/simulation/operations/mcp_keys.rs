@@ -158,6 +158,7 @@ fn record(who: &Who, key: &McpKey, now: Timestamp) -> CredentialRecord {
             audience: Some(key.audience.clone()),
         },
         created_with: who.credential,
+        idle_timeout_seconds: None,
         created_at: now,
         expires_at: key.expires_at,
         revoked_at: None,

@@ -5,7 +5,9 @@
 //! another member.
 
 use super::wants::{Following, Wants};
-use crate::access::{Credential, CredentialKind, CredentialRecord, RoleRef, TokenScope};
+use crate::access::{
+    Credential, CredentialKind, CredentialRecord, IdleTimeout, RoleRef, TokenScope,
+};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{CredentialId, Member, MemberId, OrgId, Organization, Timestamp, WorkspaceId};
@@ -28,6 +30,7 @@ pub(super) struct Login {
     expires_at: Option<Timestamp>,
     /// Credential that has to be valid too, and whose scope applies too.
     depends_on: Option<CredentialId>,
+    idle_timeout: Option<IdleTimeout>,
     now: Timestamp,
 }
 
@@ -41,6 +44,7 @@ impl Login {
             scope: TokenScope::default(),
             expires_at: None,
             depends_on: delegator.credential,
+            idle_timeout: None,
             now,
         }
     }
@@ -64,6 +68,7 @@ impl Login {
         let record: Option<CredentialRecord> = transaction.read(&key).await?;
         let record = record.filter(|record| record.is_valid_at(now));
         let record = record.ok_or(INVALID)?;
+        let idle_timeout = record.idle_timeout();
         Ok(Self {
             org: record.org_id,
             member: record.member_id,
@@ -71,6 +76,7 @@ impl Login {
             scope: record.scope,
             expires_at: Some(record.expires_at),
             depends_on: record.created_with,
+            idle_timeout,
             now,
         })
     }
@@ -83,14 +89,33 @@ impl Login {
         keys::member(self.org, self.member)
     }
 
-    /// Returns the keys of the first reads: of the organisation, the member and the credential that
-    /// this one depends on.
+    fn use_key(&self) -> Option<Key> {
+        let timeout = self.idle_timeout?;
+        Some(keys::credential_use(self.org, timeout.session))
+    }
+
+    /// Returns the keys of the first reads: of the organisation, the member, the credential that
+    /// this one depends on, and the last use, on which the idle time-out depends.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key> {
         let depends_on = self.depends_on.iter();
         let depends_on = depends_on.map(|id| keys::credential_id(self.org, *id));
         [self.org_key(), self.member_key()]
             .into_iter()
             .chain(depends_on)
+            .chain(self.use_key())
+    }
+
+    /// Checks that the idle time-out has not ended.
+    ///
+    /// The commit does not check the use, which a later one only replaces by a later time.
+    async fn check_use(&self, transaction: &Transaction) -> Result<(), Error> {
+        if let Some((timeout, key)) = self.idle_timeout.zip(self.use_key()) {
+            let last_use = transaction.read_unchecked(&key).await?;
+            if timeout.has_ended(last_use, self.now) {
+                return Err(INVALID);
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn workspace_roles(&self) -> RangeRead {
@@ -182,8 +207,15 @@ impl Login {
         let Some((member, role)) = held else {
             return Err(gone);
         };
+        self.check_use(transaction).await?;
         if let Some(id) = self.depends_on {
             let dependency = self.dependency(transaction, id).await?;
+            if dependency.kind == CredentialKind::Session && self.scope == TokenScope::default() {
+                // An access token is its session in another form: what it does and creates is the
+                // session's, and outlives the token.
+                self.credential = Some(id);
+                self.expires_at = Some(dependency.expires_at);
+            }
             self.scope = self.scope.intersect(dependency.scope);
         }
         // Several principals of one transaction are of the same organisation.
@@ -310,6 +342,7 @@ fn wrong_kind(wanted: CredentialKind) -> Error {
             CredentialKind::Session => {
                 "this operation requires a session; send Cookie: service_session=wks_..."
             }
+            CredentialKind::Link => "this operation requires a login link",
         },
     }
 }

@@ -1,0 +1,397 @@
+//! Signing in: sessions from one-time links, access tokens from sessions, and what members see and
+//! end of their own credentials.
+//!
+//! - A login link is consumed by the commit that creates its session, so it takes effect once.
+//! - An access token depends on its session as an MCP key does on the credential that created it:
+//!   what ends the session ends its tokens. Nothing has to find them.
+//! - A session is exchanged for the same access token throughout a [period](TOKEN_PERIOD_MS), so
+//!   that a page that asks often stores and audits little.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::access::{Credential, CredentialKind, CredentialRecord, Secret, SecretHash, TokenScope};
+use crate::error::Error;
+use crate::keys;
+use crate::model::{CredentialId, MemberId, OrgId, Timestamp};
+use crate::request::rules::{Field, Name};
+use crate::request::{Path, Problems};
+use crate::service::kit::audit::Actor;
+use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::kit::principal::{Delegator, Principal};
+use crate::service::provision::{place, revoke};
+use crate::service::{Issued, KnowledgeService, NewToken, Provisioning};
+use crate::store::{Direction, KeyEntry, StoreExt, Transaction, decode_value};
+
+/// Period in which a session is exchanged for the same access token, in milliseconds.
+const TOKEN_PERIOD_MS: i64 = 5 * 60 * 1_000;
+/// Maximum lifetime of an access token: until the end of the period after its own.
+pub const ACCESS_TOKEN_LIFETIME_MAX: Duration = Duration::from_secs(10 * 60);
+
+const INVALID_LINK: Error = Error::Unauthenticated {
+    reason: "the login link is unknown, used, expired or revoked; ask for a new one",
+};
+
+/// Time-outs of the sessions that sign-ins create. Changes apply to new sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionTimeouts {
+    /// Time without a use after which a session ends, in whole seconds.
+    ///
+    /// Uses are recorded once an hour, so a session ends up to an hour later, but never earlier.
+    pub idle: Duration,
+    /// Time from the sign-in after which a session ends, whatever its use.
+    pub absolute: Duration,
+}
+
+impl Default for SessionTimeouts {
+    fn default() -> Self {
+        Self {
+            idle: Duration::from_secs(12 * 60 * 60),
+            absolute: Duration::from_secs(7 * 24 * 60 * 60),
+        }
+    }
+}
+
+/// A session with the member that it authenticates.
+#[derive(Clone, Debug)]
+pub struct SignedIn {
+    /// The member, with its organisation and its actions there.
+    pub principal: Principal,
+    /// Stored record of the session.
+    pub session: CredentialRecord,
+}
+
+/// A token or session of the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnCredential {
+    /// Stored record.
+    pub record: CredentialRecord,
+    /// Time of the last use, to within an hour.
+    pub last_used_at: Option<Timestamp>,
+    /// True for the session of the call.
+    pub is_current: bool,
+}
+
+impl Provisioning<'_> {
+    /// Creates a session for a member whom the application has authenticated by its own means, such
+    /// as OpenID Connect.
+    ///
+    /// The session has the [time-outs](crate::service::Options::session_timeouts) of a sign-in, and
+    /// the audit log names the member as the actor. `name` states how the member signed in.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for an invalid name; [`Error::Unauthenticated`] for a member that
+    /// does not exist.
+    pub async fn create_session(
+        &self,
+        org: OrgId,
+        member: MemberId,
+        name: &str,
+    ) -> Result<Issued, Error> {
+        let mut problems = Problems::default();
+        let checks = &self.service.checks();
+        Name::check(&name.to_owned(), "name", Path::ROOT, checks, &mut problems);
+        problems.into_result()?;
+        let service = self.service;
+        service
+            .transact(|mut transaction| async move {
+                let begun = service.begin_session(&mut transaction, (org, member), None, name);
+                let issued = begun.await?;
+                transaction.done(issued)
+            })
+            .await
+    }
+}
+
+/// # Signing in
+impl KnowledgeService {
+    /// Exchanges the secret of a login link for a session.
+    ///
+    /// The commit that creates the session consumes the link: of any number of concurrent calls with
+    /// one link, exactly one succeeds. The audit log names the link as the credential of the
+    /// creation.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`], always the same, for a link that is unknown, used, expired or
+    /// revoked, or whose member has been removed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("example.txt")]
+    /// use std::time::Duration;
+    ///
+    /// use knowledge_core::access::{Credential, CredentialKind};
+    /// use knowledge_core::service::NewToken;
+    ///
+    /// let (kind, lifetime) = (CredentialKind::Link, Duration::from_secs(15 * 60));
+    /// let new = NewToken::builder().member(grace).kind(kind).name("Login link");
+    /// let new = new.lifetime(lifetime).build();
+    /// let link = service.provisioning().issue(org.id, &new).await?.secret;
+    ///
+    /// let session = service.sign_in(link.expose()).await?.secret;
+    /// assert!(service.sign_in(link.expose()).await.is_err());
+    /// let token = Credential::Secret(service.access_token(&session).await?.secret);
+    /// assert!(service.authenticate(&token, CredentialKind::Bearer).await.is_ok());
+    ///
+    /// service.sign_out(&session).await?;
+    /// assert!(service.authenticate(&token, CredentialKind::Bearer).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn sign_in(&self, link: &str) -> Result<Issued, Error> {
+        let link = link.parse::<Secret>().ok();
+        let link = link.filter(|link| link.kind() == CredentialKind::Link);
+        let link = &link.ok_or(INVALID_LINK)?;
+        self.transact(|mut transaction| async move {
+            let now = self.env().now();
+            let key = keys::credential(link.hash());
+            let found = transaction.read::<CredentialRecord>(&key).await?;
+            let found = found.filter(|found| found.is_valid_at(now));
+            let found = found.ok_or(INVALID_LINK)?;
+            let consumed = CredentialRecord {
+                revoked_at: Some(now),
+                ..found.clone()
+            };
+            transaction.put(key, &consumed);
+            let (who, link) = ((found.org_id, found.member_id), Some(found.id));
+            let begun = self.begin_session(&mut transaction, who, link, "signed in with a link");
+            let issued = begun.await.map_err(|error| match error {
+                Error::Unauthenticated { .. } => INVALID_LINK,
+                error => error,
+            })?;
+            transaction.done(issued)
+        })
+        .await
+    }
+
+    /// Creates a session of a member, who is its actor, with this credential.
+    async fn begin_session(
+        &self,
+        transaction: &mut Transaction,
+        (org, member): (OrgId, MemberId),
+        credential: Option<CredentialId>,
+        name: &str,
+    ) -> Result<Issued, Error> {
+        let delegator = (Delegator::member(member), None);
+        let now = self.env().now();
+        let member = Principal::acting_for(transaction, org, delegator, now).await?;
+        let actor = Actor {
+            credential,
+            ..Actor::new(&member, self.client)
+        };
+        let timeouts = self.inner.session_timeouts;
+        let new = NewToken {
+            member: member.member_id(),
+            kind: CredentialKind::Session,
+            name: name.to_owned(),
+            scope: TokenScope::default(),
+            lifetime: timeouts.absolute,
+            is_long_lived: false,
+        };
+        Ok(self.new_credential(transaction, actor, &new, Some(timeouts.idle)))
+    }
+
+    /// Returns who a session authenticates, and the session.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`].
+    pub async fn session(&self, session: &Secret) -> Result<SignedIn, Error> {
+        self.transact(|mut transaction| async move {
+            let found = self.signed_in(&mut transaction, session).await?;
+            transaction.done(found)
+        })
+        .await
+    }
+
+    async fn signed_in(
+        &self,
+        transaction: &mut Transaction,
+        session: &Secret,
+    ) -> Result<SignedIn, Error> {
+        let (kind, now) = (CredentialKind::Session, self.env().now());
+        let credential = Credential::Secret(session.clone());
+        let principal = Principal::authenticate(transaction, &credential, kind, now).await?;
+        // The authentication made the record a check of the commit.
+        let key = keys::credential(session.hash());
+        let session = transaction.read_unchecked(&key).await?;
+        let session = session.ok_or(Error::Conflict)?;
+        Ok(SignedIn { principal, session })
+    }
+
+    /// Exchanges a session for an access token, for operations that require one.
+    ///
+    /// The token may do what the member may. It is valid for at most
+    /// [`ACCESS_TOKEN_LIFETIME_MAX`], never longer than the session, and ends with it. What is done
+    /// with it is done by the session: the audit log names the session, and what it creates depends
+    /// on the session. A use of it is a use of the session.
+    ///
+    /// A session gets the same token again for some minutes, each time valid for at least five more
+    /// unless the session ends.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`], also while the token has been revoked by itself.
+    pub async fn access_token(&self, session: &Secret) -> Result<Issued, Error> {
+        self.transact(|mut transaction| async move {
+            let now = self.env().now();
+            let SignedIn {
+                principal,
+                session: record,
+            } = self.signed_in(&mut transaction, session).await?;
+            let period = now.as_millis().div_euclid(TOKEN_PERIOD_MS);
+            let secret = token_of(session, record.org_id, period);
+            let key = keys::credential(secret.hash());
+            if let Some(found) = transaction.read::<CredentialRecord>(&key).await? {
+                if !found.is_valid_at(now) {
+                    return Err(Error::Unauthenticated {
+                        reason: "the access token of this session was revoked",
+                    });
+                }
+                return transaction.done(Issued {
+                    secret,
+                    record: found,
+                });
+            }
+            let begin = Timestamp::from_millis(period.saturating_mul(TOKEN_PERIOD_MS));
+            let token = CredentialRecord {
+                id: CredentialId(self.env().uuid_at(now)),
+                kind: CredentialKind::Bearer,
+                name: "access token of a session".to_owned(),
+                created_with: Some(record.id),
+                created_at: now,
+                expires_at: begin.plus(ACCESS_TOKEN_LIFETIME_MAX).min(record.expires_at),
+                ..record.clone()
+            };
+            // The exchange is a use of the session, whose idle time-out the token has too.
+            let used = keys::credential_use(token.org_id, record.id);
+            transaction.put(used, &now);
+            let actor = Actor::new(&principal, self.client);
+            self.create_credential(&mut transaction, actor, &token, &secret);
+            transaction.done(Issued {
+                secret,
+                record: token,
+            })
+        })
+        .await
+    }
+
+    /// Ends a session, and with it its access tokens.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`].
+    pub async fn sign_out(&self, session: &Secret) -> Result<(), Error> {
+        self.transact(|mut transaction| async move {
+            let found = self.signed_in(&mut transaction, session).await?;
+            let actor = Actor::new(&found.principal, self.client);
+            let ended = (keys::credential(session.hash()), found.session);
+            let now = self.env().now();
+            revoke(self.env(), &mut transaction, actor, ended, now).await?;
+            transaction.done(())
+        })
+        .await
+    }
+
+    /// Lists the valid tokens and sessions of the caller, in order of creation.
+    ///
+    /// The access tokens of sessions, which end with them, and login links are left out.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`].
+    pub async fn own_credentials(
+        &self,
+        session: &Secret,
+        page: &PageRequest,
+    ) -> Result<Page<OwnCredential>, Error> {
+        let SignedIn { principal, session } = self.session(session).await?;
+        let (org, member) = (principal.org_id(), principal.member_id());
+        let (now, store) = (self.env().now(), self.store());
+        let show = |found: Arc<[KeyEntry]>| async move {
+            let hashes = found.iter().map(decode_value::<String>);
+            let hashes = hashes.collect::<Result<Vec<_>, _>>()?;
+            let nowhere = || keys::credential(SecretHash([0; 32]));
+            let places = hashes.iter();
+            let places = places.map(|hash| place(hash).unwrap_or_else(nowhere));
+            let places: Vec<_> = places.collect();
+            let records = store.get_many_as::<CredentialRecord>(&places).await?;
+            let records = records.into_iter().map(|found| {
+                let record = found.map(|found| found.value);
+                record.filter(|record| record.member_id == member && is_listed(record, now))
+            });
+            let records: Vec<_> = records.collect();
+            let uses = records.iter().flatten();
+            let uses = uses.map(|record| keys::credential_use(org, record.id));
+            let uses: Vec<_> = uses.collect();
+            let mut uses = store.get_many_as::<Timestamp>(&uses).await?.into_iter();
+            let shown = records.into_iter().map(|record| {
+                let own = record.map(|record| OwnCredential {
+                    last_used_at: uses.next().flatten().map(|found| found.value),
+                    is_current: record.id == session.id,
+                    record,
+                });
+                PageRecord::visible(own.filter(|own| {
+                    let timeout = own.record.idle_timeout();
+                    !timeout.is_some_and(|timeout| timeout.has_ended(own.last_used_at, now))
+                }))
+            });
+            Ok(shown.collect())
+        };
+        let range = keys::credential_ids(org);
+        Listing::new("own_credentials", &member, range, Direction::Forward)
+            .page_of(&mut self.reading(), page, show)
+            .await
+    }
+
+    /// Ends a token or a session of the caller, such as the one of a lost device.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for a credential that is not a valid one of
+    /// the caller.
+    pub async fn end_own_credential(
+        &self,
+        session: &Secret,
+        id: CredentialId,
+    ) -> Result<(), Error> {
+        self.transact(|mut transaction| async move {
+            let missing = || Error::NotFound {
+                what: "token or session",
+            };
+            let found = self.signed_in(&mut transaction, session).await?;
+            let (principal, now) = (found.principal, self.env().now());
+            let id_key = keys::credential_id(principal.org_id(), id);
+            let hash = transaction.read::<String>(&id_key).await?;
+            let key = hash.and_then(|hash| place(&hash)).ok_or_else(missing)?;
+            let record = transaction.read::<CredentialRecord>(&key).await?;
+            let own = record.filter(|record| {
+                let is_own = record.member_id == principal.member_id();
+                is_own && record.kind != CredentialKind::Link && record.is_valid_at(now)
+            });
+            let ended = (key, own.ok_or_else(missing)?);
+            let actor = Actor::new(&principal, self.client);
+            revoke(self.env(), &mut transaction, actor, ended, now).await?;
+            transaction.done(())
+        })
+        .await
+    }
+}
+
+/// Returns true for a token or session that its member sees.
+fn is_listed(record: &CredentialRecord, now: Timestamp) -> bool {
+    let is_link = record.kind == CredentialKind::Link;
+    record.is_valid_at(now) && !is_link && !record.is_of_session()
+}
+
+/// Returns the access token of a session in a period, which only the holder of the session can know.
+fn token_of(session: &Secret, org: OrgId, period: i64) -> Secret {
+    let key = session.expose().as_bytes();
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    mac.update(b"access token");
+    mac.update(&period.to_be_bytes());
+    Secret::of_bytes(
+        CredentialKind::Bearer,
+        org,
+        mac.finalize().into_bytes().into(),
+    )
+}

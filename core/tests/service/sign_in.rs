@@ -1,0 +1,542 @@
+//! Tests of signing in: login links, sessions, their access tokens, and the caller's own list.
+
+use std::time::Duration;
+
+use knowledge_core::Error;
+use knowledge_core::access::{Action, Credential, CredentialKind, Secret, TokenScope};
+use knowledge_core::model::{CredentialId, MemberId};
+use knowledge_core::service::{
+    ACCESS_TOKEN_LIFETIME_MAX, AuditAction, AuditEntry, ClientInfo, Issued, NewToken, PageRequest,
+    SessionTimeouts,
+};
+use knowledge_store::faults::FaultPlan;
+use uuid::Uuid;
+
+use crate::audit::entries;
+use crate::make::{
+    ACME, ADMIN, DAY, HOUR, MEMBER, MILLISECOND, VIEWER, code, new_chat, new_mcp_key, new_role,
+    new_token, problem, with,
+};
+use crate::world::World;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn link(world: &World, member: MemberId) -> Issued {
+    let new = with(new_token(member, CredentialKind::Link), |new| {
+        new.lifetime = 15 * MINUTE;
+    });
+    issue(world, &new).await.unwrap()
+}
+
+async fn issue(world: &World, new: &NewToken) -> Result<Issued, Error> {
+    world.service.provisioning().issue(world.org.id, new).await
+}
+
+/// Signs a member in with a new link.
+async fn sign_in(world: &World, member: MemberId) -> Issued {
+    let link = link(world, member).await;
+    world.service.sign_in(link.secret.expose()).await.unwrap()
+}
+
+async fn token(world: &World, session: &Secret) -> Credential {
+    world
+        .service
+        .access_token(session)
+        .await
+        .unwrap()
+        .secret
+        .into()
+}
+
+/// Performs an operation of access tokens.
+async fn chat(world: &World, token: &Credential) -> Result<(), Error> {
+    let workspace = world.workspace.id;
+    let created = world.service.create_chat(token, workspace, &new_chat("Hi"));
+    created.await.map(|_| ())
+}
+
+/// Returns the identifiers of the caller's own credentials, and of the current one.
+async fn own(world: &World, session: &Secret) -> (Vec<CredentialId>, Vec<CredentialId>) {
+    let page = PageRequest::default();
+    let own = world.service.own_credentials(session, &page).await.unwrap();
+    assert_eq!(own.next_cursor, None);
+    let all = own.data.iter().map(|own| own.record.id);
+    let current = own.data.iter().filter(|own| own.is_current);
+    (all.collect(), current.map(|own| own.record.id).collect())
+}
+
+async fn verify(world: &World) {
+    let verified = world.service.verify().await.unwrap();
+    assert_eq!(verified.differences, []);
+}
+
+#[tokio::test]
+async fn login_link_is_exchanged_once_for_a_session() {
+    let world = World::new().await;
+    let admin = world.member(ADMIN).await;
+    let link = link(&world, admin).await;
+    let text = link.secret.expose();
+    assert!(text.starts_with("wkl_"), "{text}");
+    let session = world.service.sign_in(text).await.unwrap();
+    assert_eq!(session.record.member_id, admin);
+    assert_eq!(session.record.expires_at, world.time.now().plus(7 * DAY));
+    let known = session.secret.clone().into();
+    let created = world
+        .service
+        .create_custom_role(&known, ACME, &new_role("new"));
+    created.await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(code(world.service.sign_in(text).await), "unauthenticated");
+    }
+    // Neither the link nor its hash is stored in clear text.
+    let contents = world.contents().await;
+    let is_stored = |needle: &str| {
+        let values = contents.values();
+        values
+            .map(|value| String::from_utf8_lossy(value))
+            .any(|value| value.contains(needle))
+    };
+    assert!(!is_stored(text) && !is_stored(session.secret.expose()));
+    verify(&world).await;
+}
+
+#[tokio::test]
+async fn invalid_login_links_are_rejected_alike() {
+    let world = World::new().await;
+    let member = world.member(MEMBER).await;
+    let [used, expired, revoked, removed] = {
+        let gone = world.member(MEMBER).await;
+        [
+            link(&world, member).await,
+            link(&world, member).await,
+            link(&world, member).await,
+            link(&world, gone).await,
+        ]
+    };
+    world.service.sign_in(used.secret.expose()).await.unwrap();
+    let provisioning = world.service.provisioning();
+    provisioning
+        .revoke(world.org.id, revoked.record.id)
+        .await
+        .unwrap();
+    let owner = &world.owner;
+    let gone = removed.record.member_id;
+    world
+        .service
+        .remove_member(owner, ACME, gone)
+        .await
+        .unwrap();
+    let token = world.token(member, TokenScope::default()).await;
+    let unknown = Secret::generate(CredentialKind::Link, world.org.id, world.service.env());
+    let mut messages = Vec::new();
+    for text in [
+        used.secret.expose(),
+        revoked.secret.expose(),
+        removed.secret.expose(),
+        token.secret.expose(),
+        unknown.expose(),
+        "wkl_",
+        "",
+    ] {
+        messages.push(world.service.sign_in(text).await.unwrap_err().to_string());
+    }
+    world.time.pass(15 * MINUTE - MILLISECOND);
+    let late = link(&world, member).await;
+    world.time.pass(MILLISECOND);
+    let refused = world.service.sign_in(expired.secret.expose()).await;
+    messages.push(refused.unwrap_err().to_string());
+    messages.dedup();
+    assert_eq!(
+        messages,
+        ["the login link is unknown, used, expired or revoked; ask for a new one"]
+    );
+    world.service.sign_in(late.secret.expose()).await.unwrap();
+}
+
+#[tokio::test]
+async fn concurrent_sign_ins_with_one_link_create_one_session() {
+    let world = World::new().await;
+    let member = world.member(MEMBER).await;
+    let link = link(&world, member).await;
+    let other = world.served_with(FaultPlan::none()).await;
+    let text = link.secret.expose().to_owned();
+    // Another process commits its sign-in between the reads and the commit of this one.
+    world.probe.before_commit(async move {
+        other.service.sign_in(&text).await.unwrap();
+    });
+    let late = world.service.sign_in(link.secret.expose()).await;
+    assert_eq!(code(late), "unauthenticated");
+    assert!(world.probe.has_happened());
+    let credentials = world.service.provisioning().credentials(world.org.id);
+    let credentials = credentials.await.unwrap();
+    let sessions = credentials
+        .iter()
+        .filter(|record| record.kind == CredentialKind::Session);
+    assert_eq!(sessions.count(), 1);
+
+    let link = self::link(&world, member).await;
+    let text = link.secret.expose();
+    let attempts = (0..8).map(|_| world.service.sign_in(text));
+    let outcomes = futures::future::join_all(attempts).await;
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+}
+
+#[tokio::test]
+async fn login_link_authenticates_no_operation() {
+    let world = World::new().await;
+    let link = link(&world, world.owner_id).await;
+    let caller = Credential::from(link.secret);
+    assert_eq!(code(chat(&world, &caller).await), "unauthenticated");
+    let listed = world.service.list_custom_roles(&caller, ACME).await;
+    assert_eq!(code(listed), "unauthenticated");
+}
+
+#[tokio::test]
+async fn login_link_lives_a_day_at_most_and_has_no_scope() {
+    let world = World::new().await;
+    let issue = async |adapt: fn(&mut NewToken)| {
+        let new = with(new_token(world.owner_id, CredentialKind::Link), adapt);
+        issue(&world, &new).await
+    };
+    issue(|new| new.lifetime = DAY).await.unwrap();
+    for adapt in [
+        (|new| new.lifetime = DAY + MILLISECOND) as fn(&mut _),
+        |new| {
+            new.lifetime = 2 * DAY;
+            new.is_long_lived = true;
+        },
+    ] {
+        assert_eq!(problem(issue(adapt).await), "lifetime invalid_value");
+    }
+    let scoped = issue(|new| new.scope.workspaces = Some(Vec::new())).await;
+    assert_eq!(problem(scoped), "narrowing invalid_value");
+}
+
+#[tokio::test]
+async fn session_tells_member_and_actions() {
+    let world = World::new().await;
+    let viewer = world.member(VIEWER).await;
+    let session = sign_in(&world, viewer).await;
+    let found = world.service.session(&session.secret).await.unwrap();
+    assert_eq!(found.session, session.record);
+    assert_eq!(found.principal.member.id, viewer);
+    assert_eq!(found.principal.org.id, world.org.id);
+    let actions = found.principal.org_actions();
+    assert!(actions.contains(Action::DashboardRead) && !actions.contains(Action::MemberManage));
+    world.assign(viewer, ADMIN).await.unwrap();
+    let found = world.service.session(&session.secret).await.unwrap();
+    assert!(found.principal.org_actions().contains(Action::MemberManage));
+}
+
+#[tokio::test]
+async fn access_token_acts_for_its_session() {
+    let world = World::new().await;
+    let admin = world.member(ADMIN).await;
+    let session = sign_in(&world, admin).await;
+    let issued = world.service.access_token(&session.secret).await.unwrap();
+    assert_eq!(
+        issued.record.expires_at,
+        world.time.now().plus(ACCESS_TOKEN_LIFETIME_MAX)
+    );
+    let token = Credential::from(issued.secret);
+    chat(&world, &token).await.unwrap();
+    let all = entries(&world).await;
+    let chat_entry = all
+        .iter()
+        .find(|entry| entry.action == AuditAction::ChatCreate)
+        .unwrap();
+    assert_eq!(chat_entry.actor_id, Some(admin));
+    assert_eq!(chat_entry.credential_id, Some(session.record.id));
+    // What it creates outlives the token, and ends with the session.
+    let new = new_mcp_key("org:acme");
+    let key = world
+        .service
+        .create_mcp_key(&token, world.workspace.id, &new)
+        .await
+        .unwrap();
+    let provisioning = world.service.provisioning();
+    let record = provisioning.credential(world.org.id, key.summary.id).await;
+    let record = record.unwrap().unwrap();
+    assert_eq!(record.created_with, Some(session.record.id));
+    assert_eq!(record.expires_at, session.record.expires_at);
+    let key = Credential::from(key.secret);
+    let reads = async || {
+        let kind = CredentialKind::Bearer;
+        world.service.authenticate(&key, kind).await.is_ok()
+    };
+    world.time.pass(ACCESS_TOKEN_LIFETIME_MAX);
+    world.maintain().await;
+    assert_eq!(code(chat(&world, &token).await), "unauthenticated");
+    assert!(reads().await);
+    world.service.sign_out(&session.secret).await.unwrap();
+    assert!(!reads().await);
+    verify(&world).await;
+}
+
+#[tokio::test]
+async fn access_token_is_the_same_within_a_period() {
+    let world = World::new().await;
+    let session = sign_in(&world, world.owner_id).await.secret;
+    let first = world.service.access_token(&session).await.unwrap();
+    world.time.pass(5 * MINUTE - MILLISECOND);
+    let contents = world.contents().await;
+    assert_eq!(world.service.access_token(&session).await.unwrap(), first);
+    assert_eq!(world.contents().await, contents, "nothing is stored again");
+    let remaining = first.record.expires_at.as_millis() - world.time.now().as_millis();
+    assert!(remaining > 5 * 60 * 1_000);
+    world.time.pass(MILLISECOND);
+    let second = world.service.access_token(&session).await.unwrap();
+    assert_ne!(second.secret, first.secret);
+    // Another session has other tokens.
+    let other = sign_in(&world, world.owner_id).await.secret;
+    let others = world.service.access_token(&other).await.unwrap();
+    assert_ne!(others.secret, second.secret);
+    for issued in [first, second, others] {
+        chat(&world, &issued.secret.into()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn access_token_is_never_valid_longer_than_its_session() {
+    let world = World::with(|options| options.session_timeouts.absolute = 7 * MINUTE).await;
+    let session = sign_in(&world, world.owner_id).await;
+    world.time.pass(6 * MINUTE);
+    let issued = world.service.access_token(&session.secret).await.unwrap();
+    assert_eq!(issued.record.expires_at, session.record.expires_at);
+    world.time.pass(MINUTE);
+    assert_eq!(
+        code(chat(&world, &issued.secret.into()).await),
+        "unauthenticated"
+    );
+    let again = world.service.access_token(&session.secret).await;
+    assert_eq!(code(again), "unauthenticated");
+    world.maintain().await;
+    verify(&world).await;
+}
+
+#[tokio::test]
+async fn access_tokens_end_with_their_session() {
+    let world = World::new().await;
+    let provisioning = world.service.provisioning();
+    for end in 0..3 {
+        let member = world.member(MEMBER).await;
+        let session = sign_in(&world, member).await;
+        let token = token(&world, &session.secret).await;
+        chat(&world, &token).await.unwrap();
+        match end {
+            0 => world.service.sign_out(&session.secret).await.unwrap(),
+            1 => {
+                let revoked = provisioning.revoke(world.org.id, session.record.id);
+                revoked.await.unwrap();
+            }
+            _ => {
+                let removed = world.service.remove_member(&world.owner, ACME, member);
+                removed.await.unwrap();
+            }
+        }
+        assert_eq!(code(chat(&world, &token).await), "unauthenticated");
+        for refused in [
+            world.service.session(&session.secret).await.map(|_| ()),
+            world
+                .service
+                .access_token(&session.secret)
+                .await
+                .map(|_| ()),
+            world.service.sign_out(&session.secret).await,
+        ] {
+            assert_eq!(code(refused), "unauthenticated");
+        }
+    }
+    world.maintain().await;
+    verify(&world).await;
+}
+
+/// A sign-out that commits before a change with a token prevents the change.
+#[tokio::test]
+async fn sign_out_prevents_concurrent_change() {
+    let world = World::new().await;
+    let session = sign_in(&world, world.owner_id).await.secret;
+    let token = token(&world, &session).await;
+    let other = world.served_with(FaultPlan::none()).await;
+    world.probe.before_commit(async move {
+        other.service.sign_out(&session).await.unwrap();
+    });
+    assert_eq!(code(chat(&world, &token).await), "unauthenticated");
+    assert!(world.probe.has_happened());
+}
+
+#[tokio::test]
+async fn session_without_use_ends_after_idle_timeout() {
+    let timeouts = SessionTimeouts {
+        idle: 2 * HOUR,
+        absolute: 30 * DAY,
+    };
+    let world = World::with(|options| options.session_timeouts = timeouts).await;
+    let is_valid = async |session: &Secret| world.service.session(session).await.is_ok();
+    let session = sign_in(&world, world.owner_id).await;
+    // The time-out begins at the end of the hour of the sign-in.
+    world.time.pass(3 * HOUR - MILLISECOND);
+    assert!(is_valid(&session.secret).await);
+    // The exchange for a token is a use, which counts from the end of its hour too.
+    token(&world, &session.secret).await;
+    world.time.pass(MILLISECOND + 2 * HOUR - MILLISECOND);
+    assert!(is_valid(&session.secret).await);
+    world.time.pass(MILLISECOND);
+    assert!(!is_valid(&session.secret).await);
+    assert_eq!(
+        code(world.service.access_token(&session.secret).await),
+        "unauthenticated"
+    );
+    let other = sign_in(&world, world.owner_id).await.secret;
+    let listed = own(&world, &other).await.0;
+    assert!(
+        !listed.contains(&session.record.id),
+        "an idle session has ended"
+    );
+    world.maintain().await;
+    verify(&world).await;
+}
+
+#[tokio::test]
+async fn use_of_access_token_is_a_use_of_its_session() {
+    let timeouts = SessionTimeouts {
+        idle: MINUTE,
+        absolute: DAY,
+    };
+    let world = World::with(|options| options.session_timeouts = timeouts).await;
+    world.time.pass(HOUR - MINUTE / 2);
+    let session = sign_in(&world, world.owner_id).await.secret;
+    let token = token(&world, &session).await;
+    world.time.pass(MINUTE / 2 + MINUTE - MILLISECOND);
+    chat(&world, &token).await.unwrap();
+    let copy = world.copy(FaultPlan::none()).await;
+    world.service.note_use(&token).await;
+    for world in [&world, &copy] {
+        world.time.pass(MILLISECOND);
+    }
+    chat(&world, &token).await.unwrap();
+    world.service.session(&session).await.unwrap();
+    // Without the use, the session ends, and its token with it.
+    assert_eq!(code(chat(&copy, &token).await), "unauthenticated");
+    assert_eq!(
+        code(copy.service.session(&session).await),
+        "unauthenticated"
+    );
+    verify(&world).await;
+}
+
+#[tokio::test]
+async fn member_sees_and_ends_only_own_credentials() {
+    let world = World::new().await;
+    let (mia, bob) = (world.member(MEMBER).await, world.member(ADMIN).await);
+    let session = sign_in(&world, mia).await;
+    let elsewhere = sign_in(&world, mia).await;
+    let token = world.token(mia, TokenScope::default()).await;
+    let link = link(&world, mia).await;
+    let others = [
+        sign_in(&world, bob).await,
+        world.token(bob, TokenScope::default()).await,
+    ];
+    world.service.access_token(&session.secret).await.unwrap();
+    let (listed, current) = own(&world, &session.secret).await;
+    assert_eq!(
+        listed,
+        [&session, &elsewhere, &token].map(|issued| issued.record.id)
+    );
+    assert_eq!(current, [session.record.id]);
+
+    let end = async |id| world.service.end_own_credential(&session.secret, id).await;
+    let contents = world.contents().await;
+    let others = others.map(|issued| issued.record.id);
+    for id in [
+        others[0],
+        others[1],
+        link.record.id,
+        CredentialId(Uuid::nil()),
+    ] {
+        assert_eq!(code(end(id).await), "not_found");
+    }
+    assert_eq!(world.contents().await, contents, "nothing has changed");
+    end(token.record.id).await.unwrap();
+    assert_eq!(
+        code(chat(&world, &token.secret.into()).await),
+        "unauthenticated"
+    );
+    end(elsewhere.record.id).await.unwrap();
+    assert_eq!(code(end(elsewhere.record.id).await), "not_found");
+    assert_eq!(own(&world, &session.secret).await.0, [session.record.id]);
+    end(session.record.id).await.unwrap();
+    assert_eq!(
+        code(world.service.session(&session.secret).await),
+        "unauthenticated"
+    );
+    verify(&world).await;
+}
+
+#[tokio::test]
+async fn sessions_and_tokens_are_audited() {
+    let world = World::new().await;
+    let member = world.member(MEMBER).await;
+    let link = link(&world, member).await;
+    let client = ClientInfo {
+        address: Some("192.0.2.7".parse().unwrap()),
+        request_id: None,
+    };
+    let service = world.service.for_client(client);
+    let session = service.sign_in(link.secret.expose()).await.unwrap();
+    let token = service.access_token(&session.secret).await.unwrap();
+    service.sign_out(&session.secret).await.unwrap();
+    let all = entries(&world).await;
+    let of = |action, id: CredentialId| -> &AuditEntry {
+        let mut found = all.iter().filter(|entry| entry.action == action);
+        found.find(|entry| entry.resource.id == id.0).unwrap()
+    };
+    let create = AuditAction::CredentialCreate;
+    assert_eq!(of(create, link.record.id).actor_id, None);
+    for (action, id, credential) in [
+        (create, session.record.id, link.record.id),
+        (create, token.record.id, session.record.id),
+        (
+            AuditAction::CredentialRevoke,
+            session.record.id,
+            session.record.id,
+        ),
+    ] {
+        let entry = of(action, id);
+        assert_eq!(entry.actor_id, Some(member));
+        assert_eq!(entry.credential_id, Some(credential));
+        assert_eq!(entry.client_address, client.address);
+    }
+}
+
+#[tokio::test]
+async fn session_is_created_for_a_member_authenticated_elsewhere() {
+    let world = World::new().await;
+    let member = world.member(MEMBER).await;
+    let provisioning = world.service.provisioning();
+    let create = async |member, name| {
+        provisioning
+            .create_session(world.org.id, member, name)
+            .await
+    };
+    let session = create(member, "OpenID Connect").await.unwrap();
+    assert_eq!(session.record.idle_timeout_seconds, Some(12 * 60 * 60));
+    let found = world.service.session(&session.secret).await.unwrap();
+    assert_eq!(found.principal.member.id, member);
+    assert_eq!(problem(create(member, "").await), "name too_small");
+    let nobody = create(MemberId(Uuid::nil()), "OpenID Connect").await;
+    assert_eq!(code(nobody), "unauthenticated");
+}
+
+/// A session of the operator has no idle time-out, and is exchanged for tokens as well.
+#[tokio::test]
+async fn session_of_the_operator_is_exchanged_for_tokens() {
+    let world = World::new().await;
+    let member = world.member(MEMBER).await;
+    let session = world.session(member).await.secret;
+    world.time.pass(HOUR - MINUTE);
+    let token = token(&world, &session).await;
+    chat(&world, &token).await.unwrap();
+    world.time.pass(MINUTE);
+    assert_eq!(code(chat(&world, &token).await), "unauthenticated");
+}

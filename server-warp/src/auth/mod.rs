@@ -1,0 +1,241 @@
+//! Signing in and out over HTTP: `/auth/…`, for the pages of this server.
+//!
+//! A member opens a one-time link, whose secret is in the fragment of its URL, which no browser
+//! sends. The page posts the secret to [`LOGIN_PATH`], and the server sets the session cookie. For
+//! operations with a bearer token the page exchanges the session at [`TOKEN_PATH`].
+//!
+//! Another way of authenticating members, such as OpenID Connect, calls
+//! [`create_session`](knowledge_core::service::Provisioning::create_session) and answers with
+//! [`set_session`](cookie::set_session).
+
+mod cookie;
+mod views;
+
+use bytes::Bytes;
+use http::header::SET_COOKIE;
+use http::{HeaderValue, Request, Response, StatusCode};
+use knowledge_core::Error;
+use knowledge_core::ProblemCode;
+use knowledge_core::access::Secret;
+use knowledge_core::api::{Caller, ClientInfo, MatchedRoute, front_end};
+use knowledge_core::service::{Issued, KnowledgeService};
+use serde::Deserialize;
+
+use self::views::{CredentialList, SessionView, TokenView};
+use crate::net::ClientScheme;
+
+/// Path at which a login link is exchanged for a session.
+pub const LOGIN_PATH: &str = "/auth/login";
+/// Path that tells a session whom it authenticates.
+pub const SESSION_PATH: &str = "/auth/session";
+/// Path at which a session is exchanged for an access token.
+pub const TOKEN_PATH: &str = "/auth/token";
+/// Path at which a session ends.
+pub const LOGOUT_PATH: &str = "/auth/logout";
+/// Path of the tokens and sessions of the caller, and with an identifier of one.
+pub const CREDENTIALS_PATH: &str = "/auth/credentials";
+
+/// Path template of one credential.
+const CREDENTIAL_ROUTE: &str = "/auth/credentials/{id}";
+/// Maximum length of the body of a login, in bytes.
+const LOGIN_BYTES_MAX: usize = 1_024;
+
+/// Returns the URL of a login link on a server with this base URL.
+#[must_use]
+pub fn login_url(base_url: &str, secret: &str) -> String {
+    format!("{}/#/login/{secret}", base_url.trim_end_matches('/'))
+}
+
+/// A path of this module.
+#[derive(Clone, Copy, Debug)]
+enum Route<'r> {
+    Login,
+    Session,
+    Token,
+    Logout,
+    Credentials,
+    Credential(&'r str),
+}
+
+impl<'r> Route<'r> {
+    fn of(path: &'r str) -> Option<Self> {
+        Some(match path {
+            LOGIN_PATH => Self::Login,
+            SESSION_PATH => Self::Session,
+            TOKEN_PATH => Self::Token,
+            LOGOUT_PATH => Self::Logout,
+            CREDENTIALS_PATH => Self::Credentials,
+            _ => {
+                let id = path.strip_prefix(CREDENTIALS_PATH)?.strip_prefix('/')?;
+                Self::Credential(Some(id).filter(|id| !id.is_empty() && !id.contains('/'))?)
+            }
+        })
+    }
+
+    fn template(self) -> &'static str {
+        match self {
+            Self::Login => LOGIN_PATH,
+            Self::Session => SESSION_PATH,
+            Self::Token => TOKEN_PATH,
+            Self::Logout => LOGOUT_PATH,
+            Self::Credentials => CREDENTIALS_PATH,
+            Self::Credential(_) => CREDENTIAL_ROUTE,
+        }
+    }
+
+    /// Returns the methods as `Allow` lists them.
+    fn allow(self) -> &'static str {
+        match self {
+            Self::Login | Self::Token | Self::Logout => "POST",
+            Self::Session | Self::Credentials => "GET, HEAD",
+            Self::Credential(_) => "DELETE",
+        }
+    }
+}
+
+/// Handler of the paths for signing in.
+#[derive(Clone, Debug)]
+pub struct Auth {
+    service: KnowledgeService,
+}
+
+impl Auth {
+    /// Creates the handler over this service.
+    #[must_use]
+    pub fn new(service: KnowledgeService) -> Self {
+        Self { service }
+    }
+
+    /// Returns true if the caller of this request is the one of [`identify`](Self::identify).
+    #[must_use]
+    pub fn identifies(&self, request: &Request<Bytes>) -> bool {
+        Route::of(request.uri().path()).is_some()
+    }
+
+    /// Identifies the caller by its session, for rate limits; a login is a stranger's request.
+    pub async fn identify(&self, request: &Request<Bytes>) -> Option<Caller> {
+        if matches!(Route::of(request.uri().path())?, Route::Login) {
+            return None;
+        }
+        let session = front_end::session(request.headers()).ok()?;
+        front_end::identify(&self.service, session).await
+    }
+
+    /// Responds to a request for one of the paths; `None` for any other path.
+    pub async fn respond(&self, request: &Request<Bytes>) -> Option<Response<Bytes>> {
+        let route = Route::of(request.uri().path())?;
+        let client = request.extensions().get::<ClientInfo>().copied();
+        let service = self.service.for_client(client.unwrap_or_default());
+        let response = respond(&service, route, request).await;
+        let mut response = response.unwrap_or_else(front_end::error);
+        let route = MatchedRoute(route.template());
+        response.extensions_mut().insert(route);
+        Some(response)
+    }
+}
+
+async fn respond(
+    service: &KnowledgeService,
+    route: Route<'_>,
+    request: &Request<Bytes>,
+) -> Result<Response<Bytes>, Error> {
+    let (headers, method) = (request.headers(), request.method());
+    let mut allowed = route.allow().split(", ");
+    if !allowed.any(|allowed| method.as_str() == allowed) {
+        let allow = route.allow().to_owned();
+        return Err(Error::MethodNotAllowed { allow });
+    }
+    front_end::require_same_origin(headers, method)?;
+    let scheme = request.extensions().get().copied().unwrap_or_default();
+    if let Route::Login = route {
+        let issued = service.sign_in(&link(request)?).await?;
+        return signed_in(service, &issued, scheme).await;
+    }
+    let session = front_end::session(headers)?;
+    let response = match route {
+        Route::Login | Route::Session => session_response(service, &session).await?,
+        Route::Token => {
+            let issued = service.access_token(&session).await?;
+            front_end::json(StatusCode::OK, &TokenView::of(&issued))
+        }
+        Route::Logout => {
+            service.sign_out(&session).await?;
+            let mut response = empty();
+            let cleared = cookie::clear_session(scheme);
+            response.headers_mut().insert(SET_COOKIE, cleared);
+            return Ok(response);
+        }
+        Route::Credentials => {
+            let page = front_end::page(request.uri())?;
+            let page = service.own_credentials(&session, &page).await?;
+            front_end::json(StatusCode::OK, &CredentialList::of(page))
+        }
+        Route::Credential(id) => {
+            let missing = |_| Error::NotFound {
+                what: "token or session",
+            };
+            // Authentication takes precedence over an identifier that cannot be one.
+            service.session(&session).await?;
+            let id = id.parse().map_err(missing)?;
+            service.end_own_credential(&session, id).await?;
+            empty()
+        }
+    };
+    service.note_use(&session.into()).await;
+    Ok(response)
+}
+
+/// Reads the secret of a login link in the body.
+fn link(request: &Request<Bytes>) -> Result<String, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Login {
+        link: String,
+    }
+
+    let body = request.body();
+    if body.len() > LOGIN_BYTES_MAX {
+        let bytes_max = LOGIN_BYTES_MAX;
+        return Err(Error::PayloadTooLarge { bytes_max });
+    }
+    front_end::require_json(request.headers(), body)?;
+    let login = serde_json::from_slice::<Login>(body).map_err(|_| {
+        let message = r#"must be {"link": "wkl_..."}"#;
+        Error::invalid("body", ProblemCode::InvalidValue, message)
+    })?;
+    Ok(login.link)
+}
+
+/// Returns the response to a sign-in, with the cookie of the new session.
+async fn signed_in(
+    service: &KnowledgeService,
+    issued: &Issued,
+    scheme: ClientScheme,
+) -> Result<Response<Bytes>, Error> {
+    let mut response = session_response(service, &issued.secret).await?;
+    let cookie = cookie::set_session(issued, service.env().now(), scheme);
+    response.headers_mut().insert(SET_COOKIE, cookie);
+    Ok(response)
+}
+
+async fn session_response(
+    service: &KnowledgeService,
+    session: &Secret,
+) -> Result<Response<Bytes>, Error> {
+    let signed_in = service.session(session).await?;
+    Ok(front_end::json(
+        StatusCode::OK,
+        &SessionView::of(&signed_in),
+    ))
+}
+
+/// Returns a response without a body, which nobody may store.
+fn empty() -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let no_store = HeaderValue::from_static("no-store");
+    response
+        .headers_mut()
+        .insert(http::header::CACHE_CONTROL, no_store);
+    response
+}
