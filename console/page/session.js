@@ -3,6 +3,8 @@
 
 import { ApiError } from "./api/error.js";
 
+/** @import { Answer } from "./api/client.js" */
+
 /**
  * Who is signed in, as the server says.
  * @typedef {object} Identity
@@ -35,7 +37,7 @@ export const secretOf = (text) => SECRET.exec(text)?.[0] ?? text;
 export class Session {
   /** @type {Token | null} */
   #token = null;
-  /** The request for a token that is under way. @type {Promise<Response> | null} */
+  /** The request for a token that is under way. @type {Promise<Answer> | null} */
   #renewal = null;
 
   /** @param {Identity} identity */
@@ -45,9 +47,8 @@ export class Session {
 
   /** Returns the session of this browser, or `null` if nobody is signed in. */
   static async restore() {
-    const response = await send("GET", "session");
-    if (response.status === 401) return null;
-    return new Session(await read(response));
+    const answer = await send("GET", "session");
+    return answer.status === 401 ? null : new Session(read(answer));
   }
 
   /**
@@ -55,7 +56,7 @@ export class Session {
    * @param {string} link Secret of a sign-in link.
    */
   static async start(link) {
-    return new Session(await read(await send("POST", "login", { link })));
+    return new Session(read(await send("POST", "login", { link })));
   }
 
   /**
@@ -67,9 +68,9 @@ export class Session {
     if (this.#token === null || Date.parse(this.#token.expires_at) - Date.now() < RENEWAL_MS) {
       this.#renewal ??= send("POST", "token");
       try {
-        const response = await this.#renewal;
-        if (!response.ok) return response.clone();
-        this.#token = /** @type {Token} */ (await response.clone().json());
+        const answer = await this.#renewal;
+        if (answer.status >= 400) return new Response(answer.text, answer);
+        this.#token = /** @type {Token} */ (JSON.parse(answer.text));
       } finally {
         this.#renewal = null;
       }
@@ -89,23 +90,24 @@ export class Session {
  * @param {string} method
  * @param {string} name
  * @param {object} [body]
+ * @returns {Promise<Answer>}
  */
-const send = (method, name, body) =>
-  fetch(`/auth/${name}`, {
+async function send(method, name, body) {
+  const response = await fetch(`/auth/${name}`, {
     method,
     headers: body ? { "content-type": "application/json" } : {},
     body: body ? JSON.stringify(body) : undefined,
     credentials: "same-origin",
     redirect: "error",
   });
+  return { status: response.status, headers: response.headers, text: await response.text() };
+}
 
 /**
- * @param {Response} response
- * @returns {Promise<any>}
+ * @param {Answer} answer
+ * @returns {any}
  */
-async function read(response) {
-  const { status, headers } = response;
-  const text = await response.text();
-  if (!response.ok) throw ApiError.of({ status, headers, text });
-  return JSON.parse(text);
+function read(answer) {
+  if (answer.status >= 400) throw ApiError.of(answer);
+  return JSON.parse(answer.text);
 }

@@ -32,6 +32,7 @@ test("navigation offers only what the caller may read", async () => {
     "Members",
     "Roles",
     "Audit log",
+    "Account",
   ]);
   await admin.close();
   const viewer = await site.current.open("dashboard", { member: VIEWER });
@@ -43,6 +44,7 @@ test("navigation offers only what the caller may read", async () => {
     "MCP keys",
     "Members",
     "Roles",
+    "Account",
   ]);
   assert.equal(await viewer.page.locator(".tile").count(), 1);
   await viewer.close();

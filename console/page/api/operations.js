@@ -293,8 +293,8 @@ export class AccountOperations {
   }
 
   /** @returns {Promise<import("./list.js").Page<Credential>>} */
-  listCredentials() {
-    return this.#client.send("GET", "/auth/credentials");
+  listCredentials(/** @type {Query} */ query) {
+    return this.#client.send("GET", withQuery("/auth/credentials", query));
   }
 
   /** @returns {Promise<void>} */

@@ -20,7 +20,7 @@ export class AccountScreen {
   /** @param {Context} context */
   constructor(context) {
     this.#context = context;
-    this.#list = new PagedList(() => context.account.listCredentials(), context.refresh);
+    this.#list = new PagedList((page) => context.account.listCredentials(page), context.refresh);
   }
 
   open() {

@@ -38,7 +38,7 @@ export async function startDemo(memories = 300) {
      * @param {string} member Handle.
      */
     link: (member = OWNER) =>
-      execFileSync(SERVER, ["login-link", "--data-dir", data, "--url", base_url, member], {
+      execFileSync(SERVER, ["login-link", "--data-dir", data, "--public-url", base_url, member], {
         encoding: "utf8",
         stdio: ["ignore", "pipe", "ignore"],
       }).trim(),
