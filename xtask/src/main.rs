@@ -11,6 +11,8 @@ mod circles;
 mod fuzz;
 mod instructions;
 mod libraries;
+#[cfg(test)]
+mod links;
 mod openapi;
 mod package;
 mod peer;
