@@ -11,6 +11,7 @@ mod config;
 mod dashboard;
 mod delegation;
 mod demo;
+mod guide;
 mod help;
 mod import;
 #[cfg(unix)]
@@ -21,4 +22,5 @@ mod serve;
 mod signed_messages;
 mod support;
 mod token;
+mod upgrading;
 mod webhook;
