@@ -12,6 +12,8 @@ mod console;
 mod fuzz;
 mod instructions;
 mod libraries;
+#[cfg(test)]
+mod links;
 mod openapi;
 mod package;
 mod peer;

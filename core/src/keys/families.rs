@@ -121,10 +121,11 @@ macro_rules! families {
             with source(org, source),
             checked by memories::source_key(org, workspace, source, name);
         /// Counter of memories.
-        memory_count(org: OrgId, workspace: WorkspaceId) => Count, checked by operations::counter();
+        memory_count(org: OrgId, workspace: WorkspaceId) => Count,
+            range memory_counts(), checked by operations::counter();
         /// Counter of memories that await review.
         pending_count(org: OrgId, workspace: WorkspaceId) => Count,
-            checked by operations::counter();
+            range pending_counts(), checked by operations::counter();
         /// Time of the last ingest.
         last_ingest(org: OrgId, workspace: WorkspaceId) => Timestamp,
             with workspace(org, workspace);

@@ -85,6 +85,12 @@ catalogue! {
         "Connections closed";
     ACCEPT_FAILURES = Counter "knowledge_http_accept_failures_total" []
         "Failures to accept a connection for lack of file descriptors or memory";
+    CERTIFICATE_EXPIRY = Gauge "knowledge_tls_certificate_expiry_timestamp_seconds" []
+        "Unix time at which the first certificate of the chain in use expires; 0 without TLS";
+    MEMORIES = Gauge "knowledge_memories" []
+        "Memories of all organisations";
+    REVIEW_BACKLOG = Gauge "knowledge_review_backlog_memories" []
+        "Memories of all organisations that await review";
     STORE_DURATION = Histogram "knowledge_store_operation_duration_seconds" ["method"]
         "Duration of one call of the store";
     STORE_ERRORS = Counter "knowledge_store_errors_total" ["method", "kind"]

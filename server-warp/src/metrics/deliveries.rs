@@ -13,11 +13,7 @@ use super::catalogue::{
     self, DELIVERY_BUCKETS, ENDPOINTS_DISABLED, OUTBOX_AGE, OUTBOX_DELIVERIES, OUTBOX_EVENTS,
     OUTBOX_OVERDUE, register,
 };
-use super::scrape::{Samples, ScrapeCollector};
-use crate::explain::explain;
-
-/// Time that a scrape waits for the outbox. On timeout it shows everything else.
-const OUTBOX_READ_TIMEOUT: Duration = Duration::from_secs(2);
+use super::scrape::{Samples, ScrapeCollector, read_store};
 
 const STATUS_CLASSES: [&str; 4] = ["http_3xx", "http_4xx", "http_5xx", "http_other"];
 
@@ -162,19 +158,7 @@ impl DeliveryMetrics {
 
     /// Reads the outbox status for the next rendering. On failure its metrics are omitted.
     pub async fn read_outbox(&self, service: &KnowledgeService) {
-        let read = tokio::time::timeout(OUTBOX_READ_TIMEOUT, service.outbox_status()).await;
-        let status = match read {
-            Ok(Ok(status)) => Some(status),
-            Ok(Err(error)) => {
-                let detail = explain(&error);
-                tracing::warn!(detail, "reading the outbox for its metrics failed");
-                None
-            }
-            Err(_) => {
-                tracing::warn!("reading the outbox for its metrics timed out");
-                None
-            }
-        };
+        let status = read_store("outbox", service.outbox_status()).await;
         let at = service.env().now();
         let read = status.map(|status| Outbox { status, at });
         *self.outbox.lock().unwrap_or_else(PoisonError::into_inner) = read;

@@ -108,7 +108,10 @@ impl Responder for MetricsResponder {
             response.headers_mut().insert(ALLOW, allow);
             return response;
         }
-        self.metrics.deliveries().read_outbox(&self.service).await;
+        tokio::join!(
+            self.metrics.deliveries().read_outbox(&self.service),
+            self.metrics.memories().read(&self.service),
+        );
         let mut response = plain(StatusCode::OK, "");
         // hyper omits the body of a response to HEAD and keeps its length.
         *response.body_mut() = self.metrics.render().into();

@@ -36,6 +36,7 @@ pub struct HttpMetrics {
     connections_accepted: IntCounter,
     connections_closed: IntCounterVec,
     accept_failures: IntCounter,
+    certificate_expiry: IntGauge,
 }
 
 /// Facts about a response that are recorded in metrics.
@@ -123,6 +124,7 @@ impl Default for HttpMetrics {
             connections_accepted: catalogue::CONNECTIONS_ACCEPTED.counter(),
             connections_closed: catalogue::CONNECTIONS_CLOSED.counters(),
             accept_failures: catalogue::ACCEPT_FAILURES.counter(),
+            certificate_expiry: catalogue::CERTIFICATE_EXPIRY.gauge(),
         };
         // A series that exists from the start has a rate from its first increment.
         for reason in Rejection::REASONS {
@@ -158,6 +160,7 @@ impl HttpMetrics {
                 Box::new(this.connections_accepted),
                 Box::new(this.connections_closed),
                 Box::new(this.accept_failures),
+                Box::new(this.certificate_expiry),
             ],
         );
     }
@@ -167,6 +170,11 @@ impl HttpMetrics {
         let gauge = |number| i64::try_from(number).unwrap_or(i64::MAX);
         self.connections_max.set(gauge(connections_max));
         self.in_work_max.set(gauge(requests_in_work_max));
+    }
+
+    /// Returns the gauge of the expiry of the certificate.
+    pub(crate) fn certificate_expiry(&self) -> IntGauge {
+        self.certificate_expiry.clone()
     }
 
     /// Counts a connection as open until the result is dropped.

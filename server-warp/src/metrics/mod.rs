@@ -44,6 +44,7 @@ mod embedded;
 mod endpoint;
 mod http;
 mod maintenance;
+mod memories;
 mod process;
 mod scrape;
 mod store;
@@ -63,6 +64,7 @@ pub(crate) use self::http::method_label;
 pub(crate) use self::http::{CloseReason, ResponseSummary};
 pub use self::http::{HttpMetrics, METRICS_PATH, ROUTE_UNMATCHED};
 pub use self::maintenance::MaintenanceMetrics;
+pub use self::memories::MemoryMetrics;
 pub(crate) use self::store::label as store_error_label;
 use self::store::{MeteredClock, MeteredStore, StoreMetrics};
 
@@ -74,6 +76,7 @@ pub struct Metrics {
     store: StoreMetrics,
     maintenance: MaintenanceMetrics,
     deliveries: DeliveryMetrics,
+    memories: MemoryMetrics,
     trace_exports: IntCounterVec,
 }
 
@@ -87,6 +90,7 @@ impl Metrics {
             store: StoreMetrics::new(),
             maintenance: MaintenanceMetrics::new(),
             deliveries: DeliveryMetrics::new(),
+            memories: MemoryMetrics::default(),
             trace_exports: catalogue::TRACE_EXPORTS.counters(),
         };
         let registry = &metrics.registry;
@@ -94,6 +98,7 @@ impl Metrics {
         metrics.store.register(registry);
         metrics.maintenance.register(registry);
         metrics.deliveries.register(registry);
+        metrics.memories.register(registry);
         let exports = Box::new(metrics.trace_exports.clone());
         catalogue::register(registry, vec![exports, Box::new(process::collector())]);
         Arc::new(metrics)
@@ -115,6 +120,12 @@ impl Metrics {
     #[must_use]
     pub fn deliveries(&self) -> &DeliveryMetrics {
         &self.deliveries
+    }
+
+    /// Returns the metrics of memories.
+    #[must_use]
+    pub fn memories(&self) -> &MemoryMetrics {
+        &self.memories
     }
 
     /// Returns the counter of exported span batches by outcome: `ok` or `failed`.

@@ -1,11 +1,34 @@
 //! Metrics whose values are read on each scrape.
 
 use std::fmt;
+use std::future::Future;
+use std::time::Duration;
 
+use knowledge_core::Error;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{self, LabelPair, Metric, MetricFamily, MetricType};
 
 use super::catalogue::{Description, Kind};
+use crate::explain::explain;
+
+/// Time that a scrape waits for one read of the store. On timeout it shows everything else.
+const STORE_READ_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Reads the store for a scrape. A failure is logged, and the result is `None`.
+pub(super) async fn read_store<T>(
+    what: &'static str,
+    read: impl Future<Output = Result<T, Error>>,
+) -> Option<T> {
+    match tokio::time::timeout(STORE_READ_TIMEOUT, read).await {
+        Ok(Ok(read)) => return Some(read),
+        Ok(Err(error)) => {
+            let detail = explain(&error);
+            tracing::warn!(what, detail, "reading the store for metrics failed");
+        }
+        Err(_) => tracing::warn!(what, "reading the store for metrics timed out"),
+    }
+    None
+}
 
 /// Function that reads the values.
 type Read = Box<dyn Fn(&mut Samples) + Send + Sync>;

@@ -137,6 +137,9 @@ impl<R: Responder> Server<R> {
         let connections_max = self.connections_max;
         let shared = self.unshared();
         metrics.set_capacity(connections_max, shared.config.requests_in_work_max);
+        if let Some(certificates) = &shared.certificates {
+            certificates.record_expiry(metrics.certificate_expiry());
+        }
         shared.metrics = metrics;
         self
     }

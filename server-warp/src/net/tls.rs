@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::HeaderValue;
+use prometheus::IntGauge;
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -81,7 +82,7 @@ impl TlsConfig {
     /// # Errors
     /// See [`TlsError`].
     pub fn check_files(&self) -> Result<(), TlsError> {
-        Files::read(self)?.server_config(self).map(drop)
+        Files::read(self)?.load(self).map(drop)
     }
 
     /// Reads and checks the private key only.
@@ -152,9 +153,19 @@ pub enum Reload {
 #[derive(Debug)]
 pub struct Certificates {
     config: TlsConfig,
-    current: RwLock<Arc<ServerConfig>>,
+    current: RwLock<Current>,
     /// Fingerprint of the files at the last check, usable or not.
     seen: Mutex<[u8; 32]>,
+    /// Gauge of the expiry, if it is exported.
+    expiry: OnceLock<IntGauge>,
+}
+
+/// Certificate in use.
+#[derive(Debug)]
+struct Current {
+    server_config: Arc<ServerConfig>,
+    /// Expiry of the first certificate of the chain to expire, in seconds since the Unix epoch.
+    expires_at: i64,
 }
 
 impl Certificates {
@@ -165,11 +176,12 @@ impl Certificates {
     pub(super) fn open(config: TlsConfig) -> Result<Arc<Self>, TlsError> {
         let files = Files::read(&config);
         let seen = Mutex::new(Files::fingerprint(&files));
-        let current = RwLock::new(files?.server_config(&config)?);
+        let current = RwLock::new(files?.load(&config)?);
         Ok(Arc::new(Self {
             config,
             current,
             seen,
+            expiry: OnceLock::new(),
         }))
     }
 
@@ -192,12 +204,22 @@ impl Certificates {
             return Ok(Reload::Unchanged);
         }
         let is_new = std::mem::replace(&mut *seen, found) != found;
-        let server_config = files?.server_config(&self.config)?;
+        let loaded = files?.load(&self.config)?;
         if !is_new {
             return Ok(Reload::Unchanged);
         }
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = server_config;
+        if let Some(expiry) = self.expiry.get() {
+            expiry.set(loaded.expires_at);
+        }
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = loaded;
         Ok(Reload::Replaced)
+    }
+
+    /// Keeps a gauge at the expiry of the certificate in use from now on.
+    pub(super) fn record_expiry(&self, expiry: IntGauge) {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        expiry.set(current.expires_at);
+        let _ = self.expiry.set(expiry);
     }
 
     /// Checks the files at every interval and logs the result; never returns.
@@ -238,7 +260,7 @@ impl Certificates {
 
     fn acceptor(&self) -> TlsAcceptor {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&current).into()
+        Arc::clone(&current.server_config).into()
     }
 
     /// Performs the handshake with a client, within its timeout. `None` if it fails.
@@ -307,7 +329,7 @@ impl Files {
         hash.finalize().into()
     }
 
-    fn server_config(&self, config: &TlsConfig) -> Result<Arc<ServerConfig>, TlsError> {
+    fn load(&self, config: &TlsConfig) -> Result<Current, TlsError> {
         let unusable = |problem: String| TlsError::Certificate {
             path: config.certificate_file.clone(),
             problem,
@@ -319,6 +341,7 @@ impl Files {
             return Err(unusable("no BEGIN CERTIFICATE section".to_owned()));
         }
         let key = parse_private_key(&self.key, config)?;
+        let expires_at = chain.iter().filter_map(expiry).min().unwrap_or(0);
         let mut server_config = build(chain, key).map_err(|error| TlsError::Pair {
             certificate_file: config.certificate_file.clone(),
             private_key_file: config.private_key_file.clone(),
@@ -328,8 +351,17 @@ impl Files {
             },
         })?;
         server_config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Arc::new(server_config))
+        Ok(Current {
+            server_config: Arc::new(server_config),
+            expires_at,
+        })
     }
+}
+
+/// Returns the end of a certificate's validity; `None` if it cannot be read.
+fn expiry(certificate: &CertificateDer<'_>) -> Option<i64> {
+    let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    Some(parsed.validity().not_after.timestamp())
 }
 
 fn read_private_key(config: &TlsConfig) -> Result<String, TlsError> {

@@ -1,213 +1,80 @@
-//! Tests of the README: its examples match the demo's responses.
-
-use std::net::TcpListener;
+//! Tests of what newcomers read: the story of the README happens with the demo as it is told, and so
+//! does what follows for those who come from another product.
 
 use serde_json::Value;
 
-use crate::support::{
-    Scratch, Server, knowledge, request_of, run_block, send, shell_blocks, start,
-};
+use crate::guide::{assert_same_shape, variables_on};
+use crate::support::{Scratch, run_block, shell_blocks, start};
 
 const README: &str = include_str!("../../../README.md");
+const COMING_FROM: &str = include_str!("../../../docs/coming-from.md");
+/// Longest README that is read to its end.
+const LINES_MAX: usize = 200;
 
-/// Returns the `curl` lines, each with the JSON after it, if any.
-fn examples() -> Vec<(&'static str, Option<Value>)> {
-    let mut examples = Vec::new();
-    let mut blocks = README.split("```");
-    while let (Some(_), Some(block)) = (blocks.next(), blocks.next()) {
-        if let Some(line) = block
-            .strip_prefix("sh\n")
-            .filter(|text| text.starts_with("curl "))
-        {
-            examples.push((line.trim(), None));
-        } else if let Some(json) = block.strip_prefix("json\n") {
-            let (_, answer) = examples.last_mut().expect("an answer stands behind a line");
-            *answer = Some(serde_json::from_str(json).expect("JSON in the README"));
-        }
-    }
-    examples
-}
-
-/// Asserts that both have the same fields, with values of the same types.
-///
-/// A list in the README may be shortened, and identifiers may differ.
-fn assert_same_shape(shown: &Value, answered: &Value, path: &str) {
-    match (shown, answered) {
-        (Value::Object(shown), Value::Object(answered)) => {
-            let names = |object: &serde_json::Map<_, _>| object.keys().cloned().collect::<Vec<_>>();
-            assert_eq!(names(shown), names(answered), "{path}");
-            for (name, shown) in shown {
-                assert_same_shape(shown, &answered[name], &format!("{path}.{name}"));
-            }
-        }
-        (Value::Array(shown), Value::Array(answered)) => {
-            assert!(shown.len() <= answered.len(), "{path}");
-            for (index, (shown, answered)) in shown.iter().zip(answered).enumerate() {
-                assert_same_shape(shown, answered, &format!("{path}[{index}]"));
-            }
-        }
-        (Value::Bool(shown), Value::Bool(answered)) => assert_eq!(shown, answered, "{path}"),
-        (Value::Number(_), Value::Number(_)) | (Value::Null, Value::Null) => {}
-        (Value::String(_), Value::String(_)) => {}
-        _ => panic!("{path}: the README shows {shown}, the answer has {answered}"),
-    }
+/// Returns the commands of the story, each with what it prints.
+fn story() -> Vec<(&'static str, &'static str)> {
+    let blocks: Vec<_> = README.split("```").skip(1).step_by(2).collect();
+    let pairs = blocks.windows(2);
+    let told = pairs.filter_map(|pair| {
+        let command = pair[0].strip_prefix("sh\n")?;
+        let (_, printed) = pair[1].split_once('\n')?;
+        command.starts_with("curl ").then_some((command, printed))
+    });
+    told.collect()
 }
 
 #[test]
-fn operations_respond_as_the_readme_shows() {
+fn story_happens_as_the_readme_tells() {
     let scratch = Scratch::new();
-    let data_dir = scratch.data_dir();
-    let args = [
+    let mut server = start(&[
         "demo",
-        &data_dir,
-        "--listen=127.0.0.1:0",
-        "--memories=200",
-        // Another process may listen on the port of the registered receivers.
-        "--no-deliveries",
-    ];
-    let mut server = start(&args);
-    let screen = server.output_until("Ctrl-C");
-    let variables = screen.lines().find_map(|line| line.strip_prefix("export "));
-    let variables = variables
-        .expect("a line that sets the variables")
-        .split(' ');
-    let variables: Vec<_> = variables
-        .map(|variable| variable.split_once('=').expect("a variable"))
-        .map(|(name, value)| (format!("${name}"), value.trim_matches('\'')))
-        .collect();
-    let examples = examples();
-    assert_eq!(examples.len(), 8);
-    for (line, shown) in &examples {
-        let fill = |line: String, (name, value): &(String, &str)| line.replace(name, value);
-        let line = variables.iter().fold((*line).to_owned(), fill);
-        assert!(
-            !line.contains('$'),
-            "the demo sets no such variable: {line}"
-        );
-        let answer = send(&request_of(&line));
-        assert!((200..300).contains(&answer.status), "{line}: {answer:?}");
-        match shown {
-            Some(shown) => assert_same_shape(shown, &answer.json(), "answer"),
-            None => assert_eq!(answer.body, "", "{line}"),
-        }
-    }
-    assert_eq!(server.terminate(), 0);
-}
-
-/// A reader's server would otherwise send events to the machine of somebody else.
-#[test]
-fn readme_registers_only_receivers_on_this_machine() {
-    let registered = README.split("url\": \"").skip(1);
-    let mut hosts: Vec<_> = registered
-        .filter_map(|rest| rest.split('"').next()?.split_once("://"))
-        .filter_map(|(_, rest)| rest.split(['/', ':']).next())
-        .collect();
-    hosts.dedup();
-    assert_eq!(hosts, ["127.0.0.1"]);
-}
-
-#[test]
-fn production_setup_works_as_the_readme_says() {
-    let scratch = Scratch::new();
-    let (_, chapter) = README.split_once("## In production").expect("the chapter");
-    let blocks = shell_blocks(chapter);
-    let (prepare, use_it) = (blocks[0], blocks[1]);
-    let prepared = run_block(prepare, &scratch, &[]);
-    assert!(prepared.status.success(), "{prepared:?}");
-
-    // The ports are changed, all else is as documented.
-    let config = std::fs::read_to_string(scratch.path("knowledge.toml")).expect("the file");
-    let certificate = |name: &str| format!("\"{}\"", scratch.arg(name));
-    let config = config
-        .replace("127.0.0.1:8443", "127.0.0.1:0")
-        .replace("127.0.0.1:9464", "127.0.0.1:0")
-        .replace("\"server.pem\"", &certificate("server.pem"))
-        .replace("\"server.key\"", &certificate("server.key"))
-        .replace("\"data\"", &certificate("data"));
-    let config = scratch.write("knowledge.toml", &config);
-    let server = start(&["serve", &format!("--config={config}")]);
-    let url = server.base_url();
-    let (_, port) = url.rsplit_once(':').expect("a port");
-
-    let block = use_it.replace("8443", port);
-    let used = run_block(&block, &scratch, &[("KNOWLEDGE_CONFIG", "knowledge.toml")]);
-    let said = String::from_utf8_lossy(&used.stdout);
-    assert!(used.status.success(), "{used:?}");
-    assert!(said.contains("changed 1, not changed 0"), "{said}");
-    let log = said.lines().find(|line| line.starts_with("{\"data\":"));
-    let log: Value = serde_json::from_str(log.expect("the audit log")).expect("JSON");
-    let entry = &log["data"][0];
-    assert_eq!(entry["after"]["sensitivity"], "confidential", "{log}");
-    let members = knowledge(&[
-        "user",
-        "list",
-        "--output=json",
-        &format!("--config={config}"),
-    ]);
-    let members: Value = serde_json::from_str(&members.ok().stdout).expect("JSON");
-    let jonas = members.as_array().expect("a list").iter();
-    let jonas = jonas.clone().find(|member| member["handle"] == "jonas");
-    assert_eq!(entry["actor_id"], jonas.expect("jonas")["id"]);
-    assert_eq!(server.terminate(), 0);
-}
-
-#[test]
-fn events_come_in_and_go_out_as_the_readme_says() {
-    let scratch = Scratch::new();
-    let data_dir = scratch.arg("data");
-    let environment = [("KNOWLEDGE_STORAGE__DATA_DIR", &*data_dir)];
-    let run = |block: &str| {
-        let block = block
-            .replace("$PWD/target/release:", "")
-            .replace("target/release/knowledge", "knowledge");
-        let ran = run_block(&block, &scratch, &environment);
-        assert!(ran.status.success(), "{ran:?}");
-        String::from_utf8(ran.stdout).expect("UTF-8")
-    };
-    let block_of = |title: &str| {
-        let (_, chapter) = README.split_once(title).expect("the chapter");
-        shell_blocks(chapter)[0]
-    };
-    let is_quick = |line: &&str| !line.starts_with("cargo ") && !line.contains(" serve ");
-    let first: Vec<_> = block_of("## Run it").lines().filter(is_quick).collect();
-    assert_eq!(first.len(), 5);
-    run(&first.join("\n"));
-
-    let server = knowledge_that_delivers_here(&scratch);
-    let url = server.base_url();
-    let (_, port) = url.rsplit_once(':').expect("a port");
-    let block = block_of("## Events in and out")
-        .replace("8080", port)
-        .replace("9000", &free_port());
-    // It also works again, and approves no memory of another section.
-    let pending = "api \"workspaces/$WORKSPACE/memories?reviewStatus=pending\"\n";
-    for _ in 0..2 {
-        let said = run(&format!("{block}{pending}"));
-        for event in ["memory.updated", "citation.changed"] {
-            assert!(said.contains(&format!("verified {event} ")), "{said}");
-        }
-        assert!(said.contains("\"review_backlog_count\":2"), "{said}");
-        let pending = said.lines().last().expect("a list");
-        assert!(pending.contains("\"sourceKey\":\"refunds\""), "{said}");
-    }
-    assert_eq!(server.terminate(), 0);
-}
-
-/// Starts a server that may deliver to this machine.
-fn knowledge_that_delivers_here(scratch: &Scratch) -> Server {
-    let config = "[webhooks]\nallow = [\"127.0.0.0/8\"]\nallow_http = true\n";
-    let config = format!("--config={}", scratch.write("knowledge.toml", config));
-    start(&[
-        "serve",
-        &config,
         &scratch.data_dir(),
         "--listen=127.0.0.1:0",
-    ])
+        "--memories=200",
+        "--no-deliveries",
+    ]);
+    let screen = server.output_until("Ctrl-C");
+    let variables = variables_on(&screen);
+    let without_numbers = |text: &str| text.trim().replace(|char: char| char.is_ascii_digit(), "");
+    let story = story();
+    assert_eq!(story.len(), 3);
+    for (command, shown) in story {
+        let ran = run_block(command, &scratch, &variables);
+        assert!(ran.status.success(), "{command}: {ran:?}");
+        let printed = String::from_utf8(ran.stdout).expect("UTF-8");
+        match serde_json::from_str::<Value>(shown) {
+            Ok(shown) if shown.is_object() => {
+                let printed = serde_json::from_str(&printed).expect("JSON");
+                assert_same_shape(&shown, &printed, "answer");
+            }
+            _ => assert_eq!(
+                without_numbers(&printed),
+                without_numbers(shown),
+                "{command}"
+            ),
+        }
+    }
+
+    // With the memory that the story has approved.
+    let [block] = shell_blocks(COMING_FROM)[..] else {
+        panic!("one block of commands");
+    };
+    let ran = run_block(block, &scratch, &variables);
+    assert!(ran.status.success(), "{ran:?}");
+    let printed = String::from_utf8(ran.stdout).expect("UTF-8");
+    let printed = printed.replace("}{", "}\n{");
+    let mut answers = printed
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"));
+    let (check, recall): (Value, Value) = (answers.next().unwrap(), answers.next().unwrap());
+    assert_eq!(check["results"][0]["readable"], true, "{check}");
+    assert_eq!(check["results"][1]["readable"], false, "{check}");
+    let cited = &check["results"][0]["memoryId"];
+    assert_eq!(recall["memory_ids"][0], *cited, "{recall}");
+    assert_eq!(server.terminate(), 0);
 }
 
-/// Returns a free port, below the ephemeral ones.
-fn free_port() -> String {
-    let mut ports = (0..10_000).map(|offset| 20_000 + (std::process::id() + offset) % 10_000);
-    let port = ports.find(|port| TcpListener::bind(format!("127.0.0.1:{port}")).is_ok());
-    port.expect("one of them is free").to_string()
+#[test]
+fn readme_is_short() {
+    assert!(README.lines().count() <= LINES_MAX);
 }

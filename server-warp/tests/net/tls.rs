@@ -11,6 +11,7 @@ use knowledge_server::net::{
     BindError, Certificates, NetConfig, Reload, Server, TlsConfig, TlsError,
 };
 use knowledge_server::private_file;
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -38,11 +39,19 @@ struct Made {
 }
 
 fn make() -> Made {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    make_until(4_096)
+}
+
+/// Creates a certificate that expires at the beginning of this year.
+fn make_until(year: i32) -> Made {
+    let mut params = CertificateParams::new(["localhost".to_owned()]).expect("a name");
+    params.not_after = date_time_ymd(year, 1, 1);
+    let key = KeyPair::generate().expect("a key");
+    let certificate = params.self_signed(&key).expect("a certificate");
     Made {
-        certificate: made.cert.der().clone(),
-        certificate_pem: made.cert.pem(),
-        key_pem: made.signing_key.serialize_pem(),
+        certificate: certificate.der().clone(),
+        certificate_pem: certificate.pem(),
+        key_pem: key.serialize_pem(),
     }
 }
 
@@ -248,6 +257,31 @@ async fn new_certificate_applies_to_new_connections_only() {
         .await
         .expect_err("the old certificate is no longer shown");
     assert_eq!(ask(&mut open).await, "GET / test= body=0");
+}
+
+#[tokio::test]
+async fn certificate_expiry_is_exported_and_follows_a_reload() {
+    let expiry = "knowledge_tls_certificate_expiry_timestamp_seconds";
+    assert_eq!(Running::start(config()).await.number(expiry, &[]), 0.0);
+
+    // The certificate of the server expires before the other one of its chain.
+    let (files, _) = Files::new();
+    let mut other = make_until(2_041);
+    let mut own = make_until(2_031);
+    own.certificate_pem.push_str(&other.certificate_pem);
+    files.put(&own);
+    let (server, certificates) = files.serve().await;
+    assert_eq!(server.number(expiry, &[]), 1_924_992_000.0);
+
+    other
+        .certificate_pem
+        .push_str(&make_until(2_032).certificate_pem);
+    files.put(&other);
+    assert_eq!(certificates.reload().expect("usable"), Reload::Replaced);
+    assert_eq!(server.number(expiry, &[]), 1_956_528_000.0);
+    fs::remove_file(files.certificate()).expect("remove");
+    certificates.reload().expect_err("no certificate");
+    assert_eq!(server.number(expiry, &[]), 1_956_528_000.0);
 }
 
 #[tokio::test]

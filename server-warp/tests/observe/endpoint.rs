@@ -5,10 +5,7 @@ use std::sync::Arc;
 
 use http::Method;
 use knowledge_core::store::MemoryStore;
-use knowledge_server::metrics::{CATALOGUE, Metrics};
-use knowledge_server::telemetry::{Telemetry, TelemetryConfig};
-use knowledge_storage_embedded::Embedded;
-use knowledge_storage_sled::{SledOptions, SledStore};
+use knowledge_server::metrics::CATALOGUE;
 use knowledge_store::faults::{FaultPlan, FaultStore};
 
 use crate::support::{Call, Observed};
@@ -80,20 +77,7 @@ async fn scrapes_are_not_counted_as_requests() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn metrics_of_the_catalogue_are_all_exposed() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let options = SledOptions::default().cache_bytes(16 << 20);
-    let store = SledStore::open(directory.path().join("data"), options).expect("open");
-    let store: Arc<dyn Embedded> = Arc::new(store);
-    let metrics = Metrics::new();
-    metrics.register_embedded(&store);
-    // There is no collector, so the batches are counted as failed.
-    let config = TelemetryConfig {
-        otlp_endpoint: knowledge_server::config::BaseUrl::parse("http://127.0.0.1:1"),
-        ..TelemetryConfig::default()
-    };
-    let telemetry = Telemetry::start(&config, &metrics).expect("start");
-    let server = Observed::start_with(store, &metrics, telemetry.as_ref()).await;
-    server.dashboard().send_to(&server.base_url).await;
+    let (server, _directory) = Observed::start_with_everything().await;
 
     let found: BTreeSet<String> = server.scrape().await.families.into_keys().collect();
     let mut listed = BTreeSet::new();

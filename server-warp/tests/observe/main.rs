@@ -2,6 +2,7 @@
 
 #[cfg(unix)]
 mod binary;
+mod dashboard;
 #[cfg(unix)]
 mod deployment;
 mod documents;

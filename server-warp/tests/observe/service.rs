@@ -15,6 +15,8 @@ const CONFLICTS: &str = "knowledge_store_conflicts_total";
 const RETRIES: &str = "knowledge_store_transaction_retries_total";
 const ERRORS: &str = "knowledge_store_errors_total";
 const STORE_CALLS: &str = "knowledge_store_operation_duration_seconds_count";
+const MEMORIES: &str = "knowledge_memories";
+const BACKLOG: &str = "knowledge_review_backlog_memories";
 const DASHBOARD: &str = "/v1/workspaces/{id}/dashboard-summary";
 
 async fn observed() -> Observed {
@@ -198,6 +200,49 @@ async fn maintenance_runs_are_counted() {
     server
         .number_becomes(runs, &failed, |runs| runs >= 1.0)
         .await;
+}
+
+#[tokio::test]
+async fn memories_and_those_that_await_review_are_counted() {
+    let server = observed().await;
+    let counts = async || {
+        let scraped = server.scrape().await;
+        [MEMORIES, BACKLOG].map(|name| scraped.value(name, &[]))
+    };
+    let review = async |status: &str| {
+        let call = server.bulk(&format!("counted-{status}"), status);
+        assert_eq!(call.send_to(&server.base_url).await.status, 200, "{status}");
+    };
+    review("approved").await;
+    let [memories, backlog] = counts().await;
+    let org = &server.fixture.orgs[0];
+    let in_main = &org.main.memories;
+    assert!(memories >= (in_main.internal.len() + in_main.private.len()) as f64);
+    let summary = server.dashboard().send_to(&server.base_url).await.json();
+    let in_main = summary["review_backlog_count"].as_f64().expect("a number");
+    assert!(backlog >= in_main && backlog < memories, "{backlog}");
+
+    review("rejected").await;
+    assert_eq!(counts().await, [memories, backlog]);
+    review("pending").await;
+    assert_eq!(counts().await, [memories, backlog + 1.0]);
+    let path = format!("/v1/memories/{}", org.main.memories.internal[0]);
+    let deletion = Call::new(Method::DELETE, path).bearer(&org.members.owner.token);
+    assert_eq!(deletion.send_to(&server.base_url).await.status, 204);
+    assert_eq!(counts().await, [memories - 1.0, backlog]);
+}
+
+/// Everything else is still exported.
+#[tokio::test]
+async fn counts_are_omitted_while_the_store_fails() {
+    let store = FaultStore::new(Arc::new(MemoryStore::new()), FaultPlan::none());
+    let store = Arc::new(store);
+    let server = Observed::start(store.clone()).await;
+    assert_eq!(server.scrape().await.series(MEMORIES), 1);
+    store.fail_reads(true);
+    let scraped = server.scrape().await;
+    assert_eq!([MEMORIES, BACKLOG].map(|name| scraped.series(name)), [0, 0]);
+    assert_eq!(scraped.series(RETRIES), 1);
 }
 
 #[tokio::test]

@@ -9,11 +9,15 @@ use knowledge_core::env::{Env, OsRandomness, SystemClock};
 use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 use knowledge_core::store::Store;
 use knowledge_server::app::App;
+use knowledge_server::config::BaseUrl;
 use knowledge_server::metrics::{self, Endpoint, Metrics};
 use knowledge_server::net::{NetConfig, ProxyConfig};
-use knowledge_server::telemetry::Telemetry;
+use knowledge_server::telemetry::{Telemetry, TelemetryConfig};
+use knowledge_storage_embedded::Embedded;
+use knowledge_storage_sled::{SledOptions, SledStore};
 use knowledge_testing::fixture::{self, Fixture};
 use serde_json::json;
+use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -56,6 +60,27 @@ pub(crate) struct Observed {
 impl Observed {
     pub(crate) async fn start(store: Arc<dyn Store>) -> Self {
         Self::start_with(store, &Metrics::new(), None).await
+    }
+
+    /// Starts a server with everything that has metrics, and lets it answer one request.
+    ///
+    /// The store is in the returned directory.
+    pub(crate) async fn start_with_everything() -> (Self, TempDir) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let options = SledOptions::default().cache_bytes(16 << 20);
+        let store = SledStore::open(directory.path().join("data"), options).expect("open");
+        let store: Arc<dyn Embedded> = Arc::new(store);
+        let metrics = Metrics::new();
+        metrics.register_embedded(&store);
+        // There is no collector, so the batches are counted as failed.
+        let config = TelemetryConfig {
+            otlp_endpoint: BaseUrl::parse("http://127.0.0.1:1"),
+            ..TelemetryConfig::default()
+        };
+        let telemetry = Telemetry::start(&config, &metrics).expect("start");
+        let server = Self::start_with(store, &metrics, telemetry.as_ref()).await;
+        server.dashboard().send_to(&server.base_url).await;
+        (server, directory)
     }
 
     /// Creates one organisation, then serves, with these metrics and traces.

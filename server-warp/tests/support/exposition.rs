@@ -89,6 +89,13 @@ impl Exposition {
         found.map_or(0.0, |sample| sample.value)
     }
 
+    /// Returns the labels of each series of this name, such as that of the buckets of a histogram.
+    pub(crate) fn labels(&self, name: &str) -> impl Iterator<Item = &Labels> {
+        let samples = self.families.values().flat_map(|family| &family.samples);
+        let samples = samples.filter(move |sample| sample.name == name);
+        samples.map(|sample| &sample.labels)
+    }
+
     /// Returns the number of series of a metric.
     pub(crate) fn series(&self, name: &str) -> usize {
         self.families

@@ -17,9 +17,7 @@ use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::kit::act::{Act, Caller, Identified, Wants};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
-use crate::store::{
-    Direction, Key, KeyRange, MaybeSendSync, RangeRead, StoreExt, Transaction, decode, decode_value,
-};
+use crate::store::{Direction, Key, MaybeSendSync, RangeRead, StoreExt, Transaction, decode};
 
 /// Maximum to which events of the outbox are counted.
 ///
@@ -356,20 +354,11 @@ impl KnowledgeService {
         let oldest = pending_since.into_iter().chain(undelivered_since);
         Ok(OutboxStatus {
             pending_events: events.len() as u64,
-            undelivered: self.sum(&keys::undelivered_counts()).await?,
+            undelivered: self.sum_counters(&keys::undelivered_counts()).await?,
             oldest: oldest.map(time_of).min(),
             overdue_since: ready.map(|(at, ..)| at).filter(|at| *at <= now),
-            disabled_endpoints: self.sum(&keys::disabled_endpoint_counts()).await?,
+            disabled_endpoints: self.sum_counters(&keys::disabled_endpoint_counts()).await?,
         })
-    }
-
-    /// Returns the sum of the organisations' counters in a range.
-    async fn sum(&self, counters: &KeyRange) -> Result<u64, Error> {
-        let mut sum = 0_i64;
-        for counter in self.store().scan_all(counters).await? {
-            sum += decode_value::<i64>(&counter)?;
-        }
-        Ok(u64::try_from(sum).unwrap_or(0))
     }
 }
 

@@ -5,6 +5,7 @@ mod client;
 mod stub;
 
 #[path = "../../support/exposition.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
 pub(crate) mod exposition;
 
 use std::future::Future;
