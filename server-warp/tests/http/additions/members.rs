@@ -71,7 +71,7 @@ async fn member_is_added_updated_and_removed() {
 
     {
       "error": "slug_taken",
-      "message": "the slug is used by another member; choose another",
+      "message": "the handle is used by another member; choose another",
       "details": {}
     }
     "#);
