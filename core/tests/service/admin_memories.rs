@@ -1,7 +1,7 @@
 //! Tests of the operator's interface on behalf of members: sources, memories and dashboards.
 
 use http::Method;
-use knowledge_core::api::AuditAction;
+use knowledge_core::service::AuditAction;
 use serde_json::{Value, json};
 
 use crate::admin::{ask, get, problems};

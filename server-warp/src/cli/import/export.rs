@@ -131,12 +131,12 @@ impl Export {
     /// True if an entry has a field of this name that is read.
     pub(super) fn reads(&self, name: &str) -> bool {
         let mut kinds = self.kinds.iter();
-        kinds.any(|kind| {
+        let is_field = kinds.any(|kind| {
             kind.content == name
                 || [kind.title, kind.key, kind.user].contains(&Some(name))
                 || kind.kept.contains(&name)
-                || name == IS_DELETED
-        })
+        });
+        is_field || name == IS_DELETED
     }
 
     fn kind_of(&self, object: &Map<String, Value>) -> Option<&Kind> {

@@ -274,7 +274,8 @@ mod tests {
         let csv =
             "content,source_key,created_at\n\"One,\nand more\",one,\n\nTwo,two\nThree,three,2024\n";
         let (entries, error) = read(Format::Csv, csv);
-        let problem = "5 must have as many fields as the header (2, not 3)";
+        // Blank lines belong to the row after them.
+        let problem = "4 must have as many fields as the header (2, not 3)";
         assert_eq!(
             (entries.as_slice(), error),
             (&["2 one", problem, "6 three"].map(str::to_owned)[..], None)
