@@ -175,7 +175,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         source_keys: HashMap::new(),
         summary: Summary::default(),
         rejections: Rejections::default(),
-        progress: Progress::begin("importing", length),
+        progress: Progress::begin(if args.dry_run { "reading" } else { "importing" }, length),
     };
     let ended = import.all(args.format.read(input, rules)).await;
     let Import {

@@ -215,7 +215,12 @@ fn dry_run_says_what_would_come_and_what_not() {
       1: has no field memory
         line 36
     "#);
-    assert_eq!(run.stderr, "");
+    assert!(
+        run.stderr.starts_with("reading: 3 memories"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(rejections(&run), "");
     let file = scratch.write("mixed.jsonl", super::MIXED);
     let run = import(&scratch, &file, &["--dry-run", "--output=json"]).ok();
     let shown: Value = serde_json::from_str(&run.stdout).expect("JSON");
