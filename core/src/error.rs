@@ -63,8 +63,11 @@ pub enum Error {
         /// Number of assignments of the role.
         holder_count: u64,
     },
-    /// Slug of another resource.
-    #[error("the slug is used by another {what}; choose another")]
+    /// Slug of another resource, or the handle of another member.
+    #[error(
+        "the {} is used by another {what}; choose another",
+        if *.what == "member" { "handle" } else { "slug" }
+    )]
     SlugTaken {
         /// Kind of that resource.
         what: &'static str,

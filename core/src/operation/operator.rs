@@ -114,6 +114,38 @@ macro_rules! operator_operations {
                 org: OrgSlug, credential: CredentialId, only: KindFilter
             ) -> CredentialView;
     }
+    "Memories" {
+        /// Lists the sources of an organisation.
+        ///
+        /// In order of creation.
+        ListSources: GET "/admin/v1/orgs/{org}/sources", 200, [400, 404],
+            list_sources(org: OrgSlug, page: PageRequest) -> Page<Source>;
+        /// Creates a source on behalf of a member.
+        ///
+        /// The member must have `connector:manage` in the organisation.
+        CreateSource: POST "/admin/v1/orgs/{org}/members/{member}/sources",
+            201, [400, 403 "quota_exceeded", 404, 409],
+            create_source(org: OrgSlug, member: MemberName, body: NewSource) -> Source;
+        /// Ingests a batch of memories on behalf of a member.
+        ///
+        /// A batch is ingested completely or not at all. A known `source_key` updates that memory.
+        /// The member must be permitted to ingest the batch through the public interface.
+        IngestMemories:
+            POST "/admin/v1/orgs/{org}/members/{member}/workspaces/{workspace}/ingest",
+            200, [400, 403 "quota_exceeded", 404, 409],
+            ingest_memories(
+                org: OrgSlug, member: MemberName, workspace: WorkspaceName, body: IngestBatch
+            ) -> IngestResult;
+        /// Summarises a workspace as its dashboard shows it to a member.
+        ///
+        /// The member must have `dashboard:read` there.
+        GetDashboardSummary:
+            GET "/admin/v1/orgs/{org}/members/{member}/workspaces/{workspace}/dashboard-summary",
+            200, [403, 404],
+            get_dashboard_summary(
+                org: OrgSlug, member: MemberName, workspace: WorkspaceName
+            ) -> DashboardSummary;
+    }
     "Deliveries" {
         /// Lists the outbound webhooks and citation subscriptions of an organisation.
         ///

@@ -4,6 +4,7 @@ mod access_check;
 mod addresses;
 mod admin;
 mod admin_deliveries;
+mod admin_memories;
 mod audit;
 mod audit_log;
 mod audit_origin;

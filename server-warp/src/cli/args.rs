@@ -8,7 +8,7 @@ use tokio_rustls::rustls::RootCertStore;
 
 use super::failure::Failure;
 use crate::http_client::{HttpClient, builder, read_roots, system_roots};
-use crate::logging::LogFormat;
+use crate::logging::{self, LogConfig, LogFormat};
 
 /// [`LogFormat`] on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -62,4 +62,27 @@ pub(super) fn http_client(
     let client = builder(roots)
         .and_then(|builder| HttpClient::new(builder, "--ca-file", timeout, response_bytes_max));
     client.map_err(Failure::new)
+}
+
+/// Sets up the log of a short-lived command: warnings and errors only.
+pub(super) fn quiet_log() -> Result<(), Failure> {
+    logging::init(&LogConfig {
+        level: "warn".to_owned(),
+        format: LogFormat::Text,
+    })?;
+    Ok(())
+}
+
+/// Joins names in alphabetical order as `a, b, c`, and abbreviates long lists.
+pub(super) fn known<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    const SHOWN: usize = 20;
+    let mut names: Vec<_> = names.collect();
+    names.sort_unstable();
+    match names.len() {
+        0 => "none".to_owned(),
+        count if count > SHOWN => {
+            format!("{} and {} more", names[..SHOWN].join(", "), count - SHOWN)
+        }
+        _ => names.join(", "),
+    }
 }

@@ -2,11 +2,10 @@
 
 use serde_json::json;
 
-use super::args::OutputFormat;
+use super::args::{OutputFormat, quiet_log};
 use super::failure::Failure;
 use super::output::{print, print_json};
 use super::settings::DataArgs;
-use super::tenant::quiet_log;
 use crate::backup::compaction::{CompactionError, CompactionReport, Phase, Watcher, compact};
 use crate::progress::{Progress, counted, grouped};
 

@@ -51,8 +51,8 @@ enum Format {
 
 /// Check the configuration and list every problem
 ///
-/// Checks the values and the files that they name, without changing anything. Prints nothing if the
-/// configuration is valid; otherwise the exit code is 2.
+/// Checks the values and the files that they name, without changing anything. One line confirms a
+/// valid configuration; otherwise the exit code is 2.
 #[derive(Debug, clap::Args)]
 struct CheckArgs {
     /// Configuration file, like --config
@@ -82,5 +82,6 @@ fn show(args: ShowArgs) -> Result<(), Failure> {
 
 fn check(args: CheckArgs) -> Result<(), Failure> {
     let sources = args.settings.with_file(args.file).sources();
-    Ok(sources.check()?)
+    sources.check()?;
+    print("the configuration is valid\n")
 }

@@ -6,11 +6,10 @@ use knowledge_core::dump::{RestoreError, Summary};
 use knowledge_core::store::Store;
 use serde::Serialize;
 
-use super::args::OutputFormat;
+use super::args::{OutputFormat, quiet_log};
 use super::failure::Failure;
 use super::output::{print, print_json};
 use super::settings::FileArgs;
-use super::tenant::quiet_log;
 use crate::backup::{BackupError, compare, copy_store, summarize};
 use crate::data::DataConfig;
 use crate::private_file;

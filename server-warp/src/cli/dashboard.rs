@@ -3,21 +3,23 @@
 use std::time::Duration;
 
 use console::Style;
+use http::Method;
+use knowledge_core::env::Env;
 use knowledge_core::model::{
     ChecklistStep, ConnectorHealth, ConnectorStatus, DashboardSummary, Timestamp,
 };
 
 use super::args::OutputFormat;
 use super::failure::Failure;
+use super::operator::OrgArgs;
 use super::output::{has_colours, print, print_json, width};
 use super::table::{Cell, Fit, RenderOptions, Table, plain};
-use super::tenant::TenantArgs;
 use crate::progress::counted;
 
 /// Show the dashboard of a workspace
 ///
-/// Reads the store directly; while a server holds it, use the server's API instead. The output is
-/// coloured only on a terminal, and never if NO_COLOR is set.
+/// Works with and without a running server: if a server holds the data directory, the command uses
+/// its admin socket. The output is coloured only on a terminal, and never if NO_COLOR is set.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Workspace, by slug or identifier
@@ -32,18 +34,21 @@ pub(super) struct Args {
     output: OutputFormat,
 
     #[command(flatten)]
-    tenant: TenantArgs,
+    org: OrgArgs,
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
-    let tenant = args.tenant.open().await?;
-    let workspace = tenant.workspace(&args.workspace).await?;
-    let caller = tenant.act_as(args.acts_as.as_deref())?;
-    let service = &tenant.service;
-    let summary = service
-        .get_dashboard_summary(&caller, workspace.id)
-        .await?
-        .value;
+    let operator = args.org.open().await?;
+    let member = operator.acting_member(args.acts_as).await?;
+    let workspace = args.workspace.as_str();
+    let segments = [
+        "members",
+        &member,
+        "workspaces",
+        workspace,
+        "dashboard-summary",
+    ];
+    let summary: DashboardSummary = operator.call(Method::GET, &segments, None, &[]).await?;
     match args.output {
         OutputFormat::Json => print_json(&summary),
         OutputFormat::Text => {
@@ -51,7 +56,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
                 width: width(),
                 has_colours: has_colours(),
             };
-            print(&draw(&summary, service.env().now(), options))
+            print(&draw(&summary, Env::system().now(), options))
         }
     }
 }

@@ -8,11 +8,10 @@ use knowledge_core::dump::{Export, Summary};
 use knowledge_storage_embedded::Embedded;
 use serde::Serialize;
 
-use super::args::OutputFormat;
+use super::args::{OutputFormat, quiet_log};
 use super::failure::Failure;
 use super::output::{print, print_json};
 use super::settings::AdminArgs;
-use super::tenant::quiet_log;
 use crate::backup::{BackupError, DumpFile, Origin};
 use crate::config::Config;
 use crate::progress::{Progress, counted, grouped};

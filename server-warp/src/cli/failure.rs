@@ -105,18 +105,24 @@ impl From<LogError> for Failure {
     }
 }
 
-impl From<BindError> for Failure {
-    fn from(error: BindError) -> Self {
-        match &error {
+impl Failure {
+    /// Converts the error of listening on an address. `remedy` says how to choose another one.
+    pub(super) fn of_bind(error: &BindError, remedy: &str) -> Self {
+        match error {
             BindError::Address { address, source } if source.kind() == io::ErrorKind::AddrInUse => {
                 Self::new(format!(
-                    "cannot listen on {address}: the address is in use; stop the other process or choose another \
-                     address with --listen"
+                    "cannot listen on {address}: the address is in use; stop the other process or {remedy}"
                 ))
             }
             BindError::Config(invalid) => Self::usage(invalid.to_string()),
             _ => Self::new(error.to_string()),
         }
+    }
+}
+
+impl From<BindError> for Failure {
+    fn from(error: BindError) -> Self {
+        Self::of_bind(&error, "choose another address with --listen")
     }
 }
 

@@ -4,11 +4,11 @@ use http::Method;
 use knowledge_core::model::{Organization, Workspace};
 use serde_json::json;
 
+use super::args::quiet_log;
 use super::failure::Failure;
 use super::operator::{CallError, Operator, path};
 use super::org::{self, NewOrg};
 use super::settings::AdminArgs;
-use super::tenant::quiet_log;
 use crate::config::Config;
 use knowledge_core::service::NewWorkspace;
 use std::convert::Infallible;

@@ -28,8 +28,8 @@ mod relabel;
 mod restore;
 mod serve;
 mod settings;
+mod source;
 mod table;
-mod tenant;
 mod token;
 mod user;
 mod verify;
@@ -62,6 +62,7 @@ enum Command {
     Org(org::Args),
     Workspace(workspace::Args),
     User(user::Args),
+    Source(source::Args),
     Token(token::Args),
     Session(token::SessionArgs),
     LoginLink(login_link::Args),
@@ -110,6 +111,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Org(args) => org::run(args).await,
             Command::Workspace(args) => workspace::run(args).await,
             Command::User(args) => user::run(args).await,
+            Command::Source(args) => source::run(args).await,
             Command::Token(args) => token::run(args).await,
             Command::Session(args) => token::run_session(args).await,
             Command::LoginLink(args) => login_link::run(args).await,

@@ -3,17 +3,18 @@
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request};
+use knowledge_core::access::BuiltInRole;
 use knowledge_core::api::admin::MemberView;
-use knowledge_core::limits::PAGE_ITEMS_MAX;
+use knowledge_core::limits::{Limits, PAGE_ITEMS_MAX};
 use knowledge_core::model::{Organization, Workspace};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::args::{known, quiet_log};
 use super::error_response::ErrorResponse;
 use super::failure::Failure;
 use super::settings::AdminArgs;
-use super::tenant::{known, quiet_log};
 use crate::admin::{Transport, TransportError};
 use crate::config::Config;
 
@@ -34,6 +35,7 @@ pub(super) struct OrgArgs {
 /// Client of the admin interface.
 pub(super) struct Operator {
     transport: Transport,
+    limits: Limits,
 }
 
 /// Client of the admin interface for one organisation.
@@ -93,6 +95,7 @@ impl Operator {
     pub(super) async fn connect(config: &Config, may_create: bool) -> Result<Self, Failure> {
         Ok(Self {
             transport: Transport::open(config, may_create).await?,
+            limits: config.limits.clone(),
         })
     }
 
@@ -100,6 +103,7 @@ impl Operator {
     pub(super) async fn rehearsal(config: &Config) -> Result<Self, Failure> {
         Ok(Self {
             transport: Transport::rehearsal(config).await?,
+            limits: config.limits.clone(),
         })
     }
 
@@ -264,6 +268,25 @@ impl OrgOperator {
             Err(CallError::Rejected(response)) => Err(self.explain(response, flags).await),
             listed => Ok(listed?),
         }
+    }
+
+    /// Returns the limits in the configuration of this command.
+    pub(super) fn limits(&self) -> &Limits {
+        &self.operator.limits
+    }
+
+    /// Returns the member to act as: the given one, or else an owner.
+    pub(super) async fn acting_member(&self, given: Option<String>) -> Result<String, Failure> {
+        if let Some(member) = given {
+            let segments = ["members", member.as_str()];
+            let found: MemberView = self.call(Method::GET, &segments, None, &[]).await?;
+            return Ok(found.handle);
+        }
+        let members: Vec<MemberView> = self.list("members", &[]).await?;
+        let owner = BuiltInRole::Owner.as_str();
+        let owner = members.into_iter().find(|member| member.role == owner);
+        let missing = || Failure::new("the organisation has no owner; choose a member with --as");
+        Ok(owner.ok_or_else(missing)?.handle)
     }
 
     /// True if a server holds the data.

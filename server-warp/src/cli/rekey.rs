@@ -8,11 +8,10 @@ use knowledge_core::service::{OpenError, Rekey, SealingKey, SealingKeys};
 use knowledge_core::store::Store;
 use serde_json::json;
 
-use super::args::OutputFormat;
+use super::args::{OutputFormat, quiet_log};
 use super::failure::Failure;
 use super::output::{print, print_json};
 use super::settings::DataArgs;
-use super::tenant::quiet_log;
 use crate::data::{DataConfig, DataError};
 use crate::progress::counted;
 use crate::sealing::{self, KeyFileError, KeyFiles};

@@ -8,11 +8,10 @@ use knowledge_core::dump::{CredentialPolicy, Header, RestoreReport, RevokedCrede
 use knowledge_core::store::Store;
 use serde::Serialize;
 
-use super::args::OutputFormat;
+use super::args::{OutputFormat, quiet_log};
 use super::failure::Failure;
 use super::output::{print, print_json};
 use super::settings::DataArgs;
-use super::tenant::quiet_log;
 use crate::backup::{CheckedDump, DumpLines, check, compare, restore};
 use crate::data::DataConfig;
 use crate::progress::{Progress, counted};

@@ -87,7 +87,11 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         app = app.deliver_with(deliveries);
     }
     let scraped = match config.metrics_listen {
-        Some(address) => Some(metrics::serve(address, metrics, app.service().clone()).await?),
+        Some(address) => {
+            let served = metrics::serve(address, metrics, app.service().clone()).await;
+            let remedy = "set metrics.listen to another address";
+            Some(served.map_err(|error| Failure::of_bind(&error, remedy))?)
+        }
         None => None,
     };
     // Registered before the address is announced, as a client may stop the server from then on.

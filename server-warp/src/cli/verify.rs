@@ -12,12 +12,11 @@ use knowledge_core::store::StoreErrorKind;
 use knowledge_storage_embedded::{Embedded, OpenError};
 use serde_json::{Value, json};
 
-use super::args::OutputFormat;
+use super::args::{OutputFormat, quiet_log};
 use super::failure::Failure;
 use super::output::{print, print_json};
 use super::restore::{check_file, restore_shown};
 use super::settings::DataArgs;
-use super::tenant::quiet_log;
 use crate::backup::DumpLines;
 use crate::data::{DataConfig, DataError};
 use crate::progress::{Progress, counted, grouped};

@@ -88,6 +88,10 @@ impl Walkthrough {
                 ),
             ),
             (
+                "Receive their pings and events in a second terminal; the signing_secret of each response is a SECRET",
+                "knowledge webhook listen --listen 127.0.0.1:9000 --secret SECRET --secret SECRET".to_owned(),
+            ),
+            (
                 "Let another system send memories",
                 format!(
                     "curl -sS -X POST {workspace}/inbound-webhooks {bearer} {json} \

@@ -9,6 +9,19 @@ use serde_json::Value;
 use super::html::{Escaped, line, paragraphs};
 use super::types;
 
+/// Shell commands that sign the body with the signing secret of an inbound webhook.
+const SIGN: &str = r#"WEBHOOK_ID=msg_$(openssl rand -hex 12)
+WEBHOOK_TIMESTAMP=$(date +%s)
+KEY=$(printf %s "${SECRET#whsec_}" | base64 -d | od -An -tx1 | tr -d ' \n')
+WEBHOOK_SIGNATURE=v1,$(printf %s "$WEBHOOK_ID.$WEBHOOK_TIMESTAMP.$BODY" |
+  openssl dgst -sha256 -mac HMAC -macopt "hexkey:$KEY" -binary | base64)
+"#;
+
+/// Arguments of a request with the signed body.
+const SIGNED: &str = r#" \
+  -H "webhook-signature: $WEBHOOK_SIGNATURE" \
+  --json "$BODY""#;
+
 /// An operation and its description in the document.
 pub(super) struct OperationDoc<'d> {
     pub(super) document: &'d Value,
@@ -77,6 +90,14 @@ impl OperationDoc<'_> {
             .unwrap_or(value)
     }
 
+    /// Returns the scheme of the header that signs the request, if the operation requires one.
+    fn signature(&self) -> Option<&Value> {
+        let required = self.operation["security"][0].as_object()?;
+        let schemes = &self.document["components"]["securitySchemes"];
+        let mut required = required.keys().map(|name| &schemes[name]);
+        required.find(|scheme| scheme["type"] == "apiKey" && scheme["in"] == "header")
+    }
+
     fn parameters(&self) -> String {
         let parameters = self.operation["parameters"].as_array();
         let rows = parameters.into_iter().flatten().map(|parameter| {
@@ -94,7 +115,15 @@ impl OperationDoc<'_> {
                 line(text("description")),
             )
         });
-        let rows: String = rows.collect();
+        let signature = self.signature().map(|scheme| {
+            let text = |name: &str| scheme[name].as_str().unwrap_or_default();
+            format!(
+                "<tr><th scope=row><code>{}</code></th><td class=kind>header, string</td><td>{}</td></tr>\n",
+                Escaped(text("name")),
+                line(text("description")),
+            )
+        });
+        let rows: String = rows.chain(signature).collect();
         match rows.is_empty() {
             true => String::new(),
             false => {
@@ -162,7 +191,10 @@ impl OperationDoc<'_> {
         if !body.is_null() {
             let json = serde_json::to_string_pretty(body).unwrap_or_default();
             let json = json.replace('\'', "'\\''").replace('\n', "\n  ");
-            let _ = write!(command, " \\\n  --json '{json}'");
+            command = match self.signature() {
+                Some(_) => format!("BODY='{json}'\n{SIGN}{command}{SIGNED}"),
+                None => format!("{command} \\\n  --json '{json}'"),
+            };
         }
         format!("<pre>{}</pre>\n", Escaped(command))
     }

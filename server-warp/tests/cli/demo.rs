@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{Request, Scratch, Server, get, knowledge, request_of, send, start};
+use crate::support::{Answer, Request, Scratch, Server, get, knowledge, request_of, send, start};
 
 const FIELDS: [&str; 9] = [
     "base_url",
@@ -278,6 +278,26 @@ fn demo_commands_work_when_pasted_in_order() {
         assert_eq!(answers[0].json()["summary"]["succeeded"], 3);
         assert_eq!(answers[0].json()["replayed"], false);
         assert_eq!(send(&request_of(lines[0])).json()["replayed"], true);
+        receive(&screen, &answers[5..7]);
         assert_eq!(server.terminate(), 0);
     }
+}
+
+/// Starts the receiver that the screen prints, on another port and with the secrets of the
+/// registrations.
+fn receive(screen: &str, registrations: &[Answer]) {
+    let mut lines = screen.lines();
+    let line = lines.find(|line| line.starts_with("knowledge webhook listen "));
+    let mut secrets = registrations.iter().map(Answer::json);
+    let words = line.expect("a receiver").split(' ').skip(1);
+    let words: Vec<String> = words
+        .map(|word| match word {
+            "SECRET" => text(&secrets.next().expect("a response"), "signing_secret"),
+            "127.0.0.1:9000" => "127.0.0.1:0".to_owned(),
+            word => word.to_owned(),
+        })
+        .collect();
+    assert!(secrets.next().is_none(), "{words:?}");
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    start(&words).error_with("listening on http://127.0.0.1:");
 }

@@ -96,6 +96,24 @@ fn serve_names_an_address_in_use() {
 }
 
 #[test]
+fn serve_names_the_setting_of_a_metrics_address_in_use() {
+    let scratch = Scratch::new();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address");
+    let text = format!("[metrics]\nlisten = \"{address}\"\n");
+    let config = format!("--config={}", scratch.write("knowledge.toml", &text));
+    let listen = "--listen=127.0.0.1:0";
+    let message = knowledge(&["serve", &scratch.data_dir(), listen, &config]).failed();
+    assert_eq!(
+        message,
+        format!(
+            "error: cannot listen on {address}: the address is in use; stop the other process or set \
+             metrics.listen to another address"
+        )
+    );
+}
+
+#[test]
 fn serve_leaves_foreign_directory_unchanged() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.path("data")).expect("a directory");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Scratch, knowledge, start};
+use crate::support::{Request, Scratch, get, knowledge, run_block, send, start};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const OTHER: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
@@ -78,4 +78,62 @@ fn post_rejects_invalid_secret_before_sending() {
         refused.contains("must be whsec_ followed by base64"),
         "{refused}"
     );
+}
+
+/// The example of the reference page signs its body with openssl.
+#[test]
+fn reference_example_signs_an_accepted_message() {
+    let scratch = Scratch::with_org();
+    let data_dir = scratch.data_dir();
+    let server = start(&["serve", &data_dir, "--listen=127.0.0.1:0"]);
+    let url = server.base_url();
+    let token = knowledge(&["token", "create", "--member=maya", &data_dir]).ok();
+    let bearer = format!("Authorization: Bearer {}", token.stdout.trim());
+    let workspaces = get(format!("{url}/v1/workspaces"), bearer.clone()).json();
+    let workspace = workspaces["data"][0]["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    let created = send(&Request {
+        method: "POST".to_owned(),
+        url: format!("{url}/v1/workspaces/{workspace}/inbound-webhooks"),
+        headers: vec![bearer, "Content-Type: application/json".to_owned()],
+        body: json!({ "name": "Status page" }).to_string(),
+    });
+    assert_eq!(created.status, 201, "{created:?}");
+    let webhook = created.json();
+    let text = |name: &str| webhook[name].as_str().expect(name);
+    let (org, id) = text("url").rsplit_once('/').expect("a path");
+    let (_, org) = org.rsplit_once('/').expect("a path");
+
+    let page = get(format!("{url}/docs"), "Accept: text/html".to_owned()).body;
+    let (_, article) = page
+        .split_once("id=\"postToInboundWebhook\">")
+        .expect("the operation");
+    let (article, _) = article.split_once("</article>").expect("its end");
+    for header in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
+        let row = format!("<tr><th scope=row><code>{header}</code></th>");
+        assert!(article.contains(&row), "{header}");
+    }
+    let (_, example) = article.split_once("<pre>").expect("an example");
+    let (example, _) = example.split_once("</pre>").expect("its end");
+    let example = ["&quot; \"", "&#39; '", "&lt; <", "&gt; >", "&amp; &"]
+        .iter()
+        .filter_map(|pair| pair.split_once(' '))
+        .fold(example.to_owned(), |text, (name, char)| {
+            text.replace(name, char)
+        });
+    let example = example.replace("curl ", "curl --silent --show-error --fail-with-body ");
+    let variables = [
+        ("BASE_URL", url.as_str()),
+        ("ORG", org),
+        ("ID", id),
+        ("SECRET", text("signing_secret")),
+    ];
+    let run = run_block(&example, &scratch, &variables);
+    assert!(run.status.success(), "{example}\n{run:?}");
+    let shown = knowledge(&["dashboard", "support", "--output=json", &data_dir]).ok();
+    let shown: Value = serde_json::from_str(&shown.stdout).expect("JSON");
+    assert_ne!(shown["review_backlog_count"], 0);
+    assert_eq!(server.terminate(), 0);
 }

@@ -65,6 +65,26 @@ async fn reference_page_is_self_contained() {
     assert!(!page.contains("href=\"http"), "it leads to another address");
 }
 
+/// A screen is 360 px wide, which is 22.5 rem.
+#[tokio::test]
+async fn reference_tables_stack_on_narrow_screens() {
+    let server = server().await;
+    let answer = get(&server, "/docs").await;
+    let page = String::from_utf8(answer.body.to_vec()).expect("UTF-8");
+    let narrow = page.split("@media (max-width: ").skip(1).find_map(|rules| {
+        let (width, rules) = rules.split_once("rem) {\n")?;
+        let width: f64 = width.parse().ok()?;
+        let (rules, _) = rules.split_once("\n}\n")?;
+        let rule = "table, tbody, tr, th, td { display: block; }";
+        (width >= 22.5 && rules.contains(rule)).then_some(rules)
+    });
+    assert!(
+        narrow
+            .expect("a rule")
+            .contains("overflow-wrap: anywhere; white-space: normal;")
+    );
+}
+
 #[tokio::test]
 async fn reference_is_revalidated_by_etag() {
     let server = server().await;

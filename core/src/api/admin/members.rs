@@ -152,7 +152,11 @@ impl Operator<'_> {
     }
 
     /// Finds the member that the path names.
-    async fn require_member(self, org: &Organization, name: &str) -> Result<Member, Error> {
+    pub(super) async fn require_member(
+        self,
+        org: &Organization,
+        name: &str,
+    ) -> Result<Member, Error> {
         let found = self.member_named(org.id, name).await?;
         found.ok_or(Error::NotFound { what: "member" })
     }

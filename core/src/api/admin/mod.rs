@@ -4,7 +4,8 @@
 //! to the operator only, such as on a socket in the file system with mode 0600, and never on the
 //! address for clients; [`Api`](super::Api) does not know its paths. Errors have the bodies of the
 //! public interface, with details that clients do not get. Every change is in the audit log,
-//! without a member as its actor.
+//! without a member as its actor, unless its path names the member on whose behalf it is made: that
+//! member then has to be permitted to make it.
 //!
 //! [`OPERATOR_OPERATIONS`] lists the operations. With the feature
 //! `openapi`, `api::openapi::operator_document` describes them. Organisations are named by slug,
@@ -15,6 +16,7 @@
 mod credentials;
 mod deliveries;
 mod members;
+mod memories;
 mod operations;
 mod organizations;
 pub mod requests;

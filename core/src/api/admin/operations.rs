@@ -18,11 +18,14 @@ use crate::api::operations::describe_one;
 use crate::api::operations::run;
 use crate::api::output::{Nothing, Output};
 use crate::api::requests::StatusFilter;
-use crate::model::{CredentialId, Delivery, DeliveryId, EndpointId, Organization, Workspace};
+use crate::model::{
+    CredentialId, DashboardSummary, Delivery, DeliveryId, EndpointId, Organization, Source,
+    Workspace,
+};
 use crate::operation::{OperatorOperation, operator_operations};
 use crate::service::{
-    EndpointSummary, NewOrganization, NewRetention, NewWorkspace, Page, PageRequest,
-    RedeliveryReport, Retention,
+    EndpointSummary, IngestBatch, IngestResult, NewOrganization, NewRetention, NewSource,
+    NewWorkspace, Page, PageRequest, RedeliveryReport, Retention,
 };
 
 /// Defines the dispatch from operations to their functions.

@@ -224,4 +224,21 @@ impl Provisioning<'_> {
     pub async fn sources(&self, org: OrgId) -> Result<Vec<Source>, Error> {
         self.list(&keys::sources(org)).await
     }
+
+    /// Lists the sources of an organisation, in order of creation.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for an invalid page.
+    pub async fn list_sources(
+        &self,
+        org: OrgId,
+        page: &PageRequest,
+    ) -> Result<Page<Source>, Error> {
+        let range = keys::sources(org);
+        Listing::new("provisioned sources", &(), range, Direction::Forward)
+            .page(&mut self.service.reading(), page, |_, source| {
+                Ok(PageRecord::Shown(source))
+            })
+            .await
+    }
 }

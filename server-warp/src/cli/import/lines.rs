@@ -3,7 +3,7 @@
 use std::io::{self, BufRead};
 
 /// Maximum length of a line in bytes: the largest memory with every character escaped.
-const LINE_BYTES_MAX: usize = 256 * 1024;
+pub(super) const LINE_BYTES_MAX: usize = 256 * 1024;
 
 /// Returns the message for a line that is too long.
 pub(super) fn too_long() -> String {

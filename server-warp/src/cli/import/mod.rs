@@ -1,47 +1,67 @@
-//! `knowledge import`: memories from a file of JSON lines.
+//! `knowledge import`: memories from a file, in its own format or that of another tool.
 
+mod document;
+mod export;
+mod input;
 mod lines;
 mod record;
+mod rejections;
+mod table;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry as MapEntry;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 use std::path::PathBuf;
 
-use knowledge_core::Error;
-use knowledge_core::access::Credential;
+use http::Method;
 use knowledge_core::limits::INGEST_MEMORIES_MAX;
-use knowledge_core::model::{Source, SourceId, WorkspaceId};
-use knowledge_core::service::{IngestOutcome, KnowledgeService, NewMemory, NewSource};
+use knowledge_core::model::{AudienceLabel, Source, SourceId};
+use knowledge_core::service::{IngestBatch, IngestOutcome, IngestResult, NewMemory, NewSource};
 use serde::Serialize;
+use serde_json::{Value, json};
 
-use self::lines::{Line, Lines};
-use self::record::{Record, SourceKey};
+use self::input::{Entries, Entry, Format, Unreadable};
+use self::record::{Problem, Record, Rules, SourceKey};
+use self::rejections::Rejections;
 use super::args::OutputFormat;
 use super::failure::Failure;
+use super::operator::{OrgArgs, OrgOperator};
 use super::output::{print, print_json};
-use super::tenant::{Tenant, TenantArgs};
-use crate::explain::explain;
 use crate::progress::{Progress, grouped};
 
-/// Maximum content of a batch in bytes, unless a single memory is larger.
-const BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Maximum size of a request in bytes, unless a single memory is larger or the server's limit lower.
+const REQUEST_BYTES_MAX: usize = 512 * 1024;
+/// Size in bytes of the parts of a request other than its memories.
+const REQUEST_BYTES_FIXED: usize = 256;
 
-/// Import memories from a file of JSON lines
+/// Import memories from a file
 ///
-/// Each line is one memory: {"title", "content", "source_key"?, "audience_tag"?,
-/// "sensitivity_label"?}. A known source_key updates its memory; a line without one gets a key
-/// derived from title and content, so that importing a file twice changes nothing. An interrupted
-/// import is resumed by running it again.
+/// The format jsonl is JSON lines, each of which is one memory: {"title", "content", "source_key"?,
+/// "audience_tag"?, "sensitivity_label"?}. A known source_key updates its memory; a line without
+/// one gets a key derived from title and content, so that importing a file twice changes nothing.
+/// An interrupted import is resumed by running it again.
 ///
-/// An invalid line is reported with its number and skipped: the exit code is 0, and the summary
-/// counts it. With --strict the first invalid line ends the import with exit code 1; the lines
-/// before it are imported.
+/// A CSV file has the same fields as columns, of which only content is required. The formats mem0,
+/// zep and letta are the exports of these tools. There, and in CSV, a memory without a title gets
+/// the first line of its text; a user becomes the audience user:HANDLE; the time of creation,
+/// metadata and other columns become the end of the text. docs/administration.md lists the fields.
+///
+/// An invalid entry is reported with its line and skipped; the summary counts it. The exit code is
+/// 1 if all entries are invalid, otherwise 0. With --strict the first invalid entry ends the import
+/// with exit code 1; the entries before it are imported.
+///
+/// Works with and without a running server: if a server holds the data directory, the command uses
+/// its admin socket.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// File, or - for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
+
+    /// Format of the file
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Jsonl)]
+    format: Format,
 
     /// Workspace, by slug or identifier
     #[arg(long, value_name = "SLUG")]
@@ -55,23 +75,43 @@ pub(super) struct Args {
     #[arg(long, value_name = "KIND", default_value = "import")]
     source_kind: String,
 
+    /// Audience label of entries that have none, for example user:maya; defaults to the
+    /// workspace's, and is required for the formats zep and letta
+    #[arg(long, value_name = "LABEL")]
+    audience: Option<AudienceLabel>,
+
+    /// Handle of a user of the other tool, for example u-17=maya; may be repeated. An identifier
+    /// without one is taken as the handle
+    #[arg(long = "user", value_name = "ID=HANDLE", value_parser = user)]
+    users: Vec<(String, String)>,
+
     /// Handle of the member to act as; defaults to an owner
     #[arg(long = "as", value_name = "HANDLE")]
     acts_as: Option<String>,
 
-    /// Stop at the first invalid line
+    /// Stop at the first invalid entry
     #[arg(long)]
     strict: bool,
+
+    /// Report what would be imported and what not, and why, without importing
+    #[arg(long, conflicts_with = "strict")]
+    dry_run: bool,
 
     /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
 
     #[command(flatten)]
-    tenant: TenantArgs,
+    org: OrgArgs,
 }
 
-/// Number of lines by outcome.
+fn user(text: &str) -> Result<(String, String), &'static str> {
+    // An identifier may contain the sign, a handle cannot.
+    let (id, handle) = text.rsplit_once('=').ok_or("must be ID=HANDLE")?;
+    Ok((id.to_owned(), handle.to_owned()))
+}
+
+/// Number of entries by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 struct Summary {
     created: u64,
@@ -86,44 +126,119 @@ impl Summary {
     }
 }
 
+/// Result of a dry run.
+#[derive(Serialize)]
+struct Preview<'p> {
+    dry_run: bool,
+    accepted: u64,
+    repeated: u64,
+    rejected: u64,
+    reasons: &'p Rejections,
+}
+
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
+    if args.audience.is_none() && !args.format.has_audiences() {
+        return Err(Failure::usage(
+            "this format does not say whose its memories are; choose their audience with --audience, for \
+             example user:HANDLE or workspace:SLUG",
+        ));
+    }
     let (input, length) = open(&args.file)?;
-    let tenant = args.tenant.open().await?;
-    let workspace = tenant.workspace(&args.workspace).await?;
-    let caller = tenant.act_as(args.acts_as.as_deref())?;
-    let source = find_or_create_source(&tenant, &caller, &args.source, &args.source_kind).await?;
+    let operator = args.org.open().await?;
+    let segments = ["workspaces", args.workspace.as_str()];
+    let found = operator.call::<Value>(Method::GET, &segments, None, &[]);
+    found.await?;
+    let member = operator.acting_member(args.acts_as).await?;
+    let rules = Rules {
+        limits: operator.limits().clone(),
+        audience: args.audience,
+        handles: args.users.into_iter().collect(),
+    };
+    let request_bytes_max = REQUEST_BYTES_MAX.min(rules.limits.body_bytes_max);
+    let source = match args.dry_run {
+        true => None,
+        false => {
+            let source = find_or_create_source(&operator, &member, &args.source, &args.source_kind);
+            Some(source.await?)
+        }
+    };
     let mut import = Import {
-        service: &tenant.service,
-        caller,
-        workspace: workspace.id,
+        operator: &operator,
+        member,
+        workspace: args.workspace,
         source,
         is_strict: args.strict,
+        request_bytes_max,
         batch: Vec::new(),
+        batch_bytes: 0,
         batch_lines: (0, 0),
         source_keys: HashMap::new(),
         summary: Summary::default(),
-        progress: Progress::begin("importing", length),
+        rejections: Rejections::default(),
+        progress: Progress::begin(if args.dry_run { "reading" } else { "importing" }, length),
     };
-    let ended = import.all(Lines::new(BufReader::new(input))).await;
+    let ended = import.all(args.format.read(input, rules)).await;
     let Import {
-        summary, progress, ..
+        summary,
+        rejections,
+        progress,
+        ..
     } = import;
     progress.end();
-    match args.output {
-        OutputFormat::Json => print_json(&summary)?,
+    match args.dry_run {
+        true => preview(&summary, &rejections, args.output)?,
+        false => report(&summary, args.output)?,
+    }
+    ended?;
+    if summary.imported() == 0 && summary.rejected > 0 {
+        let hint = match args.format {
+            Format::Jsonl => "; for the export of another tool, choose its --format",
+            _ => "",
+        };
+        return Err(Failure::new(format!("no entry is valid{hint}")));
+    }
+    Ok(())
+}
+
+fn report(summary: &Summary, output: OutputFormat) -> Result<(), Failure> {
+    match output {
+        OutputFormat::Json => print_json(summary),
         OutputFormat::Text => print(&format!(
             "created {}, updated {}, unchanged {}, rejected {}\n",
             grouped(summary.created),
             grouped(summary.updated),
             grouped(summary.unchanged),
             grouped(summary.rejected)
-        ))?,
+        )),
     }
-    ended
+}
+
+/// Reports a dry run, which counts valid entries as created.
+fn preview(
+    summary: &Summary,
+    rejections: &Rejections,
+    output: OutputFormat,
+) -> Result<(), Failure> {
+    match output {
+        OutputFormat::Json => print_json(&Preview {
+            dry_run: true,
+            accepted: summary.created,
+            repeated: summary.unchanged,
+            rejected: summary.rejected,
+            reasons: rejections,
+        }),
+        OutputFormat::Text => print(&format!(
+            "accepted {}, repeated {}, rejected {}\n{}",
+            grouped(summary.created),
+            grouped(summary.unchanged),
+            grouped(summary.rejected),
+            rejections.text()
+        )),
+    }
 }
 
 /// Opens the input; returns its length too, if known.
-fn open(path: &PathBuf) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
+fn open(path: &PathBuf) -> Result<(Box<dyn Read + Send>, Option<u64>), Failure> {
     if path.as_os_str() == "-" {
         return Ok((Box::new(io::stdin()), None));
     }
@@ -139,27 +254,25 @@ fn open(path: &PathBuf) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
 }
 
 async fn find_or_create_source(
-    tenant: &Tenant,
-    caller: &Credential,
+    operator: &OrgOperator,
+    member: &str,
     name: &str,
     kind: &str,
 ) -> Result<SourceId, Failure> {
-    let sources: Vec<Source> = tenant.service.provisioning().sources(tenant.org.id).await?;
+    let sources: Vec<Source> = operator.list("sources", &[]).await?;
     let mut named = sources.iter().filter(|source| source.name == name);
     match (named.next(), named.next()) {
         (Some(source), None) => Ok(source.id),
         (Some(_), Some(_)) => Err(Failure::new(format!(
             "{} has several sources named {name:?}",
-            tenant.org.slug
+            operator.org.slug
         ))),
         (None, _) => {
-            let new = NewSource::builder()
-                .name(name.to_owned())
-                .kind(kind.to_owned())
-                .build();
-            let created = tenant.service.create_source(caller, &new).await;
-            let created = created.map_err(|error| {
-                let reason = explain(&error);
+            let new = json!(NewSource::builder().name(name).kind(kind).build());
+            let segments = ["members", member, "sources"];
+            let flags = [("name", "--source"), ("kind", "--source-kind")];
+            let created = operator.call::<Source>(Method::POST, &segments, Some(&new), &flags);
+            let created = created.await.map_err(|reason| {
                 Failure::new(format!(
                     "the source {name:?} does not exist and cannot be created: {reason}"
                 ))
@@ -170,106 +283,128 @@ async fn find_or_create_source(
 }
 
 /// State of an import.
-struct Import<'s> {
-    service: &'s KnowledgeService,
-    caller: Credential,
-    workspace: WorkspaceId,
-    source: SourceId,
+struct Import<'o> {
+    operator: &'o OrgOperator,
+    /// Handle of the member on whose behalf memories are imported.
+    member: String,
+    workspace: String,
+    /// Source of the memories; `None` in a dry run, which imports nothing.
+    source: Option<SourceId>,
     is_strict: bool,
+    request_bytes_max: usize,
     /// Memories that were read and not yet ingested.
     batch: Vec<NewMemory>,
+    /// Size in bytes of the batch as JSON.
+    batch_bytes: usize,
     /// Numbers of the first and the last line of the batch.
     batch_lines: (u64, u64),
     /// Source keys of the file so far with their lines, 16 bytes of hash and a number each.
     source_keys: HashMap<u128, u64>,
     summary: Summary,
+    rejections: Rejections,
     progress: Progress,
 }
 
 impl Import<'_> {
-    async fn all(&mut self, mut lines: Lines<impl io::BufRead>) -> Result<(), Failure> {
-        loop {
-            let number = lines.number() + 1;
-            let read = lines.next();
-            let failed = |error| Failure::new(format!("cannot read line {number}: {error}"));
-            let Some(line) = read.map_err(failed)? else {
-                break;
+    async fn all(&mut self, mut entries: Entries) -> Result<(), Failure> {
+        let mut bytes = 0;
+        while let Some(entry) = entries.recv().await {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(Unreadable(reason)) => {
+                    self.ingest_batch().await?;
+                    return Err(Failure::new(reason));
+                }
             };
-            match self.add(line, number) {
-                Ok(()) => {}
-                Err(reason) => self.reject(number, &reason).await?,
+            let Entry { line, record, .. } = entry;
+            bytes = entry.bytes;
+            let added = match record {
+                Ok(record) => self.add(record, line).await?,
+                Err(problem) => Err(problem),
+            };
+            if let Err(problem) = added {
+                self.reject(line, &problem).await?;
             }
-            if self.is_full() {
+            if self.batch.len() >= INGEST_MEMORIES_MAX {
                 self.ingest_batch().await?;
-                self.progress
-                    .advance(lines.bytes(), self.summary.imported());
+                self.progress.advance(bytes, self.summary.imported());
             }
         }
         self.ingest_batch().await?;
-        self.progress
-            .advance(lines.bytes(), self.summary.imported());
+        self.progress.advance(bytes, self.summary.imported());
         Ok(())
     }
 
-    /// Adds a line to the batch.
-    fn add(&mut self, line: Line<'_>, number: u64) -> Result<(), String> {
-        let bytes = match line {
-            Line::Blank => return Ok(()),
-            Line::TooLong => return Err(lines::too_long()),
-            Line::Complete(bytes) => bytes,
-        };
-        let record = Record::parse(bytes, self.service.limits())?;
-        let first = *self
-            .source_keys
-            .entry(record.source_key.hash())
-            .or_insert(number);
-        match record.source_key {
-            _ if first == number => {}
-            // An exact duplicate.
-            SourceKey::Derived(_) => {
-                self.summary.unchanged += 1;
-                return Ok(());
+    /// Adds an entry to the batch, unless it repeats an earlier one.
+    async fn add(&mut self, record: Record, line: u64) -> Result<Result<(), Problem>, Failure> {
+        match self.source_keys.entry(record.source_key.hash()) {
+            MapEntry::Vacant(place) => {
+                place.insert(line);
             }
-            SourceKey::Given(_) => {
-                return Err(format!("source_key is already used in line {first}"));
+            MapEntry::Occupied(first) => {
+                return Ok(match record.source_key {
+                    // An exact duplicate.
+                    SourceKey::Derived(_) => {
+                        self.summary.unchanged += 1;
+                        Ok(())
+                    }
+                    SourceKey::Given(_) => {
+                        let detail = format!(" in line {}", first.get());
+                        Err(Problem::with("source_key is already used", detail))
+                    }
+                });
             }
+        }
+        let memory = record.into_memory();
+        let bytes = json!(memory).to_string().len() + 1;
+        if self.batch_bytes + bytes > self.request_bytes_max.saturating_sub(REQUEST_BYTES_FIXED) {
+            self.ingest_batch().await?;
         }
         if self.batch.is_empty() {
-            self.batch_lines.0 = number;
+            self.batch_lines.0 = line;
         }
-        self.batch_lines.1 = number;
-        self.batch.push(record.into_memory());
-        Ok(())
+        self.batch_lines.1 = line;
+        self.batch.push(memory);
+        self.batch_bytes += bytes;
+        Ok(Ok(()))
     }
 
-    async fn reject(&mut self, number: u64, reason: &str) -> Result<(), Failure> {
+    async fn reject(&mut self, line: u64, problem: &Problem) -> Result<(), Failure> {
         self.summary.rejected += 1;
-        self.progress.note(&format!("line {number}: {reason}"));
+        self.rejections.add(line, problem);
+        if self.source.is_some() {
+            self.progress.note(&format!("line {line}: {problem}"));
+        }
         if !self.is_strict {
             return Ok(());
         }
         self.ingest_batch().await?;
         Err(Failure::new(format!(
-            "stopped at line {number}; the lines before it were imported"
+            "stopped at line {line}; the lines before it were imported"
         )))
     }
 
-    fn is_full(&self) -> bool {
-        let bytes: usize = self.batch.iter().map(|memory| memory.content.len()).sum();
-        self.batch.len() >= INGEST_MEMORIES_MAX || bytes >= BATCH_BYTES_MAX
-    }
-
     async fn ingest_batch(&mut self) -> Result<(), Failure> {
-        if self.batch.is_empty() {
+        let memories = std::mem::take(&mut self.batch);
+        self.batch_bytes = 0;
+        let Some(source_id) = self.source else {
+            self.summary.created += memories.len() as u64;
+            return Ok(());
+        };
+        if memories.is_empty() {
             return Ok(());
         }
+        let batch = IngestBatch::builder()
+            .source_id(source_id)
+            .memories(memories);
+        let body = json!(batch.build());
+        let (member, workspace) = (self.member.as_str(), self.workspace.as_str());
+        let segments = ["members", member, "workspaces", workspace, "ingest"];
         let ingested = self
-            .service
-            .ingest_memories(&self.caller, self.workspace, self.source, &self.batch)
-            .await
-            .map_err(|error| self.failed(&error))?;
-        self.batch.clear();
-        for memory in ingested {
+            .operator
+            .call(Method::POST, &segments, Some(&body), &[]);
+        let ingested: IngestResult = ingested.await.map_err(|failure| self.failed(&failure))?;
+        for memory in ingested.memories {
             *match memory.outcome {
                 IngestOutcome::Created => &mut self.summary.created,
                 IngestOutcome::Updated => &mut self.summary.updated,
@@ -279,7 +414,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    fn failed(&self, error: &Error) -> Failure {
+    fn failed(&self, failure: &Failure) -> Failure {
         let (first, last) = self.batch_lines;
         let lines = if first == last {
             format!("line {first} was")
@@ -287,8 +422,7 @@ impl Import<'_> {
             format!("lines {first} to {last} were")
         };
         Failure::new(format!(
-            "{lines} not imported: {}; run the import again to resume",
-            explain(error)
+            "{lines} not imported: {failure}; run the import again to resume"
         ))
     }
 }

@@ -1,14 +1,17 @@
-//! Parsing of one line as a memory.
+//! A memory of the input, from a line of JSON or the fields of an export.
+
+use std::collections::HashMap;
+use std::fmt;
 
 use knowledge_core::limits::Limits;
-use knowledge_core::model::{AudienceLabel, SensitivityLabel};
+use knowledge_core::model::{AudienceLabel, AudienceScope, SensitivityLabel};
 use knowledge_core::service::NewMemory;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::explain::explain;
 
-/// A memory of the file, and its key at the source.
+/// A memory of the input, and its key at the source.
 #[derive(Debug)]
 pub(super) struct Record {
     memory: NewMemory,
@@ -18,15 +21,49 @@ pub(super) struct Record {
 /// Key of a memory at the source.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SourceKey {
-    /// Given in the line.
+    /// Given in the input.
     Given(String),
     /// Derived from the title and the content.
     Derived(String),
 }
 
+/// Reason for a rejected entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    /// Reason, the same text for all entries with it.
+    pub(super) reason: String,
+    /// Rest of the message, which belongs to this entry alone.
+    pub(super) detail: String,
+}
+
+/// Rules for all entries of an import.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    pub(super) limits: Limits,
+    /// Audience label of entries that have none.
+    pub(super) audience: Option<AudienceLabel>,
+    /// Handles of members by their identifiers in the input.
+    pub(super) handles: HashMap<String, String>,
+}
+
+/// Fields of a memory as an export has them.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    /// Title; if absent, the first line of the text.
+    pub(super) title: Option<String>,
+    pub(super) content: String,
+    pub(super) source_key: Option<String>,
+    pub(super) audience_tag: Option<String>,
+    /// Identifier of the user that the memory is about.
+    pub(super) user: Option<String>,
+    pub(super) sensitivity_label: Option<String>,
+    /// Names and values that a memory has no fields for. They become the end of its text.
+    pub(super) kept: Vec<(String, String)>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a JSON object")]
-struct Fields {
+struct Line {
     title: String,
     content: String,
     source_key: Option<String>,
@@ -34,42 +71,116 @@ struct Fields {
     sensitivity_label: Option<String>,
 }
 
+impl Problem {
+    pub(super) fn new(reason: impl Into<String>) -> Self {
+        Self::with(reason, String::new())
+    }
+
+    pub(super) fn with(reason: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            detail: detail.into(),
+        }
+    }
+
+    /// Converts the error of parsing one line, whose line number is always 1.
+    pub(super) fn of_json(error: &serde_json::Error) -> Self {
+        let column = error.column();
+        if !error.is_data() {
+            return Self::with("is invalid JSON", format!(" at column {column}"));
+        }
+        let text = error.to_string();
+        let problem = text.rsplit_once(" at line ");
+        let reason = problem.map_or(&*text, |(problem, _)| problem);
+        Self::with(reason, format!(" (column {column})"))
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.reason, self.detail)
+    }
+}
+
 impl Record {
-    /// Parses a line.
+    /// Parses a line of the format `jsonl`.
     ///
     /// # Errors
-    /// A message for the user.
-    pub(super) fn parse(line: &[u8], limits: &Limits) -> Result<Self, String> {
-        let fields: Fields = match line.first() {
+    /// The problem of the line.
+    pub(super) fn parse(line: &[u8], rules: &Rules) -> Result<Self, Problem> {
+        let line: Line = match line.first() {
             // serde also accepts a list of the fields.
-            Some(b'[') => return Err("must be a JSON object, not a list".to_owned()),
-            _ => serde_json::from_slice(line).map_err(|error| json_problem(&error))?,
+            Some(b'[') => return Err(Problem::new("must be a JSON object, not a list")),
+            _ => serde_json::from_slice(line).map_err(|error| Problem::of_json(&error))?,
         };
-        let audience_tag = fields.audience_tag.map(|text| {
-            text.parse::<AudienceLabel>()
-                .map_err(|error| format!("audience_tag {error}"))
+        let draft = Draft {
+            title: Some(line.title),
+            content: line.content,
+            source_key: line.source_key,
+            audience_tag: line.audience_tag,
+            sensitivity_label: line.sensitivity_label,
+            ..Draft::default()
+        };
+        Self::new(draft, rules)
+    }
+
+    /// Creates the memory of an entry.
+    ///
+    /// # Errors
+    /// The problem of the entry.
+    pub(super) fn new(draft: Draft, rules: &Rules) -> Result<Self, Problem> {
+        let audience_tag = match (&draft.audience_tag, &draft.user) {
+            (Some(label), _) => {
+                let label = label.parse::<AudienceLabel>();
+                Some(label.map_err(|error| Problem::new(format!("audience_tag {error}")))?)
+            }
+            (None, Some(user)) => Some(rules.label_of(user)?),
+            (None, None) => rules.audience.clone(),
+        };
+        let sensitivity_label = draft.sensitivity_label.map(|text| {
+            let label = text.parse::<SensitivityLabel>();
+            label.map_err(|error| Problem::new(format!("sensitivity_label {error}")))
         });
-        let sensitivity_label = fields.sensitivity_label.map(|text| {
-            text.parse::<SensitivityLabel>()
-                .map_err(|error| format!("sensitivity_label {error}"))
-        });
-        let source_key = match fields.source_key {
+        let mut content = draft.content;
+        let title = draft.title;
+        let title = title.unwrap_or_else(|| title_of(&content, rules.limits.name_chars_max));
+        if !draft.kept.is_empty() && !content.is_empty() {
+            content.truncate(content.trim_end().len());
+            content.push('\n');
+            for (name, value) in &draft.kept {
+                content.push_str(&format!("\n{name}: {value}"));
+            }
+        }
+        let source_key = match draft.source_key {
             Some(key) => SourceKey::Given(key),
-            None => SourceKey::Derived(key_of(&fields.title, &fields.content)),
+            None => SourceKey::Derived(key_of(&title, &content)),
         };
         let memory = NewMemory::builder()
-            .title(fields.title)
-            .content(fields.content)
+            .title(title)
+            .content(content)
             .source_key(source_key.as_str().to_owned())
-            .maybe_audience_tag(audience_tag.transpose()?)
+            .maybe_audience_tag(audience_tag)
             .maybe_sensitivity_label(sensitivity_label.transpose()?)
             .build();
-        memory.validate(limits).map_err(|error| explain(&error))?;
+        let valid = memory.validate(&rules.limits);
+        valid.map_err(|error| Problem::new(explain(&error)))?;
         Ok(Self { memory, source_key })
     }
 
     pub(super) fn into_memory(self) -> NewMemory {
         self.memory
+    }
+}
+
+impl Rules {
+    /// Returns the audience label of a user.
+    fn label_of(&self, user: &str) -> Result<AudienceLabel, Problem> {
+        let handle = self.handles.get(user).map_or(user, String::as_str);
+        let label = AudienceLabel::new(AudienceScope::User, handle);
+        label.map_err(|_| {
+            let reason = "the user's identifier is not a handle; assign one with --user ID=HANDLE";
+            Problem::with(reason, format!(" ({user:?})"))
+        })
     }
 }
 
@@ -88,6 +199,23 @@ impl SourceKey {
     }
 }
 
+/// Returns the first line of a text that is not blank, as a title of limited length.
+fn title_of(content: &str, chars_max: usize) -> String {
+    let mut lines = content.lines().map(str::trim);
+    let line = lines.find(|line| !line.is_empty()).unwrap_or_default();
+    let mut title: String = line
+        .chars()
+        .map(|char| if char.is_control() { ' ' } else { char })
+        .collect();
+    if let Some((end, _)) = title.char_indices().nth(chars_max) {
+        title.truncate(end);
+        title.pop();
+        title.truncate(title.trim_end().len());
+        title.push('…');
+    }
+    title
+}
+
 /// Returns `sha256:` and the hash of the title and the content.
 fn key_of(title: &str, content: &str) -> String {
     let digest = Sha256::new()
@@ -100,30 +228,18 @@ fn key_of(title: &str, content: &str) -> String {
     format!("sha256:{hex}")
 }
 
-/// Rewords serde's error, whose line number is always 1.
-fn json_problem(error: &serde_json::Error) -> String {
-    let column = error.column();
-    if !error.is_data() {
-        return format!("is invalid JSON at column {column}");
-    }
-    let text = error.to_string();
-    let problem = text
-        .rsplit_once(" at line ")
-        .map_or(&*text, |(problem, _)| problem);
-    format!("{problem} (column {column})")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn problem(line: &str) -> String {
-        Record::parse(line.as_bytes(), &Limits::default()).unwrap_err()
+        let parsed = Record::parse(line.as_bytes(), &Rules::default());
+        parsed.unwrap_err().to_string()
     }
 
     #[test]
     fn record_without_source_key_gets_a_stable_one() {
-        let parse = |line: &str| Record::parse(line.as_bytes(), &Limits::default()).unwrap();
+        let parse = |line: &str| Record::parse(line.as_bytes(), &Rules::default()).unwrap();
         let one = parse(r#"{"title":"a","content":"bc"}"#);
         let same = parse(r#" {"content":"bc", "title":"a", "audience_tag":"org:acme"}"#);
         let other = parse(r#"{"title":"ab","content":"c"}"#);
@@ -172,5 +288,38 @@ mod tests {
             problem("{\"title\":\"\u{0}\""),
             "is invalid JSON at column 11"
         );
+    }
+
+    #[test]
+    fn record_of_export_has_title_label_and_kept_fields() {
+        let rules = Rules {
+            audience: Some("team:core".parse().unwrap()),
+            handles: HashMap::from([("u-1".to_owned(), "maya".to_owned())]),
+            ..Rules::default()
+        };
+        let draft = |user: Option<&str>| Draft {
+            content: "\n Likes\ttea.\nAnd cake.\n".to_owned(),
+            user: user.map(str::to_owned),
+            kept: vec![("created_at".to_owned(), "2024-07-01".to_owned())],
+            ..Draft::default()
+        };
+        let made = |user| Record::new(draft(user), &rules).map(Record::into_memory);
+        let memory = made(Some("u-1")).unwrap();
+        assert_eq!(memory.title, "Likes tea.");
+        let content = "\n Likes\ttea.\nAnd cake.\n\ncreated_at: 2024-07-01";
+        assert_eq!(memory.content, content);
+        let label = |memory: NewMemory| memory.audience_tag.unwrap().to_string();
+        assert_eq!(label(memory), "user:maya");
+        assert_eq!(label(made(Some("bob")).unwrap()), "user:bob");
+        assert_eq!(label(made(None).unwrap()), "team:core");
+        let problem = made(Some("Bob B.")).unwrap_err();
+        assert_eq!(problem.detail, r#" ("Bob B.")"#);
+    }
+
+    #[test]
+    fn title_of_long_text_is_cut_at_the_limit() {
+        assert_eq!(title_of("abcdef", 6), "abcdef");
+        assert_eq!(title_of("äbc efg", 5), "äbc…");
+        assert_eq!(title_of(" \n", 5), "");
     }
 }

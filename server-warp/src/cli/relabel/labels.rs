@@ -19,6 +19,9 @@ pub(super) struct Labels {
     review_status: Option<ReviewStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     source_id: Option<SourceId>,
+    /// Name of the source, until [`Labels::set_source`] sets its identifier.
+    #[serde(skip)]
+    source_name: Option<String>,
 }
 
 /// A label of the command line.
@@ -28,6 +31,7 @@ pub(super) enum Label {
     Sensitivity(SensitivityLabel),
     Review(ReviewStatus),
     Source(SourceId),
+    SourceName(String),
 }
 
 /// Names of labels.
@@ -48,7 +52,13 @@ impl FromStr for Label {
             "audience" | "audienceTag" => value(name, text).map(Self::Audience),
             "sensitivity" | "sensitivityLabel" => value(name, text).map(Self::Sensitivity),
             "review" | "reviewStatus" => value(name, text).map(Self::Review),
-            "source" | "sourceId" => value(name, text).map(Self::Source),
+            "source" | "sourceId" if text.is_empty() => {
+                Err("source must be the name or the identifier of a source".to_owned())
+            }
+            "source" | "sourceId" => Ok(match text.parse() {
+                Ok(id) => Self::Source(id),
+                Err(_) => Self::SourceName(text.to_owned()),
+            }),
             _ => Err(format!("unknown label {name}; must be one of {NAMES}")),
         }
     }
@@ -69,13 +79,30 @@ impl Labels {
                     all.sensitivity_label.replace(label).is_none(),
                 ),
                 Label::Review(status) => ("review", all.review_status.replace(status).is_none()),
-                Label::Source(source) => ("source", all.source_id.replace(source).is_none()),
+                Label::Source(source) => (
+                    "source",
+                    all.source_id.replace(source).is_none() && all.source_name.is_none(),
+                ),
+                Label::SourceName(name) => (
+                    "source",
+                    all.source_name.replace(name).is_none() && all.source_id.is_none(),
+                ),
             };
             if !is_new {
                 return Err(name);
             }
         }
         Ok(all)
+    }
+
+    /// Returns the name of a source whose identifier is not set yet.
+    pub(super) fn source_name(&self) -> Option<&str> {
+        self.source_name.as_deref()
+    }
+
+    /// Sets the identifier of the source in place of its name.
+    pub(super) fn set_source(&mut self, source: SourceId) {
+        (self.source_id, self.source_name) = (Some(source), None);
     }
 
     /// True if a memory has all of the labels.
@@ -156,6 +183,14 @@ mod tests {
             "sensitivityLabel=public".parse().unwrap(),
         ];
         assert_eq!(Labels::of(&twice), Err("sensitivity"));
+        let id = "018f0000-0000-7000-8000-000000000000";
+        let sources = [format!("source={id}"), "source=Wiki".to_owned()];
+        let sources: Vec<Label> = sources.iter().map(|text| text.parse().unwrap()).collect();
+        assert_eq!(Labels::of(&sources), Err("source"));
+        let mut named = Labels::of(&sources[1..]).unwrap();
+        assert_eq!(named.source_name(), Some("Wiki"));
+        named.set_source(id.parse().unwrap());
+        assert_eq!(named, Labels::of(&sources[..1]).unwrap());
     }
 
     #[test]
@@ -167,6 +202,6 @@ mod tests {
             problem("sensitivity=secret"),
             "sensitivity must be one of public, internal, confidential, restricted"
         );
-        assert!(problem("source=x").contains("UUID"));
+        assert!(problem("source=").contains("name or the identifier"));
     }
 }

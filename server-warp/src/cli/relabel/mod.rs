@@ -2,6 +2,7 @@
 
 mod api;
 mod labels;
+mod names;
 mod plan;
 
 use std::collections::HashSet;
@@ -11,18 +12,18 @@ use http::Method;
 use knowledge_core::access::Secret;
 use knowledge_core::env::Env;
 use knowledge_core::model::{BulkResult, MemoryId, MemorySummary, WorkspaceId};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use self::api::{Api, CallError};
 use self::labels::{Label, Labels};
+use self::names::{find_source, find_workspace};
 use self::plan::{Plan, PlanError, Rejection, Task};
 use super::args::OutputFormat;
 use super::confirm::confirm;
 use super::failure::Failure;
 use super::output::{print, print_json};
 use super::table::plain;
-use super::tenant::known;
 use crate::private_file;
 use crate::progress::{Progress, counted, grouped};
 
@@ -38,7 +39,7 @@ const TOKEN_VARIABLE: &str = "KNOWLEDGE_TOKEN";
 /// Finds the memories that have all labels of --where, shows their number, and sets the labels of
 /// --set in batches over the API of a server; the token must be allowed to list and relabel them.
 /// Labels are audience=LABEL, sensitivity=public|internal|confidential|restricted,
-/// review=pending|approved|rejected and source=ID.
+/// review=pending|approved|rejected and source=NAME or source=ID.
 ///
 /// An interrupted run is resumed by running the command again with the same options, and changes
 /// nothing twice: the matches are determined once and kept in a plan until all are changed.
@@ -104,13 +105,6 @@ struct Summary<'s> {
     refused: &'s [Rejection],
 }
 
-/// Workspace in a list.
-#[derive(Deserialize)]
-struct ListedWorkspace {
-    id: WorkspaceId,
-    slug: String,
-}
-
 impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Self {
         Self::new(error.to_string())
@@ -128,9 +122,11 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         Labels::of(labels)
             .map_err(|name| Failure::usage(format!("{flag} {name}=… must not be repeated")))
     };
-    let filter = labels("--where", &args.filter)?;
-    let change = labels("--set", &args.change)?;
+    let mut filter = labels("--where", &args.filter)?;
+    let mut change = labels("--set", &args.change)?;
     let api = Api::new(&args.server, &token(&args)?, args.ca_file.as_deref())?;
+    find_source(&api, &mut filter).await?;
+    find_source(&api, &mut change).await?;
     let workspace = find_workspace(&api, &args.workspace).await?;
     let task = Task {
         server: api.base().to_owned(),
@@ -239,29 +235,6 @@ fn state_directory() -> Result<PathBuf, Failure> {
         }
     };
     Ok(state.join("knowledge").join("relabel"))
-}
-
-async fn find_workspace(api: &Api, name: &str) -> Result<ListedWorkspace, Failure> {
-    let mut seen = Vec::new();
-    let mut cursor = None;
-    loop {
-        let (page, next) = api
-            .page::<ListedWorkspace>("/v1/workspaces", &[], cursor.as_deref())
-            .await?;
-        for workspace in page {
-            if workspace.slug == name || workspace.id.to_string() == name {
-                return Ok(workspace);
-            }
-            seen.push(workspace.slug);
-        }
-        cursor = next;
-        if cursor.is_none() {
-            let known = known(seen.iter().map(String::as_str));
-            return Err(Failure::new(format!(
-                "unknown workspace {name:?}; workspaces of this token: {known}"
-            )));
-        }
-    }
 }
 
 /// The memories to change.

@@ -1,6 +1,10 @@
 //! `[storage]`: the store and its key.
 
+use std::path::Path;
 use std::time::Duration;
+
+#[cfg(unix)]
+use rustix::fs::Access;
 
 use super::{A_DAY, SIZE_MAX};
 use crate::config::kind::{Bytes, Switch, Text, Time, field};
@@ -106,8 +110,26 @@ fn inspect(config: &Config, check: &mut Check<'_>) {
     let Some(directory) = data.directory() else {
         return;
     };
-    if directory.exists() && !directory.is_dir() {
-        let reason = format!("must be a directory; {} is not", directory.display());
+    if let Some(reason) = obstacle(directory) {
         check.reject(DATA_DIR, &[], &reason);
     }
+}
+
+/// Returns the reason why a directory can be neither used nor created, if there is one.
+fn obstacle(directory: &Path) -> Option<String> {
+    let ancestors = directory.ancestors().map(|path| {
+        let is_current = path.as_os_str().is_empty();
+        if is_current { Path::new(".") } else { path }
+    });
+    let mut existing = ancestors.filter(|path| path.symlink_metadata().is_ok());
+    let existing = existing.next()?;
+    if !existing.is_dir() {
+        let reason = format!("must be a directory; {} is not", existing.display());
+        return Some(reason);
+    }
+    #[cfg(unix)]
+    if let Err(error) = rustix::fs::access(existing, Access::WRITE_OK | Access::EXEC_OK) {
+        return Some(format!("cannot be used: {}: {error}", existing.display()));
+    }
+    None
 }

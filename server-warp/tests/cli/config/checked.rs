@@ -15,14 +15,15 @@ fn check(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn config_check_is_silent_on_success() {
+fn config_check_confirms_success_in_a_line() {
     let scratch = Scratch::new();
     let file = scratch.write(
         "knowledge.toml",
         "[server]\nlisten = \"[::1]:8080\"\n[limits]\nbody_bytes_max = 65_536\n",
     );
     let run = knowledge(&["config", "check", &file]).ok();
-    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("", ""));
+    let said = (run.stdout.as_str(), run.stderr.as_str());
+    assert_eq!(said, ("the configuration is valid\n", ""));
 }
 
 #[test]
@@ -150,6 +151,23 @@ fn config_check_requires_usable_files() {
     scratch.write("sealing.key", "too short");
     let found = problems(&scratch, &check().refused()).join("\n");
     insta::assert_snapshot!(found, @"knowledge.toml:2:20: storage.sealing_key_file cannot be used: sealing.key contains no sealing key; it must have 32 bytes, as base64 or as 64 hexadecimal digits");
+}
+
+#[test]
+fn config_check_rejects_a_directory_that_cannot_be_created() {
+    let scratch = Scratch::new();
+    scratch.write("file", "");
+    let check = |directory: &str| {
+        let text = format!("[storage]\ndata_dir = {:?}\n", scratch.arg(directory));
+        knowledge(&["config", "check", &scratch.write("knowledge.toml", &text)])
+    };
+    let found = problems(&scratch, &check("file/inner/data").refused()).join("\n");
+    insta::assert_snapshot!(found, @"knowledge.toml:2:12: storage.data_dir must be a directory; file is not");
+    std::os::unix::fs::symlink("nowhere", scratch.path("link")).expect("a link");
+    let found = problems(&scratch, &check("link").refused()).join("\n");
+    insta::assert_snapshot!(found, @"knowledge.toml:2:12: storage.data_dir must be a directory; link is not");
+    check("new/inner/data").ok();
+    assert!(!scratch.path("new").exists(), "a check makes nothing");
 }
 
 #[test]

@@ -35,6 +35,29 @@ fn relabel_dry_run_counts_and_changes_nothing() {
 }
 
 #[test]
+fn relabel_finds_sources_by_name() {
+    let stage = Stage::with_memories(12);
+    let data_dir = stage.scratch.data_dir();
+    let list = ["source", "list", "--output=json", &data_dir];
+    let listed: Value = serde_json::from_str(&knowledge(&list).ok().stdout).expect("JSON");
+    assert_eq!(
+        (&listed[0]["name"], &listed[1]),
+        (&"Wiki".into(), &Value::Null)
+    );
+    let table = knowledge(&["source", "list", &data_dir]).ok().stdout;
+    let id = listed[0]["id"].as_str().expect("an id");
+    assert!(table.contains("Wiki") && table.contains(id), "{table}");
+    for source in ["--where=source=Wiki", &format!("--where=source={id}")] {
+        let run = stage.relabel(&stage.url, &[CONFIDENTIAL, source, "--dry-run"]);
+        assert_eq!(run.ok().stdout, "12 would be changed\n", "{source}");
+    }
+    let unknown = stage.relabel(&stage.url, &[CONFIDENTIAL, "--where=source=Wikis", "--yes"]);
+    let expected = r#"error: unknown source "Wikis"; sources of this token: Wiki"#;
+    assert_eq!(unknown.failed(), expected);
+    assert_eq!((stage.count("internal"), stage.has_plan()), (12, false));
+}
+
+#[test]
 fn relabel_changes_matching_memories_once_and_skips_unchanged() {
     let stage = Stage::with_memories(250);
     let args = [

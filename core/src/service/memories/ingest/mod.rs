@@ -7,7 +7,7 @@ mod batch;
 
 use std::collections::HashMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::access::{ActionSet, Credential};
 use crate::env::Env;
@@ -68,7 +68,7 @@ request! {
 }
 
 /// Result of an ingested batch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct IngestResult {
     /// One item for each memory, in the order of the batch.
@@ -76,7 +76,7 @@ pub struct IngestResult {
 }
 
 /// Result of one memory of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct IngestedMemory {
     /// Identifier of the memory.

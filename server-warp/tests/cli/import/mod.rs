@@ -1,5 +1,8 @@
 //! Tests of `knowledge import`.
 
+mod exports;
+mod served;
+
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
@@ -164,12 +167,12 @@ fn import_names_missing_resources() {
     let message = run(&[&file, "--workspace=suport"]);
     assert_eq!(
         message,
-        r#"error: acme has no workspace "suport"; its workspaces: sales, support"#
+        "error: there is no such workspace; workspaces of acme: sales, support"
     );
     let message = run(&[&file, "--workspace=support", "--as=nobody"]);
     assert_eq!(
         message,
-        r#"error: acme has no member "nobody"; its members: maya"#
+        "error: there is no such member; members of acme: maya"
     );
     let message = run(&[&file, "--workspace=support", "--org=other"]);
     assert_eq!(

@@ -1,0 +1,81 @@
+//! Sources, memories and dashboards, on behalf of members.
+
+use super::Operator;
+use crate::access::Credential;
+use crate::error::Error;
+use crate::model::{DashboardSummary, Source, WorkspaceId};
+use crate::service::{IngestBatch, IngestResult, NewSource, Page, PageRequest};
+
+impl Operator<'_> {
+    pub(super) async fn list_sources(
+        self,
+        org: &str,
+        page: &PageRequest,
+    ) -> Result<Page<Source>, Error> {
+        let org = self.org(org).await?;
+        self.provisioning().list_sources(org.id, page).await
+    }
+
+    pub(super) async fn create_source(
+        self,
+        org: &str,
+        member: &str,
+        new: &NewSource,
+    ) -> Result<Source, Error> {
+        let org = self.org(org).await?;
+        let caller = Credential::Trusted {
+            org: org.id,
+            member: self.require_member(&org, member).await?.id,
+        };
+        let created = self.0.create_source(&caller, new).await;
+        created.map_err(without_member)
+    }
+
+    pub(super) async fn ingest_memories(
+        self,
+        org: &str,
+        member: &str,
+        workspace: &str,
+        batch: &IngestBatch,
+    ) -> Result<IngestResult, Error> {
+        let (caller, workspace) = self.member_in(org, member, workspace).await?;
+        let (source, memories) = (batch.source_id, &batch.memories);
+        let ingested = self.0.ingest_memories(&caller, workspace, source, memories);
+        let memories = ingested.await.map_err(without_member)?;
+        Ok(IngestResult { memories })
+    }
+
+    pub(super) async fn get_dashboard_summary(
+        self,
+        org: &str,
+        member: &str,
+        workspace: &str,
+    ) -> Result<DashboardSummary, Error> {
+        let (caller, workspace) = self.member_in(org, member, workspace).await?;
+        let dashboard = self.0.get_dashboard_summary(&caller, workspace).await;
+        Ok(dashboard.map_err(without_member)?.value)
+    }
+
+    /// Finds the member and the workspace that a path names.
+    async fn member_in(
+        self,
+        org: &str,
+        member: &str,
+        workspace: &str,
+    ) -> Result<(Credential, WorkspaceId), Error> {
+        let org = self.org(org).await?;
+        let member = self.require_member(&org, member).await?.id;
+        let workspace = self.workspace_named(org.id, workspace).await?;
+        let workspace = workspace.ok_or(Error::NotFound { what: "workspace" })?;
+        let org = org.id;
+        Ok((Credential::Trusted { org, member }, workspace.id))
+    }
+}
+
+/// Converts the error of a member that was removed in the meantime.
+fn without_member(error: Error) -> Error {
+    match error {
+        Error::Unauthenticated { .. } => Error::NotFound { what: "member" },
+        error => error,
+    }
+}
