@@ -8,6 +8,8 @@ mod bench;
 mod ci;
 #[cfg(test)]
 mod circles;
+mod clients;
+mod demo;
 mod fuzz;
 mod instructions;
 mod libraries;
