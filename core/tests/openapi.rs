@@ -200,6 +200,81 @@ fn openapi_requests_are_closed_and_responses_complete() {
     assert_eq!(role["required"].as_array().unwrap().len(), fields);
 }
 
+/// Calls `visit` for a schema and those in it, each with its JSON pointer.
+fn visit_schemas<'d>(schema: &'d Value, at: &str, visit: &mut impl FnMut(&'d Value, &str)) {
+    visit(schema, at);
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        visit_schemas(field, &format!("{at}/properties/{name}"), visit);
+    }
+    if let Some(item) = schema.get("items") {
+        visit_schemas(item, &format!("{at}/items"), visit);
+    }
+    for keyword in ["oneOf", "anyOf", "allOf"] {
+        for (index, choice) in schema[keyword].as_array().into_iter().flatten().enumerate() {
+            visit_schemas(choice, &format!("{at}/{keyword}/{index}"), visit);
+        }
+    }
+}
+
+#[test]
+fn openapi_schemas_are_complete_types() {
+    for document in documents() {
+        let mut all = Vec::new();
+        places(&document, "", &mut all);
+        let is_schema = |at: &str| {
+            let parent = at.rsplit_once('/').map_or("", |(parent, _)| parent);
+            at.ends_with("/schema") || parent == "/components/schemas"
+        };
+        for (at, schema) in all.into_iter().filter(|(at, _)| is_schema(at)) {
+            visit_schemas(schema, &at, &mut |schema, at| {
+                let kinds = ["$ref", "type", "oneOf", "anyOf"];
+                let kinds = kinds.iter().filter(|kind| schema.get(**kind).is_some());
+                assert_eq!(kinds.count(), 1, "{at}: {schema}");
+            });
+        }
+    }
+}
+
+/// Returns true if a field that all objects require has another constant in each of them.
+fn has_discriminator(objects: &[&Value]) -> bool {
+    let fields = objects[0]["properties"].as_object().into_iter().flatten();
+    fields.into_iter().any(|(name, _)| {
+        let constants: BTreeSet<String> = objects
+            .iter()
+            .filter(|object| {
+                object["required"]
+                    .as_array()
+                    .unwrap()
+                    .contains(&json!(name))
+            })
+            .filter_map(|object| object["properties"][name].get("const"))
+            .map(Value::to_string)
+            .collect();
+        constants.len() == objects.len()
+    })
+}
+
+#[test]
+fn openapi_variants_are_distinguished() {
+    for document in documents() {
+        let mut all = Vec::new();
+        places(&document, "", &mut all);
+        for (at, choice) in all.iter().filter(|(at, _)| at.ends_with("/oneOf")) {
+            let variants = choice.as_array().unwrap().iter();
+            let variants = variants.map(|variant| {
+                let target = variant["$ref"].as_str().unwrap();
+                document.pointer(target.trim_start_matches('#')).unwrap()
+            });
+            let variants: Vec<&Value> = variants.collect();
+            // A closed object is also distinguished by the fields that it does not have.
+            let are_closed = variants
+                .iter()
+                .all(|one| one["additionalProperties"] == false);
+            assert!(are_closed || has_discriminator(&variants), "{at}: {choice}");
+        }
+    }
+}
+
 #[test]
 fn openapi_limits_match_configuration() {
     let limits = with(Limits::default(), |limits| {
@@ -207,7 +282,7 @@ fn openapi_limits_match_configuration() {
         limits.name_chars_max = 9;
     });
     let document = openapi::document(&limits);
-    let ids = &document["components"]["schemas"]["BulkUpdate"]["properties"]["memoryIds"];
+    let ids = &document["components"]["schemas"]["BulkAudienceUpdate"]["properties"]["memoryIds"];
     assert_eq!(ids["maxItems"], 7);
     assert_eq!(ids["minItems"], 1);
     let name = |schema: &str| {

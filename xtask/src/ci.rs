@@ -56,7 +56,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "openapi",
-        about: "the OpenAPI documents, and the demo's responses against the public one, by schemathesis",
+        about: "the OpenAPI documents, typed clients, and the demo's responses, by schemathesis",
         run: openapi::check,
     },
     Step {

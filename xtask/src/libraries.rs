@@ -1,9 +1,8 @@
 //! Libraries of other languages with which the tests verify signatures.
 
 use std::path::Path;
-use std::process::Command;
 
-use crate::process::{Result, run};
+use crate::process::Result;
 use crate::python::Python;
 use crate::tools;
 
@@ -19,16 +18,7 @@ const INSTALLED: &str = "target/libraries";
 pub(crate) fn install() -> Result<Vec<(&'static str, String)>> {
     tools::install_node()?;
     let packages = std::env::current_dir()?.join(INSTALLED).join("node");
-    std::fs::create_dir_all(&packages)?;
-    for file in ["package.json", "package-lock.json"] {
-        std::fs::copy(
-            Path::new(FILES).join("node").join(file),
-            packages.join(file),
-        )?;
-    }
-    run(Command::new("npm")
-        .args(["ci", "--silent", "--no-audit", "--no-fund", "--prefix"])
-        .arg(&packages))?;
+    tools::copy_npm_packages(&Path::new(FILES).join("node"), &packages)?;
     let requirements = format!("{FILES}/python/requirements.txt");
     let python = Python::install(&Path::new(INSTALLED).join("python"), &requirements)?;
     let text = |path: &Path| path.to_string_lossy().into_owned();

@@ -8,7 +8,9 @@ mod bench;
 mod ci;
 #[cfg(test)]
 mod circles;
+mod clients;
 mod console;
+mod demo;
 mod fuzz;
 mod instructions;
 mod libraries;

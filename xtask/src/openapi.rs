@@ -1,9 +1,10 @@
-//! The check of the OpenAPI document against the demo, by schemathesis.
+//! The check of the OpenAPI document against the demo, by clients made from it and by schemathesis.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
+use crate::clients;
+use crate::demo::Demo;
 use crate::process::{Result, run};
 use crate::programs::{self, GLUE, SERVER};
 use crate::python::Python;
@@ -22,14 +23,12 @@ const SEED: &str = "20260101";
 const EXAMPLES_MAX: &str = "25";
 /// Python program that downloads a URL to a file.
 const DOWNLOAD: &str = "import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])";
-/// Number of memories, enough to relabel, list and delete.
-const MEMORIES: &str = "200";
 
-/// Starts the demo, runs schemathesis against it, and stops it.
+/// Starts the demo, runs typed clients and schemathesis against it, and stops it.
 ///
 /// # Errors
-/// If a tool cannot be installed or started, a document is not OpenAPI 3.1, or a response does
-/// not match it.
+/// If a tool cannot be installed or started, a document is not OpenAPI 3.1, a client cannot be made
+/// from it or fails, or a response does not match it.
 pub(crate) fn check() -> Result {
     let python = Python::install(Path::new(PYTHON), &format!("{FILES}/requirements.txt"))?;
     let programs = programs::build(&[SERVER, GLUE])?;
@@ -39,7 +38,7 @@ pub(crate) fn check() -> Result {
     let demo = Demo::start(programs.command(SERVER), &directory)?;
     let files = std::env::current_dir()?.join(FILES);
     let document = directory.join("openapi.json");
-    let address = format!("{}/openapi.json", demo.url);
+    let address = format!("{}/openapi.json", demo.variable("URL"));
     let mut download = Command::new(python.program());
     download.args(["-c", DOWNLOAD, &address]).arg(&document);
     run(&mut download)?;
@@ -52,13 +51,15 @@ pub(crate) fn check() -> Result {
     let mut validator = python.command("openapi_spec_validator");
     validator.args(["--schema", "3.1"]);
     run(validator.args([&document, &operator_document]))?;
+    // Before schemathesis, which changes roles and members.
+    clients::check(&demo)?;
     for (phases, seconds_max) in PHASES {
         let mut command = python.command("schemathesis.cli");
         command
             .current_dir(&directory)
             .env("KNOWLEDGE_DEMO", &demo.output_file)
-            .env("KNOWLEDGE_TOKEN", &demo.token)
-            .env("KNOWLEDGE_SESSION", &demo.session)
+            .env("KNOWLEDGE_TOKEN", demo.variable("TOKEN"))
+            .env("KNOWLEDGE_SESSION", demo.variable("SESSION"))
             .env("PYTHONPATH", python.search_path(&files)?)
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .arg("--config-file")
@@ -69,70 +70,4 @@ pub(crate) fn check() -> Result {
         run(&mut command)?;
     }
     Ok(())
-}
-
-/// A running `knowledge demo`, stopped on drop.
-struct Demo {
-    process: Child,
-    /// Kept open: the process would receive a signal when it writes to a closed pipe.
-    _output: BufReader<ChildStdout>,
-    url: String,
-    token: String,
-    session: String,
-    /// File with the line that the demo printed.
-    output_file: PathBuf,
-}
-
-impl Demo {
-    fn start(mut program: Command, directory: &Path) -> Result<Self> {
-        let mut process = program
-            .args(["demo", "--listen", "127.0.0.1:0", "--output", "json"])
-            // Requests register webhooks for arbitrary hosts.
-            .args(["--no-deliveries", "--memories", MEMORIES, "--data-dir"])
-            .arg(directory.join("data"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| format!("cannot start the demo: {error}"))?;
-        let mut output = BufReader::new(
-            process
-                .stdout
-                .take()
-                .ok_or("the demo has no standard output")?,
-        );
-        let mut line = String::new();
-        output.read_line(&mut line)?;
-        let field = |name: &str| {
-            let found = line.split_once(&format!("\"{name}\":\""));
-            let value = found.and_then(|(_, rest)| Some(rest.split_once('"')?.0.to_owned()));
-            value.ok_or_else(|| format!("the demo did not print its {name}"))
-        };
-        let fields = field("base_url")
-            .and_then(|url| Ok((url, field("bearer_token")?, field("session_token")?)));
-        let (url, token, session) = match fields {
-            Ok(fields) => fields,
-            Err(error) => {
-                let _ = process.kill();
-                let _ = process.wait();
-                return Err(error.into());
-            }
-        };
-        let output_file = directory.join("demo.json");
-        std::fs::write(&output_file, &line)?;
-        Ok(Self {
-            process,
-            _output: output,
-            url,
-            token,
-            session,
-            output_file,
-        })
-    }
-}
-
-impl Drop for Demo {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }

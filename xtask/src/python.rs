@@ -72,6 +72,17 @@ impl Python {
         self.packages.as_deref()
     }
 
+    /// Returns the search path of programs: those of the packages first.
+    pub(crate) fn program_path(&self) -> Result<std::ffi::OsString> {
+        let own = match &self.packages {
+            Some(packages) => packages.join("bin"),
+            None => self.program.with_file_name(""),
+        };
+        let others = std::env::var_os("PATH").unwrap_or_default();
+        let all = std::iter::once(own).chain(std::env::split_paths(&others));
+        Ok(std::env::join_paths(all)?)
+    }
+
     /// Returns a command that runs a module.
     pub(crate) fn command(&self, module: &str) -> Command {
         let mut command = Command::new(&self.program);

@@ -168,6 +168,20 @@ pub(crate) fn install_npm_packages(directory: &str) -> Result {
         .current_dir(directory))
 }
 
+/// Installs the npm packages of the lock file among `files` in another directory.
+///
+/// # Errors
+/// If npm fails.
+pub(crate) fn copy_npm_packages(files: &Path, directory: &Path) -> Result {
+    std::fs::create_dir_all(directory)?;
+    for file in ["package.json", "package-lock.json"] {
+        std::fs::copy(files.join(file), directory.join(file))?;
+    }
+    run(Command::new("npm")
+        .args(["ci", "--silent", "--no-audit", "--no-fund", "--prefix"])
+        .arg(directory))
+}
+
 /// Oldest Node.js for the package's tests and tools, as (major, minor). Debian's may be older.
 const NODE_VERSION_MIN: (u32, u32) = (20, 11);
 

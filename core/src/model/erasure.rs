@@ -15,14 +15,25 @@ request! {
     ///
     /// It names exactly one of `memberId`, `sourceId` and `memoryIds`.
     #[derive(Default)]
-    #[schemars(extend(
-        "oneOf" = [
-            { "required": ["memberId"] },
-            { "required": ["sourceId"] },
-            { "required": ["memoryIds"] },
-        ],
-        "dependentRequired" = { "sourceKeyPrefix": ["sourceId"] },
-    ))]
+    #[schemars(extend("oneOf" = [
+        {
+            "title": "NewMemberErasure",
+            "description": "Request to erase everything of a member.",
+            "properties": { "sourceKeyPrefix": false },
+            "required": ["memberId"],
+        },
+        {
+            "title": "NewSourceErasure",
+            "description": "Request to erase memories from a source.",
+            "required": ["sourceId"],
+        },
+        {
+            "title": "NewMemoryErasure",
+            "description": "Request to erase named memories.",
+            "properties": { "sourceKeyPrefix": false },
+            "required": ["memoryIds"],
+        },
+    ]))]
     pub struct NewErasure {
         /// Member whose memories, chats and recalls are erased.
         member_id ("memberId"): Option<MemberId> as Option<Id<MemberId>>,

@@ -288,10 +288,26 @@ impl MemoryChange {
 request! {
     /// A bulk update: the memories and the attributes to set.
     #[schemars(extend("anyOf" = [
-        { "required": ["audienceTag"] },
-        { "required": ["sensitivityLabel"] },
-        { "required": ["sourceId"] },
-        { "required": ["reviewStatus"] },
+        {
+            "title": "BulkAudienceUpdate",
+            "description": "A bulk update that sets the audience.",
+            "required": ["audienceTag"],
+        },
+        {
+            "title": "BulkSensitivityUpdate",
+            "description": "A bulk update that sets the sensitivity.",
+            "required": ["sensitivityLabel"],
+        },
+        {
+            "title": "BulkSourceUpdate",
+            "description": "A bulk update that sets the source.",
+            "required": ["sourceId"],
+        },
+        {
+            "title": "BulkReviewUpdate",
+            "description": "A bulk update that sets the review status.",
+            "required": ["reviewStatus"],
+        },
     ]))]
     pub struct BulkUpdate {
         /// Distinct memories. The result has an item for each, in this order.
@@ -333,10 +349,20 @@ pub struct BulkSummary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-#[cfg_attr(
-    feature = "openapi",
-    schemars(extend("oneOf" = [{ "required": ["memory"] }, { "required": ["error"] }]))
-)]
+#[cfg_attr(feature = "openapi", schemars(extend("oneOf" = [
+    {
+        "title": "BulkItemSuccess",
+        "description": "Result for a memory that was changed.",
+        "properties": { "ok": { "const": true } },
+        "required": ["memory"],
+    },
+    {
+        "title": "BulkItemFailure",
+        "description": "Result for a memory that was not changed.",
+        "properties": { "ok": { "const": false } },
+        "required": ["error"],
+    },
+])))]
 pub struct BulkItem {
     /// Requested memory.
     pub memory_id: MemoryId,

@@ -30,9 +30,12 @@ await KnowledgeService.open(own, {});
 
 const result: BulkResult = await service.bulkUpdate("wkt_", "key", { memoryIds: [], sensitivityLabel: "public" });
 // @ts-expect-error: the idempotency key is required
-await service.bulkUpdateMemories("wkt_", { body: { memoryIds: [] } });
+await service.bulkUpdateMemories("wkt_", { body: { memoryIds: [], sensitivityLabel: "public" } });
+// @ts-expect-error: an attribute has to be set
+await service.bulkUpdate("wkt_", "key", { memoryIds: [] });
 // @ts-expect-error: there is no such label
 await service.bulkUpdate("wkt_", "key", { memoryIds: [], sensitivityLabel: "secret" });
+const outcomes: string[] = result.results.map((item) => (item.ok ? item.memory.id : item.error.code));
 const summary: DashboardSummary = await service.getDashboardSummary("wkt_", { id: "" });
 // @ts-expect-error: only `call` returns and accepts an ETag
 await service.getDashboardSummary("wkt_", { id: "", ifNoneMatch: "" });
@@ -61,4 +64,4 @@ service.close();
   void scoped;
 }
 
-export { DurableObjectStore, changed, code, codes, due, half, headers, names, other, response, result, summary, unchanged };
+export { DurableObjectStore, changed, code, codes, due, half, headers, names, other, outcomes, response, result, summary, unchanged };

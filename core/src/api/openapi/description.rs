@@ -151,7 +151,7 @@ impl Description<'_> {
     /// Accepts an empty body or an empty object.
     pub(in crate::api) fn empty_body(&mut self) {
         self.parts.body = Some(RequestBody {
-            schema: json!({ "type": "object", "maxProperties": 0 }),
+            schema: json!({ "type": "object", "additionalProperties": false }),
             is_required: false,
             example: None,
         });

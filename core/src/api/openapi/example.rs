@@ -26,14 +26,8 @@ fn make(schema: &Value, components: &Map<String, Value>, depth: usize) -> Value 
         return components.get(name).map_or(Value::Null, inner);
     }
     if let Some(fields) = schema["properties"].as_object() {
-        let others = schema["oneOf"].as_array().into_iter().flatten().skip(1);
-        let left_out: Vec<&Value> = others
-            .filter_map(|choice| choice["required"].as_array())
-            .flatten()
-            .collect();
         let fields = fields
             .iter()
-            .filter(|(name, _)| !left_out.contains(&&json!(name)))
             .map(|(name, field)| (name.clone(), inner(field)));
         return Value::Object(fields.collect());
     }

@@ -7,6 +7,7 @@ mod description;
 mod error_responses;
 mod example;
 mod schemas;
+mod variants;
 mod webhooks;
 
 use serde_json::{Map, Value, json};
@@ -46,7 +47,7 @@ const ADDITION: &str = "**Addition**: not part of the interface specification.";
 /// ```
 /// # use knowledge_core::{api::openapi, limits::Limits};
 /// let document = openapi::document(&Limits::default());
-/// let schema = &document["components"]["schemas"]["BulkUpdate"];
+/// let schema = &document["components"]["schemas"]["BulkAudienceUpdate"];
 /// assert_eq!(schema["properties"]["memoryIds"]["maxItems"], 1_000);
 /// ```
 #[must_use]
@@ -84,7 +85,8 @@ pub fn operator_document(limits: &Limits) -> Value {
 fn generate(descriptions: Descriptions, limits: &Limits) -> Value {
     let Descriptions { mut schemas, all } = descriptions;
     let mut error_responses = ErrorResponses::new(&mut schemas);
-    let (schemas, renamed) = schemas.finish(limits);
+    let (mut schemas, renamed) = schemas.finish(limits);
+    variants::complete(&mut schemas);
 
     let mut paths = Map::new();
     for (row, parts) in &all {

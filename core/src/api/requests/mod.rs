@@ -55,17 +55,20 @@ request! {
     /// Result of a sync.
     #[schemars(extend("oneOf" = [
         {
+            "title": "SyncFailureReport",
+            "description": "Report of a failed sync.",
             "properties": { "outcome": { "const": "failure" } },
             "required": ["error"],
         },
         {
-            "properties": {
-                "outcome": { "const": "success" }, "error": false, "is_authentication": false,
-            },
+            "title": "SyncSuccessReport",
+            "description": "Report of a successful sync.",
+            "properties": { "outcome": { "const": "success" }, "is_authentication": false },
         },
     ]))]
     pub struct SyncReportRequest {
         /// Success or failure.
+        #[schemars(with = "String")]
         outcome: SyncOutcomeKind as Parsed<SyncOutcomeKind>,
         /// Reason for a failure, for people; truncated to 500 characters.
         ///

@@ -107,7 +107,15 @@ pub struct AuditEntry {
     /// Reason for the outcome `forbidden`; `null` for the others.
     pub reason: Option<String>,
     /// State before; `null` for a new resource.
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(with = "Option<serde_json::Map<String, Value>>")
+    )]
     pub before: Option<Value>,
     /// State after; `null` for a deleted resource and for a rejected change.
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(with = "Option<serde_json::Map<String, Value>>")
+    )]
     pub after: Option<Value>,
 }
