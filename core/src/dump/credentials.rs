@@ -91,14 +91,12 @@ impl RevokedCredentials {
     /// Counts a token or session that had not been revoked.
     fn count(&mut self, value: &[u8]) {
         let record = read_json::<CredentialRecord>(value).ok();
-        match record.filter(|record| record.revoked_at.is_none()) {
-            Some(record) => match record.kind {
-                CredentialKind::Bearer => self.tokens += 1,
-                CredentialKind::Session => self.sessions += 1,
-                // A login link is valid for so short a time that nobody misses it.
-                CredentialKind::Link => {}
-            },
-            None => {}
+        let valid = record.filter(|record| record.revoked_at.is_none());
+        match valid.map(|record| record.kind) {
+            Some(CredentialKind::Bearer) => self.tokens += 1,
+            Some(CredentialKind::Session) => self.sessions += 1,
+            // A login link is valid for so short a time that nobody misses it.
+            Some(CredentialKind::Link) | None => {}
         }
     }
 }
