@@ -1,6 +1,7 @@
 //! Tests of the typed service over the in-memory store, one module per capability.
 
 mod access_check;
+mod access_tokens;
 mod addresses;
 mod admin;
 mod admin_deliveries;

@@ -1,4 +1,4 @@
-//! Tests of signing in: login links, sessions, their access tokens, and the caller's own list.
+//! Tests of signing in: login links, sessions, and what members see and end of their own.
 
 use std::time::Duration;
 
@@ -6,20 +6,19 @@ use knowledge_core::Error;
 use knowledge_core::access::{Action, Credential, CredentialKind, Secret, TokenScope};
 use knowledge_core::model::{CredentialId, MemberId};
 use knowledge_core::service::{
-    ACCESS_TOKEN_LIFETIME_MAX, AuditAction, AuditEntry, ClientInfo, Issued, NewToken, PageRequest,
-    SessionTimeouts,
+    AuditAction, AuditEntry, ClientInfo, Issued, NewToken, PageRequest, SessionTimeouts,
 };
 use knowledge_store::faults::FaultPlan;
 use uuid::Uuid;
 
 use crate::audit::entries;
 use crate::make::{
-    ACME, ADMIN, DAY, HOUR, MEMBER, MILLISECOND, VIEWER, code, new_chat, new_mcp_key, new_role,
-    new_token, problem, with,
+    ACME, ADMIN, DAY, HOUR, MEMBER, MILLISECOND, VIEWER, code, new_chat, new_role, new_token,
+    problem, with,
 };
 use crate::world::World;
 
-const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 async fn link(world: &World, member: MemberId) -> Issued {
     let new = with(new_token(member, CredentialKind::Link), |new| {
@@ -33,12 +32,12 @@ async fn issue(world: &World, new: &NewToken) -> Result<Issued, Error> {
 }
 
 /// Signs a member in with a new link.
-async fn sign_in(world: &World, member: MemberId) -> Issued {
+pub(crate) async fn sign_in(world: &World, member: MemberId) -> Issued {
     let link = link(world, member).await;
     world.service.sign_in(link.secret.expose()).await.unwrap()
 }
 
-async fn token(world: &World, session: &Secret) -> Credential {
+pub(crate) async fn token(world: &World, session: &Secret) -> Credential {
     world
         .service
         .access_token(session)
@@ -49,10 +48,11 @@ async fn token(world: &World, session: &Secret) -> Credential {
 }
 
 /// Performs an operation of access tokens.
-async fn chat(world: &World, token: &Credential) -> Result<(), Error> {
+pub(crate) async fn chat(world: &World, token: &Credential) -> Result<(), Error> {
     let workspace = world.workspace.id;
-    let created = world.service.create_chat(token, workspace, &new_chat("Hi"));
-    created.await.map(|_| ())
+    let new = new_chat("Hi");
+    let created = world.service.create_chat(token, workspace, &new).await;
+    created.map(|_| ())
 }
 
 /// Returns the identifiers of the caller's own credentials, and of the current one.
@@ -65,7 +65,7 @@ async fn own(world: &World, session: &Secret) -> (Vec<CredentialId>, Vec<Credent
     (all.collect(), current.map(|own| own.record.id).collect())
 }
 
-async fn verify(world: &World) {
+pub(crate) async fn verify(world: &World) {
     let verified = world.service.verify().await.unwrap();
     assert_eq!(verified.differences, []);
 }
@@ -81,9 +81,8 @@ async fn login_link_is_exchanged_once_for_a_session() {
     assert_eq!(session.record.member_id, admin);
     assert_eq!(session.record.expires_at, world.time.now().plus(7 * DAY));
     let known = session.secret.clone().into();
-    let created = world
-        .service
-        .create_custom_role(&known, ACME, &new_role("new"));
+    let new = new_role("new");
+    let created = world.service.create_custom_role(&known, ACME, &new);
     created.await.unwrap();
     for _ in 0..2 {
         assert_eq!(code(world.service.sign_in(text).await), "unauthenticated");
@@ -167,7 +166,8 @@ async fn concurrent_sign_ins_with_one_link_create_one_session() {
     let late = world.service.sign_in(link.secret.expose()).await;
     assert_eq!(code(late), "unauthenticated");
     assert!(world.probe.has_happened());
-    let credentials = world.service.provisioning().credentials(world.org.id);
+    let provisioning = world.service.provisioning();
+    let credentials = provisioning.credentials(world.org.id);
     let credentials = credentials.await.unwrap();
     let sessions = credentials
         .iter()
@@ -200,7 +200,7 @@ async fn login_link_lives_a_day_at_most_and_has_no_scope() {
     };
     issue(|new| new.lifetime = DAY).await.unwrap();
     for adapt in [
-        (|new| new.lifetime = DAY + MILLISECOND) as fn(&mut _),
+        (|new: &mut NewToken| new.lifetime = DAY + MILLISECOND) as fn(&mut NewToken),
         |new| {
             new.lifetime = 2 * DAY;
             new.is_long_lived = true;
@@ -226,143 +226,6 @@ async fn session_tells_member_and_actions() {
     world.assign(viewer, ADMIN).await.unwrap();
     let found = world.service.session(&session.secret).await.unwrap();
     assert!(found.principal.org_actions().contains(Action::MemberManage));
-}
-
-#[tokio::test]
-async fn access_token_acts_for_its_session() {
-    let world = World::new().await;
-    let admin = world.member(ADMIN).await;
-    let session = sign_in(&world, admin).await;
-    let issued = world.service.access_token(&session.secret).await.unwrap();
-    assert_eq!(
-        issued.record.expires_at,
-        world.time.now().plus(ACCESS_TOKEN_LIFETIME_MAX)
-    );
-    let token = Credential::from(issued.secret);
-    chat(&world, &token).await.unwrap();
-    let all = entries(&world).await;
-    let chat_entry = all
-        .iter()
-        .find(|entry| entry.action == AuditAction::ChatCreate)
-        .unwrap();
-    assert_eq!(chat_entry.actor_id, Some(admin));
-    assert_eq!(chat_entry.credential_id, Some(session.record.id));
-    // What it creates outlives the token, and ends with the session.
-    let new = new_mcp_key("org:acme");
-    let key = world
-        .service
-        .create_mcp_key(&token, world.workspace.id, &new)
-        .await
-        .unwrap();
-    let provisioning = world.service.provisioning();
-    let record = provisioning.credential(world.org.id, key.summary.id).await;
-    let record = record.unwrap().unwrap();
-    assert_eq!(record.created_with, Some(session.record.id));
-    assert_eq!(record.expires_at, session.record.expires_at);
-    let key = Credential::from(key.secret);
-    let reads = async || {
-        let kind = CredentialKind::Bearer;
-        world.service.authenticate(&key, kind).await.is_ok()
-    };
-    world.time.pass(ACCESS_TOKEN_LIFETIME_MAX);
-    world.maintain().await;
-    assert_eq!(code(chat(&world, &token).await), "unauthenticated");
-    assert!(reads().await);
-    world.service.sign_out(&session.secret).await.unwrap();
-    assert!(!reads().await);
-    verify(&world).await;
-}
-
-#[tokio::test]
-async fn access_token_is_the_same_within_a_period() {
-    let world = World::new().await;
-    let session = sign_in(&world, world.owner_id).await.secret;
-    let first = world.service.access_token(&session).await.unwrap();
-    world.time.pass(5 * MINUTE - MILLISECOND);
-    let contents = world.contents().await;
-    assert_eq!(world.service.access_token(&session).await.unwrap(), first);
-    assert_eq!(world.contents().await, contents, "nothing is stored again");
-    let remaining = first.record.expires_at.as_millis() - world.time.now().as_millis();
-    assert!(remaining > 5 * 60 * 1_000);
-    world.time.pass(MILLISECOND);
-    let second = world.service.access_token(&session).await.unwrap();
-    assert_ne!(second.secret, first.secret);
-    // Another session has other tokens.
-    let other = sign_in(&world, world.owner_id).await.secret;
-    let others = world.service.access_token(&other).await.unwrap();
-    assert_ne!(others.secret, second.secret);
-    for issued in [first, second, others] {
-        chat(&world, &issued.secret.into()).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn access_token_is_never_valid_longer_than_its_session() {
-    let world = World::with(|options| options.session_timeouts.absolute = 7 * MINUTE).await;
-    let session = sign_in(&world, world.owner_id).await;
-    world.time.pass(6 * MINUTE);
-    let issued = world.service.access_token(&session.secret).await.unwrap();
-    assert_eq!(issued.record.expires_at, session.record.expires_at);
-    world.time.pass(MINUTE);
-    assert_eq!(
-        code(chat(&world, &issued.secret.into()).await),
-        "unauthenticated"
-    );
-    let again = world.service.access_token(&session.secret).await;
-    assert_eq!(code(again), "unauthenticated");
-    world.maintain().await;
-    verify(&world).await;
-}
-
-#[tokio::test]
-async fn access_tokens_end_with_their_session() {
-    let world = World::new().await;
-    let provisioning = world.service.provisioning();
-    for end in 0..3 {
-        let member = world.member(MEMBER).await;
-        let session = sign_in(&world, member).await;
-        let token = token(&world, &session.secret).await;
-        chat(&world, &token).await.unwrap();
-        match end {
-            0 => world.service.sign_out(&session.secret).await.unwrap(),
-            1 => {
-                let revoked = provisioning.revoke(world.org.id, session.record.id);
-                revoked.await.unwrap();
-            }
-            _ => {
-                let removed = world.service.remove_member(&world.owner, ACME, member);
-                removed.await.unwrap();
-            }
-        }
-        assert_eq!(code(chat(&world, &token).await), "unauthenticated");
-        for refused in [
-            world.service.session(&session.secret).await.map(|_| ()),
-            world
-                .service
-                .access_token(&session.secret)
-                .await
-                .map(|_| ()),
-            world.service.sign_out(&session.secret).await,
-        ] {
-            assert_eq!(code(refused), "unauthenticated");
-        }
-    }
-    world.maintain().await;
-    verify(&world).await;
-}
-
-/// A sign-out that commits before a change with a token prevents the change.
-#[tokio::test]
-async fn sign_out_prevents_concurrent_change() {
-    let world = World::new().await;
-    let session = sign_in(&world, world.owner_id).await.secret;
-    let token = token(&world, &session).await;
-    let other = world.served_with(FaultPlan::none()).await;
-    world.probe.before_commit(async move {
-        other.service.sign_out(&session).await.unwrap();
-    });
-    assert_eq!(code(chat(&world, &token).await), "unauthenticated");
-    assert!(world.probe.has_happened());
 }
 
 #[tokio::test]
@@ -394,34 +257,6 @@ async fn session_without_use_ends_after_idle_timeout() {
         "an idle session has ended"
     );
     world.maintain().await;
-    verify(&world).await;
-}
-
-#[tokio::test]
-async fn use_of_access_token_is_a_use_of_its_session() {
-    let timeouts = SessionTimeouts {
-        idle: MINUTE,
-        absolute: DAY,
-    };
-    let world = World::with(|options| options.session_timeouts = timeouts).await;
-    world.time.pass(HOUR - MINUTE / 2);
-    let session = sign_in(&world, world.owner_id).await.secret;
-    let token = token(&world, &session).await;
-    world.time.pass(MINUTE / 2 + MINUTE - MILLISECOND);
-    chat(&world, &token).await.unwrap();
-    let copy = world.copy(FaultPlan::none()).await;
-    world.service.note_use(&token).await;
-    for world in [&world, &copy] {
-        world.time.pass(MILLISECOND);
-    }
-    chat(&world, &token).await.unwrap();
-    world.service.session(&session).await.unwrap();
-    // Without the use, the session ends, and its token with it.
-    assert_eq!(code(chat(&copy, &token).await), "unauthenticated");
-    assert_eq!(
-        code(copy.service.session(&session).await),
-        "unauthenticated"
-    );
     verify(&world).await;
 }
 
@@ -526,17 +361,4 @@ async fn session_is_created_for_a_member_authenticated_elsewhere() {
     assert_eq!(problem(create(member, "").await), "name too_small");
     let nobody = create(MemberId(Uuid::nil()), "OpenID Connect").await;
     assert_eq!(code(nobody), "unauthenticated");
-}
-
-/// A session of the operator has no idle time-out, and is exchanged for tokens as well.
-#[tokio::test]
-async fn session_of_the_operator_is_exchanged_for_tokens() {
-    let world = World::new().await;
-    let member = world.member(MEMBER).await;
-    let session = world.session(member).await.secret;
-    world.time.pass(HOUR - MINUTE);
-    let token = token(&world, &session).await;
-    chat(&world, &token).await.unwrap();
-    world.time.pass(MINUTE);
-    assert_eq!(code(chat(&world, &token).await), "unauthenticated");
 }

@@ -2,18 +2,18 @@
 
 use http::HeaderValue;
 use knowledge_core::api::front_end::SESSION_COOKIE;
-use knowledge_core::model::Timestamp;
 use knowledge_core::service::Issued;
 
 use crate::net::ClientScheme;
 
-/// Returns the `Set-Cookie` of a session, for as long as it is valid at most.
+/// Returns the `Set-Cookie` of a new session, for as long as it is valid at most.
 ///
 /// `HttpOnly` hides it from scripts, and `SameSite=Lax` from requests of other sites, except that
 /// following a link there sends it, with a method that changes nothing.
-pub(super) fn set_session(issued: &Issued, now: Timestamp, scheme: ClientScheme) -> HeaderValue {
-    let milliseconds = issued.record.expires_at.as_millis() - now.as_millis();
-    cookie(issued.secret.expose(), milliseconds.max(0) / 1_000, scheme)
+pub(super) fn set_session(issued: &Issued, scheme: ClientScheme) -> HeaderValue {
+    let session = &issued.record;
+    let milliseconds = session.expires_at.as_millis() - session.created_at.as_millis();
+    cookie(issued.secret.expose(), milliseconds / 1_000, scheme)
 }
 
 /// Returns the `Set-Cookie` that removes a session.

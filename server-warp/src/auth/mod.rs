@@ -165,7 +165,9 @@ async fn respond(
             response.headers_mut().insert(SET_COOKIE, cleared);
             return Ok(response);
         }
+        // Authentication takes precedence over a query or an identifier that cannot be one.
         Route::Credentials => {
+            service.session(&session).await?;
             let page = front_end::page(request.uri())?;
             let page = service.own_credentials(&session, &page).await?;
             front_end::json(StatusCode::OK, &CredentialList::of(page))
@@ -174,7 +176,6 @@ async fn respond(
             let missing = |_| Error::NotFound {
                 what: "token or session",
             };
-            // Authentication takes precedence over an identifier that cannot be one.
             service.session(&session).await?;
             let id = id.parse().map_err(missing)?;
             service.end_own_credential(&session, id).await?;
@@ -213,7 +214,7 @@ async fn signed_in(
     scheme: ClientScheme,
 ) -> Result<Response<Bytes>, Error> {
     let mut response = session_response(service, &issued.secret).await?;
-    let cookie = cookie::set_session(issued, service.env().now(), scheme);
+    let cookie = cookie::set_session(issued, scheme);
     response.headers_mut().insert(SET_COOKIE, cookie);
     Ok(response)
 }

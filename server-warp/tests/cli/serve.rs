@@ -60,7 +60,7 @@ fn serve_names_the_process_that_has_the_directory() {
     let data_dir = scratch.data_dir();
     for args in [
         ["serve", "--listen=127.0.0.1:0", &data_dir].as_slice(),
-        &["dashboard", "support", &data_dir],
+        &["compact", &data_dir],
     ] {
         assert_eq!(knowledge(args).failed(), expected);
     }
