@@ -8,6 +8,7 @@ mod bench;
 mod ci;
 #[cfg(test)]
 mod circles;
+mod demo;
 mod fuzz;
 mod instructions;
 mod libraries;
