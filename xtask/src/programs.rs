@@ -56,7 +56,12 @@ pub(crate) struct Programs(PathBuf);
 impl Programs {
     /// Returns a command of a program.
     pub(crate) fn command(&self, name: &str) -> Command {
-        Command::new(self.0.join(name))
+        Command::new(self.path(name))
+    }
+
+    /// Returns the path of a program.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
     }
 
     /// Returns the path of the example.

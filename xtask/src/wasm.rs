@@ -14,7 +14,7 @@ const PACKAGE: &str = "knowledge-wasm";
 /// Profile optimised for size, see the workspace's `Cargo.toml`.
 const PROFILE: &str = "wasm";
 /// Directory of the package.
-const PKG: &str = "wasm/pkg";
+pub(crate) const PKG: &str = "wasm/pkg";
 /// Base name of the package's files.
 const NAME: &str = "knowledge";
 
@@ -26,7 +26,7 @@ const SOURCES: &str = "wasm/js";
 const DOCUMENTS: [(&str, &str); 2] = [("wasm/README.md", "README.md"), ("LICENSE", "LICENSE")];
 
 /// Directory of the npm packages for the build and the tests.
-const NODE_MODULES: &str = "wasm/node_modules";
+pub(crate) const NODE_MODULES: &str = "wasm/node_modules";
 
 /// Directory of a copy of the sources, for a second build.
 const REBUILD_DIRECTORY: &str = "target/elsewhere";
