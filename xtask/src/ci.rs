@@ -9,7 +9,7 @@ use crate::process::{Result, Skipped, cargo, run};
 use crate::programs::{CONVERSATION, workspace_cargo};
 use crate::tools::{self, CARGO_DENY};
 use crate::wasm;
-use crate::{bench, fuzz, instructions, libraries, openapi, package};
+use crate::{bench, dist, fuzz, instructions, libraries, openapi, package};
 
 struct Step {
     name: &'static str,
@@ -73,6 +73,11 @@ const STEPS: &[Step] = &[
         name: "wasm",
         about: "the WebAssembly package and its tests in Node.js, Deno, workerd and Chromium",
         run: wasm,
+    },
+    Step {
+        name: "dist",
+        about: "the artefacts of a release, of the debug binary, each installed and started once",
+        run: dist::check,
     },
     Step {
         name: "fuzz",
@@ -140,7 +145,7 @@ fn select(options: &[&str]) -> Result<Vec<&'static Step>> {
 /// Result of a step.
 enum Verdict {
     Passed,
-    /// Nothing was checked, for this reason.
+    /// Nothing was checked, or not everything, for this reason.
     Skipped(String),
     Failed,
 }

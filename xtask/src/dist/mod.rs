@@ -65,6 +65,17 @@ pub(crate) fn main(options: &[&str]) -> Result {
     }
 }
 
+/// Makes the artefacts with the debug binary, and installs and starts each.
+///
+/// Compiling the release binary would take longer than most steps, and the tests have compiled the
+/// debug binary.
+///
+/// # Errors
+/// Errors of [`main`].
+pub(crate) fn check() -> Result {
+    main(&["--debug", "--check"])
+}
+
 /// The artefacts, by their absolute paths.
 struct Artefacts {
     /// Directory of all of them.
