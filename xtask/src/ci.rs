@@ -9,7 +9,7 @@ use crate::process::{Result, Skipped, cargo, run};
 use crate::programs::{CONVERSATION, workspace_cargo};
 use crate::tools::{self, CARGO_DENY};
 use crate::wasm;
-use crate::{bench, console, fuzz, instructions, libraries, openapi, package};
+use crate::{bench, console, dist, fuzz, instructions, libraries, openapi, package};
 
 struct Step {
     name: &'static str,
@@ -80,6 +80,11 @@ const STEPS: &[Step] = &[
         run: console::check,
     },
     Step {
+        name: "dist",
+        about: "the artefacts of a release, of the debug binary, each installed and started once",
+        run: dist::check,
+    },
+    Step {
         name: "fuzz",
         about: "fuzz targets, each for a short time",
         run: fuzz::check,
@@ -145,7 +150,7 @@ fn select(options: &[&str]) -> Result<Vec<&'static Step>> {
 /// Result of a step.
 enum Verdict {
     Passed,
-    /// Nothing was checked, for this reason.
+    /// Nothing was checked, or not everything, for this reason.
     Skipped(String),
     Failed,
 }

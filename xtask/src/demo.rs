@@ -6,8 +6,6 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use crate::process::Result;
 
-/// Number of memories, enough to relabel, list and delete.
-const MEMORIES: &str = "200";
 /// Variables of the README, each with what precedes its value in the output of the demo.
 const VARIABLES: [(&str, &str); 7] = [
     ("URL", "\"base_url\":\""),
@@ -31,15 +29,16 @@ pub(crate) struct Demo {
 }
 
 impl Demo {
-    /// Starts the demo with its data and `demo.json`, its output, in a directory.
+    /// Starts the demo with a number of memories, and with its data and `demo.json`, its output, in a
+    /// directory.
     ///
     /// # Errors
     /// If it does not start or does not print its variables.
-    pub(crate) fn start(mut program: Command, directory: &Path) -> Result<Self> {
+    pub(crate) fn start(mut program: Command, directory: &Path, memories: &str) -> Result<Self> {
         let mut process = program
             .args(["demo", "--listen", "127.0.0.1:0", "--output", "json"])
             // Requests register webhooks for arbitrary hosts.
-            .args(["--no-deliveries", "--memories", MEMORIES, "--data-dir"])
+            .args(["--no-deliveries", "--memories", memories, "--data-dir"])
             .arg(directory.join("data"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

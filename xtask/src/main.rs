@@ -11,6 +11,7 @@ mod circles;
 mod clients;
 mod console;
 mod demo;
+mod dist;
 mod fuzz;
 mod instructions;
 mod libraries;
@@ -44,6 +45,10 @@ Commands:
     --row ROW   Measure only this row (repeatable), without that file
     --memories N    Fill the largest store with N memories instead of 10,000,000, without that file
     --wait SECONDS  Wait at most so long for an idle machine before each row
+  dist          Make what a release consists of, into target/dist
+    --debug     Pack the debug binary and the npm package of wasm/pkg, into target/dist-debug
+    --binary FILE   Pack this binary
+    --check     Install each artefact in a clean directory, and start it once
   wasm          Build the WebAssembly package into wasm/pkg and print its sizes
   help          Print this help
 ";
@@ -71,6 +76,7 @@ fn dispatch(arguments: &[&str]) -> Result<ExitCode> {
         // Run beside earlier steps.
         ["ahead", step] => ahead::compile(step).map(|()| ExitCode::SUCCESS),
         ["bench", options @ ..] => bench::main(options).map(|()| ExitCode::SUCCESS),
+        ["dist", options @ ..] => dist::main(options).map(|()| ExitCode::SUCCESS),
         ["wasm"] => wasm::build().map(|()| ExitCode::SUCCESS),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");

@@ -21,6 +21,8 @@ const PHASES: [(&str, &str); 2] = [("stateful", "50"), ("examples,coverage,fuzzi
 const SEED: &str = "20260101";
 /// Number of requests per operation and phase.
 const EXAMPLES_MAX: &str = "25";
+/// Number of memories, enough to relabel, list and delete.
+const MEMORIES: &str = "200";
 /// Python program that downloads a URL to a file.
 const DOWNLOAD: &str = "import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])";
 
@@ -35,7 +37,7 @@ pub(crate) fn check() -> Result {
     let directory = std::env::current_dir()?.join(PYTHON).join("run");
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory)?;
-    let demo = Demo::start(programs.command(SERVER), &directory)?;
+    let demo = Demo::start(programs.command(SERVER), &directory, MEMORIES)?;
     let files = std::env::current_dir()?.join(FILES);
     let document = directory.join("openapi.json");
     let address = format!("{}/openapi.json", demo.variable("URL"));

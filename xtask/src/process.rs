@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 /// A result whose error is a message for the user.
 pub(crate) type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// Reason for which a step did not check anything.
+/// Reason for which a step did not check anything, or not everything.
 #[derive(Debug)]
 pub(crate) struct Skipped(pub(crate) String);
 

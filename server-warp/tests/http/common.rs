@@ -44,7 +44,6 @@ async fn unknown_path_is_not_found() {
     "#);
     let roles = format!("/v1/orgs/{}/custom-roles", org.slug);
     let paths = [
-        "/".to_owned(),
         "/v1".to_owned(),
         "/v2/memories/bulk".to_owned(),
         "/v1/memories/bulk/".to_owned(),
