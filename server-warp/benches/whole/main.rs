@@ -166,7 +166,7 @@ fn main() {
 }
 
 async fn run(options: &Options) {
-    pressure::raise_open_files();
+    process::raise_open_files();
     let scale = if options.is_full { &FULL } else { &SHORT };
     let mut measured = Vec::new();
     for engine in Engine::ALL {
