@@ -17,6 +17,7 @@ use knowledge_storage_embedded::record::{LEDGER_KEY, encode, entry_key};
 use knowledge_storage_embedded::{Changes, Engine, EngineError, EngineOptions};
 
 use crate::error::engine_error;
+use crate::lengths;
 use crate::options::FjallSettings;
 use crate::torn_tail::{self, Tail};
 use crate::view::FjallView;
@@ -142,6 +143,7 @@ impl Engine for Fjall {
         if !directory.exists() {
             create(path, options.cache_bytes)?;
         }
+        lengths::check(&directory)?;
         let database = match open_database(&directory, options.cache_bytes) {
             Err(error @ fjall::Error::JournalRecovery(_)) => {
                 match torn_tail::truncate(&directory, &path.join(TORN))? {

@@ -2,6 +2,7 @@
 
 mod engine;
 mod error;
+mod lengths;
 mod options;
 mod torn_tail;
 mod view;

@@ -1,10 +1,11 @@
 //! Corruption of a store that is large enough to have tables.
 
+use std::fs;
 use std::path::Path;
 
 use knowledge_storage_embedded::testing::corruption::corrupt_files;
 use knowledge_storage_embedded::testing::support::{
-    assert_committed, key, list_files, open, options, put, run, temp_directory,
+    assert_committed, key, list_files, open, options, put, read_text, run, temp_directory,
 };
 use knowledge_storage_fjall::{Fjall, FjallOptions, FjallStore, OpenError};
 use knowledge_storage_sled::{Sled, SledStore};
@@ -37,6 +38,55 @@ fn corrupt_journals_are_detected_or_harmless() {
             found * 4 > trials,
             "{found} of {trials}: too few detections"
         );
+    });
+}
+
+/// Number of bytes at the end of a table that contain the count of its sections.
+const TABLE_END_BYTES: usize = 512;
+
+/// fjall reserves memory for as many items as a count says, so that a corrupt one aborted the process.
+#[test]
+fn corrupt_counts_are_detected_before_fjall_opens() {
+    run(async {
+        let root = temp_directory();
+        let path = root.path().join("store");
+        assert_committed(open::<Fjall>(&path).commit(put("a", "1")).await);
+        let mut names = list_files(&path);
+        names.retain(|name| name.starts_with("fjall/keyspaces"));
+        let (mut lists, mut tables) = (0, 0);
+        for name in names {
+            let file = path.join(&name);
+            let whole = fs::read(&file).unwrap();
+            let first = match is_table(&name) {
+                true => whole.len().saturating_sub(TABLE_END_BYTES),
+                false => 0,
+            };
+            for at in first..whole.len() {
+                let mut bytes = whole.clone();
+                bytes[at] ^= 0xff;
+                fs::write(&file, bytes).unwrap();
+                let what = format!("{} at {at}", name.display());
+                match FjallStore::open(&path, options::<Fjall>()) {
+                    Err(OpenError::Corrupt { .. }) => {}
+                    Err(error) => panic!("{what}: {error}"),
+                    Ok(store) => {
+                        assert!(is_table(&name), "{what}: not detected");
+                        assert_eq!(read_text(&store, "a").await.as_deref(), Some("1"), "{what}");
+                    }
+                }
+            }
+            fs::write(&file, whole).unwrap();
+            *(if is_table(&name) {
+                &mut tables
+            } else {
+                &mut lists
+            }) += 1;
+        }
+        // Two trees have a list of levels each, and a file that names it.
+        assert_eq!(lists, 4);
+        assert!(tables > 0);
+        let store = open::<Fjall>(&path);
+        assert_eq!(read_text(&store, "a").await.as_deref(), Some("1"));
     });
 }
 

@@ -1,28 +1,36 @@
 // Measures the built package in Node.js, over the store in memory, and asserts its answers:
 //
-//   node wasm/tools/bench.mjs [NATIVE]
+//   node wasm/tools/bench.mjs [--json] [--short] [--only-native] [NATIVE]
 //
 // NATIVE is the compiled benchmark `service` of the crate `knowledge-benches`, which measures the
 // same operations natively. The two then take turns, and the last column is their ratio. Each round
 // is a process of its own; what is printed is the median over the rounds of the median of a round.
+//
+// `--json` prints the figures of each round instead, for `cargo xtask bench`, with the size of the
+// module in bytes (gzip). `--short` makes one short round, and `--only-native` measures NATIVE only.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { constants, gzipSync } from "node:zlib";
 
-const ROUNDS = 5;
+const flag = { type: "boolean", default: false };
+const { values: options, positionals } = parseArgs({
+  options: { json: flag, short: flag, "only-native": flag, round: flag },
+  allowPositionals: true,
+});
+const ROUNDS = options.short ? 1 : 5;
 /** The time for which each operation is measured in a round, after as long a time unmeasured. */
-const ROUND_MS = 1_500;
+const ROUND_MS = options.short ? 50 : 1_500;
 /** Number of calls that are measured at once. */
 const CALLS_AT_ONCE = 32;
-/** Number of memories in the workspace, as in the native benchmark. */
-const MEMORIES = 20_000;
+/** Number of memories in the workspace, as in the native benchmark unless a round is short. */
+const MEMORIES = options.short ? 2_000 : 20_000;
 const BATCH_MEMORIES = 100;
 const BULK_MEMORIES = 1_000;
-/** Argument for one round of the package. */
-const ONE_ROUND = "--round";
 /** Operations of the native benchmark; each has the name of the measurement that it is compared to. */
 const NATIVE_GROUP = "service on memory";
 const NATIVE = { dashboard: "dashboard", "bulk update 1000": "bulk of 1,000", "replay 1000": "replay of 1,000" };
@@ -108,8 +116,10 @@ async function measure(call, atOnce = 1) {
   return median(times);
 }
 
+const readModule = () => readFileSync(new URL("../pkg/knowledge_bg.wasm", import.meta.url));
+
 async function measureRound() {
-  const bytes = readFileSync(new URL("../pkg/knowledge_bg.wasm", import.meta.url));
+  const bytes = readModule();
   const began = performance.now();
   await WebAssembly.compile(bytes);
   const compiled = (performance.now() - began) * 1e3;
@@ -138,21 +148,35 @@ function measureNative(program) {
   return Object.fromEntries(entries);
 }
 
+/** Measures the package in a process of its own. */
+function measureModule() {
+  const round = [import.meta.filename, "--round", ...(options.short ? ["--short"] : [])];
+  return JSON.parse(execFileSync(process.execPath, round));
+}
+
 function measureAll(program) {
-  const rounds = Array.from({ length: ROUNDS }, () => ({
+  return Array.from({ length: ROUNDS }, () => ({
     native: program ? measureNative(program) : {},
-    module: JSON.parse(execFileSync(process.execPath, [import.meta.filename, ONE_ROUND])),
+    module: options["only-native"] ? {} : measureModule(),
   }));
+}
+
+function printTable(rounds) {
   console.log(`${"µs".padEnd(32)}${"module".padStart(9)}${"native".padStart(9)}${"ratio".padStart(9)}`);
   const column = (number, digits) => (Number.isNaN(number) ? "" : number.toFixed(digits)).padStart(9);
-  for (const name of Object.keys(rounds[0].module)) {
+  for (const name of Object.keys({ ...rounds[0].module, ...rounds[0].native })) {
     const reference = DASHBOARDS.includes(name) ? "dashboard" : name;
-    const ours = median(rounds.map(({ module }) => module[name]));
+    const ours = median(rounds.map(({ module }) => module[name] ?? NaN));
     const native = median(rounds.map(({ native }) => native[reference] ?? NaN));
     console.log(name.padEnd(32) + column(ours, 1) + column(native, 1) + column(ours / native, 2));
   }
 }
 
-const [, , argument] = process.argv;
-if (argument === ONE_ROUND) console.log(JSON.stringify(await measureRound()));
-else measureAll(argument);
+/** Prints the rounds as one object. */
+function printJson(rounds) {
+  const gzip = () => gzipSync(readModule(), { level: constants.Z_BEST_COMPRESSION }).length;
+  console.log(JSON.stringify({ rounds, gzip_bytes: options["only-native"] ? null : gzip() }));
+}
+
+if (options.round) console.log(JSON.stringify(await measureRound()));
+else (options.json ? printJson : printTable)(measureAll(positionals[0]));

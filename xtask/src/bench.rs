@@ -1,12 +1,14 @@
-//! Measurements of the server, each beside its reference.
+//! Measurements of the server and of the WebAssembly package, each beside its reference.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::peer::Peer;
 use crate::process::{Result, ci_cargo, run};
-use crate::programs::workspace_cargo;
+use crate::programs::{self, workspace_cargo};
+use crate::wasm;
 
 /// Package of the server, its benchmarks among them.
 const PACKAGE: &str = "knowledge-server";
@@ -14,6 +16,10 @@ const PACKAGE: &str = "knowledge-server";
 const DELIVERIES: &str = "deliveries";
 /// Row that needs a running peer.
 const PEERS: &str = "peers";
+/// Row of the WebAssembly package, which must be built.
+const WASM: &str = "wasm";
+/// Row of the native service without a server, which is the reference of the package.
+const SERVICE: &str = "service";
 /// Memories of the peer, as many as those of the server in `server-warp/benches/whole/scale.rs`.
 const MEMORIES: usize = 50_000;
 /// Memories of a short round, which are fewer.
@@ -49,6 +55,10 @@ pub(crate) fn main(options: &[&str]) -> Result {
     }
     let peer = options.includes(PEERS).then(|| Peer::start(MEMORIES));
     let peer = peer.transpose()?;
+    let (is_wasm, is_service) = (options.includes(WASM), options.includes(SERVICE));
+    if is_wasm {
+        wasm::build()?;
+    }
     let mut whole = ci_cargo("bench");
     whole
         .args(["--package", PACKAGE, "--bench", "whole", "--", "--out"])
@@ -57,6 +67,12 @@ pub(crate) fn main(options: &[&str]) -> Result {
         .args(peer.iter().flat_map(Peer::options))
         .args(options.memories())
         .args(options.rows.iter().flat_map(|row| ["--row", row]));
+    if is_wasm || is_service {
+        add_node(&mut whole)?;
+        whole
+            .arg("--native")
+            .arg(programs::build_service_benchmark()?);
+    }
     if options.rows.is_empty() && options.memories.is_none() {
         // Cargo runs benchmarks in the directory of their package.
         whole.arg("--results").arg(results()?);
@@ -75,6 +91,24 @@ pub(crate) fn test_peer() -> Result {
     run(workspace_cargo("test")
         .args(["--bench", "whole", "--", "--row", PEERS])
         .args(peer.options()))
+}
+
+/// Makes one short round of the row of the built package, in a debug build.
+///
+/// # Errors
+/// If the package responds wrongly.
+pub(crate) fn test_package() -> Result {
+    let mut test = workspace_cargo("test");
+    test.args(["--bench", "whole", "--", "--row", WASM]);
+    add_node(&mut test)?;
+    run(&mut test)
+}
+
+/// Adds the option by which the benchmark `whole` measures the package.
+fn add_node(whole: &mut Command) -> Result {
+    let node = wasm::install_node()?.command("node")?;
+    whole.arg("--node").arg(node.get_program());
+    Ok(())
 }
 
 fn results() -> Result<PathBuf> {

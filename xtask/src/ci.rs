@@ -266,6 +266,7 @@ fn wasm() -> Result {
     let rebuild = wasm::Rebuild::start()?;
     wasm::build()?;
     wasm::test()?;
+    bench::test_package()?;
     rebuild.check()
 }
 

@@ -41,7 +41,7 @@ Commands:
   ci            Run all checks and tests, and install the tools they need
     --only STEP   Run only this step (repeatable)
     --list        List the steps and exit
-  bench         Measure the release server beside references, into benches/RESULTS.md
+  bench         Measure the release server and package beside references, into benches/RESULTS.md
     --row ROW   Measure only this row (repeatable), without that file
     --memories N    Fill the largest store with N memories instead of 10,000,000, without that file
     --wait SECONDS  Wait at most so long for an idle machine before each row

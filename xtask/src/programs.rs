@@ -83,14 +83,51 @@ impl Programs {
 /// # Errors
 /// If it does not compile.
 pub(crate) fn build_http_suite() -> Result<String> {
-    let mut build = workspace_cargo("test");
-    let messages = read(build.args(["--test", "http", "--no-run", "--message-format=json"]))?;
-    let program = messages
-        .lines()
-        .filter(|line| line.contains("\"name\":\"http\""))
-        .find_map(|line| {
-            let (_, rest) = line.split_once("\"executable\":\"")?;
-            Some(rest.split_once('"')?.0.to_owned())
-        });
-    program.ok_or_else(|| "cargo did not report the path of the HTTP suite".into())
+    build_target(workspace_cargo("test").args(["--test", "http"]), "http")
+}
+
+/// Compiles the native benchmark of the service, optimised, and returns its path.
+///
+/// # Errors
+/// If it does not compile.
+pub(crate) fn build_service_benchmark() -> Result<String> {
+    let package = ["--package", "knowledge-benches", "--bench", "service"];
+    build_target(ci_cargo("bench").args(package), "service")
+}
+
+/// Compiles a test or a benchmark and returns its path.
+fn build_target(build: &mut Command, name: &str) -> Result<String> {
+    let messages = read(build.args(["--no-run", "--message-format=json"]))?;
+    let path = executable(&messages, name).map(str::to_owned);
+    path.ok_or_else(|| format!("cargo did not report the path of {name}").into())
+}
+
+/// Finds the path of a target's program in cargo's messages.
+fn executable<'m>(messages: &'m str, name: &str) -> Option<&'m str> {
+    let name = format!("\"name\":\"{name}\"");
+    let mut of_target = messages.lines().filter(|line| line.contains(&name));
+    of_target.find_map(|line| {
+        let (_, rest) = line.split_once("\"executable\":\"")?;
+        Some(rest.split_once('"')?.0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executable_is_that_of_the_target() {
+        let artifact = |name, executable| {
+            format!("{{\"target\":{{\"name\":\"{name}\"}},\"executable\":{executable}}}\n")
+        };
+        let messages = [
+            artifact("service", "null"),
+            artifact("store", "\"/target/store\""),
+            artifact("service", "\"/target/service\""),
+        ];
+        let messages = messages.concat();
+        assert_eq!(executable(&messages, "service"), Some("/target/service"));
+        assert_eq!(executable(&messages, "http"), None);
+    }
 }

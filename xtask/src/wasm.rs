@@ -118,11 +118,19 @@ fn assemble(package: &Package, programs: &Programs) -> Result<Node> {
         .command(GLUE)
         .arg(&module)
         .args([package.directory, NAME]))?;
-    tools::install_node()?;
-    tools::install_npm_packages("wasm")?;
-    let node = Node::find(Path::new(NODE_MODULES))?;
+    let node = install_node()?;
     describe_operations(&node, programs, package.directory)?;
     Ok(node)
+}
+
+/// Installs Node.js and the npm packages if they are missing, and returns a sufficiently new Node.js.
+///
+/// # Errors
+/// If something cannot be installed.
+pub(crate) fn install_node() -> Result<Node> {
+    tools::install_node()?;
+    tools::install_npm_packages("wasm")?;
+    Node::find(Path::new(NODE_MODULES))
 }
 
 /// Compiles a package's module and returns its path.

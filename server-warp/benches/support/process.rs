@@ -3,8 +3,26 @@
 use std::collections::HashMap;
 use std::iter::successors;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 /// Duration of a tick of the kernel's accounting.
 const TICK_MS: f64 = 10.0;
+
+/// Beginning of a request that never ends, and occupies a connection of a server.
+pub(crate) const HALF_A_HEADER: &[u8] = b"GET /v1/workspaces HTTP/1.1\r\nHost: lo";
+
+/// Lets this program and those that it starts open as many files as the system allows.
+///
+/// Returns that number, unless there is no limit.
+pub(crate) fn raise_open_files() -> Option<u64> {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let raised = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    setrlimit(Resource::Nofile, raised).expect("the limit can be raised to its maximum");
+    maximum
+}
 
 /// Returns the processor time of a process and its descendants so far.
 pub(crate) fn cpu_ms(id: u32) -> f64 {

@@ -12,6 +12,9 @@
 //! - `--results FILE` writes the same as a table.
 //! - `--row ROW` measures only this row (repeatable).
 //! - `--peer PROCESS@ADDRESS` measures the row `peers` too, against the peer with this address.
+//! - `--node PROGRAM` measures the row `wasm` too, in this Node.js.
+//! - `--native PROGRAM` is its reference, the compiled benchmark `service` of `knowledge-benches`;
+//!   with it, the row `service` is measured too.
 //! - `--memories N` fills the largest store with so many memories, instead of ten million.
 //! - `--wait SECONDS` limits the wait for an idle machine before each row.
 
@@ -32,6 +35,7 @@ mod knowledge;
 mod load;
 #[path = "../support/machine.rs"]
 mod machine;
+mod module;
 mod peers;
 mod pressure;
 #[path = "../support/process.rs"]
@@ -70,6 +74,8 @@ struct Options {
     is_full: bool,
     out: Option<PathBuf>,
     peer: Option<Target>,
+    node: Option<PathBuf>,
+    native: Option<PathBuf>,
     results: Option<PathBuf>,
     rows: Vec<String>,
     memories: Option<usize>,
@@ -87,6 +93,8 @@ impl Options {
                 "--bench" => options.is_full = true,
                 "--out" => options.out = Some(value().into()),
                 "--peer" => options.peer = Some(peers::target(value())),
+                "--node" => options.node = Some(value().into()),
+                "--native" => options.native = Some(value().into()),
                 "--results" => options.results = Some(value().into()),
                 "--row" => options.rows.push(value().clone()),
                 "--memories" => options.memories = Some(value().parse().expect("a number")),
@@ -101,18 +109,24 @@ impl Options {
             assert!(
                 row == DELIVERIES
                     || size::ROWS.contains(&&**row)
+                    || module::ROWS.contains(&&**row)
                     || ROWS.iter().any(|known| known.name == row),
-                "no row {row}; there are {:?}, {:?} and {DELIVERIES}",
+                "no row {row}; there are {:?}, {:?}, {:?} and {DELIVERIES}",
                 ROWS.map(|known| known.name),
-                size::ROWS
+                size::ROWS,
+                module::ROWS
             );
         }
-        let is_named = options.rows.iter().any(|row| row == peers::NAME);
-        assert!(
-            !is_named || options.peer.is_some(),
-            "the row {} needs --peer PROCESS@ADDRESS",
-            peers::NAME
-        );
+        let (peer, node) = (options.peer.is_some(), options.node.is_some());
+        let native = node && options.native.is_some();
+        for (row, has_options, needed) in [
+            (peers::NAME, peer, "--peer PROCESS@ADDRESS"),
+            (module::WASM, node, "--node PROGRAM"),
+            (module::SERVICE, native, "--node and --native PROGRAM"),
+        ] {
+            let is_named = options.rows.iter().any(|name| name == row);
+            assert!(has_options || !is_named, "the row {row} needs {needed}");
+        }
         options
     }
 
@@ -166,7 +180,7 @@ fn main() {
 }
 
 async fn run(options: &Options) {
-    pressure::raise_open_files();
+    process::raise_open_files();
     let scale = if options.is_full { &FULL } else { &SHORT };
     let mut measured = Vec::new();
     for engine in Engine::ALL {
@@ -187,6 +201,7 @@ async fn run(options: &Options) {
     for engine in Engine::ALL {
         measured.extend(size::measure(options, engine).await);
     }
+    measured.extend(module::measure(options).await);
     if let Some(directory) = &options.out {
         results::write(directory, options.results.as_deref(), measured);
     }

@@ -5,31 +5,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::join_all;
 use http::{Method, StatusCode};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
 use crate::calls::{assert_succeeded, call, dashboard_path, patch_as};
 use crate::load::{Job, Load, Until};
-use crate::process::resident_mib;
+use crate::process::{HALF_A_HEADER, resident_mib};
 use crate::report::{self, Row, Sample, quantile};
 use crate::rows::{Bench, DASHBOARD_CONNECTIONS};
 
-/// Beginning of a request that never ends.
-const HALF_A_HEADER: &[u8] = b"GET /v1/workspaces HTTP/1.1\r\nHost: lo";
-
 /// Maximum growth of the resident memory: 50 MB, in MiB.
 const GROWTH_MIB_MAX: f64 = 47.6;
-
-/// Lets this program and the servers that it starts open as many files as the system allows.
-pub(crate) fn raise_open_files() {
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    let raised = Rlimit {
-        current: maximum,
-        maximum,
-    };
-    setrlimit(Resource::Nofile, raised).expect("the limit can be raised to its maximum");
-}
 
 impl Bench {
     /// Returns requests for the dashboard summary, and the number of those that were served.

@@ -31,6 +31,10 @@ processes.
 Rows that name a number of memories or holders compare a store or a role of that size with one of
 1,000. The service fills them. sled has a tenth of what fjall has, because it takes ten times the
 disk for a memory.
+
+The rows with WebAssembly are those of the npm package in Node.js, without a server. The package and
+its reference, the native service, have a store in memory with 20,000 memories; each round of them
+is the median of its calls.
 ";
 
 /// Writes the rows, and the table if it has a file.

@@ -9,16 +9,19 @@ use futures::future::join_all;
 use knowledge_core::access::CredentialKind;
 use knowledge_testing::requests::{new_organization, new_token};
 use knowledge_testing::seed::Seed;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 use self::knowledge::{Knowledge, open};
+use self::process::{HALF_A_HEADER, resident_mib};
 use crate::support::GUARD;
 
 #[path = "../support/knowledge.rs"]
 #[expect(dead_code, reason = "the tests of crashes need more of it")]
 mod knowledge;
+#[path = "../../benches/support/process.rs"]
+#[expect(dead_code, reason = "the benchmarks need more of it")]
+mod process;
 
 /// Part of the parent module that `knowledge` needs.
 mod client {
@@ -33,10 +36,10 @@ const OTHER_FILES: usize = 500;
 const ADDRESSES: usize = 20;
 /// Maximum growth of the resident memory for each client. Buffers of a connection and the state of a
 /// request fit; a body that is buffered for its announced length, or a response, would not.
-const BYTES_PER_CLIENT_MAX: u64 = 64 * 1_024;
+const MIB_PER_CLIENT_MAX: f64 = 0.0625;
 /// Maximum growth of the resident memory when as many clients come again. The memory of the first
 /// ones is used again, even if the allocator has not returned it to the system.
-const REPEATED_GROWTH_BYTES_MAX: u64 = 10_000_000;
+const REPEATED_GROWTH_MIB_MAX: f64 = 9.5;
 /// Number of times that the clients come.
 const WAVES: usize = 2;
 /// Number of requests that are answered while other clients hang.
@@ -54,19 +57,12 @@ const TIMES: [(&str, &str); 3] = [
 ];
 const WITHOUT_RATE_LIMIT: (&str, &str) = ("KNOWLEDGE_RATE_LIMIT__REQUESTS", "0");
 
-const HALF_A_HEADER: &str = "GET /v1/workspaces HTTP/1.1\r\nHost: te";
-const HALF_A_BODY: &str =
-    "PATCH /v1/memories/bulk HTTP/1.1\r\nHost: test\r\nContent-Length: 1000\r\n\r\nhalf";
+const HALF_A_BODY: &[u8] =
+    b"PATCH /v1/memories/bulk HTTP/1.1\r\nHost: test\r\nContent-Length: 1000\r\n\r\nhalf";
 
 /// Raises the limit of open files, which the server inherits; returns the number of clients.
 fn clients() -> usize {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    setrlimit(Resource::Nofile, raised).expect("the limit can be raised to its maximum");
-    let files = limit.maximum.map_or(usize::MAX, |files| {
+    let files = process::raise_open_files().map_or(usize::MAX, |files| {
         usize::try_from(files).expect("a number of files")
     });
     let clients = CLIENTS.min(files.saturating_sub(OTHER_FILES) / 2);
@@ -74,25 +70,14 @@ fn clients() -> usize {
     clients
 }
 
-/// Returns the resident memory of a process.
-fn resident_bytes(server: &Knowledge) -> u64 {
-    let statistics = std::fs::read_to_string(format!("/proc/{}/statm", server.id()));
-    let statistics = statistics.expect("the server runs");
-    let pages = statistics
-        .split(' ')
-        .nth(1)
-        .and_then(|pages| pages.parse::<u64>().ok());
-    pages.expect("a number of pages") * rustix::param::page_size() as u64
-}
-
 /// Checks the resident memory before the clients, and at its greatest with each wave of them.
-fn check_memory(clients: usize, before: u64, waves: [u64; WAVES]) {
-    println!("{before} bytes before, {waves:?} with {clients} clients");
+fn check_memory(clients: usize, before: f64, waves: [f64; WAVES]) {
+    println!("{before} MiB before, {waves:?} with {clients} clients");
     let [first, second] = waves;
-    let growth = first.saturating_sub(before);
-    assert!(growth < BYTES_PER_CLIENT_MAX * clients as u64, "{growth}");
-    let repeated = second.saturating_sub(first);
-    assert!(repeated < REPEATED_GROWTH_BYTES_MAX, "{repeated}");
+    let growth = first - before;
+    assert!(growth < MIB_PER_CLIENT_MAX * clients as f64, "{growth}");
+    let repeated = second - first;
+    assert!(repeated < REPEATED_GROWTH_MIB_MAX, "{repeated}");
 }
 
 async fn guarded<F: Future>(what: &str, future: F) -> F::Output {
@@ -145,7 +130,7 @@ async fn serves_others(address: SocketAddr) {
 
 /// Connects clients that never finish, serves others, and waits until all of them are closed;
 /// returns the greatest resident memory.
-async fn hang(server: &Knowledge, address: SocketAddr, clients: usize) -> u64 {
+async fn hang(server: &Knowledge, address: SocketAddr, clients: usize) -> f64 {
     let mut hanging = Vec::with_capacity(clients);
     for number in 0..clients {
         let began = Instant::now();
@@ -154,7 +139,7 @@ async fn hang(server: &Knowledge, address: SocketAddr, clients: usize) -> u64 {
             0 => (HALF_A_HEADER, HEADER_TIME),
             _ => (HALF_A_BODY, BODY_TIME),
         };
-        stream.write_all(text.as_bytes()).await.expect("send");
+        stream.write_all(text).await.expect("send");
         hanging.push((stream, began, time));
     }
     serves_others(address).await;
@@ -163,7 +148,7 @@ async fn hang(server: &Knowledge, address: SocketAddr, clients: usize) -> u64 {
         .try_read(&mut [0])
         .is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
     assert!(is_open, "the others were served too late");
-    let during = resident_bytes(server);
+    let during = resident_mib(server.id());
 
     let ended = hanging
         .into_iter()
@@ -181,7 +166,7 @@ async fn hang(server: &Knowledge, address: SocketAddr, clients: usize) -> u64 {
         });
     join_all(ended).await;
     serves_others(address).await;
-    during.max(resident_bytes(server))
+    during.max(resident_mib(server.id()))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -193,8 +178,8 @@ async fn clients_that_hang_are_closed_and_others_are_served() {
     let server = Knowledge::serve_with(&data_dir, &settings);
     let address: SocketAddr = server.address().parse().expect("an address");
     serves_others(address).await;
-    let before = resident_bytes(&server);
-    let mut waves = [0; WAVES];
+    let before = resident_mib(server.id());
+    let mut waves = [0.0; WAVES];
     for wave in &mut waves {
         *wave = hang(&server, address, clients).await;
     }
@@ -202,7 +187,7 @@ async fn clients_that_hang_are_closed_and_others_are_served() {
 }
 
 /// Sends requests on this many connections at once; returns the greatest resident memory.
-async fn overload(server: &Knowledge, address: SocketAddr, clients: usize, get: &str) -> u64 {
+async fn overload(server: &Knowledge, address: SocketAddr, clients: usize, get: &str) -> f64 {
     let asked = (0..clients).map(|number| async move {
         let mut stream = connect(address, number).await;
         let mut served = 0;
@@ -219,7 +204,7 @@ async fn overload(server: &Knowledge, address: SocketAddr, clients: usize, get: 
         (stream, served)
     });
     let (streams, served): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().unzip();
-    let during = resident_bytes(server);
+    let during = resident_mib(server.id());
     drop(streams);
     let served: usize = served.into_iter().sum();
     let requests = clients * REQUESTS_PER_CLIENT;
@@ -251,12 +236,12 @@ async fn overload_is_answered_and_leaves_no_memory() {
     for _ in 0..REQUESTS {
         assert_eq!(status(&ask(&mut first, get).await), "200");
     }
-    let before = resident_bytes(&server);
-    let mut waves = [0; WAVES];
+    let before = resident_mib(server.id());
+    let mut waves = [0.0; WAVES];
     for wave in &mut waves {
         let during = overload(&server, address, clients, get).await;
         assert_eq!(status(&ask(&mut first, get).await), "200");
-        *wave = during.max(resident_bytes(&server));
+        *wave = during.max(resident_mib(server.id()));
     }
     check_memory(clients, before, waves);
 }

@@ -13,6 +13,7 @@
 //! | --- | --- |
 //! | [`conformance`] | all guarantees of the storage trait |
 //! | [`durable_path`] | durability before acknowledgement and visibility |
+//! | [`entry_cache`] | reads that need no engine |
 //! | [`killed_process`] | processes killed while they write |
 //! | [`opening`] | directories with all kinds of content |
 //! | [`locking`] | directories with several names, processes and generations |
@@ -24,6 +25,7 @@ pub mod checking;
 pub mod conformance;
 pub mod corruption;
 pub mod durable_path;
+pub mod entry_cache;
 pub mod killed_process;
 pub mod locking;
 pub mod opening;
@@ -50,6 +52,11 @@ macro_rules! embedded_tests {
                 commit_is_written_if_its_future_is_dropped,
                 snapshot_holds_only_synced_commits,
                 large_and_small_groups_are_durable,
+            ]
+            entry_cache: [
+                repeated_reads_need_no_engine,
+                replaced_entries_are_read_from_the_cache,
+                cached_entries_take_their_part_of_the_caches,
             ]
             killed_process: [
                 child_that_commits_until_it_is_killed,
@@ -131,6 +138,7 @@ mod tests {
             include_str!("conformance.rs"),
             include_str!("corruption.rs"),
             include_str!("durable_path.rs"),
+            include_str!("entry_cache.rs"),
             include_str!("killed_process.rs"),
             include_str!("locking.rs"),
             include_str!("opening.rs"),

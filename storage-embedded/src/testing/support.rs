@@ -16,7 +16,7 @@ use crate::{CheckState, Engine, EngineOptions, EngineStore, StoreOptions};
 /// Time limit of a wait, long enough for a busy machine.
 pub const TIME_MAX: Duration = Duration::from_secs(60);
 /// Size of the cache in bytes, so small that cases also read from the disk.
-const CACHE_BYTES: u64 = 8 * 1024 * 1024;
+pub const CACHE_BYTES: u64 = 8 * 1024 * 1024;
 /// Environment variable with the directory of a child process.
 const CHILD_DIRECTORY: &str = "STORE_TEST_DIRECTORY";
 
