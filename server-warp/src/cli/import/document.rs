@@ -8,8 +8,8 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use super::entry::{Entry, Sink, Unreadable};
 use super::export::Export;
-use super::input::{Entry, Sink, Unreadable};
 use super::record::Rules;
 
 /// Maximum size in bytes of an entry.

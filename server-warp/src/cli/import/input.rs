@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
 use super::document;
+use super::entry::{Entry, Sink, Unreadable};
 use super::export::{Export, LETTA, MEM0, ZEP};
 use super::lines::{self, LINE_BYTES_MAX, Line, Lines};
 use super::record::{Problem, Record, Rules};
@@ -33,31 +34,8 @@ pub(super) enum Format {
     Csv,
 }
 
-/// One entry of the input.
-#[derive(Debug)]
-pub(super) struct Entry {
-    /// Number of its first line.
-    pub(super) line: u64,
-    /// Number of bytes read so far.
-    pub(super) bytes: u64,
-    pub(super) record: Result<Record, Problem>,
-}
-
-/// Message for the user about an input of which no more can be read.
-#[derive(Debug)]
-pub(super) struct Unreadable(pub(super) String);
-
-/// Sink of entries. It breaks once they are not needed any more.
-pub(super) type Sink<'s> = &'s mut dyn FnMut(Entry) -> ControlFlow<()>;
-
 /// Receiver of the entries, in order.
 pub(super) type Entries = mpsc::Receiver<Result<Entry, Unreadable>>;
-
-impl Unreadable {
-    pub(super) fn at(line: u64, error: impl std::fmt::Display) -> Self {
-        Self(format!("cannot read line {line}: {error}"))
-    }
-}
 
 impl Format {
     /// True if the entries of the format may say whose they are.

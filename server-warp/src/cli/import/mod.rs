@@ -1,6 +1,7 @@
 //! `knowledge import`: memories from a file, in its own format or that of another tool.
 
 mod document;
+mod entry;
 mod export;
 mod input;
 mod lines;
@@ -21,7 +22,8 @@ use knowledge_core::service::{IngestBatch, IngestOutcome, IngestResult, NewMemor
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use self::input::{Entries, Entry, Format, Unreadable};
+use self::entry::{Entry, Unreadable};
+use self::input::{Entries, Format};
 use self::record::{Problem, Record, Rules, SourceKey};
 use self::rejections::Rejections;
 use super::args::OutputFormat;

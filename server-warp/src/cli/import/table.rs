@@ -5,7 +5,7 @@ use std::io::BufRead;
 use csv::{ByteRecord, ReaderBuilder};
 
 use super::document::{Position, Tracked};
-use super::input::{Entry, Sink, Unreadable};
+use super::entry::{Entry, Sink, Unreadable};
 use super::record::{Draft, Problem, Record, Rules};
 
 /// Column with the text, the only one that is required.
