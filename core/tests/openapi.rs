@@ -237,8 +237,8 @@ fn openapi_schemas_are_complete_types() {
 
 /// Returns true if a field that all objects require has another constant in each of them.
 fn has_discriminator(objects: &[&Value]) -> bool {
-    let fields = objects[0]["properties"].as_object().into_iter().flatten();
-    fields.into_iter().any(|(name, _)| {
+    let mut fields = objects[0]["properties"].as_object().into_iter().flatten();
+    fields.any(|(name, _)| {
         let constants: BTreeSet<String> = objects
             .iter()
             .filter(|object| {

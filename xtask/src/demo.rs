@@ -21,7 +21,7 @@ const VARIABLES: [(&str, &str); 7] = [
 pub(crate) struct Demo {
     process: Child,
     /// Kept open: the process would receive a signal when it writes to a closed pipe.
-    _output: BufReader<ChildStdout>,
+    output: BufReader<ChildStdout>,
     /// Variables of the README with their values.
     pub(crate) variables: Vec<(&'static str, String)>,
     /// File with the line that the demo printed.
@@ -47,12 +47,12 @@ impl Demo {
         let output = process.stdout.take();
         let mut demo = Self {
             process,
-            _output: BufReader::new(output.ok_or("the demo has no standard output")?),
+            output: BufReader::new(output.ok_or("the demo has no standard output")?),
             variables: Vec::new(),
             output_file: directory.join("demo.json"),
         };
         let mut line = String::new();
-        demo._output.read_line(&mut line)?;
+        demo.output.read_line(&mut line)?;
         for (name, before) in VARIABLES {
             let found = line.split_once(before);
             let value = found.and_then(|(_, rest)| Some(rest.split_once('"')?.0));

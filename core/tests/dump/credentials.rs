@@ -49,6 +49,8 @@ struct Dumped {
     org: OrgFixture,
     /// Token of the owner that was revoked after the dump.
     revoked: String,
+    /// Secret of a login link.
+    link: String,
     /// Outbound webhook of `side` that was created with a token.
     webhook: WebhookId,
     inbound: InboundWebhook,
@@ -79,12 +81,15 @@ impl Dumped {
         let owner = org.trusted_owner();
         let inbound = service.create_inbound_webhook(&owner, org.side.id, &inbound);
         let (webhook, inbound) = (webhook.unwrap().id, inbound.await.unwrap());
+        let link = new_token(org.members.owner.id, CredentialKind::Link);
+        let link = operator.issue(org.id, &link).await.unwrap();
         let bytes = dump(&store).await;
         operator.revoke(org.id, issued.record.id).await.unwrap();
         Self {
             bytes,
             org,
             revoked: issued.secret.expose().to_owned(),
+            link: link.secret.expose().to_owned(),
             webhook,
             inbound,
         }
@@ -170,6 +175,7 @@ async fn restore_revokes_every_credential() {
     let (store, report) = dumped.restored(CredentialPolicy::Revoke).await;
     let service = open(&store, 2).await;
     assert_eq!(dumped.valid(&service).await, [false; 4]);
+    assert!(service.sign_in(&dumped.link).await.is_err());
 
     let text = String::from_utf8(dump(&store).await).unwrap();
     let before = String::from_utf8(dumped.bytes.clone()).unwrap();
@@ -249,6 +255,7 @@ async fn restore_keeps_credentials_on_request() {
     assert!(dump(&store).await == dumped.bytes);
     let service = open(&store, 2).await;
     assert_eq!(dumped.valid(&service).await, [true; 4]);
+    assert!(service.sign_in(&dumped.link).await.is_ok());
     assert!(dumped.is_pinged(&service).await);
     let place = (dumped.org.id, dumped.inbound.id);
     let secret = dumped.inbound.signing_secret.as_deref().unwrap();

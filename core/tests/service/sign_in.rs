@@ -9,8 +9,10 @@ use knowledge_core::service::{
     AuditAction, AuditEntry, ClientInfo, Issued, NewToken, PageRequest, SessionTimeouts,
 };
 use knowledge_store::faults::FaultPlan;
+use serde_json::json;
 use uuid::Uuid;
 
+use crate::admin::get;
 use crate::audit::entries;
 use crate::make::{
     ACME, ADMIN, DAY, HOUR, MEMBER, MILLISECOND, VIEWER, code, new_chat, new_role, new_token,
@@ -235,17 +237,25 @@ async fn session_without_use_ends_after_idle_timeout() {
         absolute: 30 * DAY,
     };
     let world = World::with(|options| options.session_timeouts = timeouts).await;
-    let is_valid = async |session: &Secret| world.service.session(session).await.is_ok();
+    let is_valid = async |session: &Issued| {
+        let is_valid = world.service.session(&session.secret).await.is_ok();
+        let listed = get(&world, "/orgs/acme/credentials?kind=session").await;
+        let mut listed = listed["data"].as_array().unwrap().iter();
+        let listed = listed.find(|listed| listed["id"] == json!(session.record.id));
+        let state = if is_valid { "valid" } else { "expired" };
+        assert_eq!(listed.unwrap()["state"], state);
+        is_valid
+    };
     let session = sign_in(&world, world.owner_id).await;
     // The time-out begins at the end of the hour of the sign-in.
     world.time.pass(3 * HOUR - MILLISECOND);
-    assert!(is_valid(&session.secret).await);
+    assert!(is_valid(&session).await);
     // The exchange for a token is a use, which counts from the end of its hour too.
     token(&world, &session.secret).await;
     world.time.pass(MILLISECOND + 2 * HOUR - MILLISECOND);
-    assert!(is_valid(&session.secret).await);
+    assert!(is_valid(&session).await);
     world.time.pass(MILLISECOND);
-    assert!(!is_valid(&session.secret).await);
+    assert!(!is_valid(&session).await);
     assert_eq!(
         code(world.service.access_token(&session.secret).await),
         "unauthenticated"
