@@ -37,15 +37,11 @@ fn prose(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the targets of the links, without pictures.
+/// Returns the targets of the links and pictures.
 fn targets(text: &str) -> Vec<String> {
     let text = prose(text);
-    let parts: Vec<_> = text.split("](").collect();
-    let links = parts.windows(2).filter(|pair| {
-        let label = pair[0].rfind('[').map_or("", |start| &pair[0][..start]);
-        !label.ends_with('!')
-    });
-    let targets = links.filter_map(|pair| pair[1].split(')').next());
+    let links = text.split("](").skip(1);
+    let targets = links.filter_map(|link| link.split(')').next());
     targets.map(str::to_owned).collect()
 }
 
@@ -123,7 +119,7 @@ fn link_to_missing_file_or_heading_is_found() {
     }
     assert_eq!(
         targets("![picture](a.png) [b](c.md)\n```\n[d](e)\n```"),
-        ["c.md"]
+        ["a.png", "c.md"]
     );
     let found = anchors("# The `x`: a, b\n<a id=\"own\"></a>\n```\n# code\n```");
     assert_eq!(found.into_iter().collect::<Vec<_>>(), ["own", "the-x-a-b"]);
