@@ -83,7 +83,7 @@ pub(super) struct Args {
     audience: Option<AudienceLabel>,
 
     /// Handle of a user of the other tool, for example u-17=maya; may be repeated. An identifier
-    /// without one is taken as the handle
+    /// without one is used as the handle
     #[arg(long = "user", value_name = "ID=HANDLE", value_parser = user)]
     users: Vec<(String, String)>,
 
