@@ -7,7 +7,7 @@ use std::{env, fs, io};
 
 /// Lock file of the workspace, with the versions of the engines.
 const LOCK: &str = "../Cargo.lock";
-/// What git changes at each commit.
+/// File that git changes at each commit.
 const COMMITS: &str = "../.git/logs/HEAD";
 
 /// Directory of the page.

@@ -140,7 +140,8 @@ test("activity derives the backlog of each day from the log", async () => {
 
 test("import keys lines without a source key as the command does", async () => {
   const lines = await readLines(
-    '{"title":"a","content":"bc"}\n\n{"title":"a","content":"bc"}\n{"title":"ä"}\nnope\n[]',
+    '{"title":"a","content":"bc"}\n\n{"title":"a","content":"bc"}\n{"title":"ä"}\nnope\n[]\n' +
+      '{"title":"a","content":"bc","audience_tag":"user:maya"}',
   );
   assert.deepEqual(
     lines.map(({ number, problem }) => [number, problem]),
@@ -150,10 +151,12 @@ test("import keys lines without a source key as the command does", async () => {
       [4, "content is required"],
       [5, "is not valid JSON"],
       [6, "must be a JSON object"],
+      [7, ""],
     ],
   );
-  // The SHA-256 of eight bytes of length, "a" and "bc".
+  // The SHA-256 of eight bytes of length, "a" and "bc"; before it, eight of length and the label.
   assert.equal(lines[0]?.memory?.source_key, "sha256:e98bc483cc6af9ccf82bc23e481a128c12818251d9d359a7b560dcabfd7909d6");
+  assert.equal(lines[5]?.memory?.source_key, "sha256:afbd7d1c81cda2d9bd9b26c58d7ccb826d13d3276fa3c47d3c5c4ec7bff8268e");
 });
 
 test("import batches stay below the bounds of a request", () => {

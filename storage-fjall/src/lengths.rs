@@ -45,11 +45,12 @@ const OFFSET_AT: usize = 22;
 
 /// Checks the counts in a closed database.
 ///
-/// What is missing is left to fjall, which creates a tree again that has no list of levels.
+/// A tree without a list of levels or tables is left to fjall. A database without the directory of
+/// the trees is not: fjall would create empty ones.
 ///
 /// # Errors
 /// [`EngineError::Locked`] if a closed store still holds the database, [`EngineError::Corrupt`] if
-/// a count is corrupt, [`EngineError::Io`] if a file cannot be read.
+/// a count is corrupt or there are no trees, [`EngineError::Io`] if a file cannot be read.
 pub(crate) fn check(database: &Path) -> Result<(), EngineError> {
     // Held until the end: until a closed store releases its lock, it may replace the files.
     let lock = File::options()
@@ -59,7 +60,11 @@ pub(crate) fn check(database: &Path) -> Result<(), EngineError> {
     if let Ok(Err(TryLockError::WouldBlock)) = lock.as_ref().map(File::try_lock) {
         return Err(EngineError::Locked);
     }
-    for tree in fs::read_dir(database.join(TREES))? {
+    let trees = fs::read_dir(database.join(TREES)).map_err(|error| match is_missing(&error) {
+        true => EngineError::Corrupt(format!("fjall: the directory {TREES} is missing")),
+        false => error.into(),
+    });
+    for tree in trees? {
         let tree = tree?;
         let corrupt = |what: &str| {
             let name = tree.file_name();
@@ -71,8 +76,11 @@ pub(crate) fn check(database: &Path) -> Result<(), EngineError> {
         if !has_valid_levels(&tree.path())? {
             return Err(corrupt("the list of levels"));
         }
-        let tables = fs::read_dir(tree.path().join(TABLES));
-        for table in tables.into_iter().flatten() {
+        let tables = match fs::read_dir(tree.path().join(TABLES)) {
+            Err(error) if is_missing(&error) => continue,
+            tables => tables?,
+        };
+        for table in tables {
             let table = table?;
             if !has_possible_sections(&table.path())? {
                 return Err(corrupt(&format!("table {}", table.file_name().display())));
@@ -136,4 +144,30 @@ fn has_possible_sections(path: &Path) -> io::Result<bool> {
     let (tag, count) = head.split_at(SECTIONS.len());
     let count = u32::from_le_bytes(*count.first_chunk().expect("it is four bytes"));
     Ok(tag != SECTIONS || u64::from(count) * SECTION_BYTES_MIN <= bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn check_needs_trees_but_no_tables() {
+        let database = tempfile::tempdir().unwrap();
+        let error = check(database.path()).unwrap_err();
+        assert!(matches!(error, EngineError::Corrupt(_)), "{error}");
+        fs::create_dir_all(database.path().join(TREES).join("1")).unwrap();
+        check(database.path()).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn check_reports_tables_that_cannot_be_read() {
+        let database = tempfile::tempdir().unwrap();
+        let tree = database.path().join(TREES).join("1");
+        fs::create_dir_all(&tree).unwrap();
+        // A link to itself, which even root cannot follow.
+        std::os::unix::fs::symlink(TABLES, tree.join(TABLES)).unwrap();
+        let error = check(database.path()).unwrap_err();
+        assert!(matches!(error, EngineError::Io(_)), "{error}");
+    }
 }

@@ -113,18 +113,20 @@ function problemOf(value) {
 }
 
 /**
- * Derives a source key from the title and the content, as `knowledge import` does, so that a file
- * can be imported again without effect.
+ * Derives a source key from the audience label, if there is one, the title and the content, as
+ * `knowledge import` does, so that a file can be imported again without effect.
  * @param {NewMemory} memory
  */
-async function keyOf({ title, content }) {
-  const titleBytes = encoder.encode(title);
-  const contentBytes = encoder.encode(content);
-  const bytes = new Uint8Array(8 + titleBytes.length + contentBytes.length);
-  // The length separates the two.
-  new DataView(bytes.buffer).setBigUint64(0, BigInt(titleBytes.length));
-  bytes.set(titleBytes, 8);
-  bytes.set(contentBytes, 8 + titleBytes.length);
+async function keyOf({ title, content, audience_tag }) {
+  const parts = audience_tag === undefined ? [title] : [audience_tag, title];
+  // The lengths separate the parts.
+  const separated = parts.flatMap((part) => {
+    const bytes = encoder.encode(part);
+    const length = new Uint8Array(8);
+    new DataView(length.buffer).setBigUint64(0, BigInt(bytes.length));
+    return [length, bytes];
+  });
+  const bytes = new Uint8Array(await new Blob([...separated, content]).arrayBuffer());
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
   return `sha256:${[...digest].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }

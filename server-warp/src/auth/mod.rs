@@ -26,7 +26,7 @@ use crate::net::ClientScheme;
 
 /// Path at which a login link is exchanged for a session.
 pub const LOGIN_PATH: &str = "/auth/login";
-/// Path that tells a session whom it authenticates.
+/// Path that returns the member of a session.
 pub const SESSION_PATH: &str = "/auth/session";
 /// Path at which a session is exchanged for an access token.
 pub const TOKEN_PATH: &str = "/auth/token";

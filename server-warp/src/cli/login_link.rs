@@ -19,9 +19,10 @@ use crate::config::{BaseUrl, Config};
 
 /// Create a link with which a member signs in, once
 ///
-/// Standard output contains only the URL. Whoever opens it first is the member: pass it on by a
-/// private channel. It is listed and revoked like a token. The command works with and without a
-/// running server: if a server holds the data directory, the command uses its admin socket.
+/// Standard output contains only the URL. The first client that opens it is signed in as the
+/// member: pass it on by a private channel. It is listed and revoked like a token. The command
+/// works with and without a running server: if a server holds the data directory, the command uses
+/// its admin socket.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Handle of the member

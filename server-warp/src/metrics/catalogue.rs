@@ -86,7 +86,7 @@ catalogue! {
     ACCEPT_FAILURES = Counter "knowledge_http_accept_failures_total" []
         "Failures to accept a connection for lack of file descriptors or memory";
     CERTIFICATE_EXPIRY = Gauge "knowledge_tls_certificate_expiry_timestamp_seconds" []
-        "Unix time at which the first certificate of the chain in use expires; 0 without TLS";
+        "Unix time of the earliest expiry in the certificate chain in use; 0 without TLS";
     MEMORIES = Gauge "knowledge_memories" []
         "Memories of all organisations";
     REVIEW_BACKLOG = Gauge "knowledge_review_backlog_memories" []

@@ -68,7 +68,7 @@ impl<R: Responder> Responder for Arc<R> {
 /// Scheme of a client's request, an extension of every request to the responder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientScheme {
-    /// Plain HTTP, or a proxy that does not tell or is not trusted.
+    /// Plain HTTP, or a proxy that does not report the scheme or is not trusted.
     #[default]
     Http,
     /// HTTPS, to this server or to a trusted proxy.

@@ -164,7 +164,7 @@ pub struct Certificates {
 #[derive(Debug)]
 struct Current {
     server_config: Arc<ServerConfig>,
-    /// Expiry of the first certificate of the chain to expire, in seconds since the Unix epoch.
+    /// Earliest expiry in the chain, in seconds since the Unix epoch.
     expires_at: i64,
 }
 

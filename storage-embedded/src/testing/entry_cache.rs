@@ -26,7 +26,7 @@ struct Settings<S> {
 }
 
 /// An engine, and the number of keys that were read from its views.
-struct Counting<E> {
+struct CountingEngine<E> {
     engine: E,
     reads: Arc<AtomicU64>,
 }
@@ -56,7 +56,7 @@ impl<V: View> View for CountingView<V> {
     }
 }
 
-impl<E: Engine> Engine for Counting<E> {
+impl<E: Engine> Engine for CountingEngine<E> {
     const NAME: &'static str = E::NAME;
     const FORMAT: u64 = E::FORMAT;
     const FORMAT_MIN: u64 = E::FORMAT_MIN;
@@ -115,7 +115,7 @@ impl<E: Engine> Engine for Counting<E> {
 
 /// A store of entries with values of one size, whose reads from the engine are counted.
 struct CountedStore<E: Engine> {
-    store: EngineStore<Counting<E>>,
+    store: EngineStore<CountingEngine<E>>,
     keys: Vec<Key>,
     reads: Arc<AtomicU64>,
     _directory: TempDir,

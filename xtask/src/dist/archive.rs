@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::process::{Result, read, run};
 
-/// How archives are written.
+/// Settings of the archives.
 pub(super) struct Archives {
     /// Time of all files, in seconds since 1970.
     epoch: String,

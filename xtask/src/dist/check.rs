@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Artefacts, container};
+use super::{Artefacts, SUMS, container};
 use crate::demo::Demo;
 use crate::process::{Result, Skipped, find_program, read, run, succeeds};
 use crate::tools::{self, Node};
@@ -51,7 +51,7 @@ pub(super) fn check(artefacts: &Artefacts) -> Result {
     remove(&directory, administrator.as_ref())?;
     fs::create_dir_all(&directory)?;
     run(Command::new("sha256sum")
-        .args(["--check", "--strict", "SHA256SUMS"])
+        .args(["--check", "--strict", SUMS])
         .current_dir(&artefacts.directory))?;
     tools::install_node()?;
     let node = Node::find(Path::new(NODE_MODULES))?;
@@ -80,6 +80,7 @@ fn check_tarball(artefacts: &Artefacts, directory: &Path) -> Result {
     for name in [
         "LICENSE",
         "README.md",
+        "SECURITY.md",
         "REQUIREMENTS",
         "docs/operations.md",
         "deploy/knowledge.toml",

@@ -23,8 +23,11 @@ const NAME: &str = "knowledge";
 const RELEASE: &str = "target/dist";
 /// Directory of those with a debug binary, which nobody should take for a release.
 const DEBUG: &str = "target/dist-debug";
+const LICENSE: &str = "LICENSE";
 /// Documents beside the directory `docs`.
-const DOCUMENTS: [&str; 3] = ["LICENSE", "README.md", "CHANGELOG.md"];
+const DOCUMENTS: [&str; 3] = ["README.md", "CHANGELOG.md", "SECURITY.md"];
+/// File with the sums of all artefacts.
+const SUMS: &str = "SHA256SUMS";
 /// Shells with the names of their completion scripts, and the directories of Debian's packages.
 const COMPLETIONS: [(&str, &str, &str); 3] = [
     ("bash", "knowledge", "usr/share/bash-completion/completions"),
@@ -39,7 +42,8 @@ const COMPLETIONS: [(&str, &str, &str); 3] = [
 /// Runs `cargo xtask dist` with options.
 ///
 /// # Errors
-/// If an option is unknown, an artefact cannot be made, or its check fails.
+/// If an option is unknown, an artefact cannot be made or made again with the same bytes, or its
+/// check fails.
 pub(crate) fn main(options: &[&str]) -> Result {
     let (mut is_debug, mut is_checked, mut binary) = (false, false, None);
     let mut options = options.iter();
@@ -58,11 +62,25 @@ pub(crate) fn main(options: &[&str]) -> Result {
             }
         }
     }
-    let artefacts = Artefacts::make(is_debug, binary)?;
-    match is_checked {
-        true => check::check(&artefacts),
-        false => Ok(()),
+    tools::install_programs(&[("readelf", "binutils"), ("strip", "binutils")])?;
+    let binary = match binary {
+        Some(binary) => binary,
+        None => binary::build(is_debug)?,
+    };
+    let npm = npm_package(is_debug)?;
+    let artefacts = Artefacts::make(is_debug, &binary, &npm)?;
+    let sums = artefacts.sums()?;
+    print!("{}:\n{sums}", artefacts.directory.display());
+    println!("the binary needs glibc {} or later", artefacts.glibc);
+    if !is_checked {
+        return Ok(());
     }
+    let artefacts = Artefacts::make(is_debug, &binary, &npm)?;
+    let again = artefacts.sums()?;
+    if again != sums {
+        return Err(format!("artefacts differ when they are made again:\n{again}").into());
+    }
+    check::check(&artefacts)
 }
 
 /// Makes the artefacts with the debug binary, and installs and starts each.
@@ -89,22 +107,18 @@ struct Artefacts {
     container: PathBuf,
     container_name: String,
     sbom: PathBuf,
+    /// Oldest version of the GNU C library with which the binary starts.
+    glibc: String,
 }
 
 impl Artefacts {
-    /// Makes all artefacts from a compiled binary, or from one that is compiled now.
-    fn make(is_debug: bool, binary: Option<PathBuf>) -> Result<Self> {
-        tools::install_programs(&[("readelf", "binutils"), ("strip", "binutils")])?;
-        let binary = match binary {
-            Some(binary) => binary,
-            None => binary::build(is_debug)?,
-        };
-        let npm_directory = npm_package(is_debug)?;
+    /// Makes all artefacts from a compiled binary and the directory of the npm package.
+    fn make(is_debug: bool, binary: &Path, npm: &Path) -> Result<Self> {
         let directory = std::env::current_dir()?.join(if is_debug { DEBUG } else { RELEASE });
         if directory.exists() {
             fs::remove_dir_all(&directory)?;
         }
-        let stage = Stage::new(&directory, &binary)?;
+        let stage = Stage::new(&directory, binary)?;
         let archives = Archives::new(is_debug)?;
         let [architecture, debian_architecture] = architecture()?;
         let binary_name = format!("{NAME}-{VERSION}-{architecture}-linux-gnu");
@@ -112,9 +126,10 @@ impl Artefacts {
         let artefacts = Self {
             binary: directory.join(format!("{binary_name}.tar.gz")),
             debian: directory.join(format!("{NAME}_{VERSION}_{debian_architecture}.deb")),
-            npm: directory.join(pack(&npm_directory, &directory)?),
+            npm: directory.join(pack(npm, &directory)?),
             container: directory.join(format!("{container_name}.tar.gz")),
             sbom: directory.join(format!("{NAME}-{VERSION}.cdx.json")),
+            glibc: stage.requirements.glibc.clone(),
             binary_name,
             container_name,
             directory,
@@ -132,10 +147,6 @@ impl Artefacts {
         fs::write(&artefacts.sbom, sbom::document(&archives.timestamp()?)?)?;
         fs::remove_dir_all(&stage.directory)?;
         artefacts.write_sums()?;
-        println!(
-            "the binary needs glibc {} or later",
-            stage.requirements.glibc
-        );
         Ok(artefacts)
     }
 
@@ -148,9 +159,12 @@ impl Artefacts {
         names.sort();
         let mut sum = Command::new("sha256sum");
         let sums = read(sum.args(names).current_dir(&self.directory))?;
-        fs::write(self.directory.join("SHA256SUMS"), format!("{sums}\n"))?;
-        println!("{}:\n{sums}", self.directory.display());
-        Ok(())
+        Ok(fs::write(self.directory.join(SUMS), format!("{sums}\n"))?)
+    }
+
+    /// Returns the sums that were written.
+    fn sums(&self) -> Result<String> {
+        Ok(fs::read_to_string(self.directory.join(SUMS))?)
     }
 }
 
@@ -212,9 +226,7 @@ impl Stage {
     fn tarball(&self, name: &str) -> Result {
         let root = self.directory.join(name);
         place(&self.binary, &root.join(NAME))?;
-        for document in DOCUMENTS {
-            place(Path::new(document), &root.join(document))?;
-        }
+        place(Path::new(LICENSE), &root.join(LICENSE))?;
         for document in documents()? {
             place(&document, &root.join(&document))?;
         }
@@ -254,17 +266,14 @@ impl Stage {
             write(&root.join(directory).join(file), &self.completion(shell)?)?;
         }
         let doc = root.join("usr/share/doc").join(NAME);
-        place(Path::new("LICENSE"), &doc.join("copyright"))?;
-        place(Path::new("CHANGELOG.md"), &doc.join("CHANGELOG.md"))?;
+        place(Path::new(LICENSE), &doc.join("copyright"))?;
         for document in documents()? {
-            place(
-                &document,
-                &doc.join(document.file_name().unwrap_or_default()),
-            )?;
+            let target = doc.join(document.file_name().unwrap_or_default());
+            match document.extension() == Some("md".as_ref()) {
+                true => write(&target, &flatten_links(&fs::read_to_string(&document)?))?,
+                false => place(&document, &target)?,
+            }
         }
-        // All documents are in one directory.
-        let readme = fs::read_to_string("README.md")?.replace("](docs/", "](");
-        write(&doc.join("README.md"), &readme)?;
         let control = fs::read_to_string("deploy/debian/control")?
             .replace("@VERSION@", VERSION)
             .replace("@ARCHITECTURE@", architecture)
@@ -297,13 +306,22 @@ impl Stage {
     }
 }
 
-/// Returns the paths of the documents in `docs`.
+/// Returns the paths of all documents, and of their pictures.
 fn documents() -> Result<Vec<PathBuf>> {
-    let mut documents = Vec::new();
+    let mut documents = DOCUMENTS.map(PathBuf::from).to_vec();
     for file in fs::read_dir("docs")? {
         documents.push(file?.path());
     }
     Ok(documents)
+}
+
+/// Returns a document whose links to others are right if all are in one directory.
+fn flatten_links(document: &str) -> String {
+    DOCUMENTS
+        .iter()
+        .fold(document.replace("](docs/", "]("), |document, name| {
+            document.replace(&format!("](../{name}"), &format!("]({name}"))
+        })
 }
 
 /// Returns the systemd unit with the paths of the Debian package, without instructions to install.
@@ -326,6 +344,14 @@ fn debian_unit(unit: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_between_documents_lead_to_one_directory() {
+        let document =
+            "[a](docs/guide.md#run-it), [b](../SECURITY.md#scope), [c](../core/README.md)";
+        let expected = "[a](guide.md#run-it), [b](SECURITY.md#scope), [c](../core/README.md)";
+        assert_eq!(flatten_links(document), expected);
+    }
 
     #[test]
     fn debian_unit_starts_the_installed_binary() {

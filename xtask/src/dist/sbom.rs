@@ -131,9 +131,9 @@ mod tests {
     use super::*;
 
     const TREE: &str = "\
-0|server v0.1.0 (/work/server)|MIT
+0|server v0.1.0 (/src/server)|MIT
 1|bytes v1.12.1|MIT / Apache-2.0
-1|core v0.1.0 (/work/core)|MIT
+1|core v0.1.0 (/src/core)|MIT
 2|bytes v1.12.1|MIT / Apache-2.0 (*)";
     const LOCK: &str = "
 [[package]]
@@ -166,7 +166,7 @@ checksum = \"1f\"
 
     #[test]
     fn crate_without_a_licence_is_an_error() {
-        assert!(Bill::parse("0|server v0.1.0 (/work/server)|", "1.95.0").is_err());
+        assert!(Bill::parse("0|server v0.1.0 (/src/server)|", "1.95.0").is_err());
         assert!(Bill::parse("", "1.95.0").is_err());
     }
 }

@@ -24,8 +24,8 @@ pub(super) struct Position {
     left: Cell<usize>,
 }
 
-/// Input that records its position, and limits the size of its parts.
-pub(super) struct Tracked<'p, R> {
+/// Reader that records its position, and limits the size of its parts.
+pub(super) struct PositionReader<'p, R> {
     input: R,
     at: &'p Position,
 }
@@ -57,7 +57,7 @@ impl Position {
     }
 }
 
-impl<'p, R: BufRead> Tracked<'p, R> {
+impl<'p, R: BufRead> PositionReader<'p, R> {
     pub(super) fn new(input: R, at: &'p Position) -> Self {
         Self { input, at }
     }
@@ -81,7 +81,7 @@ impl<'p, R: BufRead> Tracked<'p, R> {
     }
 }
 
-impl<R: BufRead> Read for Tracked<'_, R> {
+impl<R: BufRead> Read for PositionReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.at.left.get() == 0 {
             let message = format!("an entry is longer than {ENTRY_BYTES_MAX} bytes");
@@ -101,7 +101,7 @@ pub(super) fn read(
     sink: Sink<'_>,
 ) -> Result<(), Unreadable> {
     let at = Position::new();
-    let mut input = Tracked::new(input, &at);
+    let mut input = PositionReader::new(input, &at);
     let mut document = Document {
         export,
         rules,
@@ -117,7 +117,7 @@ pub(super) fn read(
         at.begin();
         // It reads no byte beyond the end of a list or an object.
         let mut json = serde_json::Deserializer::from_reader(&mut input);
-        let read = json.deserialize_any(Whole(&mut document));
+        let read = json.deserialize_any(DocumentVisitor(&mut document));
         let line = at.line.get();
         match read {
             Ok(()) => {}
@@ -183,10 +183,10 @@ impl<'de> DeserializeSeed<'de> for Element<'_> {
     }
 }
 
-/// A whole document.
-struct Whole<'w, 'd>(&'w mut Document<'d>);
+/// Visitor of one document.
+struct DocumentVisitor<'w, 'd>(&'w mut Document<'d>);
 
-impl<'de> Visitor<'de> for Whole<'_, '_> {
+impl<'de> Visitor<'de> for DocumentVisitor<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -41,8 +41,8 @@ const REQUEST_BYTES_FIXED: usize = 256;
 ///
 /// The format jsonl is JSON lines, each of which is one memory: {"title", "content", "source_key"?,
 /// "audience_tag"?, "sensitivity_label"?}. A known source_key updates its memory; a line without
-/// one gets a key derived from title and content, so that importing a file twice changes nothing.
-/// An interrupted import is resumed by running it again.
+/// one gets a key derived from its title, content and audience label, so that importing a file
+/// twice changes nothing. An interrupted import is resumed by running it again.
 ///
 /// A CSV file has the same fields as columns, of which only content is required. The formats mem0,
 /// zep and letta are the exports of these tools. There, and in CSV, a memory without a title gets
@@ -83,7 +83,7 @@ pub(super) struct Args {
     audience: Option<AudienceLabel>,
 
     /// Handle of a user of the other tool, for example u-17=maya; may be repeated. An identifier
-    /// without one is taken as the handle
+    /// without one is used as the handle
     #[arg(long = "user", value_name = "ID=HANDLE", value_parser = user)]
     users: Vec<(String, String)>,
 

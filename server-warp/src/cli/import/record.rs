@@ -23,7 +23,7 @@ pub(super) struct Record {
 pub(super) enum SourceKey {
     /// Given in the input.
     Given(String),
-    /// Derived from the title and the content.
+    /// Derived from the audience label, if there is one, the title and the content.
     Derived(String),
 }
 
@@ -153,7 +153,7 @@ impl Record {
         }
         let source_key = match draft.source_key {
             Some(key) => SourceKey::Given(key),
-            None => SourceKey::Derived(key_of(&title, &content)),
+            None => SourceKey::Derived(key_of(audience_tag.as_ref(), &title, &content)),
         };
         let memory = NewMemory::builder()
             .title(title)
@@ -216,14 +216,16 @@ fn title_of(content: &str, chars_max: usize) -> String {
     title
 }
 
-/// Returns `sha256:` and the hash of the title and the content.
-fn key_of(title: &str, content: &str) -> String {
-    let digest = Sha256::new()
-        // The length separates the two.
-        .chain_update((title.len() as u64).to_be_bytes())
-        .chain_update(title)
-        .chain_update(content)
-        .finalize();
+/// Returns `sha256:` and the hash of the audience label (if there is one), title and content.
+fn key_of(audience: Option<&AudienceLabel>, title: &str, content: &str) -> String {
+    let audience = audience.map(ToString::to_string);
+    let mut digest = Sha256::new();
+    // The lengths separate the parts.
+    for part in audience.as_deref().into_iter().chain([title]) {
+        digest.update((part.len() as u64).to_be_bytes());
+        digest.update(part);
+    }
+    let digest = digest.chain_update(content).finalize();
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")
 }
@@ -239,14 +241,26 @@ mod tests {
 
     #[test]
     fn record_without_source_key_gets_a_stable_one() {
-        let parse = |line: &str| Record::parse(line.as_bytes(), &Rules::default()).unwrap();
-        let one = parse(r#"{"title":"a","content":"bc"}"#);
-        let same = parse(r#" {"content":"bc", "title":"a", "audience_tag":"org:acme"}"#);
-        let other = parse(r#"{"title":"ab","content":"c"}"#);
-        assert_eq!(one.source_key, same.source_key);
-        assert_ne!(one.source_key, other.source_key);
-        let key = one.into_memory().source_key.unwrap();
-        assert!(key.starts_with("sha256:") && key.len() == 71, "{key}");
+        let key = |line: &str, rules: &Rules| {
+            let record = Record::parse(line.as_bytes(), rules).unwrap();
+            record.into_memory().source_key.unwrap()
+        };
+        let plain = Rules::default();
+        let line = r#"{"title":"a","content":"bc"}"#;
+        // The tests of the console have the same two keys.
+        let unlabelled = "sha256:e98bc483cc6af9ccf82bc23e481a128c12818251d9d359a7b560dcabfd7909d6";
+        assert_eq!(key(line, &plain), unlabelled);
+        let same = r#" {"content":"bc", "title":"a", "sensitivity_label":"public"}"#;
+        assert_eq!(key(same, &plain), unlabelled);
+        assert_ne!(key(r#"{"title":"ab","content":"c"}"#, &plain), unlabelled);
+        let labelled = "sha256:afbd7d1c81cda2d9bd9b26c58d7ccb826d13d3276fa3c47d3c5c4ec7bff8268e";
+        let tagged = r#"{"title":"a","content":"bc","audience_tag":"user:maya"}"#;
+        assert_eq!(key(tagged, &plain), labelled);
+        let rules = Rules {
+            audience: Some("user:maya".parse().unwrap()),
+            ..Rules::default()
+        };
+        assert_eq!(key(line, &rules), labelled);
     }
 
     #[test]

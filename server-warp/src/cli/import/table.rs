@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use csv::{ByteRecord, ReaderBuilder};
 
-use super::document::{Position, Tracked};
+use super::document::{Position, PositionReader};
 use super::entry::{Entry, Sink, Unreadable};
 use super::record::{Draft, Problem, Record, Rules};
 
@@ -17,7 +17,7 @@ pub(super) fn read(input: impl BufRead, rules: &Rules, sink: Sink<'_>) -> Result
     let mut rows = ReaderBuilder::new()
         .has_headers(false)
         .flexible(true)
-        .from_reader(Tracked::new(input, &at));
+        .from_reader(PositionReader::new(input, &at));
     let mut row = ByteRecord::new();
     let mut header: Option<Vec<String>> = None;
     loop {

@@ -171,6 +171,28 @@ fn csv_columns_are_fields_of_memories() {
 }
 
 #[test]
+fn equal_texts_for_two_audiences_are_two_memories() {
+    let scratch = Scratch::with_org();
+    let rows = "content,user_id\nLikes tea.,maya\nLikes tea.,bob\nLikes tea.,bob\n";
+    let file = scratch.write("users.csv", rows);
+    let done = import(&scratch, &file, &["--format=csv"]).ok();
+    assert_eq!(
+        done.stdout,
+        "created 2, updated 0, unchanged 1, rejected 0\n"
+    );
+    // Blocks have no key of their own.
+    for audience in ["--audience=user:maya", "--audience=user:bob"] {
+        let args = ["--format=letta", audience];
+        let done = import(&scratch, &export("letta_agent.af"), &args).ok();
+        assert_eq!(
+            done.stdout,
+            "created 1, updated 0, unchanged 0, rejected 1\n"
+        );
+    }
+    assert_eq!(backlog(&scratch), 4);
+}
+
+#[test]
 fn import_without_a_valid_entry_fails() {
     let scratch = Scratch::with_org();
     let refused = import(&scratch, &export("letta_passages.jsonl"), &[]);

@@ -81,7 +81,7 @@ not JSON
 {"title":"Two","content":"Good.","sensitivity_label":"secret"}
 {"title":"Three","content":"Good.","source_key":"three"}
 {"title":"Three again","content":"Good.","source_key":"three"}
-{"title":"One","content":"Good."}
+{"title":"One","content":"Good.","audience_tag":"team:platform"}
 {"title":"Four","content":"Good.","tags":["a"]}
 {"title":"Five","content":"Good."}"#;
 
