@@ -5,8 +5,7 @@
 //! operations with a bearer token the page exchanges the session at [`TOKEN_PATH`].
 //!
 //! Another way of authenticating members, such as OpenID Connect, calls
-//! [`create_session`](knowledge_core::service::Provisioning::create_session) and answers with
-//! [`set_session`](cookie::set_session).
+//! [`create_session`](knowledge_core::service::Provisioning::create_session).
 
 mod cookie;
 mod views;
