@@ -148,7 +148,7 @@ async fn respond(
     let scheme = request.extensions().get().copied().unwrap_or_default();
     if let Route::Login = route {
         let issued = service.sign_in(&link(request)?).await?;
-        return signed_in(service, &issued, scheme).await;
+        return Ok(signed_in(service, &issued, scheme).await);
     }
     let session = front_end::session(headers)?;
     let response = match route {
@@ -207,15 +207,19 @@ fn link(request: &Request<Bytes>) -> Result<String, Error> {
 }
 
 /// Returns the response to a sign-in, with the cookie of the new session.
+///
+/// An error has the cookie too, since the link has been consumed: the client is signed in, and only
+/// the body of the response could not be read.
 async fn signed_in(
     service: &KnowledgeService,
     issued: &Issued,
     scheme: ClientScheme,
-) -> Result<Response<Bytes>, Error> {
-    let mut response = session_response(service, &issued.secret).await?;
+) -> Response<Bytes> {
+    let response = session_response(service, &issued.secret).await;
+    let mut response = response.unwrap_or_else(front_end::error);
     let cookie = cookie::set_session(issued, scheme);
     response.headers_mut().insert(SET_COOKIE, cookie);
-    Ok(response)
+    response
 }
 
 async fn session_response(

@@ -1,6 +1,7 @@
 //! Tests of `/auth/…`: signing in with a link, the cookie, access tokens, and own credentials.
 
 mod sessions;
+mod store;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,11 +56,17 @@ async fn sign_in(server: &InProcess, member: MemberId) -> Member {
     let link = issue(server, member, CredentialKind::Link).await;
     let login = login(&link).send_to(&server.base_url).await;
     assert_eq!(login.status, 200, "{login:?}");
+    let session = session_of(&login);
+    Member { session, login }
+}
+
+/// Returns the session in the cookie of a login.
+fn session_of(login: &Answer) -> String {
     let cookie = login.header("set-cookie");
     let session = cookie.strip_prefix("service_session=").expect("the cookie");
     let session = session.split(';').next().expect("a value").to_owned();
     assert!(session.starts_with("wks_"), "{session}");
-    Member { session, login }
+    session
 }
 
 impl Member {
