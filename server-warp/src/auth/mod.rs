@@ -145,7 +145,7 @@ async fn respond(
         return Err(Error::MethodNotAllowed { allow });
     }
     front_end::require_same_origin(headers, method)?;
-    let scheme = request.extensions().get().copied().unwrap_or_default();
+    let scheme = client_scheme(service, request);
     if let Route::Login = route {
         let issued = service.sign_in(&link(request)?).await?;
         return Ok(signed_in(service, &issued, scheme).await);
@@ -183,6 +183,16 @@ async fn respond(
     };
     service.note_use(&session.into()).await;
     Ok(response)
+}
+
+/// Returns the scheme of a client: HTTPS also behind a proxy that is not trusted, if the public URL
+/// has it.
+fn client_scheme(service: &KnowledgeService, request: &Request<Bytes>) -> ClientScheme {
+    let is_public = |url: &str| url.starts_with("https:");
+    match service.public_url().is_some_and(is_public) {
+        true => ClientScheme::Https,
+        false => request.extensions().get().copied().unwrap_or_default(),
+    }
 }
 
 /// Reads the secret of a login link in the body.

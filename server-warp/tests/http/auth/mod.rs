@@ -239,6 +239,23 @@ async fn cookie_is_secure_behind_a_proxy_with_https() {
     }
 }
 
+/// The proxy in front of the server need not be trusted, nor say which scheme the client used.
+#[tokio::test]
+async fn cookie_is_secure_with_a_public_https_url() {
+    for (url, expected) in [
+        ("https://knowledge.example.com", &SECURE[..]),
+        ("http://knowledge.example.com", &PLAIN[..]),
+    ] {
+        let public = Some(url.to_owned());
+        let server = InProcess::limited(|options| options.public_url = public).await;
+        let member = sign_in(&server, server.org().members.viewer.id).await;
+        assert_eq!(attributes(&member.login), expected, "{url}");
+        let logout = member.send(&server, Method::POST, "/auth/logout").await;
+        let is_secure = attributes(&logout).contains(&"Secure".to_owned());
+        assert_eq!(is_secure, expected.contains(&"Secure"), "{url}");
+    }
+}
+
 #[tokio::test]
 async fn cookie_is_secure_over_tls() {
     let certificate = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
