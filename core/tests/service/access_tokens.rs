@@ -1,8 +1,8 @@
 //! Tests of the access tokens that sessions are exchanged for.
 
-use knowledge_core::access::{Credential, CredentialKind};
+use knowledge_core::access::{Credential, CredentialKind, TokenScope};
 use knowledge_core::service::{ACCESS_TOKEN_LIFETIME_MAX, AuditAction, SessionTimeouts};
-use knowledge_store::faults::FaultPlan;
+use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::audit::entries;
 use crate::make::{ACME, ADMIN, DAY, HOUR, MEMBER, MILLISECOND, code, new_mcp_key};
@@ -172,6 +172,28 @@ async fn use_of_access_token_is_a_use_of_its_session() {
         "unauthenticated"
     );
     verify(&world).await;
+}
+
+#[tokio::test]
+async fn use_is_recorded_by_a_later_one_if_its_write_fails() {
+    let world = World::new().await;
+    let token = world.token(world.owner_id, TokenScope::default()).await;
+    let (id, token) = (token.record.id, Credential::from(token.secret));
+    let plan = FaultPlan::none().at_commit(1, CommitFault::Unavailable);
+    let world = world.served_with(plan).await;
+    let last_use = async || {
+        let provisioning = world.service.provisioning();
+        provisioning.last_use(world.org.id, id).await.unwrap()
+    };
+    world.service.note_use(&token).await;
+    assert_eq!(last_use().await, None);
+    world.time.pass(MINUTE);
+    let recorded = world.time.now();
+    for _ in 0..2 {
+        world.service.note_use(&token).await;
+        assert_eq!(last_use().await, Some(recorded));
+        world.time.pass(MINUTE);
+    }
 }
 
 /// A session of the operator has no idle time-out, and is exchanged for tokens as well.
