@@ -3,9 +3,12 @@
 use knowledge_core::access::{Credential, CredentialKind, TokenScope};
 use knowledge_core::service::{ACCESS_TOKEN_LIFETIME_MAX, AuditAction, SessionTimeouts};
 use knowledge_store::faults::{CommitFault, FaultPlan};
+use serde_json::json;
 
+use crate::admin::get;
 use crate::audit::entries;
-use crate::make::{ACME, ADMIN, DAY, HOUR, MEMBER, MILLISECOND, code, new_mcp_key};
+use crate::inbound_sender::Sender;
+use crate::make::{ACME, ADMIN, DAY, HOUR, MEMBER, MILLISECOND, code, new_mcp_key, new_memory};
 use crate::sign_in::{MINUTE, chat, sign_in, token, verify};
 use crate::world::World;
 
@@ -171,6 +174,47 @@ async fn use_of_access_token_is_a_use_of_its_session() {
         code(copy.service.session(&session).await),
         "unauthenticated"
     );
+    verify(&world).await;
+}
+
+#[tokio::test]
+async fn what_a_session_creates_ends_with_its_idle_timeout() {
+    let timeouts = SessionTimeouts {
+        idle: 2 * HOUR,
+        absolute: 30 * DAY,
+    };
+    let world = World::with(|options| options.session_timeouts = timeouts).await;
+    let session = sign_in(&world, world.owner_id).await;
+    let token = token(&world, &session.secret).await;
+    let new = new_mcp_key("org:acme");
+    let created = world
+        .service
+        .create_mcp_key(&token, world.workspace.id, &new);
+    let created = created.await.unwrap();
+    let (id, key) = (created.summary.id, Credential::from(created.secret));
+    let sender = Sender::registered_by(&world, &token).await;
+    let state = async || {
+        let listed = get(&world, "/orgs/acme/credentials?kind=bearer").await;
+        let mut listed = listed["data"].as_array().unwrap().iter();
+        let listed = listed.find(|listed| listed["id"] == json!(id));
+        listed.unwrap()["state"].as_str().unwrap().to_owned()
+    };
+    let kind = CredentialKind::Bearer;
+    world.time.pass(3 * HOUR - MILLISECOND);
+    world.service.authenticate(&key, kind).await.unwrap();
+    let sent = sender.post(&world, "m1", &[new_memory("First")]).await;
+    sent.unwrap();
+    assert_eq!(state().await, "valid");
+    // A use of the key is not one of the session.
+    world.service.note_use(&key).await;
+    world.time.pass(MILLISECOND);
+    let refused = world.service.session(&session.secret).await;
+    assert_eq!(code(refused), "unauthenticated");
+    let refused = world.service.authenticate(&key, kind).await;
+    assert_eq!(code(refused), "unauthenticated");
+    let refused = sender.post(&world, "m2", &[new_memory("Second")]).await;
+    assert_eq!(code(refused), "forbidden");
+    assert_eq!(state().await, "ended");
     verify(&world).await;
 }
 

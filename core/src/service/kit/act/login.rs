@@ -151,7 +151,7 @@ impl Login {
         Ok((member, next))
     }
 
-    /// Reads the credential that this one depends on.
+    /// Reads the credential that this one depends on, which ends by its idle time-out too.
     async fn dependency(
         &self,
         transaction: &mut Transaction,
@@ -162,9 +162,18 @@ impl Login {
         let key = hash.and_then(|hash| credential_key(&hash)).ok_or(INVALID)?;
         let record = transaction.read::<CredentialRecord>(&key).await?;
         let is_theirs = |record: &CredentialRecord| record.member_id == self.member;
-        record
-            .filter(|record| is_theirs(record) && record.is_valid_at(self.now))
-            .ok_or(INVALID)
+        let record = record.filter(|record| is_theirs(record) && record.is_valid_at(self.now));
+        let record = record.ok_or(INVALID)?;
+        // Not read ahead: few depend on a session that has one, except access tokens, which have read
+        // its use already.
+        if let Some(timeout) = record.idle_timeout() {
+            let key = keys::credential_use(self.org, timeout.session);
+            let last_use = transaction.read_unchecked(&key).await?;
+            if timeout.has_ended(last_use, self.now) {
+                return Err(INVALID);
+            }
+        }
+        Ok(record)
     }
 
     /// Reads ahead what the authorisation in a workspace reads, with the reads of an operation.
