@@ -67,7 +67,7 @@ pub(super) struct IssuedCredential {
     /// Clear text of the credential, returned only in this response.
     secret: String,
     /// Base URL that the service is configured with, which a login link begins with; absent
-    /// without one.
+    /// without one, and for a token or a session.
     #[serde(skip_serializing_if = "Option::is_none")]
     public_url: Option<String>,
     credential: CredentialView,
@@ -127,9 +127,11 @@ impl Operator<'_> {
         let issued =
             issued.map_err(|error| under_the_names_of_the_body(error, "expires_in_seconds"))?;
         let handles = &mut HashMap::new();
+        let is_link = new.kind == CredentialKind::Link;
+        let public_url = self.0.public_url().filter(|_| is_link);
         Ok(IssuedCredential {
             secret: issued.secret.expose().to_owned(),
-            public_url: self.0.public_url().map(str::to_owned),
+            public_url: public_url.map(str::to_owned),
             credential: self.credential_view(issued.record, handles).await?,
         })
     }
