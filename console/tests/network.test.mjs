@@ -1,9 +1,11 @@
 // Tests of a network that is cut: nothing is done twice, and nothing is shown half done.
 
 import assert from "node:assert/strict";
+import { createServer, request } from "node:http";
 import { test } from "node:test";
 
-import { settled } from "./support/browser.mjs";
+import { openPage, settled, signIn } from "./support/browser.mjs";
+import { WORKSPACE } from "./support/demo.mjs";
 import { useSite } from "./support/site.mjs";
 
 /** @import { Page, Route } from "playwright-core" */
@@ -25,6 +27,42 @@ async function loseResponse(page, address) {
     },
     { times: 1 },
   );
+}
+
+/**
+ * Starts a proxy that serves a server below a path.
+ * @param {string} target
+ * @param {string} prefix Path that ends with a slash.
+ */
+async function startProxy(target, prefix) {
+  /** @type {string[]} */
+  const strays = [];
+  const server = createServer((incoming, outgoing) => {
+    const { method, headers, url = "/" } = incoming;
+    if (!url.startsWith(prefix)) {
+      strays.push(url);
+      outgoing.writeHead(404).end();
+      return;
+    }
+    const address = new URL(url.slice(prefix.length - 1), target);
+    const forwarded = request(address, { method, headers }, (response) => {
+      outgoing.writeHead(response.statusCode ?? 502, response.headers);
+      response.pipe(outgoing);
+    });
+    forwarded.on("error", () => outgoing.destroy());
+    incoming.pipe(forwarded);
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(null)));
+  const { port } = /** @type {import("node:net").AddressInfo} */ (server.address());
+  return {
+    url: `http://127.0.0.1:${port}${prefix}`,
+    /** Paths of requests outside the prefix. */
+    strays,
+    close() {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
 }
 
 /**
@@ -150,4 +188,22 @@ test("review decision that fails stays in the inbox and says why", async () => {
   await page.keyboard.press("a");
   await page.getByText("1 decided").waitFor();
   await close();
+});
+
+test("page below a path keeps its requests below it", async () => {
+  const { demo, browser } = site.current;
+  const proxy = await startProxy(demo.url, "/knowledge/");
+  try {
+    const { page, close } = await openPage(browser);
+    await signIn(page, demo.link().replace(`${demo.url}/`, proxy.url));
+    await page.goto(`${proxy.url}#/${WORKSPACE}/memories`);
+    await settled(page);
+    await page.getByLabel("Select all that are shown").waitFor();
+    await page.reload();
+    await page.getByLabel("Select all that are shown").waitFor();
+    assert.deepEqual(proxy.strays, []);
+    await close();
+  } finally {
+    proxy.close();
+  }
 });

@@ -41,13 +41,16 @@ export const takesSession = (path) => path.startsWith("/v1/orgs/") || path.start
 
 /**
  * Returns the transport to the server that served the page. The browser adds the session cookie.
+ *
+ * Requests are relative to the page, since the base URL of the server may have a path.
  * @param {Session} session
  * @returns {Transport}
  */
 export function networkTransport(session) {
   return async ({ method, path, headers, body }) => {
     const refusal = takesSession(path) ? null : await session.authorize(headers);
-    return refusal ?? fetch(path, { method, headers, body, credentials: "same-origin", redirect: "error" });
+    const url = path.slice(1);
+    return refusal ?? fetch(url, { method, headers, body, credentials: "same-origin", redirect: "error" });
   };
 }
 

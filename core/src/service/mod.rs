@@ -137,7 +137,7 @@ impl Options {
 ///
 /// | group | methods |
 /// | --- | --- |
-/// | Opening and state | [`open`](Self::open), [`is_new`](Self::is_new), [`ready`](Self::ready), [`authenticate`](Self::authenticate), [`limits`](Self::limits), [`env`](Self::env), [`store`](Self::store), [`for_client`](Self::for_client), [`webhook_addresses`](Self::webhook_addresses) |
+/// | Opening and state | [`open`](Self::open), [`is_new`](Self::is_new), [`ready`](Self::ready), [`authenticate`](Self::authenticate), [`limits`](Self::limits), [`env`](Self::env), [`store`](Self::store), [`for_client`](Self::for_client), [`webhook_addresses`](Self::webhook_addresses), [`public_url`](Self::public_url) |
 /// | Memories | [`list_memories`](Self::list_memories), [`get_memory`](Self::get_memory), [`create_memory`](Self::create_memory), [`update_memory`](Self::update_memory), [`delete_memory`](Self::delete_memory), [`ingest_memories`](Self::ingest_memories), [`bulk_update_memories`](Self::bulk_update_memories), [`check_memory_access`](Self::check_memory_access) |
 /// | Sources | [`create_source`](Self::create_source), [`list_sources`](Self::list_sources), [`get_source`](Self::get_source) |
 /// | Recalls | [`create_recall`](Self::create_recall), [`list_recalls`](Self::list_recalls), [`get_recall`](Self::get_recall), [`delete_recall`](Self::delete_recall) |
@@ -430,8 +430,9 @@ impl KnowledgeService {
         self.inner.audit_reads == AuditReads::Confidential
     }
 
-    /// Returns the public base URL, if there is one.
-    pub(crate) fn public_url(&self) -> Option<&str> {
+    /// Returns the [public base URL](Options::public_url), if there is one.
+    #[must_use]
+    pub fn public_url(&self) -> Option<&str> {
         let url = self.inner.public_url.as_str();
         (!url.is_empty()).then_some(url)
     }

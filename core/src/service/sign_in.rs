@@ -7,6 +7,7 @@
 //! - A session is exchanged for the same access token throughout a [period](TOKEN_PERIOD_MS), so
 //!   that a page that asks often stores and audits little.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::principal::{Delegator, Principal};
 use crate::service::provision::{place, revoke};
 use crate::service::{Issued, KnowledgeService, NewToken, Provisioning};
-use crate::store::{Direction, KeyEntry, StoreExt, Transaction, decode_value};
+use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};
 
 /// Period in which a session is exchanged for the same access token, in milliseconds.
 const TOKEN_PERIOD_MS: i64 = 5 * 60 * 1_000;
@@ -296,7 +297,8 @@ impl KnowledgeService {
 
     /// Lists the valid tokens and sessions of the caller, in order of creation.
     ///
-    /// The access tokens of sessions, which end with them, and login links are left out.
+    /// The access tokens of sessions, which end with them, and login links are left out. An MCP key
+    /// is valid only as long as the credential that created it or last rotated it.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`].
@@ -311,7 +313,6 @@ impl KnowledgeService {
         let show = |found: Arc<[KeyEntry]>| async move {
             let hashes = found.iter().map(decode_value::<String>);
             let hashes = hashes.collect::<Result<Vec<_>, _>>()?;
-            let nowhere = || keys::credential(SecretHash([0; 32]));
             let places = hashes.iter();
             let places = places.map(|hash| place(hash).unwrap_or_else(nowhere));
             let places: Vec<_> = places.collect();
@@ -321,6 +322,9 @@ impl KnowledgeService {
                 record.filter(|record| record.member_id == member && is_listed(record, now))
             });
             let records: Vec<_> = records.collect();
+            let creators = records.iter().flatten();
+            let creators: Vec<_> = creators.filter_map(|record| record.created_with).collect();
+            let creators = self.valid_credentials(org, creators, now).await?;
             let uses = records.iter().flatten();
             let uses = uses.map(|record| keys::credential_use(org, record.id));
             let uses: Vec<_> = uses.collect();
@@ -333,7 +337,10 @@ impl KnowledgeService {
                 });
                 PageRecord::visible(own.filter(|own| {
                     let timeout = own.record.idle_timeout();
-                    !timeout.is_some_and(|timeout| timeout.has_ended(own.last_used_at, now))
+                    let is_idle =
+                        timeout.is_some_and(|timeout| timeout.has_ended(own.last_used_at, now));
+                    let creator = own.record.created_with;
+                    !is_idle && creator.is_none_or(|creator| creators.contains(&creator))
                 }))
             });
             Ok(shown.collect())
@@ -364,17 +371,60 @@ impl KnowledgeService {
             let hash = transaction.read::<String>(&id_key).await?;
             let key = hash.and_then(|hash| place(&hash)).ok_or_else(missing)?;
             let record = transaction.read::<CredentialRecord>(&key).await?;
-            let own = record.filter(|record| {
-                let is_own = record.member_id == principal.member_id();
-                is_own && record.kind != CredentialKind::Link && record.is_valid_at(now)
-            });
-            let ended = (key, own.ok_or_else(missing)?);
+            let is_own = |record: &CredentialRecord| record.member_id == principal.member_id();
+            let own = record.filter(|record| is_own(record) && is_listed(record, now));
+            let own = own.ok_or_else(missing)?;
+            let needed = own.created_with.unwrap_or(own.id);
+            let valid = self.valid_credentials(own.org_id, vec![needed], now);
+            if !valid.await?.contains(&needed) {
+                return Err(missing());
+            }
+            let ended = (key, own);
             let actor = Actor::new(&principal, self.client);
             revoke(self.env(), &mut transaction, actor, ended, now).await?;
             transaction.done(())
         })
         .await
     }
+
+    /// Returns those of these credentials that have not ended: by expiry, revocation or an idle
+    /// time-out.
+    async fn valid_credentials(
+        &self,
+        org: OrgId,
+        ids: Vec<CredentialId>,
+        now: Timestamp,
+    ) -> Result<HashSet<CredentialId>, Error> {
+        if ids.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let store = self.store();
+        let id_keys: Vec<_> = ids.iter().map(|id| keys::credential_id(org, *id)).collect();
+        let hashes = store.get_many_as::<String>(&id_keys).await?;
+        let places = hashes.into_iter().map(|hash| {
+            let place = hash.and_then(|hash| place(&hash.value));
+            place.unwrap_or_else(nowhere)
+        });
+        let places: Vec<_> = places.collect();
+        let records = store.get_many_as::<CredentialRecord>(&places).await?;
+        let uses: Vec<_> = ids
+            .iter()
+            .map(|id| keys::credential_use(org, *id))
+            .collect();
+        let uses = store.get_many_as::<Timestamp>(&uses).await?;
+        let valid = records.into_iter().zip(uses).filter_map(|(record, used)| {
+            let (record, used) = (record?.value, used.map(|used| used.value));
+            let timeout = record.idle_timeout();
+            let is_idle = timeout.is_some_and(|timeout| timeout.has_ended(used, now));
+            (record.is_valid_at(now) && !is_idle).then_some(record.id)
+        });
+        Ok(valid.collect())
+    }
+}
+
+/// Returns a key without a record, for a hash that is none.
+fn nowhere() -> Key {
+    keys::credential(SecretHash([0; 32]))
 }
 
 /// Returns true for a token or session that its member sees.

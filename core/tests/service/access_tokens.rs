@@ -1,11 +1,14 @@
 //! Tests of the access tokens that sessions are exchanged for.
 
-use knowledge_core::access::{Credential, CredentialKind};
+use knowledge_core::access::{Credential, CredentialKind, TokenScope};
 use knowledge_core::service::{ACCESS_TOKEN_LIFETIME_MAX, AuditAction, SessionTimeouts};
-use knowledge_store::faults::FaultPlan;
+use knowledge_store::faults::{CommitFault, FaultPlan};
+use serde_json::json;
 
+use crate::admin::get;
 use crate::audit::entries;
-use crate::make::{ACME, ADMIN, DAY, HOUR, MEMBER, MILLISECOND, code, new_mcp_key};
+use crate::inbound_sender::Sender;
+use crate::make::{ACME, ADMIN, DAY, HOUR, MEMBER, MILLISECOND, code, new_mcp_key, new_memory};
 use crate::sign_in::{MINUTE, chat, sign_in, token, verify};
 use crate::world::World;
 
@@ -172,6 +175,69 @@ async fn use_of_access_token_is_a_use_of_its_session() {
         "unauthenticated"
     );
     verify(&world).await;
+}
+
+#[tokio::test]
+async fn what_a_session_creates_ends_with_its_idle_timeout() {
+    let timeouts = SessionTimeouts {
+        idle: 2 * HOUR,
+        absolute: 30 * DAY,
+    };
+    let world = World::with(|options| options.session_timeouts = timeouts).await;
+    let session = sign_in(&world, world.owner_id).await;
+    let token = token(&world, &session.secret).await;
+    let new = new_mcp_key("org:acme");
+    let created = world
+        .service
+        .create_mcp_key(&token, world.workspace.id, &new);
+    let created = created.await.unwrap();
+    let (id, key) = (created.summary.id, Credential::from(created.secret));
+    let sender = Sender::registered_by(&world, &token).await;
+    let state = async || {
+        let listed = get(&world, "/orgs/acme/credentials?kind=bearer").await;
+        let mut listed = listed["data"].as_array().unwrap().iter();
+        let listed = listed.find(|listed| listed["id"] == json!(id));
+        listed.unwrap()["state"].as_str().unwrap().to_owned()
+    };
+    let kind = CredentialKind::Bearer;
+    world.time.pass(3 * HOUR - MILLISECOND);
+    world.service.authenticate(&key, kind).await.unwrap();
+    let sent = sender.post(&world, "m1", &[new_memory("First")]).await;
+    sent.unwrap();
+    assert_eq!(state().await, "valid");
+    // A use of the key is not one of the session.
+    world.service.note_use(&key).await;
+    world.time.pass(MILLISECOND);
+    let refused = world.service.session(&session.secret).await;
+    assert_eq!(code(refused), "unauthenticated");
+    let refused = world.service.authenticate(&key, kind).await;
+    assert_eq!(code(refused), "unauthenticated");
+    let refused = sender.post(&world, "m2", &[new_memory("Second")]).await;
+    assert_eq!(code(refused), "forbidden");
+    assert_eq!(state().await, "ended");
+    verify(&world).await;
+}
+
+#[tokio::test]
+async fn use_is_recorded_by_a_later_one_if_its_write_fails() {
+    let world = World::new().await;
+    let token = world.token(world.owner_id, TokenScope::default()).await;
+    let (id, token) = (token.record.id, Credential::from(token.secret));
+    let plan = FaultPlan::none().at_commit(1, CommitFault::Unavailable);
+    let world = world.served_with(plan).await;
+    let last_use = async || {
+        let provisioning = world.service.provisioning();
+        provisioning.last_use(world.org.id, id).await.unwrap()
+    };
+    world.service.note_use(&token).await;
+    assert_eq!(last_use().await, None);
+    world.time.pass(MINUTE);
+    let recorded = world.time.now();
+    for _ in 0..2 {
+        world.service.note_use(&token).await;
+        assert_eq!(last_use().await, Some(recorded));
+        world.time.pass(MINUTE);
+    }
 }
 
 /// A session of the operator has no idle time-out, and is exchanged for tokens as well.

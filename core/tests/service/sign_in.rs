@@ -15,8 +15,8 @@ use uuid::Uuid;
 use crate::admin::get;
 use crate::audit::entries;
 use crate::make::{
-    ACME, ADMIN, DAY, HOUR, MEMBER, MILLISECOND, VIEWER, code, new_chat, new_role, new_token,
-    problem, with,
+    ACME, ADMIN, DAY, HOUR, MEMBER, MILLISECOND, VIEWER, code, new_chat, new_mcp_key, new_role,
+    new_token, problem, with,
 };
 use crate::world::World;
 
@@ -315,6 +315,34 @@ async fn member_sees_and_ends_only_own_credentials() {
         code(world.service.session(&session.secret).await),
         "unauthenticated"
     );
+    verify(&world).await;
+}
+
+#[tokio::test]
+async fn member_does_not_see_mcp_keys_of_ended_sessions() {
+    let timeouts = SessionTimeouts {
+        idle: 2 * HOUR,
+        absolute: 30 * DAY,
+    };
+    let world = World::with(|options| options.session_timeouts = timeouts).await;
+    let new = new_mcp_key("org:acme");
+    for is_signed_out in [true, false] {
+        let session = sign_in(&world, world.owner_id).await.secret;
+        let token = token(&world, &session).await;
+        let created = world
+            .service
+            .create_mcp_key(&token, world.workspace.id, &new);
+        let key = created.await.unwrap().summary.id;
+        assert!(own(&world, &session).await.0.contains(&key));
+        match is_signed_out {
+            true => world.service.sign_out(&session).await.unwrap(),
+            false => world.time.pass(3 * HOUR),
+        }
+        let later = sign_in(&world, world.owner_id).await.secret;
+        assert!(!own(&world, &later).await.0.contains(&key));
+        let ended = world.service.end_own_credential(&later, key).await;
+        assert_eq!(code(ended), "not_found");
+    }
     verify(&world).await;
 }
 

@@ -5,8 +5,7 @@
 //! operations with a bearer token the page exchanges the session at [`TOKEN_PATH`].
 //!
 //! Another way of authenticating members, such as OpenID Connect, calls
-//! [`create_session`](knowledge_core::service::Provisioning::create_session) and answers with
-//! [`set_session`](cookie::set_session).
+//! [`create_session`](knowledge_core::service::Provisioning::create_session).
 
 mod cookie;
 mod views;
@@ -146,10 +145,10 @@ async fn respond(
         return Err(Error::MethodNotAllowed { allow });
     }
     front_end::require_same_origin(headers, method)?;
-    let scheme = request.extensions().get().copied().unwrap_or_default();
+    let scheme = client_scheme(service, request);
     if let Route::Login = route {
         let issued = service.sign_in(&link(request)?).await?;
-        return signed_in(service, &issued, scheme).await;
+        return Ok(signed_in(service, &issued, scheme).await);
     }
     let session = front_end::session(headers)?;
     let response = match route {
@@ -186,6 +185,16 @@ async fn respond(
     Ok(response)
 }
 
+/// Returns the scheme of a client: HTTPS also behind a proxy that is not trusted, if the public URL
+/// has it.
+fn client_scheme(service: &KnowledgeService, request: &Request<Bytes>) -> ClientScheme {
+    let is_public = |url: &str| url.starts_with("https:");
+    match service.public_url().is_some_and(is_public) {
+        true => ClientScheme::Https,
+        false => request.extensions().get().copied().unwrap_or_default(),
+    }
+}
+
 /// Reads the secret of a login link in the body.
 fn link(request: &Request<Bytes>) -> Result<String, Error> {
     #[derive(Deserialize)]
@@ -208,15 +217,19 @@ fn link(request: &Request<Bytes>) -> Result<String, Error> {
 }
 
 /// Returns the response to a sign-in, with the cookie of the new session.
+///
+/// An error has the cookie too, since the link has been consumed: the client is signed in, and only
+/// the body of the response could not be read.
 async fn signed_in(
     service: &KnowledgeService,
     issued: &Issued,
     scheme: ClientScheme,
-) -> Result<Response<Bytes>, Error> {
-    let mut response = session_response(service, &issued.secret).await?;
+) -> Response<Bytes> {
+    let response = session_response(service, &issued.secret).await;
+    let mut response = response.unwrap_or_else(front_end::error);
     let cookie = cookie::set_session(issued, scheme);
     response.headers_mut().insert(SET_COOKIE, cookie);
-    Ok(response)
+    response
 }
 
 async fn session_response(

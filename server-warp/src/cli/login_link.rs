@@ -33,7 +33,7 @@ pub(super) struct Args {
     expires_in: Duration,
 
     /// Base URL of the server's pages; defaults to the setting server.public_url, otherwise to the
-    /// address that the server listens on
+    /// address of the setting server.listen
     #[arg(long, value_name = "URL", value_parser = base_url_of)]
     public_url: Option<BaseUrl>,
 

@@ -67,7 +67,7 @@ pub(super) struct IssuedCredential {
     /// Clear text of the credential, returned only in this response.
     secret: String,
     /// Base URL that the service is configured with, which a login link begins with; absent
-    /// without one.
+    /// without one, and for a token or a session.
     #[serde(skip_serializing_if = "Option::is_none")]
     public_url: Option<String>,
     credential: CredentialView,
@@ -127,9 +127,11 @@ impl Operator<'_> {
         let issued =
             issued.map_err(|error| under_the_names_of_the_body(error, "expires_in_seconds"))?;
         let handles = &mut HashMap::new();
+        let is_link = new.kind == CredentialKind::Link;
+        let public_url = self.0.public_url().filter(|_| is_link);
         Ok(IssuedCredential {
             secret: issued.secret.expose().to_owned(),
-            public_url: self.0.public_url().map(str::to_owned),
+            public_url: public_url.map(str::to_owned),
             credential: self.credential_view(issued.record, handles).await?,
         })
     }
@@ -197,6 +199,16 @@ impl Operator<'_> {
         self.credential_view(revoked, &mut HashMap::new()).await
     }
 
+    /// Returns true if the idle time-out of a credential has ended.
+    async fn is_idle(self, record: &CredentialRecord, now: Timestamp) -> Result<bool, Error> {
+        let Some(timeout) = record.idle_timeout() else {
+            return Ok(false);
+        };
+        let used = self.provisioning();
+        let used = used.last_use(record.org_id, timeout.session).await?;
+        Ok(timeout.has_ended(used, now))
+    }
+
     async fn credential_view(
         self,
         record: CredentialRecord,
@@ -205,19 +217,13 @@ impl Operator<'_> {
         let now = self.0.env().now();
         let provisioning = self.provisioning();
         let last_used_at = provisioning.last_use(record.org_id, record.id).await?;
-        let is_idle = match record.idle_timeout() {
-            None => false,
-            Some(timeout) => {
-                let used = provisioning.last_use(record.org_id, timeout.session);
-                timeout.has_ended(used.await?, now)
-            }
-        };
+        let is_idle = self.is_idle(&record, now).await?;
         let mut is_backed = match record.created_with {
             None => true,
-            Some(id) => {
-                let found = self.provisioning().credential(record.org_id, id).await?;
-                found.is_some_and(|found| found.is_valid_at(now))
-            }
+            Some(id) => match provisioning.credential(record.org_id, id).await? {
+                None => false,
+                Some(found) => found.is_valid_at(now) && !self.is_idle(&found, now).await?,
+            },
         };
         let member = match handles.get(&record.member_id) {
             Some(handle) => handle.clone(),

@@ -41,7 +41,7 @@ impl CredentialKind {
 /// Number of random bytes in a secret.
 const SECRET_RANDOM_BYTES: usize = 32;
 /// Period in which uses of a credential are recorded once, in milliseconds.
-const USE_WINDOW_MS: i64 = 60 * 60 * 1_000;
+pub(crate) const USE_WINDOW_MS: i64 = 60 * 60 * 1_000;
 
 /// An access token, a session or a login link in clear text.
 ///

@@ -6,9 +6,9 @@ mod permissions;
 mod role;
 
 pub use self::action::{Action, ActionSet};
-pub(crate) use self::credential::IdleTimeout;
 pub use self::credential::{
     Credential, CredentialKind, CredentialRecord, InvalidSecret, Secret, SecretHash, TokenScope,
 };
+pub(crate) use self::credential::{IdleTimeout, USE_WINDOW_MS};
 pub use self::permissions::{PermissionScope, RequiredPermission};
 pub use self::role::{BaseRole, BuiltInRole, InvalidRoleRef, RoleRef};

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::Credential;
+use crate::access::{Credential, USE_WINDOW_MS};
 use crate::digest::sha256_bytes;
 use crate::error::Error;
 use crate::keys;
@@ -24,8 +24,8 @@ use crate::service::kit::audit_entry::AuditResource;
 use crate::service::kit::principal::Principal;
 use crate::store::{Key, Prepared, Transaction};
 
-/// Time for which equal refusals leave one entry, in milliseconds.
-const WINDOW_MS: i64 = 60 * 60 * 1_000;
+/// Time for which equal refusals leave one entry, in milliseconds. Uses have the same [`window`].
+const WINDOW_MS: i64 = USE_WINDOW_MS;
 /// Maximum number of entries about refusals of one member in a window.
 const REFUSALS_MAX: usize = 32;
 /// Maximum number of refusals that a process remembers.

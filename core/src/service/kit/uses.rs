@@ -57,6 +57,8 @@ impl KnowledgeService {
             }
         });
         if let Err(error) = written.await {
+            // A later use in this hour is recorded instead.
+            known.with(window(now), |known| known.remove(&fingerprint));
             tracing::warn!(%error, "a use of a credential is not recorded");
         }
     }

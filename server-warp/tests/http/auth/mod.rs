@@ -1,6 +1,7 @@
 //! Tests of `/auth/…`: signing in with a link, the cookie, access tokens, and own credentials.
 
 mod sessions;
+mod store;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,11 +56,17 @@ async fn sign_in(server: &InProcess, member: MemberId) -> Member {
     let link = issue(server, member, CredentialKind::Link).await;
     let login = login(&link).send_to(&server.base_url).await;
     assert_eq!(login.status, 200, "{login:?}");
+    let session = session_of(&login);
+    Member { session, login }
+}
+
+/// Returns the session in the cookie of a login.
+fn session_of(login: &Answer) -> String {
     let cookie = login.header("set-cookie");
     let session = cookie.strip_prefix("service_session=").expect("the cookie");
     let session = session.split(';').next().expect("a value").to_owned();
     assert!(session.starts_with("wks_"), "{session}");
-    Member { session, login }
+    session
 }
 
 impl Member {
@@ -232,6 +239,23 @@ async fn cookie_is_secure_behind_a_proxy_with_https() {
     }
 }
 
+/// The proxy in front of the server need not be trusted, nor say which scheme the client used.
+#[tokio::test]
+async fn cookie_is_secure_with_a_public_https_url() {
+    for (url, expected) in [
+        ("https://knowledge.example.com", &SECURE[..]),
+        ("http://knowledge.example.com", &PLAIN[..]),
+    ] {
+        let public = Some(url.to_owned());
+        let server = InProcess::limited(|options| options.public_url = public).await;
+        let member = sign_in(&server, server.org().members.viewer.id).await;
+        assert_eq!(attributes(&member.login), expected, "{url}");
+        let logout = member.send(&server, Method::POST, "/auth/logout").await;
+        let is_secure = attributes(&logout).contains(&"Secure".to_owned());
+        assert_eq!(is_secure, expected.contains(&"Secure"), "{url}");
+    }
+}
+
 #[tokio::test]
 async fn cookie_is_secure_over_tls() {
     let certificate = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
@@ -284,15 +308,15 @@ async fn requests_of_other_sites_are_refused() {
     let id = server.org().members.admin.id;
     let member = sign_in(&server, id).await;
     let link = issue(&server, id, CredentialKind::Link).await;
-    let own = format!(
-        "/auth/credentials/{}",
-        member.login.json()["session"]["id"].as_str().unwrap()
-    );
+    let other = sign_in(&server, id).await.login.json();
+    let other = other["session"]["id"].as_str().expect("an id");
+    let other = format!("/auth/credentials/{other}");
+    // The last of them ends the session.
     let calls = [
         login(&link),
         member.call(Method::POST, "/auth/token"),
+        member.call(Method::DELETE, &other),
         member.call(Method::POST, "/auth/logout"),
-        member.call(Method::DELETE, &own),
     ];
     for call in &calls {
         for site in ["same-site", "cross-site"] {
@@ -318,7 +342,9 @@ async fn requests_of_other_sites_are_refused() {
             .status,
         200
     );
-    for (call, expected) in calls.into_iter().zip([200, 200, 204]) {
+    let expected: [u16; 4] = [200, 200, 204, 204];
+    assert_eq!(calls.len(), expected.len());
+    for (call, expected) in calls.into_iter().zip(expected) {
         let origin = server.base_url.as_str();
         let call = call.without("sec-fetch-site").header("origin", origin);
         assert_eq!(call.send_to(&server.base_url).await.status, expected);

@@ -30,6 +30,8 @@ pub(super) struct Login {
     expires_at: Option<Timestamp>,
     /// Credential that has to be valid too, and whose scope applies too.
     depends_on: Option<CredentialId>,
+    /// True for an access token of a session.
+    is_of_session: bool,
     idle_timeout: Option<IdleTimeout>,
     now: Timestamp,
 }
@@ -44,6 +46,7 @@ impl Login {
             scope: TokenScope::default(),
             expires_at: None,
             depends_on: delegator.credential,
+            is_of_session: false,
             idle_timeout: None,
             now,
         }
@@ -68,15 +71,15 @@ impl Login {
         let record: Option<CredentialRecord> = transaction.read(&key).await?;
         let record = record.filter(|record| record.is_valid_at(now));
         let record = record.ok_or(INVALID)?;
-        let idle_timeout = record.idle_timeout();
         Ok(Self {
+            is_of_session: record.is_of_session(),
+            idle_timeout: record.idle_timeout(),
             org: record.org_id,
             member: record.member_id,
             credential: Some(record.id),
             scope: record.scope,
             expires_at: Some(record.expires_at),
             depends_on: record.created_with,
-            idle_timeout,
             now,
         })
     }
@@ -151,7 +154,7 @@ impl Login {
         Ok((member, next))
     }
 
-    /// Reads the credential that this one depends on.
+    /// Reads the credential that this one depends on, which ends by its idle time-out too.
     async fn dependency(
         &self,
         transaction: &mut Transaction,
@@ -162,9 +165,18 @@ impl Login {
         let key = hash.and_then(|hash| credential_key(&hash)).ok_or(INVALID)?;
         let record = transaction.read::<CredentialRecord>(&key).await?;
         let is_theirs = |record: &CredentialRecord| record.member_id == self.member;
-        record
-            .filter(|record| is_theirs(record) && record.is_valid_at(self.now))
-            .ok_or(INVALID)
+        let record = record.filter(|record| is_theirs(record) && record.is_valid_at(self.now));
+        let record = record.ok_or(INVALID)?;
+        // Not read ahead: few depend on a session that has one, except access tokens, which have read
+        // its use already.
+        if let Some(timeout) = record.idle_timeout() {
+            let key = keys::credential_use(self.org, timeout.session);
+            let last_use = transaction.read_unchecked(&key).await?;
+            if timeout.has_ended(last_use, self.now) {
+                return Err(INVALID);
+            }
+        }
+        Ok(record)
     }
 
     /// Reads ahead what the authorisation in a workspace reads, with the reads of an operation.
@@ -210,7 +222,7 @@ impl Login {
         self.check_use(transaction).await?;
         if let Some(id) = self.depends_on {
             let dependency = self.dependency(transaction, id).await?;
-            if dependency.kind == CredentialKind::Session && self.scope == TokenScope::default() {
+            if self.is_of_session {
                 // An access token is its session in another form: what it does and creates is the
                 // session's, and outlives the token.
                 self.credential = Some(id);
