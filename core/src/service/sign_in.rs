@@ -233,7 +233,8 @@ impl KnowledgeService {
     /// unless the session ends.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`], also while the token has been revoked by itself.
+    /// [`Error::Unauthenticated`]; [`Error::Forbidden`] if the token has been revoked by itself, until
+    /// the session gets another one.
     pub async fn access_token(&self, session: &Secret) -> Result<Issued, Error> {
         self.transact(|mut transaction| async move {
             let now = self.env().now();
@@ -246,9 +247,9 @@ impl KnowledgeService {
             let key = keys::credential(secret.hash());
             if let Some(found) = transaction.read::<CredentialRecord>(&key).await? {
                 if !found.is_valid_at(now) {
-                    return Err(Error::Unauthenticated {
-                        reason: "the access token of this session was revoked",
-                    });
+                    return Err(Error::forbidden(
+                        "the access token of this session was revoked; try again in five minutes",
+                    ));
                 }
                 return transaction.done(Issued {
                     secret,
@@ -348,7 +349,7 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for a credential that is not a valid one of
-    /// the caller.
+    /// the caller, or is the access token of a session, which ends with the session.
     pub async fn end_own_credential(
         &self,
         session: &Secret,
@@ -365,8 +366,7 @@ impl KnowledgeService {
             let key = hash.and_then(|hash| place(&hash)).ok_or_else(missing)?;
             let record = transaction.read::<CredentialRecord>(&key).await?;
             let own = record.filter(|record| {
-                let is_own = record.member_id == principal.member_id();
-                is_own && record.kind != CredentialKind::Link && record.is_valid_at(now)
+                record.member_id == principal.member_id() && is_listed(record, now)
             });
             let ended = (key, own.ok_or_else(missing)?);
             let actor = Actor::new(&principal, self.client);
