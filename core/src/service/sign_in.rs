@@ -108,6 +108,21 @@ impl Provisioning<'_> {
 
 /// # Signing in
 impl KnowledgeService {
+    /// Sets the base URL at which a front end serves this service, without a trailing slash.
+    ///
+    /// Login links begin with it if there is no [public URL](crate::service::Options::public_url).
+    /// Only the first call has an effect.
+    pub fn set_base_url(&self, url: String) {
+        let _ = self.inner.base_url.set(url);
+    }
+
+    /// Returns the base URL of login links, if it is known.
+    pub(crate) fn base_url(&self) -> Option<&str> {
+        let public = Some(self.inner.public_url.as_str());
+        let public = public.filter(|url| !url.is_empty());
+        public.or_else(|| self.inner.base_url.get().map(String::as_str))
+    }
+
     /// Exchanges the secret of a login link for a session.
     ///
     /// The commit that creates the session consumes the link: of any number of concurrent calls with

@@ -66,10 +66,10 @@ pub struct CredentialView {
 pub(super) struct IssuedCredential {
     /// Clear text of the credential, returned only in this response.
     secret: String,
-    /// Base URL that the service is configured with, which a login link begins with; absent
-    /// without one.
+    /// Base URL of the service, which a login link begins with: the configured one, otherwise that
+    /// of the address that its server listens on; absent without a server.
     #[serde(skip_serializing_if = "Option::is_none")]
-    public_url: Option<String>,
+    base_url: Option<String>,
     credential: CredentialView,
 }
 
@@ -129,7 +129,7 @@ impl Operator<'_> {
         let handles = &mut HashMap::new();
         Ok(IssuedCredential {
             secret: issued.secret.expose().to_owned(),
-            public_url: self.0.public_url().map(str::to_owned),
+            base_url: self.0.base_url().map(str::to_owned),
             credential: self.credential_view(issued.record, handles).await?,
         })
     }
