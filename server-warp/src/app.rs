@@ -108,6 +108,8 @@ impl App {
         let shutdown_timeout = config.shutdown_timeout;
         let api = Api::new(service.clone()).trust_origins(trusted_origins);
         let server = Server::bind(config, ApiResponder::new(api)).await?;
+        let is_https = server.certificates().is_some();
+        service.set_base_url(base_url(server.local_addr(), is_https));
         Ok(Self {
             server: server.with_metrics(metrics.http().clone()),
             metrics,

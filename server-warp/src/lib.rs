@@ -34,6 +34,7 @@ pub mod deliveries;
 pub mod demo;
 mod explain;
 mod http_client;
+mod logged_path;
 pub mod logging;
 pub mod metrics;
 pub mod net;

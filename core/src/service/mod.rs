@@ -21,7 +21,7 @@ mod workspace;
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -170,6 +170,7 @@ struct Inner {
     sealer: Sealer,
     limits: Limits,
     public_url: String,
+    base_url: OnceLock<String>,
     webhook_addresses: AddressPolicy,
     audit_reads: AuditReads,
     session_timeouts: SessionTimeouts,
@@ -360,6 +361,7 @@ impl KnowledgeService {
             sealer: Sealer::new(&options.sealing_key),
             limits: options.limits,
             public_url: options.public_url.unwrap_or_default(),
+            base_url: OnceLock::new(),
             webhook_addresses: options.webhook_addresses,
             audit_reads: options.audit_reads,
             session_timeouts: options.session_timeouts,
@@ -428,13 +430,6 @@ impl KnowledgeService {
     /// Returns true if the audit log records reads of confidential and restricted memories.
     pub(crate) fn audits_reads(&self) -> bool {
         self.inner.audit_reads == AuditReads::Confidential
-    }
-
-    /// Returns the [public base URL](Options::public_url), if there is one.
-    #[must_use]
-    pub fn public_url(&self) -> Option<&str> {
-        let url = self.inner.public_url.as_str();
-        (!url.is_empty()).then_some(url)
     }
 
     /// Returns what requests are checked against.

@@ -109,6 +109,26 @@ impl Provisioning<'_> {
 
 /// # Signing in
 impl KnowledgeService {
+    /// Sets the base URL at which a front end serves this service, without a trailing slash.
+    ///
+    /// Login links begin with it if there is no [public URL](crate::service::Options::public_url).
+    /// Only the first call has an effect.
+    pub fn set_base_url(&self, url: String) {
+        let _ = self.inner.base_url.set(url);
+    }
+
+    /// Returns the [public base URL](crate::service::Options::public_url), if there is one.
+    #[must_use]
+    pub fn public_url(&self) -> Option<&str> {
+        Some(self.inner.public_url.as_str()).filter(|url| !url.is_empty())
+    }
+
+    /// Returns the base URL of login links, if it is known.
+    pub(crate) fn base_url(&self) -> Option<&str> {
+        let bound = || self.inner.base_url.get().map(String::as_str);
+        self.public_url().or_else(bound)
+    }
+
     /// Exchanges the secret of a login link for a session.
     ///
     /// The commit that creates the session consumes the link: of any number of concurrent calls with
@@ -234,7 +254,8 @@ impl KnowledgeService {
     /// unless the session ends.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`], also while the token has been revoked by itself.
+    /// [`Error::Unauthenticated`]; [`Error::Forbidden`] if the token has been revoked by itself, until
+    /// the session gets another one.
     pub async fn access_token(&self, session: &Secret) -> Result<Issued, Error> {
         self.transact(|mut transaction| async move {
             let now = self.env().now();
@@ -247,9 +268,9 @@ impl KnowledgeService {
             let key = keys::credential(secret.hash());
             if let Some(found) = transaction.read::<CredentialRecord>(&key).await? {
                 if !found.is_valid_at(now) {
-                    return Err(Error::Unauthenticated {
-                        reason: "the access token of this session was revoked",
-                    });
+                    return Err(Error::forbidden(
+                        "the access token of this session was revoked; try again in five minutes",
+                    ));
                 }
                 return transaction.done(Issued {
                     secret,
@@ -355,7 +376,7 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for a credential that is not a valid one of
-    /// the caller.
+    /// the caller, or is the access token of a session, which ends with the session.
     pub async fn end_own_credential(
         &self,
         session: &Secret,

@@ -135,6 +135,27 @@ async fn access_tokens_end_with_their_session() {
     verify(&world).await;
 }
 
+#[tokio::test]
+async fn session_outlives_the_revocation_of_its_access_token() {
+    let world = World::new().await;
+    let session = sign_in(&world, world.owner_id).await.secret;
+    let issued = world.service.access_token(&session).await.unwrap();
+    let provisioning = world.service.provisioning();
+    let revoked = provisioning.revoke(world.org.id, issued.record.id);
+    revoked.await.unwrap();
+    let refused = chat(&world, &issued.secret.into()).await;
+    assert_eq!(code(refused), "unauthenticated");
+    assert_eq!(
+        code(world.service.access_token(&session).await),
+        "forbidden"
+    );
+    world.service.session(&session).await.unwrap();
+    world.time.pass(5 * MINUTE);
+    let token = token(&world, &session).await;
+    chat(&world, &token).await.unwrap();
+    verify(&world).await;
+}
+
 /// A sign-out that commits before a change with a token prevents the change.
 #[tokio::test]
 async fn sign_out_prevents_concurrent_change() {

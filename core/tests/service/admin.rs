@@ -285,7 +285,7 @@ async fn admin_api_issues_lists_and_revokes_tokens_and_sessions() {
 }
 
 #[tokio::test]
-async fn admin_api_returns_public_url_with_login_links_only() {
+async fn admin_api_returns_base_url_with_login_links_only() {
     let url = "https://knowledge.example.com";
     let world = World::with(|options| options.public_url = Some(url.to_owned())).await;
     for (kind, expected) in [
@@ -295,7 +295,7 @@ async fn admin_api_returns_public_url_with_login_links_only() {
     ] {
         let new = json!({"member": "ada", "kind": kind, "name": "x", "expires_in_seconds": 60});
         let (status, issued) = ask(&world, Method::POST, "/orgs/acme/credentials", new).await;
-        assert_eq!((status, &issued["public_url"]), (201, &expected), "{kind}");
+        assert_eq!((status, &issued["base_url"]), (201, &expected), "{kind}");
     }
 }
 

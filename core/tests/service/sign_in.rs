@@ -282,7 +282,7 @@ async fn member_sees_and_ends_only_own_credentials() {
         sign_in(&world, bob).await,
         world.token(bob, TokenScope::default()).await,
     ];
-    world.service.access_token(&session.secret).await.unwrap();
+    let access = world.service.access_token(&session.secret).await.unwrap();
     let (listed, current) = own(&world, &session.secret).await;
     assert_eq!(
         listed,
@@ -297,6 +297,7 @@ async fn member_sees_and_ends_only_own_credentials() {
         others[0],
         others[1],
         link.record.id,
+        access.record.id,
         CredentialId(Uuid::nil()),
     ] {
         assert_eq!(code(end(id).await), "not_found");

@@ -32,8 +32,9 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = duration)]
     expires_in: Duration,
 
-    /// Base URL of the server's pages; defaults to the setting server.public_url, otherwise to the
-    /// address of the setting server.listen
+    /// Base URL of the server's pages; defaults to the setting server.public_url of the running
+    /// server, otherwise to the address that it listens on, and without a running server to those
+    /// of the configuration
     #[arg(long, value_name = "URL", value_parser = base_url_of)]
     public_url: Option<BaseUrl>,
 
@@ -60,8 +61,8 @@ const FLAGS: &[(&str, &str)] = &[
 #[derive(Deserialize)]
 struct IssuedLink {
     secret: String,
-    /// Base URL that the running server is configured with.
-    public_url: Option<String>,
+    /// Base URL of the running server.
+    base_url: Option<String>,
     credential: CredentialView,
 }
 
@@ -76,7 +77,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let created = operator.call(Method::POST, &["credentials"], Some(&body), FLAGS);
     let issued: IssuedLink = created.await?;
     let base = args.public_url.map(|url| url.to_string());
-    let base = base.or(issued.public_url);
+    let base = base.or(issued.base_url);
     let url = login_url(&base.unwrap_or_else(|| configured(&config)), &issued.secret);
     let link = &issued.credential;
     eprintln!(

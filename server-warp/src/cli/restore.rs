@@ -23,11 +23,12 @@ use crate::sealing;
 /// running it again with the same file; until it is complete, no server opens the directory.
 /// Finally the store is read back and compared with the dump.
 ///
-/// A dump may have credentials that were revoked since. Therefore none is restored: tokens, sessions
-/// and MCP keys are dropped, and the secrets of inbound webhooks are revoked until they are rotated.
-/// Outbound webhooks and citation subscriptions that were created with a token deliver nothing until
-/// their secrets are rotated with a new one. The members and everything else are restored; `knowledge
-/// token create` issues new tokens. To move a live store, use `knowledge copy`, which keeps them.
+/// A dump may have credentials that were revoked since. Therefore none is restored: tokens,
+/// sessions, login links and MCP keys are dropped, and the secrets of inbound webhooks are revoked
+/// until they are rotated. Outbound webhooks and citation subscriptions that were created with a
+/// token deliver nothing until their secrets are rotated with a new one. The members and everything
+/// else are restored; `knowledge token create` issues new tokens, and with `knowledge login-link`
+/// members sign in again. To move a live store, use `knowledge copy`, which keeps the credentials.
 ///
 /// A dump does not contain the sealing key: before serving, put the key file that its secrets are
 /// sealed with beside the directory, or name it with --sealing-key-file.
@@ -119,7 +120,8 @@ fn print_revoked(revoked: &RevokedCredentials) {
     ];
     if let Some(dropped) = listed(&dropped) {
         eprintln!(
-            "not restored: {dropped}; issue a new token with `knowledge token create --member HANDLE`"
+            "not restored: {dropped}; issue a new token with `knowledge token create --member HANDLE`, \
+             or a login link with `knowledge login-link HANDLE`"
         );
     }
     if let Some(rejecting) = listed(&rejecting) {

@@ -25,6 +25,7 @@ use super::exchange::{Exchange, REQUEST_ID};
 use super::responder::{Rejection, Responder};
 use super::routes::{HEALTH_PATH, READY_PATH};
 use super::shared::Shared;
+use crate::logged_path::logged_path;
 use crate::metrics::{HttpMetrics, METRICS_PATH, ROUTE_UNMATCHED, ResponseSummary};
 use crate::telemetry::{RequestOrigin, RequestSpan};
 
@@ -170,7 +171,8 @@ impl<'a> Record<'a> {
             client,
             ..
         } = self.exchange;
-        let (path, route) = (uri.path(), response.extensions().get::<MatchedRoute>());
+        let path = &*logged_path(uri.path());
+        let route = response.extensions().get::<MatchedRoute>();
         let bytes_out = response.body().size_hint().exact();
         let summary = ResponseSummary {
             route: route.map_or(ROUTE_UNMATCHED, |route| route.0),
@@ -226,7 +228,7 @@ impl Drop for Record<'_> {
         if let Some(span) = &self.span {
             span.record_drop();
         }
-        let path = uri.path();
+        let path = &*logged_path(uri.path());
         let duration_ms = milliseconds(self.exchange.started.elapsed());
         let (request_id, trace_id) = (&self.request_id, self.trace_id.as_deref());
         tracing::info!(

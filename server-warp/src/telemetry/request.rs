@@ -10,6 +10,7 @@ use opentelemetry_http::HeaderExtractor;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracer;
 
+use crate::logged_path::logged_path;
 use crate::metrics::{ROUTE_UNMATCHED, ResponseSummary, method_label};
 
 /// Tracer of requests.
@@ -54,7 +55,7 @@ impl RequestTracer {
             .with_links(links)
             .with_attributes([
                 KeyValue::new("http.request.method", method),
-                KeyValue::new("url.path", request.uri().path().to_owned()),
+                KeyValue::new("url.path", logged_path(request.uri().path()).into_owned()),
                 KeyValue::new("url.scheme", scheme),
                 KeyValue::new("client.address", origin.client.to_string()),
                 KeyValue::new("knowledge.request.id", request_id.to_owned()),

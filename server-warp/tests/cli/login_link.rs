@@ -88,6 +88,9 @@ fn login_link_is_shown_as_json_and_revoked() {
         login(&url, secret(link, "http://127.0.0.1:8080")).status,
         401
     );
+    // A link of a running server has the port that was assigned to it.
+    let (beside, _) = links(&scratch, &[]);
+    assert_eq!(login(&url, secret(&beside, &url)).status, 200);
     assert_eq!(server.terminate(), 0);
 }
 

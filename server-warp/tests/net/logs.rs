@@ -19,7 +19,7 @@ fn log_has_one_json_line_per_request_and_panic() {
         .iter()
         .filter(|line| line["target"] == "knowledge_server::access")
         .collect();
-    assert_eq!(access.len(), 3, "{errors}");
+    assert_eq!(access.len(), 4, "{errors}");
 
     let request = access[0];
     assert_eq!(request["level"], "INFO");
@@ -52,13 +52,14 @@ fn log_has_one_json_line_per_request_and_panic() {
     assert_eq!(panic["span"]["request_id"], access[1]["request_id"]);
     assert_eq!(panic["span"]["name"], "request");
 
-    assert_eq!(access[2]["message"], "request dropped without a response");
-    assert_eq!(access[2]["path"], "/never");
-    assert_eq!(access[2]["client"], "127.0.0.1");
-    assert!(access[2]["request_id"].is_string());
+    assert_eq!(access[2]["path"], "/login/wkl_…");
+    assert_eq!(access[3]["message"], "request dropped without a response");
+    assert_eq!(access[3]["path"], "/never");
+    assert_eq!(access[3]["client"], "127.0.0.1");
+    assert!(access[3]["request_id"].is_string());
     assert!(
         !errors.contains("secret"),
-        "queries are not logged: {errors}"
+        "neither queries nor credentials are logged: {errors}"
     );
 }
 
@@ -93,6 +94,7 @@ async fn child_that_logs() {
     server.ask(request).await;
     server.ask(get("/healthz")).await;
     server.ask(get("/panic")).await;
+    server.ask(get("/login/wkl_secret")).await;
     let mut client = server.connect().await;
     client.send(get("/never")).await;
     server.stub.entered(1).await;

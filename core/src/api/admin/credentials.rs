@@ -66,10 +66,11 @@ pub struct CredentialView {
 pub(super) struct IssuedCredential {
     /// Clear text of the credential, returned only in this response.
     secret: String,
-    /// Base URL that the service is configured with, which a login link begins with; absent
-    /// without one, and for a token or a session.
+    /// Base URL of the service, which a login link begins with: the configured one, otherwise that
+    /// of the address that its server listens on; absent without a server, and for a token or a
+    /// session.
     #[serde(skip_serializing_if = "Option::is_none")]
-    public_url: Option<String>,
+    base_url: Option<String>,
     credential: CredentialView,
 }
 
@@ -128,10 +129,10 @@ impl Operator<'_> {
             issued.map_err(|error| under_the_names_of_the_body(error, "expires_in_seconds"))?;
         let handles = &mut HashMap::new();
         let is_link = new.kind == CredentialKind::Link;
-        let public_url = self.0.public_url().filter(|_| is_link);
+        let base_url = self.0.base_url().filter(|_| is_link);
         Ok(IssuedCredential {
             secret: issued.secret.expose().to_owned(),
-            public_url: public_url.map(str::to_owned),
+            base_url: base_url.map(str::to_owned),
             credential: self.credential_view(issued.record, handles).await?,
         })
     }

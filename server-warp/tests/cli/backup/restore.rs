@@ -138,6 +138,8 @@ fn restored_store_accepts_no_earlier_token() {
     let restored = on(&scratch, "new", &["restore", "--output=json", &dump]).ok();
     let gone = "not restored: 2 tokens, 1 session; issue a new token with `knowledge token create";
     assert!(restored.stderr.contains(gone), "{}", restored.stderr);
+    let again = "or a login link with `knowledge login-link HANDLE`";
+    assert!(restored.stderr.contains(again), "{}", restored.stderr);
     let report: Value = serde_json::from_str(&restored.stdout).unwrap();
     let counts = json!({
         "tokens": 2, "sessions": 1, "mcp_keys": 0,
