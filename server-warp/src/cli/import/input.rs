@@ -17,7 +17,7 @@ use super::table;
 /// Entries that are read ahead.
 const ENTRIES_AHEAD: usize = 16;
 /// Byte order mark, with which some editors start a file.
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Format of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -269,5 +269,60 @@ mod tests {
             "cannot read line 1: the header has several columns content"
         );
         assert_eq!(read(Format::Csv, ""), (Vec::new(), None));
+    }
+
+    #[test]
+    fn csv_quote_without_end_imports_nothing_of_its_row() {
+        for (end, line) in [
+            ("two,\"broken\nthree,Three.\n", 3),
+            ("two,\"broken \"\"quote\"\"\nthree,Three.", 3),
+            ("two,\"", 3),
+            ("two,Two.\nthree,\"Three.\"\"", 4),
+        ] {
+            let csv = format!("source_key,content\none,\"One\"\n{end}");
+            let (entries, error) = read(Format::Csv, &csv);
+            assert_eq!(entries[0], "2 one");
+            assert_eq!(entries.len(), line - 2, "{end}");
+            let expected =
+                format!("line {line} has a quote without an end, and nothing after it can be read");
+            assert_eq!(error, Some(expected), "{end}");
+        }
+        let (entries, error) = read(Format::Csv, "source_key,\"content\none,One\n");
+        assert!(entries.is_empty());
+        assert!(error.unwrap().starts_with("line 1 has a quote"));
+    }
+
+    #[test]
+    fn csv_text_after_a_closing_quote_is_rejected() {
+        let csv = "source_key,content\none,One\ntwo,\"broken\nbob,\"secret of bob\"\n\
+                   four,\"Four\"\n";
+        let (entries, error) = read(Format::Csv, csv);
+        let problem = "3 has text after a closing quote; a quote within quotes must be doubled";
+        assert_eq!(
+            (entries.as_slice(), error),
+            (&["2 one", problem, "5 four"].map(str::to_owned)[..], None)
+        );
+        let (_, error) = read(Format::Csv, "\"source_key\" ,content\none,One\n");
+        assert!(
+            error
+                .unwrap()
+                .contains("line 1: has text after a closing quote")
+        );
+    }
+
+    #[test]
+    fn csv_quotes_that_are_valid_are_accepted() {
+        let csv = "\u{FEFF}\"source_key\",content\r\none,\"\"\"One\"\", and, \r\n\"\"more\"\"\"\r\n\
+                   two,5\" wide\r\n\"three\",\"Three\"";
+        let mut entries = Vec::new();
+        let mut sink = |entry: Entry| {
+            entries.push(entry.record.unwrap().into_memory().content);
+            ControlFlow::Continue(())
+        };
+        let rules = Rules::default();
+        let read = Format::Csv.read_into(csv.as_bytes(), &rules, &mut sink);
+        read.unwrap();
+        let expected = ["\"One\", and, \r\n\"more\"", "5\" wide", "Three"];
+        assert_eq!(entries, expected);
     }
 }

@@ -5,6 +5,7 @@ mod entry;
 mod export;
 mod input;
 mod lines;
+mod quotes;
 mod record;
 mod rejections;
 mod table;

@@ -204,6 +204,24 @@ fn invalid_json_ends_an_import_after_the_entries_before() {
 }
 
 #[test]
+fn csv_quote_without_end_fails_the_import() {
+    let scratch = Scratch::with_org();
+    let csv = "user_id,content\nmaya,note of maya\nmaya,\"broken quote\nbob,secret of bob\n";
+    let file = scratch.write("quote.csv", csv);
+    let expected = "error: line 3 has a quote without an end, and nothing after it can be read";
+    let preview = import(&scratch, &file, &["--format=csv", "--dry-run"]);
+    assert_eq!(preview.stdout, "accepted 1, repeated 0, rejected 0\n");
+    assert_eq!(preview.failed(), expected);
+    let done = import(&scratch, &file, &["--format=csv"]);
+    assert_eq!(
+        done.stdout,
+        "created 1, updated 0, unchanged 0, rejected 0\n"
+    );
+    assert_eq!(done.failed(), expected);
+    assert_eq!(backlog(&scratch), 1);
+}
+
+#[test]
 fn dry_run_says_what_would_come_and_what_not() {
     let scratch = Scratch::with_org();
     let args = ["--format=mem0", "--dry-run"];
