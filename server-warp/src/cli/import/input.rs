@@ -133,6 +133,8 @@ fn read_lines(
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     /// Returns the entries, as their lines with their keys or problems, and the final error.
@@ -269,6 +271,18 @@ mod tests {
             "cannot read line 1: the header has several columns content"
         );
         assert_eq!(read(Format::Csv, ""), (Vec::new(), None));
+    }
+
+    #[test]
+    fn csv_header_takes_time_in_proportion_to_its_columns() {
+        let columns: Vec<String> = (0..200_000).map(|index| index.to_string()).collect();
+        let csv = format!("{},content\n", columns.join(","));
+        let began = Instant::now();
+        assert_eq!(read(Format::Csv, &csv), (Vec::new(), None));
+        // Comparing each column with all others takes minutes.
+        assert!(began.elapsed() < Duration::from_secs(30));
+        let (_, error) = read(Format::Csv, &csv.replace("content", "content,7"));
+        assert!(error.unwrap().ends_with("has several columns 7"));
     }
 
     #[test]

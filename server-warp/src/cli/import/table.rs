@@ -1,5 +1,6 @@
 //! Comma-separated values, whose header names the fields.
 
+use std::collections::HashSet;
 use std::io::BufRead;
 
 use csv::{ByteRecord, ReaderBuilder};
@@ -68,14 +69,18 @@ fn columns(header: &ByteRecord) -> Result<Vec<String>, Problem> {
     if !names.iter().any(|name| name == CONTENT) {
         return Err(Problem::new(format!("the header has no column {CONTENT}")));
     }
-    for (index, name) in names.iter().enumerate() {
-        if names[..index].contains(name) {
-            return Err(Problem::new(format!(
-                "the header has several columns {name}"
-            )));
-        }
+    match first_repeated(&names) {
+        Some(name) => Err(Problem::new(format!(
+            "the header has several columns {name}"
+        ))),
+        None => Ok(names),
     }
-    Ok(names)
+}
+
+fn first_repeated(names: &[String]) -> Option<String> {
+    let mut seen = HashSet::new();
+    let repeated = names.iter().find(|name| !seen.insert(name.as_str()));
+    repeated.cloned()
 }
 
 fn draft(columns: &[String], row: &ByteRecord) -> Result<Draft, Problem> {
