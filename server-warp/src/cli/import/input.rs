@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::document;
 use super::entry::{Entry, Sink, Unreadable};
 use super::export::{Export, LETTA, MEM0, ZEP};
+use super::item::Item;
 use super::lines::{self, LINE_BYTES_MAX, Line, Lines};
 use super::record::{Problem, Record, Rules};
 use super::table;
@@ -97,8 +98,7 @@ fn read_export(
         return document::read(input, export, rules, sink);
     }
     let parse = |line: &[u8]| {
-        let entry: Value =
-            serde_json::from_slice(line).map_err(|error| Problem::of_json(&error))?;
+        let entry: Item = serde_json::from_slice(line).map_err(|error| Problem::of_json(&error))?;
         export.record(&entry, rules)
     };
     read_lines(input, parse, sink)
@@ -220,6 +220,25 @@ mod tests {
         assert_eq!(entries, ["1 has no field memory"]);
         let (_, error) = read(Format::Mem0, "\"text\"");
         assert!(error.unwrap().contains("expected a list or an object"));
+    }
+
+    #[test]
+    fn fields_that_exports_repeat_are_rejected_if_they_are_read() {
+        let entry = r#"{"memory": "One.", "user_id": "maya", "user_id": "bob"}"#;
+        for (input, line) in [
+            (entry.to_owned(), 1),
+            (entry.replace(", ", ",\n"), 1),
+            (format!("[\n{entry}]"), 2),
+            (format!("{{\"results\":\n[{entry}]}}"), 2),
+        ] {
+            let expected = format!("{line} duplicate field `user_id`");
+            assert_eq!(read(Format::Mem0, &input), (vec![expected], None));
+        }
+        let entry = ONE.replace('}', r#", "hash": "y"}"#);
+        for input in [entry.clone(), format!("[{entry}]")] {
+            let expected = vec!["1 one".to_owned()];
+            assert_eq!(read(Format::Mem0, &input), (expected, None));
+        }
     }
 
     #[test]

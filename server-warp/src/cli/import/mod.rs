@@ -4,6 +4,7 @@ mod document;
 mod entry;
 mod export;
 mod input;
+mod item;
 mod lines;
 mod quotes;
 mod record;
