@@ -166,8 +166,10 @@ impl Export {
             let reason = format!("has no field {}", names.join(" or "));
             return Err(Problem::new(reason));
         };
-        if entry.get(IS_DELETED) == Some(&Value::Bool(true)) {
-            return Err(Problem::new("is deleted in the other tool"));
+        match entry.get(IS_DELETED) {
+            None | Some(Value::Null | Value::Bool(false)) => {}
+            Some(Value::Bool(true)) => return Err(Problem::new("is deleted in the other tool")),
+            Some(_) => return Err(Problem::new("is_deleted must be true or false")),
         }
         let Some(content) = entry[kind.content].as_str() else {
             return Err(Problem::new(format!("{} must be a text", kind.content)));
@@ -246,6 +248,18 @@ mod tests {
             problem(&LETTA, json!({"text": "Gone.", "is_deleted": true})),
             "is deleted in the other tool"
         );
+    }
+
+    #[test]
+    fn export_entry_is_deleted_or_not() {
+        for is_deleted in [json!("yes"), json!(1), json!("2025-06-12T09:00:00Z")] {
+            let entry = json!({"text": "Gone.", "is_deleted": is_deleted});
+            assert_eq!(problem(&LETTA, entry), "is_deleted must be true or false");
+        }
+        for is_deleted in [json!(null), json!(false)] {
+            let entry = json!({"text": "There.", "is_deleted": is_deleted});
+            record(&LETTA, entry).unwrap();
+        }
     }
 
     #[test]
