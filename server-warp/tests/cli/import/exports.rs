@@ -184,8 +184,28 @@ fn import_without_a_valid_entry_fails() {
     );
     let refused = import(&scratch, &export("zep_edges.json"), &["--format=mem0"]);
     assert_eq!(refused.failed(), "error: no entry is valid");
-    let empty = scratch.write("empty.json", "[]");
-    import(&scratch, &empty, &["--format=mem0"]).ok();
+    assert_eq!(backlog(&scratch), 0);
+}
+
+#[test]
+fn import_of_an_empty_input_is_no_error() {
+    let scratch = Scratch::with_org();
+    for (text, format) in [
+        ("", "jsonl"),
+        ("[]", "mem0"),
+        ("", "csv"),
+        ("title,content\n", "csv"),
+    ] {
+        let file = scratch.write("empty", text);
+        let format = format!("--format={format}");
+        let done = import(&scratch, &file, &[&format]).ok();
+        assert_eq!(
+            done.stdout,
+            "created 0, updated 0, unchanged 0, rejected 0\n"
+        );
+        let preview = import(&scratch, &file, &[&format, "--dry-run"]).ok();
+        assert_eq!(preview.stdout, "accepted 0, repeated 0, rejected 0\n");
+    }
     assert_eq!(backlog(&scratch), 0);
 }
 
