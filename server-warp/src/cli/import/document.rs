@@ -6,10 +6,10 @@ use std::io::{self, BufRead, Read};
 
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
 
 use super::entry::{Entry, Sink, Unreadable};
 use super::export::Export;
+use super::item::{Item, Object};
 use super::record::Rules;
 
 /// Maximum size in bytes of an entry.
@@ -143,7 +143,7 @@ struct Document<'d> {
 }
 
 impl Document<'_> {
-    fn add<E: serde::de::Error>(&mut self, line: u64, entry: &Value) -> Result<(), E> {
+    fn add<E: serde::de::Error>(&mut self, line: u64, entry: &Item) -> Result<(), E> {
         let entry = Entry {
             line,
             bytes: self.at.bytes(),
@@ -174,12 +174,12 @@ impl Document<'_> {
 struct Element<'p>(&'p Position);
 
 impl<'de> DeserializeSeed<'de> for Element<'_> {
-    type Value = (u64, Value);
+    type Value = (u64, Item);
 
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(u64, Value), D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(u64, Item), D::Error> {
         self.0.begin();
         let line = self.0.line.get();
-        Ok((line, Value::deserialize(json)?))
+        Ok((line, Item::deserialize(json)?))
     }
 }
 
@@ -201,7 +201,7 @@ impl<'de> Visitor<'de> for DocumentVisitor<'_, '_> {
         let document = self.0;
         let at = document.at;
         let line = at.line.get();
-        let (mut fields, mut has_lists) = (Map::new(), false);
+        let (mut entry, mut has_lists) = (Object::default(), false);
         loop {
             at.begin();
             let Some(name) = object.next_key::<String>()? else {
@@ -211,17 +211,17 @@ impl<'de> Visitor<'de> for DocumentVisitor<'_, '_> {
                 has_lists = true;
                 object.next_value_seed(List(document, &name))?;
             } else if document.export.reads(&name) {
-                fields.insert(name, object.next_value()?);
+                entry.add(name, object.next_value()?);
             } else {
                 // It takes no memory, so that it may have any size.
                 at.left.set(usize::MAX);
                 object.next_value::<IgnoredAny>()?;
             }
         }
-        if has_lists && !document.export.is_entry(&fields) {
+        if has_lists && !document.export.is_entry(&entry.fields) {
             return Ok(());
         }
-        document.add(line, &Value::Object(fields))
+        document.add(line, &Item::Object(entry))
     }
 }
 

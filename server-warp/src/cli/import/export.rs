@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::item::{Item, Object};
 use super::record::{Draft, Problem, Record, Rules};
 
 /// An export's format.
@@ -119,8 +120,8 @@ impl Export {
     }
 
     /// True if an entry in a list is only the identifier of one elsewhere.
-    pub(super) fn is_reference(&self, list: &str, entry: &Value) -> bool {
-        list == EPISODES && entry.is_string()
+    pub(super) fn is_reference(&self, list: &str, entry: &Item) -> bool {
+        list == EPISODES && matches!(entry, Item::Other(Value::String(_)))
     }
 
     /// True if an object is an entry, not an envelope of entries.
@@ -148,18 +149,27 @@ impl Export {
     ///
     /// # Errors
     /// The problem of the entry.
-    pub(super) fn record(&self, entry: &Value, rules: &Rules) -> Result<Record, Problem> {
-        let Value::Object(entry) = entry else {
+    pub(super) fn record(&self, entry: &Item, rules: &Rules) -> Result<Record, Problem> {
+        let Item::Object(Object {
+            fields: entry,
+            repeated,
+        }) = entry
+        else {
             return Err(Problem::new("must be a JSON object"));
         };
+        if let Some(name) = repeated.iter().find(|name| self.reads(name)) {
+            return Err(Problem::new(format!("duplicate field `{name}`")));
+        }
         let Some(kind) = self.kind_of(entry) else {
             let names = self.kinds.iter().map(|kind| kind.content);
             let names: Vec<&str> = names.collect();
             let reason = format!("has no field {}", names.join(" or "));
             return Err(Problem::new(reason));
         };
-        if entry.get(IS_DELETED) == Some(&Value::Bool(true)) {
-            return Err(Problem::new("is deleted in the other tool"));
+        match entry.get(IS_DELETED) {
+            None | Some(Value::Null | Value::Bool(false)) => {}
+            Some(Value::Bool(true)) => return Err(Problem::new("is deleted in the other tool")),
+            Some(_) => return Err(Problem::new("is_deleted must be true or false")),
         }
         let Some(content) = entry[kind.content].as_str() else {
             return Err(Problem::new(format!("{} must be a text", kind.content)));
@@ -173,7 +183,7 @@ impl Export {
             title: text(kind.title),
             content: content.to_owned(),
             source_key: text(kind.key),
-            user: text(kind.user),
+            user: kind.user.map_or(Ok(None), |name| user(entry, name))?,
             kept: kept.collect(),
             ..Draft::default()
         };
@@ -183,6 +193,17 @@ impl Export {
 
 /// Field of entries that were deleted and are exported nevertheless.
 const IS_DELETED: &str = "is_deleted";
+
+/// Returns the identifier of a user. Other values than identifiers are not taken for one, nor for
+/// none: what they become decides who reads the memory.
+fn user(entry: &Map<String, Value>, name: &str) -> Result<Option<String>, Problem> {
+    match entry.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(id)) => Ok(Some(id.clone())),
+        Some(Value::Number(id)) if !id.is_f64() => Ok(Some(id.to_string())),
+        Some(_) => Err(Problem::new(format!("{name} must be a text or an integer"))),
+    }
+}
 
 /// Returns a value as text; `None` if it is empty.
 fn shown(value: &Value) -> Option<String> {
@@ -205,24 +226,68 @@ mod tests {
 
     use super::*;
 
-    fn problem(export: &Export, entry: &Value) -> String {
-        let record = export.record(entry, &Rules::default());
-        record.unwrap_err().to_string()
+    fn record(export: &Export, entry: Value) -> Result<Record, Problem> {
+        let item: Item = serde_json::from_value(entry).unwrap();
+        export.record(&item, &Rules::default())
+    }
+
+    fn problem(export: &Export, entry: Value) -> String {
+        record(export, entry).unwrap_err().to_string()
     }
 
     #[test]
     fn export_entry_without_text_is_explained() {
-        assert_eq!(problem(&MEM0, &json!("x")), "must be a JSON object");
-        assert_eq!(problem(&MEM0, &json!({"id": "1"})), "has no field memory");
-        assert_eq!(problem(&ZEP, &json!({})), "has no field fact or content");
+        assert_eq!(problem(&MEM0, json!("x")), "must be a JSON object");
+        assert_eq!(problem(&MEM0, json!({"id": "1"})), "has no field memory");
+        assert_eq!(problem(&ZEP, json!({})), "has no field fact or content");
         assert_eq!(
-            problem(&MEM0, &json!({"memory": 7})),
+            problem(&MEM0, json!({"memory": 7})),
             "memory must be a text"
         );
         assert_eq!(
-            problem(&LETTA, &json!({"text": "Gone.", "is_deleted": true})),
+            problem(&LETTA, json!({"text": "Gone.", "is_deleted": true})),
             "is deleted in the other tool"
         );
+    }
+
+    #[test]
+    fn export_entry_is_deleted_or_not() {
+        for is_deleted in [json!("yes"), json!(1), json!("2025-06-12T09:00:00Z")] {
+            let entry = json!({"text": "Gone.", "is_deleted": is_deleted});
+            assert_eq!(problem(&LETTA, entry), "is_deleted must be true or false");
+        }
+        for is_deleted in [json!(null), json!(false)] {
+            let entry = json!({"text": "There.", "is_deleted": is_deleted});
+            record(&LETTA, entry).unwrap();
+        }
+    }
+
+    #[test]
+    fn export_user_is_a_text_or_an_integer() {
+        for (user, label) in [
+            (json!("bob"), Some("user:bob")),
+            (json!(17), Some("user:17")),
+            (json!(null), None),
+        ] {
+            let memory = record(&MEM0, json!({"memory": "Tea.", "user_id": user}));
+            let memory = memory.unwrap().into_memory();
+            let made = memory.audience_tag.map(|label| label.to_string());
+            assert_eq!(made.as_deref(), label);
+        }
+        for user in [
+            json!(true),
+            json!(1.5),
+            json!(["bob"]),
+            json!([]),
+            json!({}),
+        ] {
+            assert_eq!(
+                problem(&MEM0, json!({"memory": "Tea.", "user_id": user})),
+                "user_id must be a text or an integer"
+            );
+        }
+        let empty = problem(&MEM0, json!({"memory": "Tea.", "user_id": ""}));
+        assert!(empty.starts_with("the user's identifier is not a handle"));
     }
 
     #[test]
@@ -231,7 +296,7 @@ mod tests {
             "memory": "Likes tea.", "created_at": null, "categories": [], "metadata": {}, "role": "",
             "run_id": 7,
         });
-        let record = MEM0.record(&entry, &Rules::default()).unwrap();
+        let record = record(&MEM0, entry).unwrap();
         assert_eq!(record.into_memory().content, "Likes tea.\n\nrun_id: 7");
     }
 }

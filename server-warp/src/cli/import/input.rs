@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::document;
 use super::entry::{Entry, Sink, Unreadable};
 use super::export::{Export, LETTA, MEM0, ZEP};
+use super::item::Item;
 use super::lines::{self, LINE_BYTES_MAX, Line, Lines};
 use super::record::{Problem, Record, Rules};
 use super::table;
@@ -17,7 +18,7 @@ use super::table;
 /// Entries that are read ahead.
 const ENTRIES_AHEAD: usize = 16;
 /// Byte order mark, with which some editors start a file.
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Format of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -97,8 +98,7 @@ fn read_export(
         return document::read(input, export, rules, sink);
     }
     let parse = |line: &[u8]| {
-        let entry: Value =
-            serde_json::from_slice(line).map_err(|error| Problem::of_json(&error))?;
+        let entry: Item = serde_json::from_slice(line).map_err(|error| Problem::of_json(&error))?;
         export.record(&entry, rules)
     };
     read_lines(input, parse, sink)
@@ -133,6 +133,8 @@ fn read_lines(
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     /// Returns the entries, as their lines with their keys or problems, and the final error.
@@ -221,6 +223,25 @@ mod tests {
     }
 
     #[test]
+    fn fields_that_exports_repeat_are_rejected_if_they_are_read() {
+        let entry = r#"{"memory": "One.", "user_id": "maya", "user_id": "bob"}"#;
+        for (input, line) in [
+            (entry.to_owned(), 1),
+            (entry.replace(", ", ",\n"), 1),
+            (format!("[\n{entry}]"), 2),
+            (format!("{{\"results\":\n[{entry}]}}"), 2),
+        ] {
+            let expected = format!("{line} duplicate field `user_id`");
+            assert_eq!(read(Format::Mem0, &input), (vec![expected], None));
+        }
+        let entry = ONE.replace('}', r#", "hash": "y"}"#);
+        for input in [entry.clone(), format!("[{entry}]")] {
+            let expected = vec!["1 one".to_owned()];
+            assert_eq!(read(Format::Mem0, &input), (expected, None));
+        }
+    }
+
+    #[test]
     fn edge_of_zep_is_an_entry_and_names_its_episodes() {
         let edge = "{\n\"episodes\": [\"a\", \"b\"],\n\"fact\": \"It is.\", \"uuid\": \"edge\"}";
         assert_eq!(read(Format::Zep, edge), (vec!["1 edge".to_owned()], None));
@@ -269,5 +290,72 @@ mod tests {
             "cannot read line 1: the header has several columns content"
         );
         assert_eq!(read(Format::Csv, ""), (Vec::new(), None));
+    }
+
+    #[test]
+    fn csv_header_takes_time_in_proportion_to_its_columns() {
+        let columns: Vec<String> = (0..200_000).map(|index| index.to_string()).collect();
+        let csv = format!("{},content\n", columns.join(","));
+        let began = Instant::now();
+        assert_eq!(read(Format::Csv, &csv), (Vec::new(), None));
+        // Comparing each column with all others takes minutes.
+        assert!(began.elapsed() < Duration::from_secs(30));
+        let (_, error) = read(Format::Csv, &csv.replace("content", "content,7"));
+        assert!(error.unwrap().ends_with("has several columns 7"));
+    }
+
+    #[test]
+    fn csv_quote_without_end_imports_nothing_of_its_row() {
+        for (end, line) in [
+            ("two,\"broken\nthree,Three.\n", 3),
+            ("two,\"broken \"\"quote\"\"\nthree,Three.", 3),
+            ("two,\"", 3),
+            ("two,Two.\nthree,\"Three.\"\"", 4),
+        ] {
+            let csv = format!("source_key,content\none,\"One\"\n{end}");
+            let (entries, error) = read(Format::Csv, &csv);
+            assert_eq!(entries[0], "2 one");
+            assert_eq!(entries.len(), line - 2, "{end}");
+            let expected =
+                format!("line {line} has a quote without an end, and nothing after it can be read");
+            assert_eq!(error, Some(expected), "{end}");
+        }
+        let (entries, error) = read(Format::Csv, "source_key,\"content\none,One\n");
+        assert!(entries.is_empty());
+        assert!(error.unwrap().starts_with("line 1 has a quote"));
+    }
+
+    #[test]
+    fn csv_text_after_a_closing_quote_is_rejected() {
+        let csv = "source_key,content\none,One\ntwo,\"broken\nbob,\"secret of bob\"\n\
+                   four,\"Four\"\n";
+        let (entries, error) = read(Format::Csv, csv);
+        let problem = "3 has text after a closing quote; a quote within quotes must be doubled";
+        assert_eq!(
+            (entries.as_slice(), error),
+            (&["2 one", problem, "5 four"].map(str::to_owned)[..], None)
+        );
+        let (_, error) = read(Format::Csv, "\"source_key\" ,content\none,One\n");
+        assert!(
+            error
+                .unwrap()
+                .contains("line 1: has text after a closing quote")
+        );
+    }
+
+    #[test]
+    fn csv_quotes_that_are_valid_are_accepted() {
+        let csv = "\u{FEFF}\"source_key\",content\r\none,\"\"\"One\"\", and, \r\n\"\"more\"\"\"\r\n\
+                   two,5\" wide\r\n\"three\",\"Three\"";
+        let mut entries = Vec::new();
+        let mut sink = |entry: Entry| {
+            entries.push(entry.record.unwrap().into_memory().content);
+            ControlFlow::Continue(())
+        };
+        let rules = Rules::default();
+        let read = Format::Csv.read_into(csv.as_bytes(), &rules, &mut sink);
+        read.unwrap();
+        let expected = ["\"One\", and, \r\n\"more\"", "5\" wide", "Three"];
+        assert_eq!(entries, expected);
     }
 }

@@ -4,7 +4,9 @@ mod document;
 mod entry;
 mod export;
 mod input;
+mod item;
 mod lines;
+mod quotes;
 mod record;
 mod rejections;
 mod table;
@@ -49,9 +51,12 @@ const REQUEST_BYTES_FIXED: usize = 256;
 /// the first line of its text; a user becomes the audience user:HANDLE; the time of creation,
 /// metadata and other columns become the end of the text. docs/administration.md lists the fields.
 ///
-/// An invalid entry is reported with its line and skipped; the summary counts it. The exit code is
-/// 1 if all entries are invalid, otherwise 0. With --strict the first invalid entry ends the import
-/// with exit code 1; the entries before it are imported.
+/// An invalid entry is reported with its line and skipped; the summary counts it. With --strict the
+/// first invalid entry ends the import with exit code 1; the entries before it are imported.
+///
+/// The exit code is 1 if there were entries and none was accepted, if the input could not be read
+/// to its end, or if the import failed, for example without permission. An empty input is no error:
+/// the exit code is 0.
 ///
 /// Works with and without a running server: if a server holds the data directory, the command uses
 /// its admin socket.
@@ -95,7 +100,8 @@ pub(super) struct Args {
     #[arg(long)]
     strict: bool,
 
-    /// Report what would be imported and what not, and why, without importing
+    /// Report what would be imported and what not, and why, without importing. Only the import
+    /// itself checks whether the member may add the memories, and whether the source accepts them
     #[arg(long, conflicts_with = "strict")]
     dry_run: bool,
 

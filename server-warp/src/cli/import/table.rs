@@ -1,11 +1,13 @@
 //! Comma-separated values, whose header names the fields.
 
+use std::collections::HashSet;
 use std::io::BufRead;
 
 use csv::{ByteRecord, ReaderBuilder};
 
 use super::document::{Position, PositionReader};
 use super::entry::{Entry, Sink, Unreadable};
+use super::quotes::Quotes;
 use super::record::{Draft, Problem, Record, Rules};
 
 /// Column with the text, the only one that is required.
@@ -17,7 +19,7 @@ pub(super) fn read(input: impl BufRead, rules: &Rules, sink: Sink<'_>) -> Result
     let mut rows = ReaderBuilder::new()
         .has_headers(false)
         .flexible(true)
-        .from_reader(PositionReader::new(input, &at));
+        .from_reader(Quotes::new(PositionReader::new(input, &at)));
     let mut row = ByteRecord::new();
     let mut header: Option<Vec<String>> = None;
     loop {
@@ -28,12 +30,27 @@ pub(super) fn read(input: impl BufRead, rules: &Rules, sink: Sink<'_>) -> Result
             return Ok(());
         }
         let line = row.position().map_or(line, |position| position.line());
+        let end = rows.position().byte();
+        let quotes = rows.get_mut();
+        if quotes.has_open_end() {
+            // The row may have swallowed rows of other users.
+            return Err(Unreadable(format!(
+                "line {line} has a quote without an end, and nothing after it can be read"
+            )));
+        }
+        let valid = match quotes.take_misplaced(end) {
+            true => Err(Problem::new(
+                "has text after a closing quote; a quote within quotes must be doubled",
+            )),
+            false => Ok(&row),
+        };
         let Some(columns) = &header else {
-            let columns = columns(&row).map_err(|problem| Unreadable::at(line, problem))?;
+            let columns = valid.and_then(columns);
+            let columns = columns.map_err(|problem| Unreadable::at(line, problem))?;
             header = Some(columns);
             continue;
         };
-        let draft = draft(columns, &row);
+        let draft = valid.and_then(|row| draft(columns, row));
         let entry = Entry {
             line,
             bytes: at.bytes(),
@@ -52,14 +69,18 @@ fn columns(header: &ByteRecord) -> Result<Vec<String>, Problem> {
     if !names.iter().any(|name| name == CONTENT) {
         return Err(Problem::new(format!("the header has no column {CONTENT}")));
     }
-    for (index, name) in names.iter().enumerate() {
-        if names[..index].contains(name) {
-            return Err(Problem::new(format!(
-                "the header has several columns {name}"
-            )));
-        }
+    match first_repeated(&names) {
+        Some(name) => Err(Problem::new(format!(
+            "the header has several columns {name}"
+        ))),
+        None => Ok(names),
     }
-    Ok(names)
+}
+
+fn first_repeated(names: &[String]) -> Option<String> {
+    let mut seen = HashSet::new();
+    let repeated = names.iter().find(|name| !seen.insert(name.as_str()));
+    repeated.cloned()
 }
 
 fn draft(columns: &[String], row: &ByteRecord) -> Result<Draft, Problem> {

@@ -206,8 +206,28 @@ fn import_without_a_valid_entry_fails() {
     );
     let refused = import(&scratch, &export("zep_edges.json"), &["--format=mem0"]);
     assert_eq!(refused.failed(), "error: no entry is valid");
-    let empty = scratch.write("empty.json", "[]");
-    import(&scratch, &empty, &["--format=mem0"]).ok();
+    assert_eq!(backlog(&scratch), 0);
+}
+
+#[test]
+fn import_of_an_empty_input_is_no_error() {
+    let scratch = Scratch::with_org();
+    for (text, format) in [
+        ("", "jsonl"),
+        ("[]", "mem0"),
+        ("", "csv"),
+        ("title,content\n", "csv"),
+    ] {
+        let file = scratch.write("empty", text);
+        let format = format!("--format={format}");
+        let done = import(&scratch, &file, &[&format]).ok();
+        assert_eq!(
+            done.stdout,
+            "created 0, updated 0, unchanged 0, rejected 0\n"
+        );
+        let preview = import(&scratch, &file, &[&format, "--dry-run"]).ok();
+        assert_eq!(preview.stdout, "accepted 0, repeated 0, rejected 0\n");
+    }
     assert_eq!(backlog(&scratch), 0);
 }
 
@@ -222,6 +242,24 @@ fn invalid_json_ends_an_import_after_the_entries_before() {
     );
     let expected = "error: line 2 is invalid JSON, and nothing after it can be read";
     assert_eq!(cut.failed(), expected);
+    assert_eq!(backlog(&scratch), 1);
+}
+
+#[test]
+fn csv_quote_without_end_fails_the_import() {
+    let scratch = Scratch::with_org();
+    let csv = "user_id,content\nmaya,note of maya\nmaya,\"broken quote\nbob,secret of bob\n";
+    let file = scratch.write("quote.csv", csv);
+    let expected = "error: line 3 has a quote without an end, and nothing after it can be read";
+    let preview = import(&scratch, &file, &["--format=csv", "--dry-run"]);
+    assert_eq!(preview.stdout, "accepted 1, repeated 0, rejected 0\n");
+    assert_eq!(preview.failed(), expected);
+    let done = import(&scratch, &file, &["--format=csv"]);
+    assert_eq!(
+        done.stdout,
+        "created 1, updated 0, unchanged 0, rejected 0\n"
+    );
+    assert_eq!(done.failed(), expected);
     assert_eq!(backlog(&scratch), 1);
 }
 
