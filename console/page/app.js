@@ -3,6 +3,7 @@
 import { Access } from "./access.js";
 import { Client, Connection } from "./api/client.js";
 import { ApiError } from "./api/error.js";
+import { readAll } from "./api/list.js";
 import { AccountOperations, Operations, OrganizationOperations } from "./api/operations.js";
 import { Directory } from "./directory.js";
 import { href, parseRoute } from "./router.js";
@@ -76,9 +77,18 @@ export class App {
     this.#showInstead(loading);
     this.#signedIn = signedIn;
     try {
-      const { data } = await new Operations(this.#client(signedIn)).listWorkspaces();
+      const operations = new Operations(this.#client(signedIn));
+      /** @type {Workspace[]} */
+      const workspaces = [];
+      await readAll(
+        (page) => operations.listWorkspaces(page),
+        (items) => {
+          workspaces.push(...items);
+          return true;
+        },
+      );
       if (signedIn !== this.#signedIn) return;
-      this.#workspaces = data;
+      this.#workspaces = workspaces;
       await this.#route();
     } catch (error) {
       if (signedIn === this.#signedIn) this.fail(error);

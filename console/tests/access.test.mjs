@@ -50,6 +50,17 @@ test("navigation offers only what the caller may read", async () => {
   await viewer.close();
 });
 
+test("workspaces beyond the first page can be chosen", async () => {
+  const { page, close } = await site.current.open("dashboard");
+  await page.route("**/v1/workspaces?*", (route) =>
+    route.continue({ url: route.request().url().replace("limit=200", "limit=1") }),
+  );
+  await page.reload();
+  await settled(page);
+  assert.equal(await page.getByLabel("Workspace").locator("option").count(), 2);
+  await close();
+});
+
 test("screen without permission explains why", async () => {
   const { page, close } = await site.current.open("audit", {
     member: VIEWER,
