@@ -93,7 +93,7 @@ export class Session {
  * @returns {Promise<Answer>}
  */
 async function send(method, name, body) {
-  const response = await fetch(`/auth/${name}`, {
+  const response = await fetch(`auth/${name}`, {
     method,
     headers: body ? { "content-type": "application/json" } : {},
     body: body ? JSON.stringify(body) : undefined,

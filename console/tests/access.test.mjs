@@ -139,6 +139,22 @@ test("session that ends asks to sign in again, at the same place", async () => {
   await close();
 });
 
+test("page works below a path of its host", async () => {
+  const { page, close } = await openPage(site.current.browser);
+  // A proxy in front of the server, which removes the path.
+  await page.route("**/*", (route) => {
+    const url = route.request().url();
+    return url.startsWith(`${site.current.url}below/`)
+      ? route.continue({ url: url.replace("/below/", "/") })
+      : route.abort();
+  });
+  await signIn(page, site.current.demo.link().replace("/#", "/below/#"));
+  await settled(page);
+  assert.ok(page.url().startsWith(`${site.current.url}below/#`));
+  assert.ok((await offered(page)).includes("Audit log"));
+  await close();
+});
+
 test("link works once, and leaves no trace in the page", async () => {
   const link = site.current.demo.link();
   const first = await openPage(site.current.browser);

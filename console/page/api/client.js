@@ -47,7 +47,8 @@ export const takesSession = (path) => path.startsWith("/v1/orgs/") || path.start
 export function networkTransport(session) {
   return async ({ method, path, headers, body }) => {
     const refusal = takesSession(path) ? null : await session.authorize(headers);
-    return refusal ?? fetch(path, { method, headers, body, credentials: "same-origin", redirect: "error" });
+    // Relative to the page, which a proxy may serve below a path.
+    return refusal ?? fetch(path.slice(1), { method, headers, body, credentials: "same-origin", redirect: "error" });
   };
 }
 
