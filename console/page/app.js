@@ -98,11 +98,12 @@ export class App {
   /**
    * Shows that the page cannot be opened.
    * @param {unknown} cause
+   * @param {() => void} [retry]
    */
-  fail(cause) {
+  fail(cause, retry = () => location.reload()) {
     const message = cause instanceof Error ? cause.message : String(cause);
     const error = cause instanceof ApiError ? cause : new ApiError({ status: 0, code: "unknown", message });
-    this.#showInstead(() => html`<main class="alone">${problem(error, () => location.reload())}</main>`);
+    this.#showInstead(() => html`<main class="alone">${problem(error, retry)}</main>`);
   }
 
   /**

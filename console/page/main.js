@@ -42,11 +42,18 @@ function start(session) {
     organization: session.identity.organization.slug,
     member: session.identity.member,
     leave: () => askToSignIn(null),
-    signOut: async () => {
-      await session.end();
-      askToSignIn(null);
-    },
+    signOut: () => signOut(session),
   });
+}
+
+/** @param {Session} session */
+async function signOut(session) {
+  try {
+    await session.end();
+    askToSignIn(null);
+  } catch (error) {
+    app.fail(error, () => signOut(session));
+  }
 }
 
 /** @param {ApiError | null} error */

@@ -79,10 +79,12 @@ export class Session {
     return null;
   }
 
-  /** Signs the member out, in this page also if the server cannot be reached. */
+  /** Signs the member out. Throws an `ApiError` if the session may not have ended. */
   async end() {
     this.#token = null;
-    await send("POST", "logout").catch((cause) => console.warn("sign out:", cause));
+    const answer = await send("POST", "logout").catch(() => null);
+    if (answer?.status === 204 || answer?.status === 401) return;
+    throw Object.assign(answer ? ApiError.of(answer) : ApiError.network(true), { code: "sign_out" });
   }
 }
 

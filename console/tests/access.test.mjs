@@ -190,6 +190,23 @@ test("member who signs out is signed out everywhere in the browser", async () =>
   await close();
 });
 
+test("sign-out that fails says so, and can be repeated", async () => {
+  const { page, context, close } = await site.current.open("dashboard");
+  await page.route("**/auth/logout", (route) => route.abort("connectionreset"), { times: 1 });
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByText("You may still be signed in on this device").waitFor();
+  await page.getByText("The server cannot be reached.").waitFor();
+  assert.equal(await page.getByRole("navigation").count(), 0);
+  await page.route("**/auth/logout", (route) => route.fulfill({ status: 503 }), { times: 1 });
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByText("The server answered 503.").waitFor();
+  assert.equal((await context.cookies()).length, 1);
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByLabel("Sign-in link").waitFor();
+  assert.equal((await context.cookies()).length, 0);
+  await close();
+});
+
 test("member ends another session of theirs", async () => {
   const mine = await site.current.open("account", { member: VIEWER });
   const theirs = await site.current.open("memories", { member: VIEWER });
