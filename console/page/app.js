@@ -7,7 +7,7 @@ import { readAll } from "./api/list.js";
 import { AccountOperations, Operations, OrganizationOperations } from "./api/operations.js";
 import { Directory } from "./directory.js";
 import { href, parseRoute } from "./router.js";
-import { FIRST_SCREEN, SCREENS, shell, signInView } from "./shell.js";
+import { FIRST_SCREEN, SCREENS, replaceView, shell, signInView } from "./shell.js";
 import { html, render } from "./ui/lit.js";
 import { Dialogs, Notices } from "./ui/overlays.js";
 import { empty, loading, problem } from "./ui/parts.js";
@@ -67,6 +67,15 @@ export class App {
     const isSignedOut = this.#signedIn !== null;
     this.#showInstead(() => signInView({ isSignedOut, error, onSubmit }));
     document.title = "Sign in · Knowledge console";
+  }
+
+  /**
+   * Asks whether a link may replace the member who is signed in.
+   * @param {string} name Name of the member.
+   * @returns {Promise<boolean>}
+   */
+  askToReplace(name) {
+    return new Promise((resolve) => this.#showInstead(() => replaceView(name, resolve)));
   }
 
   /**

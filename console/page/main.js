@@ -9,10 +9,10 @@ const packageAddress = /** @type {HTMLMetaElement} */ (document.querySelector("m
 
 // Before the listener of the page, for which a link is no address.
 addEventListener("hashchange", (event) => {
-  const link = takeLink();
+  const link = takeLink(event.oldURL);
   if (link === null) return;
   event.stopImmediatePropagation();
-  signIn(() => Session.start(link));
+  enter(link);
 });
 
 const app = new App(
@@ -34,6 +34,22 @@ async function signIn(open) {
     else app.fail(error);
   }
 }
+
+/**
+ * Opens the page for the member of this browser, or for the one of a link that was followed. Others
+ * can make a member follow a link of theirs, so it replaces nobody unasked.
+ * @param {string | null} link
+ */
+const enter = (link) =>
+  signIn(async () => {
+    const session = await Session.restore();
+    if (link === null) return session;
+    if (session) {
+      if (!(await app.askToReplace(session.identity.member.name))) return session;
+      await session.end();
+    }
+    return Session.start(link);
+  });
 
 /** @param {Session} session */
 function start(session) {
@@ -68,8 +84,7 @@ async function main() {
     app.start({ transport, organization, member: null, leave() {}, signOut: null });
     return;
   }
-  const link = takeLink();
-  await signIn(() => (link === null ? Session.restore() : Session.start(link)));
+  await enter(takeLink());
 }
 
 main().catch((error) => app.fail(error));

@@ -18,12 +18,14 @@ const SECRET = /wkl_[\w-]+/;
 /** Remaining time in which a token is replaced. */
 const RENEWAL_MS = 60_000;
 
-/** Returns the secret of the sign-in link that this page was opened with, or `null`. */
-export function takeLink() {
+/**
+ * Returns the secret of the sign-in link that was followed, or `null`.
+ * @param {string} [address] Address in its place: neither the history nor a bookmark keeps it.
+ */
+export function takeLink(address = location.pathname) {
   if (!location.hash.startsWith("#/login/")) return null;
   const secret = secretOf(location.hash);
-  // Neither the history nor a bookmark keeps it.
-  history.replaceState(null, "", location.pathname);
+  history.replaceState(null, "", address);
   return secret;
 }
 

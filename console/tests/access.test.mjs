@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { openPage, settled, signIn } from "./support/browser.mjs";
+import { findViolations, openPage, settled, signIn } from "./support/browser.mjs";
 import { WORKSPACE } from "./support/demo.mjs";
 import { useSite } from "./support/site.mjs";
 
@@ -175,6 +175,37 @@ test("link works once, and leaves no trace in the page", async () => {
   await second.page.getByText("This link was used, has expired or is not complete.").waitFor();
   assert.equal((await second.context.cookies()).length, 0);
   await second.close();
+});
+
+test("link replaces a member only if they agree", async () => {
+  const { page, context, close } = await site.current.open("memories");
+  const cookie = async () => (await context.cookies())[0]?.value;
+  const before = await cookie();
+  const link = site.current.demo.link(VIEWER);
+  let logins = 0;
+  page.on("request", (request) => (logins += Number(request.url().endsWith("/auth/login"))));
+
+  // Followed in the open page, which stays where it was.
+  await page.goto(link);
+  await page.getByText(/^You are signed in as Maya/).waitFor();
+  assert.deepEqual(await findViolations(page), []);
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await settled(page);
+  assert.match(page.url(), new RegExp(`#/${WORKSPACE}/memories$`));
+  assert.deepEqual([logins, await cookie()], [0, before]);
+
+  // Followed from another page.
+  await page.goto("about:blank");
+  await page.goto(link);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await settled(page);
+  assert.ok(!page.url().includes("wkl_"));
+  assert.notEqual(await cookie(), before);
+  await page.goto(`${site.current.url}#/${WORKSPACE}/account`);
+  await page.getByText("(hannah.cole)").waitFor();
+  const headers = { cookie: `service_session=${before}` };
+  assert.equal((await fetch(`${site.current.url}auth/session`, { headers })).status, 401);
+  await close();
 });
 
 test("member who signs out is signed out everywhere in the browser", async () => {
