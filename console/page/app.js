@@ -1,11 +1,10 @@
 // The page: who is signed in, which workspace is open, and which screen is shown.
 
-import { Access } from "./access.js";
 import { Client, Connection } from "./api/client.js";
 import { ApiError } from "./api/error.js";
 import { readAll } from "./api/list.js";
 import { AccountOperations, Operations, OrganizationOperations } from "./api/operations.js";
-import { Directory } from "./directory.js";
+import { Access, Directory } from "./directory.js";
 import { href, parseRoute } from "./router.js";
 import { FIRST_SCREEN, SCREENS, replaceView, shell, signInView } from "./shell.js";
 import { html, render } from "./ui/lit.js";
@@ -14,8 +13,8 @@ import { empty, loading, problem } from "./ui/parts.js";
 
 /**
  * @import { Workspace } from "../../wasm/pkg/operations.js"
+ * @import { Identity } from "./api/client.js"
  * @import { Context, Screen } from "./context.js"
- * @import { Identity } from "./session.js"
  * @import { Content } from "./ui/lit.js"
  */
 

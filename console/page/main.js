@@ -1,9 +1,11 @@
 // Start of the page, over the network or over the service inside the page.
 
-import { networkTransport } from "./api/client.js";
+import { networkTransport, Session } from "./api/client.js";
 import { ApiError } from "./api/error.js";
 import { App } from "./app.js";
-import { secretOf, Session, takeLink } from "./session.js";
+
+/** Secret of a sign-in link, in a link or alone. */
+const SECRET = /wkl_[\w-]+/;
 
 const packageAddress = /** @type {HTMLMetaElement} */ (document.querySelector("meta[name=knowledge-package]")).content;
 
@@ -76,6 +78,23 @@ async function signOut(session) {
 function askToSignIn(error) {
   app.askToSignIn(error, (text) => signIn(() => Session.start(secretOf(text))));
 }
+
+/**
+ * Returns the secret of the sign-in link that was followed, or `null`.
+ * @param {string} [address] Address in its place: neither the history nor a bookmark keeps it.
+ */
+function takeLink(address = location.pathname) {
+  if (!location.hash.startsWith("#/login/")) return null;
+  const secret = secretOf(location.hash);
+  history.replaceState(null, "", address);
+  return secret;
+}
+
+/**
+ * Returns the secret in a text that a member has entered, or the text if there is none.
+ * @param {string} text
+ */
+const secretOf = (text) => SECRET.exec(text)?.[0] ?? text;
 
 async function main() {
   if (packageAddress !== "") {
