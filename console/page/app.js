@@ -1,20 +1,20 @@
 // The page: who is signed in, which workspace is open, and which screen is shown.
 
-import { Access } from "./access.js";
 import { Client, Connection } from "./api/client.js";
 import { ApiError } from "./api/error.js";
+import { readAll } from "./api/list.js";
 import { AccountOperations, Operations, OrganizationOperations } from "./api/operations.js";
-import { Directory } from "./directory.js";
+import { Access, Directory } from "./directory.js";
 import { href, parseRoute } from "./router.js";
-import { FIRST_SCREEN, SCREENS, shell, signInView } from "./shell.js";
+import { FIRST_SCREEN, SCREENS, replaceView, shell, signInView } from "./shell.js";
 import { html, render } from "./ui/lit.js";
 import { Dialogs, Notices } from "./ui/overlays.js";
 import { empty, loading, problem } from "./ui/parts.js";
 
 /**
  * @import { Workspace } from "../../wasm/pkg/operations.js"
+ * @import { Identity } from "./api/client.js"
  * @import { Context, Screen } from "./context.js"
- * @import { Identity } from "./session.js"
  * @import { Content } from "./ui/lit.js"
  */
 
@@ -69,6 +69,15 @@ export class App {
   }
 
   /**
+   * Asks whether a link may replace the member who is signed in.
+   * @param {string} name Name of the member.
+   * @returns {Promise<boolean>}
+   */
+  askToReplace(name) {
+    return new Promise((resolve) => this.#showInstead(() => replaceView(name, resolve)));
+  }
+
+  /**
    * Opens the page for a member.
    * @param {SignedIn} signedIn
    */
@@ -76,9 +85,18 @@ export class App {
     this.#showInstead(loading);
     this.#signedIn = signedIn;
     try {
-      const { data } = await new Operations(this.#client(signedIn)).listWorkspaces();
+      const operations = new Operations(this.#client(signedIn));
+      /** @type {Workspace[]} */
+      const workspaces = [];
+      await readAll(
+        (page) => operations.listWorkspaces(page),
+        (items) => {
+          workspaces.push(...items);
+          return true;
+        },
+      );
       if (signedIn !== this.#signedIn) return;
-      this.#workspaces = data;
+      this.#workspaces = workspaces;
       await this.#route();
     } catch (error) {
       if (signedIn === this.#signedIn) this.fail(error);
@@ -88,11 +106,12 @@ export class App {
   /**
    * Shows that the page cannot be opened.
    * @param {unknown} cause
+   * @param {() => void} [retry]
    */
-  fail(cause) {
+  fail(cause, retry = () => location.reload()) {
     const message = cause instanceof Error ? cause.message : String(cause);
     const error = cause instanceof ApiError ? cause : new ApiError({ status: 0, code: "unknown", message });
-    this.#showInstead(() => html`<main class="alone">${problem(error, () => location.reload())}</main>`);
+    this.#showInstead(() => html`<main class="alone">${problem(error, retry)}</main>`);
   }
 
   /**

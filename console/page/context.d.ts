@@ -1,11 +1,10 @@
 // What a screen works with.
 
 import type { Workspace } from "../../wasm/pkg/operations.js";
-import type { Access } from "./access.js";
+import type { Identity } from "./api/client.js";
 import type { AccountOperations, Operations, OrganizationOperations } from "./api/operations.js";
-import type { Directory } from "./directory.js";
+import type { Access, Directory } from "./directory.js";
 import type { Route } from "./router.js";
-import type { Identity } from "./session.js";
 import type { Content } from "./ui/lit.js";
 import type { Dialogs, NoticeAction } from "./ui/overlays.js";
 

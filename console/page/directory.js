@@ -1,4 +1,5 @@
-// Names of sources, members and roles, which other records refer to by their identifiers.
+// What the page has learnt from the service: permissions of the caller, on which the service
+// decides, and names of sources, members and roles, which records refer to by their identifiers.
 
 import { ApiError } from "./api/error.js";
 import { readAll } from "./api/list.js";
@@ -11,6 +12,62 @@ import { shortId } from "./ui/format.js";
 
 /** Number of sources and of members that are read; others are shown by their identifier. */
 const NAMES_MAX = 1_000;
+/** Beginning of the message of a refusal for lack of a permission. */
+const MISSING = "missing permission";
+
+/** Permissions of the caller in one workspace. */
+export class Access {
+  /** Messages of refusals, by operation or screen. @type {Map<string, string>} */
+  #refusals = new Map();
+
+  /**
+   * Asks which screens the caller may see, by reading one item of each.
+   * @param {Operations} operations
+   * @param {OrganizationOperations} organization
+   * @param {string} workspace
+   */
+  async probe(operations, organization, workspace) {
+    const one = { limit: 1 };
+    const members = () => organization.listMembers(one);
+    await Promise.all([
+      this.#note("audit", () => operations.listAuditEntries(one)),
+      this.#note("webhooks", () => operations.listWebhooks(workspace, one)),
+      this.#note("members", members),
+      this.#note("roles", members),
+    ]);
+  }
+
+  /**
+   * Returns why an operation or a screen was refused; `null` unless it was.
+   * @param {string} name
+   */
+  refusal(name) {
+    return this.#refusals.get(name) ?? null;
+  }
+
+  /**
+   * Notes that the caller lacks a permission, if an error says so.
+   * @param {string} name
+   * @param {unknown} error
+   */
+  note(name, error) {
+    // Other refusals concern what was asked for, not the operation.
+    if (error instanceof ApiError && error.message.startsWith(MISSING)) this.#refusals.set(name, error.message);
+  }
+
+  /**
+   * @param {string} name
+   * @param {() => Promise<unknown>} read
+   */
+  async #note(name, read) {
+    try {
+      await read();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      this.note(name, error);
+    }
+  }
+}
 
 /** Names that the caller may know; the others are shown by the end of their identifier. */
 export class Directory {

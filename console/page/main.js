@@ -1,18 +1,20 @@
 // Start of the page, over the network or over the service inside the page.
 
-import { networkTransport } from "./api/client.js";
+import { networkTransport, Session } from "./api/client.js";
 import { ApiError } from "./api/error.js";
 import { App } from "./app.js";
-import { secretOf, Session, takeLink } from "./session.js";
+
+/** Secret of a sign-in link, in a link or alone. */
+const SECRET = /wkl_[\w-]+/;
 
 const packageAddress = /** @type {HTMLMetaElement} */ (document.querySelector("meta[name=knowledge-package]")).content;
 
 // Before the listener of the page, for which a link is no address.
 addEventListener("hashchange", (event) => {
-  const link = takeLink();
+  const link = takeLink(event.oldURL);
   if (link === null) return;
   event.stopImmediatePropagation();
-  signIn(() => Session.start(link));
+  enter(link);
 });
 
 const app = new App(
@@ -35,6 +37,22 @@ async function signIn(open) {
   }
 }
 
+/**
+ * Opens the page for the member of this browser, or for the one of a link that was followed. Others
+ * can make a member follow a link of theirs, so it replaces nobody unasked.
+ * @param {string | null} link
+ */
+const enter = (link) =>
+  signIn(async () => {
+    const session = await Session.restore();
+    if (link === null) return session;
+    if (session) {
+      if (!(await app.askToReplace(session.identity.member.name))) return session;
+      await session.end();
+    }
+    return Session.start(link);
+  });
+
 /** @param {Session} session */
 function start(session) {
   app.start({
@@ -42,17 +60,41 @@ function start(session) {
     organization: session.identity.organization.slug,
     member: session.identity.member,
     leave: () => askToSignIn(null),
-    signOut: async () => {
-      await session.end();
-      askToSignIn(null);
-    },
+    signOut: () => signOut(session),
   });
+}
+
+/** @param {Session} session */
+async function signOut(session) {
+  try {
+    await session.end();
+    askToSignIn(null);
+  } catch (error) {
+    app.fail(error, () => signOut(session));
+  }
 }
 
 /** @param {ApiError | null} error */
 function askToSignIn(error) {
   app.askToSignIn(error, (text) => signIn(() => Session.start(secretOf(text))));
 }
+
+/**
+ * Returns the secret of the sign-in link that was followed, or `null`.
+ * @param {string} [address] Address in its place: neither the history nor a bookmark keeps it.
+ */
+function takeLink(address = location.pathname) {
+  if (!location.hash.startsWith("#/login/")) return null;
+  const secret = secretOf(location.hash);
+  history.replaceState(null, "", address);
+  return secret;
+}
+
+/**
+ * Returns the secret in a text that a member has entered, or the text if there is none.
+ * @param {string} text
+ */
+const secretOf = (text) => SECRET.exec(text)?.[0] ?? text;
 
 async function main() {
   if (packageAddress !== "") {
@@ -61,8 +103,7 @@ async function main() {
     app.start({ transport, organization, member: null, leave() {}, signOut: null });
     return;
   }
-  const link = takeLink();
-  await signIn(() => (link === null ? Session.restore() : Session.start(link)));
+  await enter(takeLink());
 }
 
 main().catch((error) => app.fail(error));

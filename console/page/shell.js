@@ -168,3 +168,19 @@ export function signInView({ isSignedOut, error, onSubmit }) {
     </main>
   `;
 }
+
+/**
+ * Asks whether a sign-in link may replace the member who is signed in.
+ * @param {string} name Name of the member.
+ * @param {(isReplaced: boolean) => void} decide
+ */
+export const replaceView = (name, decide) => html`
+  <main class="alone">
+    <div class="sign-in">
+      <h1>${icon("brand")}You are signed in as ${name}</h1>
+      <p class="lead">Sign in with this link instead?</p>
+      <button type="button" class="primary" @click=${() => decide(true)}>Sign in</button>
+      <button type="button" @click=${() => decide(false)}>Cancel</button>
+    </div>
+  </main>
+`;

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { openPage, settled, signIn } from "./support/browser.mjs";
+import { findViolations, openPage, settled, signIn } from "./support/browser.mjs";
 import { WORKSPACE } from "./support/demo.mjs";
 import { useSite } from "./support/site.mjs";
 
@@ -48,6 +48,17 @@ test("navigation offers only what the caller may read", async () => {
   ]);
   assert.equal(await viewer.page.locator(".tile").count(), 1);
   await viewer.close();
+});
+
+test("workspaces beyond the first page can be chosen", async () => {
+  const { page, close } = await site.current.open("dashboard");
+  await page.route("**/v1/workspaces?*", (route) =>
+    route.continue({ url: route.request().url().replace("limit=200", "limit=1") }),
+  );
+  await page.reload();
+  await settled(page);
+  assert.equal(await page.getByLabel("Workspace").locator("option").count(), 2);
+  await close();
 });
 
 test("screen without permission explains why", async () => {
@@ -128,6 +139,22 @@ test("session that ends asks to sign in again, at the same place", async () => {
   await close();
 });
 
+test("page works below a path of its host", async () => {
+  const { page, close } = await openPage(site.current.browser);
+  // A proxy in front of the server, which removes the path.
+  await page.route("**/*", (route) => {
+    const url = route.request().url();
+    return url.startsWith(`${site.current.url}below/`)
+      ? route.continue({ url: url.replace("/below/", "/") })
+      : route.abort();
+  });
+  await signIn(page, site.current.demo.link().replace("/#", "/below/#"));
+  await settled(page);
+  assert.ok(page.url().startsWith(`${site.current.url}below/#`));
+  assert.ok((await offered(page)).includes("Audit log"));
+  await close();
+});
+
 test("link works once, and leaves no trace in the page", async () => {
   const link = site.current.demo.link();
   const first = await openPage(site.current.browser);
@@ -150,6 +177,37 @@ test("link works once, and leaves no trace in the page", async () => {
   await second.close();
 });
 
+test("link replaces a member only if they agree", async () => {
+  const { page, context, close } = await site.current.open("memories");
+  const cookie = async () => (await context.cookies())[0]?.value;
+  const before = await cookie();
+  const link = site.current.demo.link(VIEWER);
+  let logins = 0;
+  page.on("request", (request) => (logins += Number(request.url().endsWith("/auth/login"))));
+
+  // Followed in the open page, which stays where it was.
+  await page.goto(link);
+  await page.getByText(/^You are signed in as Maya/).waitFor();
+  assert.deepEqual(await findViolations(page), []);
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await settled(page);
+  assert.match(page.url(), new RegExp(`#/${WORKSPACE}/memories$`));
+  assert.deepEqual([logins, await cookie()], [0, before]);
+
+  // Followed from another page.
+  await page.goto("about:blank");
+  await page.goto(link);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await settled(page);
+  assert.ok(!page.url().includes("wkl_"));
+  assert.notEqual(await cookie(), before);
+  await page.goto(`${site.current.url}#/${WORKSPACE}/account`);
+  await page.getByText("(hannah.cole)").waitFor();
+  const headers = { cookie: `service_session=${before}` };
+  assert.equal((await fetch(`${site.current.url}auth/session`, { headers })).status, 401);
+  await close();
+});
+
 test("member who signs out is signed out everywhere in the browser", async () => {
   const { page, context, close } = await site.current.open("dashboard");
   const other = await context.newPage();
@@ -160,6 +218,23 @@ test("member who signs out is signed out everywhere in the browser", async () =>
   assert.equal((await context.cookies()).length, 0);
   await other.getByLabel("Sensitivity").selectOption("public");
   await other.getByText("You are signed out.").waitFor();
+  await close();
+});
+
+test("sign-out that fails says so, and can be repeated", async () => {
+  const { page, context, close } = await site.current.open("dashboard");
+  await page.route("**/auth/logout", (route) => route.abort("connectionreset"), { times: 1 });
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByText("You may still be signed in on this device").waitFor();
+  await page.getByText("The server cannot be reached.").waitFor();
+  assert.equal(await page.getByRole("navigation").count(), 0);
+  await page.route("**/auth/logout", (route) => route.fulfill({ status: 503 }), { times: 1 });
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByText("The server answered 503.").waitFor();
+  assert.equal((await context.cookies()).length, 1);
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByLabel("Sign-in link").waitFor();
+  assert.equal((await context.cookies()).length, 0);
   await close();
 });
 

@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Client } from "../page/api/client.js";
-import { fieldProblem } from "../page/api/error.js";
+import { ApiError, fieldProblem } from "../page/api/error.js";
 import { Activity } from "../page/models/activity.js";
 import { BulkRun, preview } from "../page/models/bulk.js";
-import { batchesOf, readLines } from "../page/models/import-file.js";
+import { batchesOf, readLines, withoutRejected } from "../page/models/import-file.js";
 import { href, parseRoute } from "../page/router.js";
 import { nearTime } from "../page/ui/format.js";
 
@@ -157,6 +157,41 @@ test("import keys lines without a source key as the command does", async () => {
   // The SHA-256 of eight bytes of length, "a" and "bc"; before it, eight of length and the label.
   assert.equal(lines[0]?.memory?.source_key, "sha256:e98bc483cc6af9ccf82bc23e481a128c12818251d9d359a7b560dcabfd7909d6");
   assert.equal(lines[5]?.memory?.source_key, "sha256:afbd7d1c81cda2d9bd9b26c58d7ccb826d13d3276fa3c47d3c5c4ec7bff8268e");
+});
+
+test("import names lines whose title or label is not valid", async () => {
+  const lines = await readLines(
+    ['"title":" "', '"title":"t","audience_tag":"sales"', '"title":"t","audience_tag":"team:sales"']
+      .map((fields) => `{${fields},"content":"c"}`)
+      .join("\n"),
+  );
+  assert.deepEqual(
+    lines.map(({ problem }) => problem),
+    ["title is required", "audience_tag must be such as team:sales", ""],
+  );
+});
+
+test("import leaves out the lines that the service rejects", () => {
+  const batch = [1, 2, 3].map((number) => ({
+    number,
+    problem: "",
+    memory: { title: "t", content: "c", source_key: String(number) },
+  }));
+  const rejection = (/** @type {string} */ path) =>
+    new ApiError({
+      status: 400,
+      code: "invalid_request",
+      message: "no",
+      details: { fields: [{ path, code: "invalid_value", message: "must be shorter" }] },
+    });
+  const left = withoutRejected(batch, rejection("memories[1].title"));
+  assert.deepEqual(
+    left.map(({ number }) => number),
+    [1, 3],
+  );
+  assert.deepEqual([batch[1]?.memory, batch[1]?.problem], [null, "title must be shorter"]);
+  for (const error of [rejection("source_id"), rejection("memories[9].title"), new TypeError("cut")])
+    assert.throws(() => withoutRejected(left, error), error);
 });
 
 test("import batches stay below the bounds of a request", () => {

@@ -1,13 +1,23 @@
-// Requests to the API: their transports, and their repetition where that is safe.
+// The member who uses this page, and requests to the API: their transports, and their repetition
+// where that is safe. The session is a cookie that scripts cannot read; operations that take a
+// bearer token get one that is made from it, lives for minutes, and is kept in memory.
 
 import { ApiError } from "./error.js";
 
-/** @import { Session } from "../session.js" */
-
+/** Remaining time in which a token is replaced. */
+const RENEWAL_MS = 60_000;
 /** Delays before the second and each further attempt. */
 const RETRY_DELAYS_MS = [500, 2_000, 5_000, 10_000];
 /** Longest wait that a response may ask for; after a longer one the user decides. */
 const RETRY_AFTER_MS_MAX = 20_000;
+
+/**
+ * Who is signed in, as the server says.
+ * @typedef {object} Identity
+ * @property {{ id: string, slug: string, name: string }} organization
+ * @property {{ id: string, handle: string, name: string }} member
+ */
+/** @typedef {{ token: string, expires_at: string }} Token */
 
 /**
  * Options of a request.
@@ -39,18 +49,97 @@ const RETRY_AFTER_MS_MAX = 20_000;
  */
 export const takesSession = (path) => path.startsWith("/v1/orgs/") || path.startsWith("/auth/");
 
+/** A member who is signed in. */
+export class Session {
+  /** @type {Token | null} */
+  #token = null;
+  /** The request for a token that is under way. @type {Promise<Answer> | null} */
+  #renewal = null;
+
+  /** @param {Identity} identity */
+  constructor(identity) {
+    this.identity = identity;
+  }
+
+  /** Returns the session of this browser, or `null` if nobody is signed in. */
+  static async restore() {
+    const answer = await send("GET", "session");
+    return answer.status === 401 ? null : new Session(read(answer));
+  }
+
+  /**
+   * Signs a member in.
+   * @param {string} link Secret of a sign-in link.
+   */
+  static async start(link) {
+    return new Session(read(await send("POST", "login", { link })));
+  }
+
+  /**
+   * Adds a bearer token to a request. Returns the refusal instead if there is no session any more.
+   * @param {Headers} headers
+   * @returns {Promise<Response | null>}
+   */
+  async authorize(headers) {
+    if (this.#token === null || Date.parse(this.#token.expires_at) - Date.now() < RENEWAL_MS) {
+      this.#renewal ??= send("POST", "token");
+      try {
+        const answer = await this.#renewal;
+        if (answer.status >= 400) return new Response(answer.text, answer);
+        this.#token = /** @type {Token} */ (JSON.parse(answer.text));
+      } finally {
+        this.#renewal = null;
+      }
+    }
+    headers.set("authorization", `Bearer ${this.#token.token}`);
+    return null;
+  }
+
+  /** Signs the member out. Throws an `ApiError` if the session may not have ended. */
+  async end() {
+    this.#token = null;
+    const answer = await send("POST", "logout").catch(() => null);
+    if (answer?.status === 204 || answer?.status === 401) return;
+    throw Object.assign(answer ? ApiError.of(answer) : ApiError.network(true), { code: "sign_out" });
+  }
+}
+
+/**
+ * @param {string} method
+ * @param {string} name
+ * @param {object} [body]
+ * @returns {Promise<Answer>}
+ */
+async function send(method, name, body) {
+  const response = await fetch(`auth/${name}`, {
+    method,
+    headers: body ? { "content-type": "application/json" } : {},
+    body: body ? JSON.stringify(body) : undefined,
+    credentials: "same-origin",
+    redirect: "error",
+  });
+  return { status: response.status, headers: response.headers, text: await response.text() };
+}
+
+/**
+ * @param {Answer} answer
+ * @returns {any}
+ */
+function read(answer) {
+  if (answer.status >= 400) throw ApiError.of(answer);
+  return JSON.parse(answer.text);
+}
+
 /**
  * Returns the transport to the server that served the page. The browser adds the session cookie.
- *
- * Requests are relative to the page, since the base URL of the server may have a path.
  * @param {Session} session
  * @returns {Transport}
  */
 export function networkTransport(session) {
   return async ({ method, path, headers, body }) => {
     const refusal = takesSession(path) ? null : await session.authorize(headers);
-    const url = path.slice(1);
-    return refusal ?? fetch(url, { method, headers, body, credentials: "same-origin", redirect: "error" });
+    // Relative to the page, which a proxy may serve below a path.
+    return refusal ?? fetch(path.slice(1), { method, headers, body, credentials: "same-origin", redirect: "error" });
   };
 }
 

@@ -72,6 +72,7 @@ const EXPLANATIONS = {
   quota_exceeded: { title: "The quota is exhausted", advice: "Delete something first, or ask the operator for more." },
   rate_limited: { title: "Too many requests", advice: "Wait a moment and try again." },
   role_in_use: { title: "Members hold this role", advice: "Choose the role that they get instead." },
+  sign_out: { title: "You may still be signed in on this device", advice: "Try again before you leave it." },
   slug_taken: { title: "This name is taken", advice: "Choose another one." },
   unauthenticated: { title: "You are signed out", advice: "Sign in again." },
   unavailable: { title: "The service is busy", advice: "It may or may not have been done. Look again in a moment." },

@@ -5,7 +5,7 @@ import { ApiError } from "./error.js";
 /** Items of a page that a screen shows. */
 const PAGE_ITEMS = 50;
 /** Items of a page where a whole list is read; the maximum of the API. */
-export const PAGE_ITEMS_MAX = 200;
+const PAGE_ITEMS_MAX = 200;
 
 /**
  * One page of a list.

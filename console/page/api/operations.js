@@ -1,7 +1,5 @@
 // The operations of the API that the console uses, named by their identifiers.
 
-import { PAGE_ITEMS_MAX } from "./list.js";
-
 /**
  * @import { BulkUpdate, CustomRoleUpdate, MemberUpdate, NewCustomRole, NewMcpKey, NewMember, NewMemory, NewWebhook,
  *   Operations as Table, WebhookUpdate } from "../../../wasm/pkg/operations.js"
@@ -53,8 +51,8 @@ export class Operations {
   }
 
   /** @returns {Answer<"listWorkspaces">} */
-  listWorkspaces() {
-    return this.#client.send("GET", withQuery("/v1/workspaces", { limit: PAGE_ITEMS_MAX }));
+  listWorkspaces(/** @type {Query} */ query) {
+    return this.#client.send("GET", withQuery("/v1/workspaces", query));
   }
 
   /** @returns {Answer<"getDashboardSummary">} */

@@ -1,6 +1,7 @@
 // Files of JSON lines: their memories, and what is wrong with a line.
 
-import { SENSITIVITY_LABELS } from "./vocabulary.js";
+import { ApiError } from "../api/error.js";
+import { AUDIENCE_PATTERN, SENSITIVITY_LABELS } from "./vocabulary.js";
 
 /** @import { NewMemory } from "../../../wasm/pkg/operations.js" */
 
@@ -11,6 +12,8 @@ const SOURCE_KEY_CHARACTERS_MAX = 512;
 const BATCH_MEMORIES_MAX = 100;
 const BATCH_BYTES_MAX = 1_000_000;
 const FIELDS = new Set(["title", "content", "source_key", "audience_tag", "sensitivity_label"]);
+
+const AUDIENCE = new RegExp(`^${AUDIENCE_PATTERN}$`);
 
 const encoder = new TextEncoder();
 
@@ -74,6 +77,22 @@ export function batchesOf(lines) {
 }
 
 /**
+ * Marks the lines of a batch that its rejection names, and returns the others.
+ * @param {Line[]} batch
+ * @param {unknown} error Thrown again if it names no line.
+ */
+export function withoutRejected(batch, error) {
+  for (const { path, message } of (error instanceof ApiError && error.details.fields) || []) {
+    const [, index, field] = /^memories\[(\d+)]\.?(.*)/.exec(path) ?? [];
+    const line = batch[Number(index)];
+    if (line?.memory) Object.assign(line, { memory: null, problem: `${field} ${message}` });
+  }
+  const left = batch.filter(({ memory }) => memory !== null);
+  if (left.length === batch.length) throw error;
+  return left;
+}
+
+/**
  * Parses a line as a memory.
  * @param {string} line
  * @returns {{ memory: NewMemory | null, problem: string }}
@@ -98,16 +117,17 @@ function problemOf(value) {
   const fields = /** @type {Record<string, unknown>} */ (value);
   const unknown = Object.keys(fields).find((name) => !FIELDS.has(name));
   if (unknown !== undefined) return `has the unknown field ${unknown}`;
-  const { title, content, source_key, sensitivity_label } = fields;
+  const { title, content, source_key, audience_tag, sensitivity_label } = fields;
   const notText = Object.keys(fields).find((name) => typeof fields[name] !== "string");
   if (notText !== undefined) return `${notText} must be a text`;
-  if (!title || !content) return `${title ? "content" : "title"} is required`;
+  if (!content || !String(title ?? "").trim()) return `${content ? "title" : "content"} is required`;
   if ([...String(title)].length > TITLE_CHARACTERS_MAX)
     return `title must have at most ${TITLE_CHARACTERS_MAX} characters`;
   if (encoder.encode(String(content)).length > CONTENT_BYTES_MAX)
     return `content must have at most ${CONTENT_BYTES_MAX} bytes`;
   if ([...String(source_key ?? "")].length > SOURCE_KEY_CHARACTERS_MAX)
     return `source_key must have at most ${SOURCE_KEY_CHARACTERS_MAX} characters`;
+  if (!AUDIENCE.test(String(audience_tag ?? "org:a"))) return "audience_tag must be such as team:sales";
   const isLabel = SENSITIVITY_LABELS.some((label) => label === (sensitivity_label ?? label));
   return isLabel ? "" : `sensitivity_label must be one of ${SENSITIVITY_LABELS.join(", ")}`;
 }

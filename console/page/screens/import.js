@@ -1,7 +1,6 @@
 // The import of a file of JSON lines: choice, check, progress, and the outcome of each line.
 
-import { ApiError } from "../api/error.js";
-import { batchesOf, readLines } from "../models/import-file.js";
+import { batchesOf, readLines, withoutRejected } from "../models/import-file.js";
 import { href } from "../router.js";
 import { actionButton, openForm, runOperation, Task, textOf } from "../ui/actions.js";
 import { capital, count, number } from "../ui/format.js";
@@ -10,6 +9,7 @@ import { icon, stateBadge } from "../ui/marks.js";
 import { options, pageHeader, table, taskProblem, textField } from "../ui/parts.js";
 
 /**
+ * @import { ApiError } from "../api/error.js"
  * @import { IngestOutcome } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  * @import { Line } from "../models/import-file.js"
@@ -184,7 +184,7 @@ export class ImportScreen {
   }
 
   /**
-   * Sends the batches that have not been answered, in turn.
+   * Sends the batches that have not been answered, in turn; one with invalid lines again without them.
    * @param {ImportFile} file
    */
   async #import({ batches, outcomes }) {
@@ -192,9 +192,16 @@ export class ImportScreen {
     await runOperation(this.#context, this.#task, "ingestMemories", async () => {
       for (let batch = batches[0]; batch; batch = batches[0]) {
         const memories = batch.flatMap(({ memory }) => memory ?? []);
-        const result = await operations.ingestMemories(workspace.id, { source_id: this.#source, memories });
-        for (const [index, { outcome }] of result.memories.entries()) outcomes.set(batch[index]?.number ?? 0, outcome);
-        batches.shift();
+        /** @type {Line[]} */
+        let left = [];
+        try {
+          const result = await operations.ingestMemories(workspace.id, { source_id: this.#source, memories });
+          for (const [index, { outcome }] of result.memories.entries())
+            outcomes.set(batch[index]?.number ?? 0, outcome);
+        } catch (error) {
+          left = withoutRejected(batch, error);
+        }
+        batches.splice(0, 1, ...batchesOf(left));
         this.#context.refresh();
       }
     });
