@@ -133,7 +133,6 @@ fn read_lines(
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     /// Returns the entries, as their lines with their keys or problems, and the final error.
