@@ -124,7 +124,7 @@ macro_rules! operator_operations {
         ///
         /// The member must have `connector:manage` in the organisation.
         CreateSource: POST "/admin/v1/orgs/{org}/members/{member}/sources",
-            201, [400, 403 "quota_exceeded", 404, 409],
+            201, [400, 403 "forbidden" "quota_exceeded", 404, 409],
             create_source(org: OrgSlug, member: MemberName, body: NewSource) -> Source;
         /// Ingests a batch of memories on behalf of a member.
         ///
@@ -132,7 +132,7 @@ macro_rules! operator_operations {
         /// The member must be permitted to ingest the batch through the public interface.
         IngestMemories:
             POST "/admin/v1/orgs/{org}/members/{member}/workspaces/{workspace}/ingest",
-            200, [400, 403 "quota_exceeded", 404, 409],
+            200, [400, 403 "forbidden" "quota_exceeded", 404, 409],
             ingest_memories(
                 org: OrgSlug, member: MemberName, workspace: WorkspaceName, body: IngestBatch
             ) -> IngestResult;
@@ -141,7 +141,7 @@ macro_rules! operator_operations {
         /// The member must have `dashboard:read` there.
         GetDashboardSummary:
             GET "/admin/v1/orgs/{org}/members/{member}/workspaces/{workspace}/dashboard-summary",
-            200, [403, 404],
+            200, [403 "forbidden", 404],
             get_dashboard_summary(
                 org: OrgSlug, member: MemberName, workspace: WorkspaceName
             ) -> DashboardSummary;
@@ -216,7 +216,7 @@ macro_rules! specify {
         #[doc = $summary:literal]
         $(#[doc = $text:literal])*
         $name:ident: $method:ident $path:literal, $success:literal,
-            [$($status:literal $($code:literal)?),*],
+            [$($status:literal $($code:literal)*),*],
             $function:ident $arguments:tt -> $output:ty $(, $marker:ident $value:tt)*;
     )+})+) => {
         /// An operation of the operator's interface.

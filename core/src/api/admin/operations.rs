@@ -61,14 +61,14 @@ macro_rules! describe {
         #[doc = $summary:literal]
         $(#[doc = $text:literal])*
         $name:ident: $method:ident $path:literal, $success:literal,
-            [$($status:literal $($code:literal)?),*],
+            [$($status:literal $($code:literal)*),*],
             $function:ident $arguments:tt -> $output:ty
             $(, example $example:tt)? $(, links $links:tt)?;
     )+})+) => {
         /// Describes all operations.
         pub(in crate::api) fn describe(all: &mut Descriptions) {$($(
             describe_one!(
-                all, OperatorOperation::$name, [$($text)*], [$($($code)?)*],
+                all, OperatorOperation::$name, [$($text)*], [$($($code)*)*],
                 $arguments -> $output $(, example $example)? $(, links $links)?
             );
         )+)+}

@@ -131,7 +131,8 @@ impl ErrorResponses {
                 Error::QuotaExceeded { .. } if row.public.is_some_and(OperationSpec::has_quota) => {
                     true
                 }
-                Error::Forbidden { .. } => row.public.is_some(),
+                Error::Forbidden { .. } if row.public.is_some() => true,
+                Error::Forbidden { .. } => particular.contains(&error.code()),
                 error => !is_particular(error) || particular.contains(&error.code()),
             };
             status(error) == wanted && is_found
