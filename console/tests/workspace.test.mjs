@@ -166,3 +166,16 @@ test("import creates, leaves invalid lines out, and repeats", async () => {
   await settled(page);
   await close();
 });
+
+test("import goes on past a line that the service rejects", async () => {
+  const { page, close } = await site.current.open("import");
+  const lines = ["Good", "Bad \u0007", "Better"].map((title) => JSON.stringify({ title, content: "Text." }));
+  await page
+    .getByLabel("File of JSON lines")
+    .setInputFiles({ name: "rejected.jsonl", mimeType: "text/plain", buffer: Buffer.from(lines.join("\n")) });
+  await page.getByRole("button", { name: "Import 3 memories" }).click();
+  await page.getByText("2 memories imported.").waitFor();
+  await page.getByText(/^Title must have 1 to 128 characters/).waitFor();
+  assert.match(await page.locator(".counts").innerText(), /With a problem\s+1\s+Created\s+2/);
+  await close();
+});

@@ -120,7 +120,8 @@ function problemOf(value) {
   const { title, content, source_key, audience_tag, sensitivity_label } = fields;
   const notText = Object.keys(fields).find((name) => typeof fields[name] !== "string");
   if (notText !== undefined) return `${notText} must be a text`;
-  if (!content || !String(title ?? "").trim()) return `${content ? "title" : "content"} is required`;
+  const hasTitle = String(title ?? "").trim() !== "";
+  if (!hasTitle || !content) return `${hasTitle ? "content" : "title"} is required`;
   if ([...String(title)].length > TITLE_CHARACTERS_MAX)
     return `title must have at most ${TITLE_CHARACTERS_MAX} characters`;
   if (encoder.encode(String(content)).length > CONTENT_BYTES_MAX)
