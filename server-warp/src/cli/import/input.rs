@@ -11,14 +11,12 @@ use super::document;
 use super::entry::{Entry, Sink, Unreadable};
 use super::export::{Export, LETTA, MEM0, ZEP};
 use super::item::Item;
-use super::lines::{self, LINE_BYTES_MAX, Line, Lines};
+use super::lines::{self, BYTE_ORDER_MARK, LINE_BYTES_MAX, Line, Lines};
 use super::record::{Problem, Record, Rules};
 use super::table;
 
 /// Entries that are read ahead.
 const ENTRIES_AHEAD: usize = 16;
-/// Byte order mark, with which some editors start a file.
-pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Format of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

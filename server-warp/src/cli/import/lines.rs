@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead};
 
+/// Byte order mark, with which some editors start a file.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// Maximum length of a line in bytes: the largest memory with every character escaped.
 pub(super) const LINE_BYTES_MAX: usize = 256 * 1024;
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Read};
 
-use super::input::BYTE_ORDER_MARK;
+use super::lines::BYTE_ORDER_MARK;
 
 /// Place in a row, by the rules of the parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
