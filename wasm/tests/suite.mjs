@@ -18,6 +18,8 @@ const SKIPPED = {
   "support::": "tests the suite itself",
   "audit_clients::": "a feature of the host, as is everything of the network",
   "additions::audit_log::audit_log_shows_actor_and_change": "the address of a client is a feature of the host",
+  "auth::": "signing in with a browser is the server's only",
+  "console::": "the console is served by the server only; it has tests of its own over the package",
   "compression::": "a feature of the host, as is everything of the network",
   "cors::": "a feature of the host",
   "rate_limits::": "a feature of the host",

@@ -8,8 +8,8 @@
 //! Some tests run the server's library in this process: those that need a failing store
 //! (`failures`, `full_disk`, and a part of `idempotency`) or one that records reads (`strangers`),
 //! those of optional features
-//! (`compression`, `cors`, `rate_limits`, `reference`), and those of deliveries, unless the named
-//! service attempts deliveries on demand.
+//! (`compression`, `cors`, `rate_limits`, `reference`), those of its pages (`auth`, `console`), and
+//! those of deliveries, unless the named service attempts deliveries on demand.
 //!
 //! A test that changes data has its own organisation, so that the order of the tests does not
 //! matter.
