@@ -142,7 +142,9 @@ function callsOf({ memories, change }) {
   const calls = [];
   for (let start = 0; start < memories.length; start += CALL_MEMORIES_MAX) {
     const memoryIds = memories.slice(start, start + CALL_MEMORIES_MAX).map(({ id }) => id);
-    calls.push({ update: { memoryIds, ...change }, idempotencyKey: newIdempotencyKey() });
+    // A change sets at least one attribute.
+    const update = /** @type {BulkUpdate} */ ({ memoryIds, ...change });
+    calls.push({ update, idempotencyKey: newIdempotencyKey() });
   }
   return calls;
 }

@@ -214,8 +214,8 @@ class BulkDialog {
     const row = (/** @type {BulkItem} */ result) => html`
       <tr>
         <th scope="row">${run.before(result)?.title ?? result.memoryId}</th>
-        <td data-label="Result">${stateBadge(result.ok ? "ok" : (result.error?.code ?? "failed"))}</td>
-        <td data-label="Reason">${result.error ? capital(result.error.message) : "Changed"}</td>
+        <td data-label="Result">${stateBadge(result.ok ? "ok" : result.error.code)}</td>
+        <td data-label="Reason">${result.ok ? "Changed" : capital(result.error.message)}</td>
       </tr>
     `;
     return html`

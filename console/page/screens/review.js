@@ -138,7 +138,8 @@ export class ReviewScreen {
     try {
       const update = { memoryIds: [id], reviewStatus: status };
       const { results } = await this.#context.operations.bulkUpdateMemories(update, idempotencyKey);
-      return results[0]?.error?.message ?? "";
+      const [result] = results;
+      return result?.ok === false ? result.error.message : "";
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       const { title, advice } = explain(error);
