@@ -357,9 +357,7 @@ impl KnowledgeService {
                     record,
                 });
                 PageRecord::visible(own.filter(|own| {
-                    let timeout = own.record.idle_timeout();
-                    let is_idle =
-                        timeout.is_some_and(|timeout| timeout.has_ended(own.last_used_at, now));
+                    let is_idle = own.record.is_idle(own.last_used_at, now);
                     let creator = own.record.created_with;
                     !is_idle && creator.is_none_or(|creator| creators.contains(&creator))
                 }))
@@ -435,9 +433,8 @@ impl KnowledgeService {
         let uses = store.get_many_as::<Timestamp>(&uses).await?;
         let valid = records.into_iter().zip(uses).filter_map(|(record, used)| {
             let (record, used) = (record?.value, used.map(|used| used.value));
-            let timeout = record.idle_timeout();
-            let is_idle = timeout.is_some_and(|timeout| timeout.has_ended(used, now));
-            (record.is_valid_at(now) && !is_idle).then_some(record.id)
+            let is_valid = record.is_valid_at(now) && !record.is_idle(used, now);
+            is_valid.then_some(record.id)
         });
         Ok(valid.collect())
     }

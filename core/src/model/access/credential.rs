@@ -279,6 +279,13 @@ impl CredentialRecord {
         is_token && self.created_with.is_some() && self.scope == TokenScope::default()
     }
 
+    /// Returns true if its idle time-out has ended, given the recorded time of the last use of the
+    /// session.
+    pub(crate) fn is_idle(&self, last_use: Option<Timestamp>, now: Timestamp) -> bool {
+        let timeout = self.idle_timeout();
+        timeout.is_some_and(|timeout| timeout.has_ended(last_use, now))
+    }
+
     /// Returns the idle time-out, if there is one.
     pub(crate) fn idle_timeout(&self) -> Option<IdleTimeout> {
         Some(IdleTimeout {

@@ -93,8 +93,8 @@ impl Login {
     }
 
     fn use_key(&self) -> Option<Key> {
-        let timeout = self.idle_timeout?;
-        Some(keys::credential_use(self.org, timeout.session))
+        let session = self.idle_timeout?.session;
+        Some(keys::credential_use(self.org, session))
     }
 
     /// Returns the keys of the first reads: of the organisation, the member, the credential that
@@ -108,17 +108,23 @@ impl Login {
             .chain(self.use_key())
     }
 
-    /// Checks that the idle time-out has not ended.
+    /// Checks that an idle time-out has not ended.
     ///
     /// The commit does not check the use, which a later one only replaces by a later time.
-    async fn check_use(&self, transaction: &Transaction) -> Result<(), Error> {
-        if let Some((timeout, key)) = self.idle_timeout.zip(self.use_key()) {
-            let last_use = transaction.read_unchecked(&key).await?;
-            if timeout.has_ended(last_use, self.now) {
-                return Err(INVALID);
-            }
+    async fn check_use(
+        &self,
+        transaction: &Transaction,
+        timeout: Option<IdleTimeout>,
+    ) -> Result<(), Error> {
+        let Some(timeout) = timeout else {
+            return Ok(());
+        };
+        let key = keys::credential_use(self.org, timeout.session);
+        let last_use = transaction.read_unchecked(&key).await?;
+        match timeout.has_ended(last_use, self.now) {
+            true => Err(INVALID),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     pub(super) fn workspace_roles(&self) -> RangeRead {
@@ -169,13 +175,7 @@ impl Login {
         let record = record.ok_or(INVALID)?;
         // Not read ahead: few depend on a session that has one, except access tokens, which have read
         // its use already.
-        if let Some(timeout) = record.idle_timeout() {
-            let key = keys::credential_use(self.org, timeout.session);
-            let last_use = transaction.read_unchecked(&key).await?;
-            if timeout.has_ended(last_use, self.now) {
-                return Err(INVALID);
-            }
-        }
+        self.check_use(transaction, record.idle_timeout()).await?;
         Ok(record)
     }
 
@@ -219,7 +219,7 @@ impl Login {
         let Some((member, role)) = held else {
             return Err(gone);
         };
-        self.check_use(transaction).await?;
+        self.check_use(transaction, self.idle_timeout).await?;
         if let Some(id) = self.depends_on {
             let dependency = self.dependency(transaction, id).await?;
             if self.is_of_session {
