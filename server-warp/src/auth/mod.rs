@@ -164,10 +164,9 @@ async fn respond(
             response.headers_mut().insert(SET_COOKIE, cleared);
             return Ok(response);
         }
-        // Authentication takes precedence over a query or an identifier that cannot be one.
         Route::Credentials => {
-            service.session(&session).await?;
-            let page = front_end::page(request.uri())?;
+            let page = front_end::page(request.uri());
+            let page = or_unauthenticated(service, &session, page).await?;
             let page = service.own_credentials(&session, &page).await?;
             front_end::json(StatusCode::OK, &CredentialList::of(page))
         }
@@ -175,14 +174,26 @@ async fn respond(
             let missing = |_| Error::NotFound {
                 what: "token or session",
             };
-            service.session(&session).await?;
-            let id = id.parse().map_err(missing)?;
+            let id = id.parse().map_err(missing);
+            let id = or_unauthenticated(service, &session, id).await?;
             service.end_own_credential(&session, id).await?;
             empty()
         }
     };
     service.note_use(&session.into()).await;
     Ok(response)
+}
+
+/// Returns what was parsed. Authentication takes precedence over what cannot be.
+async fn or_unauthenticated<T>(
+    service: &KnowledgeService,
+    session: &Secret,
+    parsed: Result<T, Error>,
+) -> Result<T, Error> {
+    if parsed.is_err() {
+        service.session(session).await?;
+    }
+    parsed
 }
 
 /// Returns the scheme of a client: HTTPS also behind a proxy that is not trusted, if the public URL
