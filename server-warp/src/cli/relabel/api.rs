@@ -114,6 +114,19 @@ impl Api {
         Ok((page.data, page.next_cursor))
     }
 
+    /// Returns all items of a list.
+    pub(super) async fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, CallError> {
+        let (mut items, mut cursor) = (Vec::new(), None);
+        loop {
+            let (page, next) = self.page(path, &[], cursor.as_deref()).await?;
+            items.extend(page);
+            cursor = next;
+            if cursor.is_none() {
+                return Ok(items);
+            }
+        }
+    }
+
     /// Sends a request, with retries, and parses the response.
     ///
     /// Retries are safe: changes carry an idempotency key.

@@ -1,6 +1,6 @@
 //! Workspaces and sources, found by the names that users type.
 
-use knowledge_core::model::{Source, WorkspaceId};
+use knowledge_core::model::{Source, SourceId, WorkspaceId};
 use serde::Deserialize;
 
 use super::api::Api;
@@ -20,61 +20,42 @@ pub(super) async fn find_source(api: &Api, labels: &mut Labels) -> Result<(), Fa
     let Some(name) = labels.source_name() else {
         return Ok(());
     };
-    let (mut seen, mut found, mut cursor) = (Vec::new(), Vec::new(), None);
-    loop {
-        let (page, next) = api
-            .page::<Source>("/v1/sources", &[], cursor.as_deref())
-            .await?;
-        for source in page {
-            if source.name == name {
-                found.push(source.id);
-            }
-            seen.push(source.name);
-        }
-        cursor = next;
-        if cursor.is_none() {
-            break;
-        }
-    }
+    let sources: Vec<Source> = api.list("/v1/sources").await?;
+    let found = sources.iter().filter(|source| source.name == name);
+    let found: Vec<SourceId> = found.map(|source| source.id).collect();
     match found.as_slice() {
-        [source] => labels.set_source(*source),
+        [source] => {
+            labels.set_source(*source);
+            Ok(())
+        }
         [] => {
-            let known = known(seen.iter().map(String::as_str));
-            return Err(Failure::new(format!(
+            let known = known(sources.iter().map(|source| source.name.as_str()));
+            Err(Failure::new(format!(
                 "unknown source {name:?}; sources of this token: {known}"
-            )));
+            )))
         }
         several => {
             let ids: Vec<String> = several.iter().map(ToString::to_string).collect();
-            return Err(Failure::new(format!(
+            Err(Failure::new(format!(
                 "several sources are named {name:?}; choose one by its identifier: {}",
                 ids.join(", ")
-            )));
+            )))
         }
     }
-    Ok(())
 }
 
 /// Finds the workspace with this slug or identifier.
 pub(super) async fn find_workspace(api: &Api, name: &str) -> Result<ListedWorkspace, Failure> {
-    let mut seen = Vec::new();
-    let mut cursor = None;
-    loop {
-        let (page, next) = api
-            .page::<ListedWorkspace>("/v1/workspaces", &[], cursor.as_deref())
-            .await?;
-        for workspace in page {
-            if workspace.slug == name || workspace.id.to_string() == name {
-                return Ok(workspace);
-            }
-            seen.push(workspace.slug);
-        }
-        cursor = next;
-        if cursor.is_none() {
-            let known = known(seen.iter().map(String::as_str));
-            return Err(Failure::new(format!(
+    let mut workspaces: Vec<ListedWorkspace> = api.list("/v1/workspaces").await?;
+    let is_named =
+        |workspace: &ListedWorkspace| workspace.slug == name || workspace.id.to_string() == name;
+    match workspaces.iter().position(is_named) {
+        Some(index) => Ok(workspaces.swap_remove(index)),
+        None => {
+            let known = known(workspaces.iter().map(|workspace| workspace.slug.as_str()));
+            Err(Failure::new(format!(
                 "unknown workspace {name:?}; workspaces of this token: {known}"
-            )));
+            )))
         }
     }
 }
