@@ -12,7 +12,7 @@ const RETRY_DELAYS_MS = [500, 2_000, 5_000, 10_000];
 const RETRY_AFTER_MS_MAX = 20_000;
 
 /**
- * Who is signed in, as the server says.
+ * Identity of the member who is signed in, as the server says.
  * @typedef {object} Identity
  * @property {{ id: string, slug: string, name: string }} organization
  * @property {{ id: string, handle: string, name: string }} member

@@ -5,7 +5,7 @@ use knowledge_core::model::{CredentialId, MemberId, MemberKind, OrgId, Timestamp
 use knowledge_core::service::{Cursor, Issued, OwnCredential, Page, SignedIn};
 use serde::Serialize;
 
-/// Whom a session authenticates, and what they may do.
+/// Member that a session authenticates, with what the member may do.
 #[derive(Serialize)]
 pub(super) struct SessionView<'s> {
     organization: OrganizationView<'s>,
