@@ -15,6 +15,9 @@ const SECONDS: usize = 40;
 /// have, and the seeds.
 const CORPUS: &str = "fuzz/corpus";
 const SEEDS: &str = "fuzz/seeds";
+/// Options of a build without a sanitizer: the project forbids `unsafe`, and a sanitizer of addresses
+/// makes the programs slower by a large factor.
+const NO_SANITIZER: [&str; 2] = ["--sanitizer", "none"];
 
 /// Checks the fuzz targets and runs each for a short time, beginning with its seeds.
 ///
@@ -39,7 +42,7 @@ pub(crate) fn check() -> Result {
         let [corpus, seeds] = [CORPUS, SEEDS].map(|inputs| format!("{inputs}/{target}"));
         std::fs::create_dir_all(&corpus)?;
         let options = [target, &corpus, &seeds, "--", &seconds];
-        if run(cargo_fuzz("run")?.args(options)).is_err() {
+        if run(cargo_fuzz("run")?.args(NO_SANITIZER).args(options)).is_err() {
             failed.push(target);
         }
     }
@@ -67,7 +70,7 @@ pub(crate) fn install_compiler() -> Result {
 /// If there is no nightly compiler, or one does not compile.
 pub(crate) fn build() -> Result {
     tools::require_nightly()?;
-    run(&mut cargo_fuzz("build")?)
+    run(cargo_fuzz("build")?.args(NO_SANITIZER))
 }
 
 fn cargo_fuzz(subcommand: &str) -> Result<Command> {
