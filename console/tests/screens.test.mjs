@@ -11,7 +11,7 @@ import { useSite } from "./support/site.mjs";
 
 /** Directory for pictures of the screens, for people to look at; none are taken without it. */
 const PICTURES = process.env.CONSOLE_PICTURES;
-const WIDTHS = [360, 768, 1280];
+const WIDTHS = [360, 768, 1280, 1920];
 const SCHEMES = /** @type {const} */ (["light", "dark"]);
 const SCREENS = [
   "dashboard",
