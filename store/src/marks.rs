@@ -60,15 +60,30 @@ impl Marks {
         }
         changed.sort_unstable();
         changed.dedup();
+        self.publish(changed.iter().copied(), publish)
+    }
+
+    /// Makes any other contents visible with `publish`, and changes the marks of all areas.
+    ///
+    /// If `publish` panics, no area has a mark any more.
+    pub fn change_all<T>(&self, publish: impl FnOnce() -> T) -> T {
+        self.publish(0..COUNTERS, publish)
+    }
+
+    fn publish<T>(
+        &self,
+        changed: impl Iterator<Item = usize> + Clone,
+        publish: impl FnOnce() -> T,
+    ) -> T {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.count(&changed);
+        self.count(changed.clone());
         let published = publish();
-        self.count(&changed);
+        self.count(changed);
         published
     }
 
-    fn count(&self, changed: &[usize]) {
-        for &counter in changed {
+    fn count(&self, changed: impl Iterator<Item = usize>) {
+        for counter in changed {
             self.counters[counter].fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -104,6 +119,18 @@ mod tests {
         assert!(marks.get(b"acme").is_some());
         assert_ne!(marks.get(b"acme"), before);
         assert_eq!(marks.get(b"other"), other);
+    }
+
+    #[test]
+    fn all_areas_have_other_marks_after_other_contents() {
+        let marks = Marks::default();
+        let areas: [&[u8]; 3] = [b"", b"acme", b"other"];
+        let before = areas.map(|area| marks.get(area));
+        marks.change_all(|| assert_eq!(areas.map(|area| marks.get(area)), [None; 3]));
+        for (area, before) in areas.iter().zip(before) {
+            assert!(marks.get(area).is_some());
+            assert_ne!(marks.get(area), before);
+        }
     }
 
     #[test]

@@ -3,13 +3,16 @@
 //! A store in JavaScript that is only changed by its own commits, and numbers them, can be mirrored:
 //! its number, the *revision*, shows that a copy is current. The store stays the owner of the data,
 //! because a panic ends the module's memory. Every commit goes to the store first and is then
-//! repeated in the copy; after a commit by anyone else the copy is made again.
+//! repeated in the copy; after a commit by anyone else the copy is made again. While a copy is
+//! current, the store has marks: a result that the service keeps is used again without a read.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
-use knowledge_core::store::{Commit, CommitOutcome, KeyEntry, MemoryStore, Store, Version};
+use knowledge_core::store::{
+    Commit, CommitOutcome, KeyEntry, Mark, Marks, MemoryStore, Mutation, Store, Version,
+};
 
 use crate::wire;
 
@@ -20,7 +23,11 @@ thread_local! {
 
 /// Copy of a store, with the revision that it is a copy of.
 #[derive(Debug, Default)]
-pub(crate) struct Mirror(RefCell<Option<MirrorState>>);
+pub(crate) struct Mirror {
+    state: RefCell<Option<MirrorState>>,
+    /// Marks of the store, which outlive a copy.
+    marks: Marks,
+}
 
 #[derive(Clone, Debug)]
 struct MirrorState {
@@ -44,9 +51,14 @@ impl Mirror {
 
     /// Returns the copy, if it is of this revision.
     pub(crate) fn current(&self, revision: f64) -> Option<Rc<MemoryStore>> {
-        let state = self.0.borrow();
+        let state = self.state.borrow();
         let state = state.as_ref().filter(|state| state.revision == revision);
         state.map(|state| state.copy.clone())
+    }
+
+    /// Returns the mark of an area, if the copy is of this revision.
+    pub(crate) fn mark(&self, revision: f64, area: &[u8]) -> Option<Mark> {
+        self.current(revision).and_then(|_| self.marks.get(area))
     }
 
     /// Replaces the copy by one of all entries at this revision.
@@ -57,21 +69,24 @@ impl Mirror {
             revision,
             copy: copy.clone(),
         };
-        self.0.replace(Some(state));
+        self.marks.change_all(|| self.state.replace(Some(state)));
         copy
     }
 
     /// Repeats a commit that the store has applied as this version.
     pub(crate) async fn follow(&self, commit: Commit, version: Version) {
-        let Some(state) = self.0.take() else {
+        let Some(state) = self.state.take() else {
             return;
         };
+        // Nobody gets a mark while there is no state, so they may change before the copy does.
+        self.marks
+            .change(commit.mutations().iter().map(Mutation::key), || {});
         let outcome = state.copy.commit(commit).await;
         // Any other outcome means that the copy was not current: the next read replaces it.
         if matches!(outcome, Ok(CommitOutcome::Committed(repeated)) if repeated == version) {
             // Exact: versions from JavaScript are below 2^53.
             let revision = version.get() as f64;
-            self.0.replace(Some(MirrorState { revision, ..state }));
+            self.state.replace(Some(MirrorState { revision, ..state }));
         }
     }
 }

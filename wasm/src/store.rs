@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use js_sys::futures::JsFuture;
 use js_sys::{Promise, Reflect, Uint8Array};
 use knowledge_core::store::{
-    Commit, CommitOutcome, Found, KeyRange, MemoryStore, Read, Store, StoreError, StoreErrorKind,
+    Commit, CommitOutcome, Found, KeyRange, Mark, MemoryStore, Read, Store, StoreError,
+    StoreErrorKind,
 };
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
@@ -98,6 +99,11 @@ impl Store for JsStore {
             mirror.follow(commit, version).await;
         }
         Ok(CommitOutcome::Committed(version))
+    }
+
+    fn mark(&self, area: &[u8]) -> Option<Mark> {
+        let mirror = self.mirror.as_ref()?;
+        mirror.mark(self.bridge.revision(), area)
     }
 }
 

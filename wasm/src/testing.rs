@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use js_sys::Promise;
 use js_sys::futures::JsFuture;
-use knowledge_core::store::Store;
+use knowledge_core::store::{KeyRange, Read, Store};
 use knowledge_store::conformance::{self, Harness, Lifetime};
 use knowledge_testing::conversation;
 use knowledge_testing::fixture;
@@ -63,14 +63,19 @@ impl Harness for JsHarness {
     }
 }
 
-/// Runs the conformance suite; returns the cases that passed, were skipped and failed, as JSON.
+/// Runs the conformance suite; returns the cases that passed, were skipped and failed, and whether
+/// a store that was read has marks, as JSON.
 #[wasm_bindgen]
 pub fn conformance(harness: JsHarness) -> u32 {
     task::spawn(async move {
         let report = conformance::survey(&harness).await;
         let failed = report.failed.iter();
         let failed = failed.map(|failed| json!({ "name": failed.name, "message": failed.message }));
+        let opened = store(JsHarness::open(&harness)).await;
+        let read = opened.read(&[Read::all(&KeyRange::all())]).await;
+        read.expect("an empty store can be read");
         let report = json!({
+            "hasMarks": opened.mark(b"acme").is_some(),
             "cases": conformance::case_names().count(),
             "passed": report.passed,
             "excused": report.skipped,

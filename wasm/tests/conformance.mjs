@@ -44,6 +44,7 @@ class StrictStore extends MemoryStore {
 test("MemoryStore conforms in Node.js", async () => {
   const report = await conformance(volatile(() => new StrictStore()));
   expectPassed(report, REOPENING);
+  assert.equal(report.hasMarks, false, "a store that is called tells of no changes");
 });
 
 test("MemoryStore conforms through its copy in the module", async (t) => {
@@ -52,6 +53,7 @@ test("MemoryStore conforms through its copy in the module", async (t) => {
   const report = await conformance(volatile(() => new MemoryStore()));
   expectPassed(report, REOPENING);
   assert.ok(read.mock.callCount() < commit.mock.callCount(), "the copy answers");
+  assert.equal(report.hasMarks, true);
 });
 
 /** Runs the suite over SQLite in a process, with options before the script. */

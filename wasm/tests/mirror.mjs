@@ -48,6 +48,31 @@ test("a commit by the application replaces the copy", async () => {
   assert.equal(store.read([ALL])[0].length > entries.length, true, "the store has all entries");
 });
 
+test("a dashboard follows commits by anyone", async () => {
+  const store = new MemoryStore();
+  const { service, token, workspace } = await acme(store);
+  const other = await KnowledgeService.open(store, { sealingKey: SEALING_KEY });
+  const before = store.read([ALL])[0];
+  const connectors = async () => {
+    const summary = () => service.dashboardSummary(token, workspace.id);
+    const kept = await summary();
+    assert.deepEqual(await summary(), kept, "nothing has changed");
+    return kept.connector_health.length;
+  };
+  assert.equal(await connectors(), 0);
+  const body = {
+    account_label: "Team", kind: "wiki", scope: "workspace", sync_interval_seconds: 3600,
+  };
+  await other.createConnector(token, { id: workspace.id, body });
+  assert.equal(await connectors(), 1, "after a commit by another service");
+  // The application restores an earlier state, in which some keys do not exist.
+  const stored = new Set(before.map(({ key }) => key.join()));
+  const added = store.read([ALL])[0].filter(({ key }) => !stored.has(key.join()));
+  const deleted = added.map(({ key }) => ({ type: "delete", key }));
+  store.commit([], [...deleted, ...before.map(({ key, value }) => ({ type: "put", key, value }))]);
+  assert.equal(await connectors(), 0, "after a commit by the application");
+});
+
 test("a store whose methods are replaced is called", async (t) => {
   const store = new MemoryStore();
   const { service, token } = await acme(store);
