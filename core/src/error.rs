@@ -90,6 +90,12 @@ pub enum Error {
     /// Idempotency key that the same caller used for a different request.
     #[error("this Idempotency-Key was used for a different request; choose a new one")]
     IdempotencyKeyReused,
+    /// Repetition of a request whose earlier result does not exist for the caller any more, because
+    /// it has been deleted or the caller may not see it.
+    #[error(
+        "what was created with this Idempotency-Key no longer exists; choose a new key to create another"
+    )]
+    CreatedResourceGone,
     /// Exhausted quota of the organisation. Nothing was changed.
     #[error("{}", describe_quota(*quota, *maximum, *retry_after))]
     QuotaExceeded {
@@ -239,6 +245,7 @@ impl Error {
             Self::PayloadTooLarge { .. } => "payload_too_large",
             Self::UnsupportedMediaType => "unsupported_media_type",
             Self::IdempotencyKeyReused => "idempotency_key_reused",
+            Self::CreatedResourceGone => "created_resource_gone",
             Self::QuotaExceeded { .. } => "quota_exceeded",
             Self::RateLimited { .. } => "rate_limited",
             Self::Internal { .. } => "internal",

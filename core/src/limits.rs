@@ -162,12 +162,12 @@ macro_rules! limits {
         /// Maximum number of members that a new chat names as its participants.
         CHAT_PARTICIPANTS_MAX: usize = 100, "members", "participants named by a new chat";
 
-        /// Retention of the result of a bulk update, for replays.
+        /// Retention of the results of requests with an idempotency key, for replays.
         IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 60 * 60), time,
             "retention of results for replays",
             field idempotency_retention "idempotencyRetentionSeconds"
             in $crate::limits::RETENTION_MIN..=std::time::Duration::MAX,
-            setting "Time for which the result of a bulk update is kept for replays under its \
+            setting "Time for which the result of a request is kept for replays under its \
                      Idempotency-Key";
 
         /// Retention of an entry of the audit log: a year, and time for a yearly review.

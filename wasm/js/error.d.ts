@@ -4,7 +4,8 @@
  * - `invalid_request`, `idempotency_key_required`, `unauthenticated`, `forbidden`, `not_found`,
  *   `method_not_allowed`, `conflict`, `role_in_use`, `slug_taken`, `endpoint_off`,
  *   `precondition_failed`, `payload_too_large`, `unsupported_media_type`,
- *   `idempotency_key_reused`, `quota_exceeded`, `rate_limited`: as on the server.
+ *   `idempotency_key_reused`, `created_resource_gone`, `quota_exceeded`, `rate_limited`: as on the
+ *   server.
  * - `unavailable`: the service or its store is temporarily unavailable.
  * - `internal`: a defect. The outcome of the call is indeterminate; the service can be called
  *   again.
@@ -35,6 +36,7 @@ export type KnowledgeErrorCode =
   | "payload_too_large"
   | "unsupported_media_type"
   | "idempotency_key_reused"
+  | "created_resource_gone"
   | "quota_exceeded"
   | "rate_limited"
   | "internal"

@@ -169,7 +169,7 @@ export class KeysScreen {
   /** @param {IssuedMcpKey} key */
   #showSecret({ name, secret }) {
     openMessage(this.#context, name, () =>
-      secretBox({ label: "The key", value: secret, announce: this.#context.announce }),
+      secretBox({ label: "The key", value: secret ?? "", announce: this.#context.announce }),
     );
   }
 }

@@ -138,7 +138,11 @@ impl Call<'_> {
         }
         self.check_length()?;
         self.require_json()?;
-        self.dispatch(operation, credential).await
+        match self.keyed_request(operation)? {
+            None => self.dispatch(operation, credential).await,
+            // Boxed, so that requests without a key do not reserve room for it.
+            Some(request) => Box::pin(self.dispatch_once(request, operation, credential)).await,
+        }
     }
 }
 

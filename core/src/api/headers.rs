@@ -66,6 +66,19 @@ fn session(headers: &HeaderMap) -> Option<&str> {
     sessions.next().filter(|_| sessions.next().is_none())
 }
 
+/// Reads the idempotency key, if there is one.
+///
+/// # Errors
+/// As [`idempotency_key`] for an invalid one.
+pub(super) fn optional_idempotency_key(
+    headers: &HeaderMap,
+) -> Result<Option<IdempotencyKey>, Error> {
+    match headers.contains_key(IDEMPOTENCY_KEY) {
+        true => idempotency_key(headers).map(Some),
+        false => Ok(None),
+    }
+}
+
 /// Reads the idempotency key, which is required.
 pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<IdempotencyKey, Error> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).into_iter();

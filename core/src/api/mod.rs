@@ -16,6 +16,7 @@ pub mod openapi;
 mod operations;
 mod output;
 mod query;
+mod replay;
 pub mod requests;
 mod response;
 mod route;

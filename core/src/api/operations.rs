@@ -67,7 +67,7 @@ macro_rules! dispatch {
         $(#[doc = $text:literal])+
         $name:ident: $method:ident $path:literal,
             $authentication:ident, $style:ident, $origin:ident, $success:literal, $errors:tt,
-            requires $requires:tt, audits $audits:tt, reads $reads:literal,
+            requires $requires:tt, audits $audits:tt, reads $reads:literal $(replays $replay:ident)?,
             $function:ident($($argument:ident: $input:ty),* $(; $checked:ty)?) -> $output:ty
             $(, by $by:ident)? $(, example $example:tt)? $(, links $links:tt)?;
     )+})+) => {
@@ -101,7 +101,7 @@ macro_rules! describe {
         $name:ident: $method:ident $path:literal,
             $authentication:ident, $style:ident, $origin:ident, $success:literal,
             [$($status:literal $($code:literal)?),*],
-            requires $requires:tt, audits $audits:tt, reads $reads:literal,
+            requires $requires:tt, audits $audits:tt, reads $reads:literal $(replays $replay:ident)?,
             $function:ident($($argument:ident: $input:ty),* $(; $checked:ty)?) -> $output:ty
             $(, by $by:ident)? $(, example $example:tt)?
             $(, links [

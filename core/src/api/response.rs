@@ -64,8 +64,10 @@ impl ApiResponse {
         self.header(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"))
     }
 
+    /// Marks the response as that to an earlier request, which nobody may store.
     pub(super) fn replayed(self) -> Self {
-        self.header(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"))
+        let response = self.header(CACHE_CONTROL, NO_STORE);
+        response.header(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"))
     }
 
     pub(super) fn status(&self) -> u16 {
@@ -107,6 +109,7 @@ pub fn status(error: &Error) -> StatusCode {
         Error::PayloadTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         Error::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Error::IdempotencyKeyReused => StatusCode::UNPROCESSABLE_ENTITY,
+        Error::CreatedResourceGone => StatusCode::GONE,
         Error::RateLimited { .. } | Error::QuotaExceeded { .. } => StatusCode::TOO_MANY_REQUESTS,
         Error::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         Error::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,

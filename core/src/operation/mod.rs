@@ -98,16 +98,35 @@ pub struct OperationSpec {
     /// do not exist for the caller, the clean-up after the removal of a member, the steps of an
     /// erasure, and two reads for the first use of a token in an hour.
     pub reads: u8,
+    /// Operation whose response answers a repeated `Idempotency-Key`, for an operation that takes one
+    /// and does not require it.
+    ///
+    /// It reads what the first request created. If it is the operation itself, the response of the
+    /// first request was stored, and is returned again.
+    pub replay: Option<Operation>,
 }
 
 /// Statuses of error responses that every operation has.
 pub const COMMON_ERROR_STATUSES: &[u16] = &[401, 403, 413, 415, 429, 500, 503];
 
+/// Statuses of error responses of the operations with a [`replay`](OperationSpec::replay).
+const REPLAY_ERROR_STATUSES: &[u16] = &[400, 410, 422];
+
 impl OperationSpec {
     /// Returns true if the operation documents an error response with this status.
     #[must_use]
     pub fn documents(&self, status: u16) -> bool {
-        self.error_statuses.contains(&status) || COMMON_ERROR_STATUSES.contains(&status)
+        self.all_error_statuses().any(|own| own == status)
+    }
+
+    /// Returns the statuses of all its error responses; some may be there twice.
+    pub(crate) fn all_error_statuses(&self) -> impl Iterator<Item = u16> {
+        let of_replays: &[u16] = match self.replay {
+            Some(_) => REPLAY_ERROR_STATUSES,
+            None => &[],
+        };
+        let all = self.error_statuses.iter().chain(of_replays);
+        all.chain(COMMON_ERROR_STATUSES).copied()
     }
 
     /// Returns true if a quota of the organisation limits the operation.
@@ -115,6 +134,14 @@ impl OperationSpec {
     pub fn has_quota(&self) -> bool {
         let mut audited = self.audit_actions.iter();
         audited.any(|action| action.is_metered()) || self.operation == Operation::PostChatMessage
+    }
+}
+
+/// Returns the operation of a column that has at most one.
+const fn only(column: &[Operation]) -> Option<Operation> {
+    match column {
+        [operation] => Some(*operation),
+        _ => None,
     }
 }
 
@@ -135,7 +162,7 @@ macro_rules! specify {
             $authentication:ident, $style:ident, $origin:ident, $success:literal,
             [$($status:literal $($code:literal)?),*],
             requires [$($scope:ident $action:ident $($when:literal)?),* $(,)?], audits [$($audit:ident),*],
-            reads $reads:literal,
+            reads $reads:literal $(replays $replay:ident)?,
             $function:ident $arguments:tt -> $output:ty $(, $marker:ident $value:tt)*;
     )+})+) => {
         /// An operation of the interface.
@@ -181,6 +208,7 @@ macro_rules! specify {
             }),*],
             audit_actions: &[$(AuditAction::$audit),*],
             reads: $reads,
+            replay: only(&[$(Operation::$replay)?]),
         },)+)+];
     };
 }

@@ -9,7 +9,7 @@
 /// ///
 /// /// Further documentation.
 /// Name: METHOD "path", authentication, error style, origin, success, [error statuses],
-///     requires [scope action "condition"], audits [actions], reads number,
+///     requires [scope action "condition"], audits [actions], reads number replays operation,
 ///     function(argument: Input, …; Input) -> Output, by handler, example {…}, links […];
 /// ```
 ///
@@ -18,6 +18,8 @@
 ///   Its arguments follow the credential; an input after `;` is checked and not passed. Each
 ///   parameter of the path is an argument.
 /// - `reads` is the greatest number of store reads of a call, see [`OperationSpec::reads`].
+/// - `replays` names an operation that creates something also without an idempotency key, see
+///   [`OperationSpec::replay`].
 /// - `example` is the body of the example request, in place of the one derived from its schema.
 /// - `links` names operations that the response leads to. The last parameter of their paths is the
 ///   identifier in the response, the others are those of the request; a link that differs lists its
@@ -63,7 +65,7 @@ macro_rules! operations {
         /// The memory waits for review. A `sourceKey` that another memory from the source has is
         /// rejected; ingest a batch to update it.
         CreateMemory: POST "/v1/workspaces/{id}/memories", Bearer, Body, Addition, 201, [400, 404],
-            requires [Workspace MemoryCreate], audits [MemoryCreate], reads 3,
+            requires [Workspace MemoryCreate], audits [MemoryCreate], reads 3 replays GetMemory,
             create_memory(id: WorkspaceId, body: CreateMemory) -> WithEtag<MemoryDetails>,
             links [GetMemory, UpdateMemory, DeleteMemory];
         /// Ingests a batch of memories from a source.
@@ -74,7 +76,7 @@ macro_rules! operations {
             requires [
                 Workspace MemoryCreate,
                 Workspace MemoryUpdate "to update a memory with a known source key",
-            ], audits [MemoryIngest], reads 3,
+            ], audits [MemoryIngest], reads 3 replays IngestMemories,
             ingest_memories(id: WorkspaceId, body: IngestBatch) -> IngestResult, by handler;
         /// Changes a memory.
         ///
@@ -150,7 +152,7 @@ macro_rules! operations {
     "Sources" {
         /// Creates a source.
         CreateSource: POST "/v1/sources", Bearer, Body, Addition, 201, [400],
-            requires [Organization ConnectorManage], audits [SourceCreate], reads 3,
+            requires [Organization ConnectorManage], audits [SourceCreate], reads 3 replays GetSource,
             create_source(body: NewSource) -> Source,
             links [GetSource];
         /// Lists the sources of the organisation.
@@ -177,7 +179,7 @@ macro_rules! operations {
         /// Creates a connector.
         CreateConnector: POST "/v1/workspaces/{id}/connectors",
             Bearer, Body, Addition, 201, [400, 404],
-            requires [Workspace ConnectorManage], audits [ConnectorCreate], reads 3,
+            requires [Workspace ConnectorManage], audits [ConnectorCreate], reads 3 replays GetConnector,
             create_connector(id: WorkspaceId, body: NewConnector) -> ConnectorDetails,
             links [GetConnector, UpdateConnector, DeleteConnector, ReportSync];
         /// Lists a workspace's connectors with their health.
@@ -226,7 +228,7 @@ macro_rules! operations {
         /// `secret` is the key itself, returned only in this response. An unknown client is stored
         /// as `other`.
         CreateMcpKey: POST "/v1/workspaces/{id}/mcp-keys", Bearer, Body, Addition, 201, [400, 404],
-            requires [Workspace McpKeyManage], audits [McpKeyCreate], reads 3,
+            requires [Workspace McpKeyManage], audits [McpKeyCreate], reads 3 replays GetMcpKey,
             create_mcp_key(id: WorkspaceId, body: NewMcpKey) -> IssuedMcpKey,
             links [GetMcpKey, RotateMcpKey, RevokeMcpKey];
         /// Lists the MCP keys of a workspace.
@@ -269,7 +271,7 @@ macro_rules! operations {
         ///
         /// It exists for its participants: the caller and the members that the request names.
         CreateChat: POST "/v1/workspaces/{id}/chats", Bearer, Body, Addition, 201, [400, 404],
-            requires [Workspace ChatWrite], audits [ChatCreate], reads 3,
+            requires [Workspace ChatWrite], audits [ChatCreate], reads 3 replays GetChat,
             create_chat(id: WorkspaceId, body: NewChat) -> Chat,
             links [GetChat, PostChatMessage, ListChatMessages];
         /// Lists the chats of a workspace that the caller takes part in.
@@ -293,7 +295,7 @@ macro_rules! operations {
         /// Adds a message to a chat.
         PostChatMessage: POST "/v1/workspaces/{id}/chats/{sessionId}/messages",
             Bearer, Body, Addition, 201, [400, 404],
-            requires [Workspace ChatWrite], audits [], reads 3,
+            requires [Workspace ChatWrite], audits [], reads 3 replays ListChatMessages,
             post_chat_message(
                 id: WorkspaceId, sessionId: ChatId, body: NewChatMessage
             ) -> ChatMessage, by handler;
@@ -369,7 +371,7 @@ macro_rules! operations {
         /// A caller cannot grant permissions that it does not hold.
         CreateCustomRole: POST "/v1/orgs/{orgSlug}/custom-roles",
             Session, Body, Addition, 201, [400, 404, 409 "slug_taken"],
-            requires [Organization RoleManage], audits [RoleCreate], reads 3,
+            requires [Organization RoleManage], audits [RoleCreate], reads 3 replays GetCustomRole,
             create_custom_role(
                 orgSlug: OrgSlug, body: NewCustomRole
             ) -> Data<WithEtag<CustomRole>>,
@@ -394,7 +396,7 @@ macro_rules! operations {
         /// it is not in. Only owners can add owners.
         AddMember: POST "/v1/orgs/{orgSlug}/members",
             Session, Body, Addition, 201, [400, 404, 409 "slug_taken"],
-            requires [Organization MemberManage], audits [MemberCreate], reads 3,
+            requires [Organization MemberManage], audits [MemberCreate], reads 3 replays GetMember,
             add_member(orgSlug: OrgSlug, body: NewMember) -> Data<WithEtag<MemberDetails>>,
             example { "handle": "ada", "name": "Ada", "role": "member", "teams": ["platform"] },
             links [GetMember, UpdateMember, RemoveMember];
@@ -447,7 +449,7 @@ macro_rules! operations {
         ///
         /// Its subscribers are notified when one of the memories changes.
         CreateRecall: POST "/v1/workspaces/{id}/recalls", Bearer, Body, Addition, 201, [400, 404],
-            requires [Workspace RecallCreate], audits [RecallCreate], reads 3,
+            requires [Workspace RecallCreate], audits [RecallCreate], reads 3 replays GetRecall,
             create_recall(id: WorkspaceId, body: NewRecall) -> Recall,
             links [GetRecall, ListCitationSubscriptions { recall_id: "$response.body#/id" }];
         /// Lists the recalls of a workspace.
@@ -491,7 +493,7 @@ macro_rules! operations {
         /// `signing_secret` is returned only in this response.
         CreateCitationSubscription: POST "/v1/citation-subscriptions",
             Bearer, Headers, Specified, 201, [400, 404],
-            requires [Workspace CitationSubscriptionManage], audits [SubscriptionCreate], reads 3,
+            requires [Workspace CitationSubscriptionManage], audits [SubscriptionCreate], reads 3 replays GetCitationSubscription,
             create_citation_subscription(body: NewCitationSubscription) -> CitationSubscription,
             links [
                 GetCitationSubscription, RotateCitationSubscriptionSecret,
@@ -588,7 +590,7 @@ macro_rules! operations {
             requires [
                 Workspace CitationSubscriptionManage,
                 Workspace WebhookManage "for another member's subscription",
-            ], audits [SubscriptionPing], reads 3,
+            ], audits [SubscriptionPing], reads 3 replays GetCitationSubscriptionDelivery,
             ping(endpoint: SubscriptionEndpoint; Empty) -> Delivery,
             links [GetCitationSubscriptionDelivery, RedeliverToCitationSubscription];
     }
@@ -598,7 +600,7 @@ macro_rules! operations {
         /// `signing_secret` is returned only in this response.
         CreateWebhook: POST "/v1/workspaces/{id}/webhooks",
             Bearer, Headers, Specified, 201, [400, 404],
-            requires [Workspace WebhookManage], audits [WebhookCreate], reads 3,
+            requires [Workspace WebhookManage], audits [WebhookCreate], reads 3 replays GetWebhook,
             create_webhook(id: WorkspaceId, body: NewWebhook) -> Webhook,
             links [
                 GetWebhook, UpdateWebhook, RotateWebhookSecret, PingWebhook, ListWebhookDeliveries,
@@ -679,7 +681,7 @@ macro_rules! operations {
         /// does not.
         PingWebhook: POST "/v1/workspaces/{id}/webhooks/{webhookId}/ping",
             Bearer, Body, Addition, 202, [400, 404, 409 "endpoint_off"],
-            requires [Workspace WebhookManage], audits [WebhookPing], reads 3,
+            requires [Workspace WebhookManage], audits [WebhookPing], reads 3 replays GetWebhookDelivery,
             ping(endpoint: WebhookEndpoint; Empty) -> Delivery,
             links [GetWebhookDelivery, RedeliverToWebhook];
     }
@@ -689,7 +691,7 @@ macro_rules! operations {
         /// `signing_secret` is returned only in this response. Senders post to `url`.
         CreateInboundWebhook: POST "/v1/workspaces/{id}/inbound-webhooks",
             Bearer, Headers, Specified, 201, [400, 404],
-            requires [Workspace InboundWebhookManage], audits [InboundWebhookCreate], reads 3,
+            requires [Workspace InboundWebhookManage], audits [InboundWebhookCreate], reads 3 replays GetInboundWebhook,
             create_inbound_webhook(id: WorkspaceId, body: NewInboundWebhook) -> InboundWebhook,
             links [
                 PostToInboundWebhook { org: "$response.body#/org_id", id: "$response.body#/id" },

@@ -42,6 +42,7 @@ pub use self::erasures::ErasureResult;
 pub use self::inbound::post::{InboundBatch, VerifiedMessage};
 pub use self::kit::audit_entry::{AuditEntry, AuditOutcome, AuditResource, ClientInfo};
 pub use self::kit::etag::{IfMatch, WithEtag};
+use self::kit::idempotency::KeyedRequest;
 pub use self::kit::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
 pub use self::kit::outbox::Event;
 pub use self::kit::page::{Cursor, InvalidCursor, Page, PageRequest};
@@ -162,6 +163,7 @@ pub struct KnowledgeService {
     inner: Arc<Inner>,
     /// Client of the calls made through this clone.
     client: ClientInfo,
+    keyed: Option<Arc<KeyedRequest>>,
 }
 
 struct Inner {
@@ -377,6 +379,7 @@ impl KnowledgeService {
         Ok(Self {
             inner: Arc::new(inner),
             client: ClientInfo::default(),
+            keyed: None,
         })
     }
 

@@ -8,9 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::schemas::Schemas;
 use crate::limits::{PAGE_ITEMS_DEFAULT, PAGE_ITEMS_MAX};
-use crate::operation::{
-    COMMON_ERROR_STATUSES, OPERATOR_ERROR_STATUSES, OperationSpec, OperatorSpec,
-};
+use crate::operation::{OPERATOR_ERROR_STATUSES, OperationSpec, OperatorSpec};
 
 /// Descriptions of the operations of an interface, in the order of their table.
 pub(in crate::api) struct Descriptions {
@@ -77,12 +75,7 @@ impl From<&'static OperationSpec> for Row {
             method: &spec.method,
             path: spec.path,
             success: spec.success,
-            error_statuses: spec
-                .error_statuses
-                .iter()
-                .chain(COMMON_ERROR_STATUSES)
-                .copied()
-                .collect(),
+            error_statuses: spec.all_error_statuses().collect(),
             public: Some(spec),
         }
     }
@@ -105,6 +98,13 @@ impl From<&'static OperatorSpec> for Row {
                 .collect(),
             public: None,
         }
+    }
+}
+
+impl Row {
+    /// Returns true if the operation takes an `Idempotency-Key` and does not require it.
+    pub(super) fn takes_key(&self) -> bool {
+        self.public.is_some_and(|spec| spec.replay.is_some())
     }
 }
 
@@ -203,8 +203,7 @@ impl Description<'_> {
 
     /// Adds a parameter defined in the components.
     pub(in crate::api) fn shared_parameter(&mut self, name: &str) {
-        let reference = json!({ "$ref": format!("#/components/parameters/{name}") });
-        self.parts.parameters.push(reference);
+        self.parts.parameters.push(shared_parameter(name));
     }
 
     /// Adds the parameters of a page.
@@ -308,8 +307,26 @@ fn singular(things: &str) -> String {
     )
 }
 
+/// Name of the shared parameter of the operations that take an `Idempotency-Key` and do not require
+/// it.
+const OPTIONAL_KEY: &str = "OptionalIdempotencyKey";
+
+/// Returns the reference to a parameter defined in the components.
+fn shared_parameter(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/parameters/{name}") })
+}
+
+/// Returns the parameters of an operation.
+pub(super) fn parameters(row: &Row, parts: &Parts) -> Vec<Value> {
+    let key = row.takes_key().then(|| shared_parameter(OPTIONAL_KEY));
+    parts.parameters.iter().cloned().chain(key).collect()
+}
+
 /// Returns the parameters that several operations share.
 pub(super) fn shared_parameters() -> Value {
+    let key =
+        json!({ "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!#-~][!-~]*$" });
+    let example = "8e03978e-40d5-43e8-bc93-6894a57f9324";
     let cursor = "The `next_cursor` of the previous page, unchanged; the first page if omitted.";
     json!({
         "Idempotency-Key": {
@@ -318,8 +335,16 @@ pub(super) fn shared_parameters() -> Value {
             "required": true,
             "description": "New for each request and repeated with each retry: 1 to 255 visible ASCII \
                             characters, bare or as a quoted string.",
-            "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!#-~][!-~]*$" },
-            "example": "8e03978e-40d5-43e8-bc93-6894a57f9324",
+            "schema": key,
+            "example": example,
+        },
+        OPTIONAL_KEY: {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "description": "New for each request and repeated with each retry, so that a retry creates nothing again: \
+                            1 to 255 visible ASCII characters, bare or as a quoted string.",
+            "schema": key,
+            "example": example,
         },
         "If-Match": {
             "name": "If-Match",

@@ -26,7 +26,7 @@ fn style(row: &Row) -> ErrorStyle {
 }
 
 /// Returns one error of each kind that an operation can respond with.
-pub(super) fn errors() -> [Error; 18] {
+pub(super) fn errors() -> [Error; 19] {
     let retry_after = Duration::from_secs(1);
     [
         Error::InvalidRequest { fields: Vec::new() },
@@ -42,6 +42,7 @@ pub(super) fn errors() -> [Error; 18] {
             what: "custom role",
         },
         Error::EndpointInactive,
+        Error::CreatedResourceGone,
         Error::PreconditionFailed,
         Error::PayloadTooLarge {
             bytes_max: 1_048_576,
@@ -84,6 +85,9 @@ fn meaning(status: StatusCode) -> &'static str {
         403 => "The caller does not have the required permission, or a quota is exhausted.",
         404 => "The resource does not exist, or the caller may not know of it.",
         409 => "Conflicts with the current state.",
+        410 => {
+            "What an earlier request with the `Idempotency-Key` created no longer exists for the caller."
+        }
         412 => "The resource has changed since the version in `If-Match`.",
         413 => "The body is too large.",
         415 => "The body is not JSON.",

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 pub(super) use self::description::Row;
 pub(super) use self::description::{Description, Descriptions};
-use self::description::{Parts, RequestBody, shared_parameters};
+use self::description::{Parts, RequestBody, parameters, shared_parameters};
 use self::error_responses::{ALWAYS, ErrorResponses, headers_of};
 use super::{admin, operations};
 use crate::access::PermissionScope;
@@ -166,8 +166,9 @@ fn operation(
         "tags": [row.capability],
         "responses": responses,
     });
-    if !parts.parameters.is_empty() {
-        operation["parameters"] = parts.parameters.clone().into();
+    let parameters = parameters(row, parts);
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
     }
     if let Some(spec) = row.public {
         operation["description"] = text(spec, parts).into();
@@ -236,6 +237,7 @@ fn header_references<'n>(names: impl IntoIterator<Item = &'n str>) -> Value {
 fn success(row: &Row, parts: &Parts, schemas: &Map<String, Value>) -> Value {
     let mut names = headers_of(row).to_vec();
     names.extend(&parts.answer_headers);
+    names.extend(row.takes_key().then_some("Idempotent-Replayed"));
     let mut response = json!({
         "description": "Success.",
     });
@@ -279,7 +281,7 @@ fn headers() -> Value {
         "Cache-Control": header(true, "Caching rules for the response.", text()),
         "ETag": header(true, "Entity tag of this version, for `If-Match` and `If-None-Match`.",
             json!({ "type": "string", "pattern": "^(W/)?\"[!#-~]+\"$" })),
-        "Idempotent-Replayed": header(false, "`true` if the response is the stored one of an earlier identical request.",
+        "Idempotent-Replayed": header(false, "`true` if an earlier identical request was carried out, and this one only repeats its response.",
             json!({ "type": "string", "const": "true" })),
         "WWW-Authenticate": header(true, "Authentication scheme of the operation (RFC 9110, 11.6.1).", text()),
         "Retry-After": header(true, "Waiting time before the next attempt, in seconds.", json!({ "type": "integer", "minimum": 1 })),

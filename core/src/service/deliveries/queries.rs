@@ -319,6 +319,7 @@ impl KnowledgeService {
             let (mut act, record) = endpoint.authorize(caller, Vec::new()).await?;
             let audit = act.audit(record.ping_action());
             let delivery = self.send_ping(&mut act.transaction, audit, &record).await?;
+            act.creates(delivery.id.0);
             act.done(delivery)
         })
         .await

@@ -2,11 +2,18 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::digest::sha256;
-use crate::model::{AuditLogId, OperationId, Timestamp};
+use crate::error::Error;
+use crate::keys;
+use crate::model::{AuditLogId, MemberId, OperationId, OrgId, Timestamp};
+use crate::operation::Operation;
+use crate::service::KnowledgeService;
+use crate::store::Key;
 
 /// Maximum length of an idempotency key, in characters.
 const KEY_CHARS_MAX: usize = 255;
@@ -73,12 +80,103 @@ impl fmt::Debug for IdempotencyKey {
 /// The record from which a replay is rebuilt, together with the audit pages of the operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct IdempotencyRecord {
+    /// Identifier of the operation, or of what it created; an erasure has the same for both.
     pub(crate) operation_id: OperationId,
     /// SHA-256 of the parsed request, so that white space does not matter.
     pub(crate) fingerprint: String,
+    /// First of the audit entries that a replay is rebuilt from, if there are `items`.
     pub(crate) first_audit_id: AuditLogId,
+    /// Number of audit entries that a replay is rebuilt from.
     pub(crate) items: u32,
+    /// Response, if it is replayed as it was. It has no content of memories.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) response: Option<Value>,
     pub(crate) expires_at: Timestamp,
+}
+
+/// A request to create something, with an idempotency key.
+///
+/// The look-up follows the authorisation of the caller, and the record is part of the commit that
+/// creates, which checks that there was none: of two concurrent requests with the same key, one
+/// commits, and the other finds its record.
+#[derive(Debug)]
+pub(crate) struct KeyedRequest {
+    operation: Operation,
+    key: IdempotencyKey,
+    /// SHA-256 of the path and the JSON of the body.
+    fingerprint: String,
+    /// Record of an earlier request that was the same.
+    earlier: Mutex<Option<IdempotencyRecord>>,
+}
+
+impl KeyedRequest {
+    pub(crate) fn new(operation: Operation, key: IdempotencyKey, fingerprint: String) -> Self {
+        Self {
+            operation,
+            key,
+            fingerprint,
+            earlier: Mutex::default(),
+        }
+    }
+
+    /// Returns the key of the record, if this member sends the request.
+    pub(crate) fn record_key(&self, org: OrgId, member: MemberId) -> Key {
+        keys::idempotency(org, member, &self.operation.id(), self.key.as_str())
+    }
+
+    /// Accepts the request as the first one with its key, unless there is a record.
+    ///
+    /// # Errors
+    /// [`Error::IdempotencyKeyReused`] if there is one. If it is that of the same request,
+    /// [`KeyedRequest::earlier`] returns it from then on.
+    pub(crate) fn accept(&self, found: Option<IdempotencyRecord>) -> Result<(), Error> {
+        let is_first = found.is_none();
+        let same = found.filter(|record| record.fingerprint == self.fingerprint);
+        *self.earlier.lock().unwrap_or_else(PoisonError::into_inner) = same;
+        match is_first {
+            true => Ok(()),
+            false => Err(Error::IdempotencyKeyReused),
+        }
+    }
+
+    /// Returns the record that a replay is made from, if the last attempt found one.
+    pub(crate) fn earlier(&self) -> Option<IdempotencyRecord> {
+        let earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        earlier.clone()
+    }
+
+    /// Returns the record of the request, which created something with the identifier `created`.
+    pub(crate) fn record(
+        &self,
+        created: uuid::Uuid,
+        response: Option<Value>,
+        expires_at: Timestamp,
+    ) -> IdempotencyRecord {
+        IdempotencyRecord {
+            operation_id: OperationId(created),
+            fingerprint: self.fingerprint.clone(),
+            first_audit_id: AuditLogId(created),
+            items: 0,
+            response,
+            expires_at,
+        }
+    }
+}
+
+impl KnowledgeService {
+    /// Returns a clone for this request.
+    pub(crate) fn for_request(&self, request: Arc<KeyedRequest>) -> Self {
+        Self {
+            keyed: Some(request),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the request with an idempotency key that asks for this operation.
+    pub(crate) fn keyed(&self, operation: Operation) -> Option<&KeyedRequest> {
+        let request = self.keyed.as_deref();
+        request.filter(|request| request.operation == operation)
+    }
 }
 
 /// Returns the fingerprint of a parsed request.

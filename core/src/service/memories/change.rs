@@ -178,6 +178,7 @@ impl KnowledgeService {
                 before: None,
                 after: Some(found.labels.clone()),
             };
+            act.creates(found.id.0);
             act.leave(found.id, trace).await?;
             // Whoever adds a memory sees its labels, even if it is for others.
             let monitor = act.monitor(&[found.subject()]).await?;

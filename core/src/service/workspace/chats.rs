@@ -293,6 +293,36 @@ impl KnowledgeService {
         .await
     }
 
+    /// Reads one message of a chat.
+    ///
+    /// # Errors
+    /// As [`KnowledgeService::list_chat_messages`], and [`Error::NotFound`] for an unknown message.
+    pub(crate) async fn get_chat_message(
+        &self,
+        credential: &Credential,
+        workspace: WorkspaceId,
+        chat: ChatId,
+        message: ChatMessageId,
+    ) -> Result<ChatMessage, Error> {
+        self.act(
+            Operation::ListChatMessages,
+            credential,
+            |caller| async move {
+                let key = |org| keys::chat_message(org, chat, message);
+                let wanted = |org| {
+                    let of_chat = chat_keys(org, workspace, chat);
+                    Wants::keys(of_chat).and_keys([key(org)])
+                };
+                let mut act = caller.in_workspace(workspace, &wanted).await?;
+                find(&mut act, workspace, chat).await?;
+                let key = key(act.org());
+                let found = act.find(&key, "message").await?;
+                act.done(found)
+            },
+        )
+        .await
+    }
+
     /// Adds a message to a chat.
     ///
     /// # Errors
@@ -341,6 +371,7 @@ impl KnowledgeService {
                 };
                 transaction.put(recent(now), &after.recent(snippet(content)));
                 transaction.put(key, &after);
+                act.creates(message.id.0);
                 act.done(message)
             },
         )

@@ -38,9 +38,10 @@ pub struct IssuedMcpKey {
     /// Fields that later responses show too.
     #[serde(flatten)]
     pub summary: McpKeySummary,
-    /// The key itself, returned only in this response.
+    /// The key itself, returned only in this response; `null` if that is repeated for an
+    /// `Idempotency-Key`.
     #[serde(serialize_with = "expose")]
-    #[cfg_attr(feature = "openapi", schemars(with = "String"))]
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<String>"))]
     pub secret: Secret,
 }
 

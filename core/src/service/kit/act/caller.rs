@@ -4,6 +4,7 @@
 //! first, and authorised when the operation has read its resource. `login` authenticates it.
 
 use super::Act;
+use super::created::Created;
 use super::login::Login;
 use super::wants::{Following, Wants, WantsOf};
 use crate::access::{Credential, PermissionScope};
@@ -79,7 +80,9 @@ impl<'c> Caller<'c> {
         following: Following<'_>,
     ) -> Result<Act<'c>, Error> {
         let login = self.log_in().await?;
-        let wants = wants(login.org).and_keys(self.quota_key(login.org));
+        let wants = wants(login.org)
+            .and_keys(self.quota_key(login.org))
+            .and_keys(self.record_key(&login));
         let transaction = &mut self.transaction;
         let member = login.read_ahead_in(transaction, workspace, wants, following);
         let member = member.await?;
@@ -123,7 +126,10 @@ impl<'c> Caller<'c> {
     /// Reads the organisation and the member ahead, with what the operation wants.
     async fn identified(mut self, login: Login, wants: Wants) -> Result<Identified<'c>, Error> {
         let quota = self.quota_key(login.org);
-        let wants = wants.and_keys(login.keys()).and_keys(quota);
+        let wants = wants
+            .and_keys(login.keys())
+            .and_keys(quota)
+            .and_keys(self.record_key(&login));
         self.transaction
             .read_ahead(wants.keys, wants.ranges)
             .await?;
@@ -149,6 +155,12 @@ impl<'c> Caller<'c> {
         is_audited.then(|| audit_counter(org, self.now))
     }
 
+    /// Returns the key of the idempotency record, for a request that creates with an idempotency key.
+    fn record_key(&self, login: &Login) -> Option<Key> {
+        let request = self.service.keyed(self.operation)?;
+        Some(request.record_key(login.org, login.member))
+    }
+
     async fn into_act(mut self, login: Login, member: Option<Member>) -> Result<Act<'c>, Error> {
         let (org, transaction) = (login.org, &mut self.transaction);
         let caller = login.principal(transaction, member).await?;
@@ -168,6 +180,7 @@ impl<'c> Caller<'c> {
             is_audited: false,
             audit_quota,
             is_metered: false,
+            created: Created::default(),
         })
     }
 }
@@ -238,7 +251,7 @@ impl<'c> Identified<'c> {
     /// [`Error::Unauthenticated`] for a removed member; [`Error::NotFound`] for the slug of another
     /// organisation; [`Error::Forbidden`] without the permissions of the operation.
     pub(crate) async fn in_organization(self, slug: Option<&str>) -> Result<Act<'c>, Error> {
-        let act = self.unauthorized().await?;
+        let mut act = self.unauthorized().await?;
         if slug.is_some_and(|slug| slug != act.caller.org.slug) {
             return Err(Error::NotFound {
                 what: "organisation",
@@ -249,6 +262,7 @@ impl<'c> Identified<'c> {
             act.caller
                 .authorize(permission.action, Resource::Organization)?;
         }
+        act.require_first().await?;
         Ok(act)
     }
 

@@ -6,9 +6,11 @@
 //! credential, one for everything else. A custom role takes a third.
 //!
 //! This file has the act: its permissions, its audit entries and its end. `caller` has the way to
-//! it, `login` the authentication, and `wants` the reads that operations announce.
+//! it, `login` the authentication, and `wants` the reads that operations announce. `created` makes
+//! acts that create something happen once per idempotency key.
 
 mod caller;
+mod created;
 mod login;
 mod wants;
 
@@ -16,6 +18,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 pub(crate) use self::caller::{Caller, Identified};
+use self::created::Created;
 pub(crate) use self::wants::{Wants, WantsOf};
 
 use crate::access::{Action, ActionSet};
@@ -50,6 +53,7 @@ pub(crate) struct Act<'c> {
     audit_quota: AuditQuota,
     /// True if the quota of the audit log limits the act.
     is_metered: bool,
+    created: Created,
 }
 
 impl Act<'_> {
@@ -105,7 +109,8 @@ impl Act<'_> {
         if !self.caller.works_in(workspace) {
             return Err(Error::NotFound { what });
         }
-        Ok(self.check_permissions(workspace, held)?)
+        self.check_permissions(workspace, held)?;
+        self.require_first().await
     }
 
     /// Reads the actions that the caller holds in a workspace, for decisions that precede
@@ -247,6 +252,7 @@ impl Act<'_> {
         resource: (ResourceKind, Uuid),
         after: &T,
     ) {
+        self.creates(resource.1);
         self.record(action, resource, None, Some(state(after)));
     }
 
@@ -348,7 +354,7 @@ impl Act<'_> {
 
     /// Returns the transaction of the act to commit. Not inlined: every operation calls it.
     #[inline(never)]
-    fn end(self) -> Result<Transaction, Error> {
+    fn end(mut self) -> Result<Transaction, Error> {
         let must_audit = !self.operation.spec().audit_actions.is_empty();
         if must_audit && !self.is_audited && self.transaction.has_changes() {
             let message = format!("{:?} changed something without auditing it", self.operation);
@@ -359,6 +365,7 @@ impl Act<'_> {
             self.audit_quota
                 .check(&self.transaction, limits, org, self.now)?;
         }
+        self.keep_record()?;
         Ok(self.transaction)
     }
 }

@@ -206,10 +206,13 @@ impl KnowledgeService {
                 source,
                 is_signed: false,
             };
-            let ingested = self
+            let memories = self
                 .ingest_batch(&mut act.transaction, context, audit, memories)
                 .await?;
-            act.done(ingested)
+            let result = IngestResult { memories };
+            act.creates(audit.0.id.0);
+            act.responds(&result);
+            act.done(result.memories)
         })
         .await
     }

@@ -1,0 +1,149 @@
+//! Requests that create something with an idempotency key: each is carried out at most once.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Request;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::HandlerResult;
+use super::call::Call;
+use super::headers;
+use super::input::Input;
+use super::response::ApiResponse;
+use crate::access::Credential;
+use crate::error::Error;
+use crate::model::{ChatId, ChatMessageId, CredentialId, McpKeySummary, WorkspaceId};
+use crate::operation::Operation;
+use crate::service::kit::idempotency::{IdempotencyRecord, KeyedRequest, fingerprint};
+
+/// An MCP key whose secret is not shown again.
+#[derive(Serialize)]
+struct KnownMcpKey {
+    #[serde(flatten)]
+    summary: McpKeySummary,
+    secret: (),
+}
+
+impl Call<'_> {
+    /// Returns the request with its idempotency key, if the operation takes one and has one.
+    ///
+    /// Two requests are the same if their paths and the JSON of their bodies are; white space and
+    /// the order of fields do not matter.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for an invalid key.
+    pub(super) fn keyed_request(
+        &self,
+        operation: Operation,
+    ) -> Result<Option<KeyedRequest>, Error> {
+        if operation.spec().replay.is_none() {
+            return Ok(None);
+        }
+        let key = headers::optional_idempotency_key(self.request.headers())?;
+        Ok(key.map(|key| {
+            // The operation itself rejects a body that is not JSON. An object without fields is as
+            // good as no body.
+            let body = serde_json::from_slice::<Value>(self.request.body()).ok();
+            let is_empty = |fields: &Map<String, Value>| fields.is_empty();
+            let body = body.filter(|body| !body.as_object().is_some_and(is_empty));
+            let fingerprint = fingerprint(&(self.parameters, body));
+            KeyedRequest::new(operation, key, fingerprint)
+        }))
+    }
+
+    /// Calls the function of an operation, unless an earlier request with the same key did.
+    pub(super) async fn dispatch_once(
+        &self,
+        request: KeyedRequest,
+        operation: Operation,
+        credential: &Credential,
+    ) -> HandlerResult {
+        let request = Arc::new(request);
+        let service = self.service.for_request(Arc::clone(&request));
+        let call = Call {
+            service: &service,
+            ..*self
+        };
+        match call.dispatch(operation, credential).await {
+            Err(Error::IdempotencyKeyReused) => match request.earlier() {
+                Some(record) => self.replay(record, operation, credential).await,
+                None => Err(Error::IdempotencyKeyReused),
+            },
+            handled => handled,
+        }
+    }
+
+    /// Returns the response to a repeated request: what the first one created, as it is now.
+    ///
+    /// # Errors
+    /// [`Error::CreatedResourceGone`] if it no longer exists for the caller; those of reading it.
+    async fn replay(
+        &self,
+        record: IdempotencyRecord,
+        operation: Operation,
+        credential: &Credential,
+    ) -> HandlerResult {
+        let response = match record.response {
+            Some(response) => Ok(ApiResponse::json(self.success(), &response)),
+            None => {
+                let id = record.operation_id.0;
+                self.read_created(id, operation, credential).await
+            }
+        };
+        match response {
+            Ok(response) => Ok(response.replayed()),
+            Err(Error::NotFound { .. } | Error::Forbidden { .. }) => {
+                Err(Error::CreatedResourceGone)
+            }
+            failed => failed,
+        }
+    }
+
+    /// Reads what an operation created, with its own permissions.
+    async fn read_created(
+        &self,
+        id: uuid::Uuid,
+        operation: Operation,
+        credential: &Credential,
+    ) -> HandlerResult {
+        let mut reader = self.reader();
+        match operation.spec().replay {
+            Some(Operation::ListChatMessages) => {
+                let workspace = WorkspaceId::read(&mut reader, "id")?;
+                let chat = ChatId::read(&mut reader, "sessionId")?;
+                let id = ChatMessageId(id);
+                let found = self
+                    .service
+                    .get_chat_message(credential, workspace, chat, id);
+                Ok(ApiResponse::json(self.success(), &found.await?))
+            }
+            Some(Operation::GetMcpKey) => {
+                let workspace = WorkspaceId::read(&mut reader, "id")?;
+                let id = CredentialId(id);
+                let found = self.service.get_mcp_key(credential, workspace, id);
+                let key = KnownMcpKey {
+                    summary: found.await?,
+                    secret: (),
+                };
+                Ok(ApiResponse::json(self.success(), &key))
+            }
+            Some(read) => {
+                // The identifier is the last parameter, in place of one of the same name.
+                let path = read.spec().path;
+                let last = path.rsplit('{').next().unwrap_or_default();
+                let created = (last.trim_end_matches('}').to_owned(), id.to_string());
+                let mut parameters = vec![created];
+                parameters.extend_from_slice(self.parameters);
+                let call = Call {
+                    parameters: &parameters,
+                    request: &Request::new(Bytes::new()),
+                    ..*self
+                };
+                call.dispatch(read, credential).await
+            }
+            None => Err(Error::internal("an operation without a replay")),
+        }
+    }
+}
