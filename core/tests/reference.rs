@@ -170,6 +170,7 @@ fn errors() -> String {
         Error::PayloadTooLarge { bytes_max: 1 },
         Error::UnsupportedMediaType,
         Error::IdempotencyKeyReused,
+        Error::CreatedResourceGone,
         Error::QuotaExceeded {
             quota: Quota::Memories,
             maximum: 1,
