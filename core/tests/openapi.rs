@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jsonschema::Validator;
 use knowledge_core::api::{
-    OPERATIONS, OPERATOR_ERROR_STATUSES, OPERATOR_OPERATIONS, Origin, openapi,
+    OPERATIONS, OPERATOR_ERROR_STATUSES, OPERATOR_OPERATIONS, Operation, Origin, openapi,
 };
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{EventData, EventType};
@@ -109,6 +109,19 @@ fn check_examples(document: &Value) -> usize {
     checked
 }
 
+/// Operations that take an `Idempotency-Key`, besides those that a `201` answers.
+const KEYED: [Operation; 4] = [
+    Operation::BulkUpdateMemories,
+    Operation::IngestMemories,
+    Operation::PingWebhook,
+    Operation::PingCitationSubscription,
+];
+
+fn is_idempotency_key(parameter: &Value) -> bool {
+    let reference = parameter["$ref"].as_str().unwrap_or_default();
+    reference.ends_with("IdempotencyKey") || reference.ends_with("Idempotency-Key")
+}
+
 #[test]
 fn openapi_operations_match_route_table() {
     let document = document();
@@ -138,6 +151,25 @@ fn openapi_operations_match_route_table() {
         for status in spec.error_statuses {
             assert!(responses.contains_key(&status.to_string()), "{status}");
         }
+        let parameters = operation["parameters"].as_array();
+        let has_key = parameters.is_some_and(|all| all.iter().any(is_idempotency_key));
+        let creates = spec.method == "POST" && spec.success == 201;
+        assert_eq!(
+            has_key,
+            creates || KEYED.contains(&spec.operation),
+            "{}",
+            spec.path
+        );
+        let headers = &responses[&spec.success.to_string()]["headers"];
+        assert_eq!(
+            headers["Idempotent-Replayed"].is_object(),
+            has_key,
+            "{}",
+            spec.path
+        );
+        let is_optional = spec.replay.is_some();
+        assert_eq!(responses.contains_key("410"), is_optional, "{}", spec.path);
+        assert!(responses.contains_key("422") || !has_key, "{}", spec.path);
         described += 1;
     }
     let all = document["paths"].as_object().unwrap().values();

@@ -3,6 +3,9 @@
 mod audit;
 mod authorization;
 pub(crate) mod callers;
+mod idempotency;
+mod idempotency_faults;
+mod idempotency_keys;
 mod non_interference;
 mod reads;
 mod records;

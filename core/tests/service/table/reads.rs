@@ -48,6 +48,22 @@ async fn operation_makes_as_many_reads_as_declared() {
     );
 }
 
+/// The record of an idempotency key is read and written with the rest.
+#[tokio::test]
+async fn idempotency_key_takes_no_further_read_or_commit() {
+    for spec in OPERATIONS.iter().filter(|spec| spec.replay.is_some()) {
+        let world = World::new().await;
+        let caller = Caller::custom(&world).await;
+        let call = Call::new(&world, spec.operation, &caller).await;
+        let call = call.with_key("key");
+        let commits = world.faults.counts().commits;
+        let reads = reads(&world, &call, &caller).await;
+        let commits = world.faults.counts().commits - commits;
+        let declared = (u64::from(spec.reads), 1);
+        assert_eq!((reads, commits), declared, "{:?}", spec.operation);
+    }
+}
+
 #[test]
 fn operation_declares_at_most_three_reads() {
     for spec in OPERATIONS {

@@ -61,6 +61,18 @@ impl Call {
         self
     }
 
+    /// Replaces the `Idempotency-Key`.
+    pub(super) fn with_key(mut self, key: &str) -> Self {
+        self.headers.retain(|(name, _)| *name != "idempotency-key");
+        self.headers.push(("idempotency-key", key.to_owned()));
+        self
+    }
+
+    /// Returns the body; null if the request has none.
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
     /// Returns the body, followed by white space up to a length.
     pub(crate) fn padded_body(&self, bytes: usize) -> Vec<u8> {
         let mut body = match self.body.is_empty() {
