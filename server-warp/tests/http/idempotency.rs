@@ -1,4 +1,5 @@
-//! `Idempotency-Key`: a bulk update changes data once, however often and concurrently it is sent.
+//! `Idempotency-Key`: a bulk update or a creation changes data once, however often and concurrently
+//! it is sent.
 
 use std::sync::Arc;
 
@@ -9,12 +10,14 @@ use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, InProcess, Show, bulk, bulk_with_key, dashboard, get, new_key, own_org, quiet_org,
-    target,
+    Answer, InProcess, Show, bulk, bulk_with_key, dashboard, get, new_key, own_org, post,
+    quiet_org, target,
 };
 
 /// Number of concurrent calls with one key.
 const CONCURRENT_CALLS: usize = 64;
+/// Number of concurrent creations with one key.
+const CONCURRENT_CREATIONS: usize = 16;
 
 fn approve(org: &OrgFixture) -> Value {
     json!({ "memoryIds": org.main.memories.internal[..2], "reviewStatus": "approved" })
@@ -390,4 +393,101 @@ async fn concurrent_calls_with_one_key_are_audited_once() {
         .collect();
     assert_eq!(pages.len(), 1, "one operation, one page");
     assert_eq!(pages[0]["operation_id"], json!(operation));
+}
+
+/// The store is that of the server: a directory of a real engine.
+#[tokio::test]
+async fn concurrent_creations_with_one_key_create_once() {
+    let org = own_org();
+    let token = &org.members.owner.token;
+    let place = format!("/v1/workspaces/{}", org.main.id);
+    let source = org.sources[0];
+    let creations = [
+        (
+            "/v1/sources".to_owned(),
+            json!({ "name": "Files", "kind": "drive" }),
+        ),
+        (
+            format!("{place}/memories"),
+            json!({ "sourceId": source, "title": "Once", "content": "Only once." }),
+        ),
+        (
+            format!("{place}/ingest"),
+            json!({ "source_id": source, "memories": [{ "title": "Once", "content": "Once." }] }),
+        ),
+        (
+            format!("{place}/webhooks"),
+            json!({ "event_type": "chunk.created", "url": "https://example.com/once" }),
+        ),
+        (
+            format!("{place}/mcp-keys"),
+            json!({ "name": "Once", "client": "cursor", "audience": ["workspace:handbook"] }),
+        ),
+        (format!("{place}/chats"), json!({ "title": "Once" })),
+        (
+            format!("{place}/chats/{}/messages", org.chats[0]),
+            json!({ "content": "Once" }),
+        ),
+    ];
+    for (path, body) in creations {
+        let key = new_key();
+        let calls = (0..CONCURRENT_CREATIONS)
+            .map(|_| post(&path).bearer(token).key(&key).json(&body).send());
+        let (mut created, mut shown) = (Vec::new(), Vec::new());
+        for answer in join_all(calls).await {
+            assert!(answer.status == 200 || answer.status == 201, "{answer:?}");
+            let mut body = answer.json();
+            for secret in ["secret", "signing_secret"] {
+                body.as_object_mut().expect("an object").remove(secret);
+            }
+            match answer.headers.contains_key("idempotent-replayed") {
+                true => shown.push(body),
+                false => created.push(body),
+            }
+        }
+        assert_eq!(created.len(), 1, "{path}");
+        assert_eq!(
+            shown,
+            vec![created.remove(0); CONCURRENT_CREATIONS - 1],
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn replay_of_a_creation_has_no_secret() {
+    let org = own_org();
+    let path = format!("/v1/workspaces/{}/mcp-keys", org.main.id);
+    let body = json!({ "name": "Laptop", "client": "cursor", "audience": ["workspace:handbook"] });
+    let call = || post(&path).bearer(&org.members.owner.token).json(&body);
+    let key = new_key();
+    assert!(call().key(&key).send().await.json()["secret"].is_string());
+    insta::assert_snapshot!(call().key(&key).send().await.show(), @r#"
+    201 Created
+    cache-control: no-store
+    content-length: 237
+    content-type: application/json
+    date: <date>
+    idempotent-replayed: true
+    request-id: <uuid 1>
+
+    {
+      "id": "<uuid 2>",
+      "workspaceId": "<uuid 3>",
+      "name": "Laptop",
+      "client": "cursor",
+      "audience": [
+        "workspace:handbook"
+      ],
+      "lastUsedAt": null,
+      "rotatesAt": "<time>",
+      "secret": null
+    }
+    "#);
+    let other = json!({ "name": "Other", "client": "cursor", "audience": ["workspace:handbook"] });
+    let reused = call().json(&other).key(&key).send().await;
+    assert_eq!(
+        (reused.status.as_u16(), &reused.json()["error"]),
+        (422, &json!("idempotency_key_reused"))
+    );
 }
