@@ -29,8 +29,8 @@ const ON_MEMORIES: [Operation; 14] = [
     Operation::CreateErasure,
     Operation::SetRetention,
 ];
-/// Operations that a repeated `Idempotency-Key` replays.
-const REPLAYED: [Operation; 2] = [Operation::BulkUpdateMemories, Operation::CreateErasure];
+/// Operations that require an `Idempotency-Key`.
+const KEYED: [Operation; 2] = [Operation::BulkUpdateMemories, Operation::CreateErasure];
 const LIMITS: [&str; 3] = ["limit=1", "limit=2", "limit=5"];
 /// Event types of the webhooks that the principal registers.
 const EVENTS: [&str; 3] = ["chunk.created", "chunk.deleted", "memory.updated"];
@@ -51,15 +51,18 @@ impl World {
         if self.has_removals && spec.path.contains("deliver") {
             return None;
         }
-        let (path, collection) = self.path(choices, spec);
+        let (mut path, collection) = self.path(choices, spec);
         let mut key = self.name("key");
         let mut body = self.body(choices, operation);
-        if REPLAYED.contains(&operation) {
+        if KEYED.contains(&operation) || spec.replay.is_some() {
             let sent = self.sent.iter().filter(|sent| sent.0 == operation);
             let sent: Vec<_> = sent.collect();
             match choices.of(&sent).filter(|_| choices.once_in(3)) {
-                Some((_, key_of, body_of)) => (key, body) = (key_of.clone(), body_of.clone()),
-                None => self.sent.push((operation, key.clone(), body.clone())),
+                Some((_, sent)) => (key, path, body) = sent.clone(),
+                None => {
+                    let sent = (key.clone(), path.clone(), body.clone());
+                    self.sent.push((operation, sent));
+                }
             }
         }
         let cited = body["memory_ids"].as_array().into_iter().flatten();
@@ -89,13 +92,13 @@ impl World {
             for event in EVENTS {
                 let body = json!({ "event_type": event, "url": URL });
                 let path = format!("/v1/workspaces/{workspace}/webhooks");
-                let key = self.name("key");
+                let key = format!("{workspace}-{event}");
                 calls.push(Call::new(Operation::CreateWebhook, path, key, body));
             }
         }
         for recall in self.ids.get("recalls").into_iter().flatten() {
             let body = json!({ "recall_id": recall, "webhook_url": URL });
-            let (path, key) = ("/v1/citation-subscriptions".to_owned(), self.name("key"));
+            let (path, key) = ("/v1/citation-subscriptions".to_owned(), recall.clone());
             let operation = Operation::CreateCitationSubscription;
             calls.push(Call::new(operation, path, key, body));
         }
@@ -121,8 +124,9 @@ impl World {
         let sensitivity = SENSITIVITIES[choices.below(4)];
         let body = json!({ "memoryIds": [id], "sensitivityLabel": sensitivity });
         let (key, operation) = (self.name("key"), Operation::BulkUpdateMemories);
-        self.sent.push((operation, key.clone(), body.clone()));
         let path = operation.spec().path.to_owned();
+        let sent = (key.clone(), path.clone(), body.clone());
+        self.sent.push((operation, sent));
         Ok(Some(Call::new(operation, path, key, body)))
     }
 

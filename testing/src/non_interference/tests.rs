@@ -59,6 +59,25 @@ const REACHED: &[&[&str]] = &[
     &["POST /v1/erasures {\"memberId\"", "-> 201"],
     &["POST /v1/erasures", "idempotent-replayed"],
     &["PATCH /v1/memories/bulk", "idempotent-replayed"],
+    &[
+        "POST /v1/workspaces/",
+        "/memories {",
+        "-> 201",
+        "idempotent-replayed",
+    ],
+    &["POST /v1/workspaces/", "/memories {", "-> 410"],
+    &[
+        "POST /v1/workspaces/",
+        "/ingest {",
+        "-> 200",
+        "idempotent-replayed",
+    ],
+    &[
+        "POST /v1/workspaces/",
+        "/recalls {",
+        "-> 201",
+        "idempotent-replayed",
+    ],
     &["GET /v1/erasures", "\"status\":\"running\""],
     &[
         "PUT /v1/workspaces/",

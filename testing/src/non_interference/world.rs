@@ -63,8 +63,8 @@ pub(super) struct World {
     pub(super) tags: Vec<String>,
     /// Last cursor of each path.
     pub(super) cursors: BTreeMap<String, String>,
-    /// Operation, key and body of what can be repeated.
-    pub(super) sent: Vec<(Operation, String, Value)>,
+    /// Operation, and key, path and body, of what can be repeated.
+    pub(super) sent: Vec<(Operation, (String, String, Value))>,
     /// First results of bulk updates, by key.
     pub(super) first_results: BTreeMap<String, Value>,
     reference: Reference,
