@@ -58,13 +58,14 @@ export class App {
   }
 
   /**
-   * Asks for a sign-in link.
+   * Asks for a sign-in link, or leads to a provider.
    * @param {ApiError | null} error Error of the last link.
+   * @param {string | null} provider
    * @param {(link: string) => void} onSubmit
    */
-  askToSignIn(error, onSubmit) {
+  askToSignIn(error, provider, onSubmit) {
     const isSignedOut = this.#signedIn !== null;
-    this.#showInstead(() => signInView({ isSignedOut, error, onSubmit }));
+    this.#showInstead(() => signInView({ isSignedOut, error, provider, onSubmit }));
     document.title = "Sign in · Knowledge console";
   }
 

@@ -75,8 +75,8 @@ async function signOut(session) {
 }
 
 /** @param {ApiError | null} error */
-function askToSignIn(error) {
-  app.askToSignIn(error, (text) => signIn(() => Session.start(secretOf(text))));
+async function askToSignIn(error) {
+  app.askToSignIn(error, await Session.provider(), (text) => signIn(() => Session.start(secretOf(text))));
 }
 
 /**

@@ -137,13 +137,14 @@ function skipToContent(event) {
 }
 
 /**
- * Asks for a sign-in link.
+ * Asks for a sign-in link, or leads to a provider.
  * @param {object} view
  * @param {boolean} view.isSignedOut True if the member was signed in before.
  * @param {ApiError | null} view.error
+ * @param {string | null} view.provider Name of the provider, if there is one.
  * @param {(link: string) => void} view.onSubmit
  */
-export function signInView({ isSignedOut, error, onSubmit }) {
+export function signInView({ isSignedOut, error, provider, onSubmit }) {
   const submit = (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
     onSubmit(textOf(new FormData(/** @type {HTMLFormElement} */ (event.currentTarget)), "link"));
@@ -164,6 +165,11 @@ export function signInView({ isSignedOut, error, onSubmit }) {
           problem: error ? "This link was used, has expired or is not complete. Ask for a new one." : "",
         })}
         <button class="primary">Sign in</button>
+        ${
+          provider === null
+            ? ""
+            : html`<p><a href="auth/oidc/start?return_to=${encodeURIComponent(location.hash)}">Sign in with ${provider}</a></p>`
+        }
       </form>
     </main>
   `;

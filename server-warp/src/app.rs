@@ -46,6 +46,8 @@ use crate::deliveries::{Deliveries, Dispatcher};
 use crate::explain::explain;
 use crate::metrics::{MaintenanceMetrics, Metrics};
 use crate::net::{BindError, Certificates, NetConfig, Server, ShutdownReport};
+#[cfg(feature = "oidc")]
+use crate::oidc::Oidc;
 use crate::responder::ApiResponder;
 use crate::telemetry::RequestTracer;
 
@@ -141,6 +143,16 @@ impl App {
     #[must_use]
     pub fn deliver_with(mut self, deliveries: Deliveries) -> Self {
         self.deliveries = Some(deliveries);
+        self
+    }
+
+    /// Signs members in with an OpenID Connect provider too, if there is one.
+    #[cfg(feature = "oidc")]
+    #[must_use]
+    pub fn sign_in_with(mut self, oidc: Option<Oidc>) -> Self {
+        if let Some(oidc) = oidc {
+            self.server.responder_mut().sign_in_with(oidc);
+        }
         self
     }
 

@@ -7,7 +7,8 @@
 //! - [`app`]: the whole server over any store, for the command line and for tests.
 //! - [`net`]: connections, timeouts, limits, load shedding, health and graceful shutdown, around a
 //!   [`Responder`](net::Responder) that handles requests; [`responder`]: core as that responder.
-//! - [`auth`]: signing in and out, at `/auth/…`.
+//! - [`auth`]: signing in and out, at `/auth/…`; with the feature `oidc`, `oidc`: the client of an
+//!   OpenID Connect provider.
 //! - [`config`]: settings from flags, environment variables and a file, with the origin of each
 //!   value.
 //! - [`backup`]: whole stores as files and directories: dumps, backups of a running server,
@@ -38,6 +39,8 @@ mod logged_path;
 pub mod logging;
 pub mod metrics;
 pub mod net;
+#[cfg(feature = "oidc")]
+pub mod oidc;
 pub mod private_file;
 mod progress;
 pub mod reference;

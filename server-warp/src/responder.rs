@@ -9,6 +9,8 @@ use crate::auth::Auth;
 use crate::console::Console;
 use crate::explain::explain;
 use crate::net::{Rejection, Responder};
+#[cfg(feature = "oidc")]
+use crate::oidc::Oidc;
 use crate::reference::Reference;
 
 /// Responder that passes requests to [`Api`], and serves the [`Console`], the [`Reference`] and
@@ -31,6 +33,12 @@ impl ApiResponder {
             reference: Reference::new(api.service().limits()),
             api,
         }
+    }
+
+    /// Signs members in with this OpenID Connect provider too.
+    #[cfg(feature = "oidc")]
+    pub fn sign_in_with(&mut self, oidc: Oidc) {
+        self.auth.sign_in_with(oidc);
     }
 }
 

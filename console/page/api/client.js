@@ -67,6 +67,12 @@ export class Session {
     return answer.status === 401 ? null : new Session(read(answer));
   }
 
+  /** Returns the name of the provider with which members sign in, or `null`. */
+  static async provider() {
+    const answer = await send("GET", "oidc").catch(() => null);
+    return answer?.status === 200 ? /** @type {string | null} */ (JSON.parse(answer.text).label) : null;
+  }
+
   /**
    * Signs a member in.
    * @param {string} link Secret of a sign-in link.

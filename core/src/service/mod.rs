@@ -156,7 +156,7 @@ impl Options {
 /// | Inbound webhooks | [`create_inbound_webhook`](Self::create_inbound_webhook), [`list_inbound_webhooks`](Self::list_inbound_webhooks), [`get_inbound_webhook`](Self::get_inbound_webhook), [`update_inbound_webhook`](Self::update_inbound_webhook), [`delete_inbound_webhook`](Self::delete_inbound_webhook), [`rotate_inbound_webhook_secret`](Self::rotate_inbound_webhook_secret), [`verify_message`](Self::verify_message), [`ingest_message`](Self::ingest_message), [`reject_message`](Self::reject_message) |
 /// | Dispatching, in one call | [`dispatch`](Self::dispatch), [`deliveries_pending`](Self::deliveries_pending), [`outbox_status`](Self::outbox_status) |
 /// | Dispatching, step by step | [`fan_out`](Self::fan_out), [`claim_deliveries`](Self::claim_deliveries), [`renew_leases`](Self::renew_leases), [`finish_delivery`](Self::finish_delivery), [`finish_deliveries`](Self::finish_deliveries) |
-/// | Signing in | [`sign_in`](Self::sign_in), [`session`](Self::session), [`access_token`](Self::access_token), [`sign_out`](Self::sign_out), [`own_credentials`](Self::own_credentials), [`end_own_credential`](Self::end_own_credential) |
+/// | Signing in | [`sign_in`](Self::sign_in), [`session`](Self::session), [`access_token`](Self::access_token), [`sign_out`](Self::sign_out), [`own_credentials`](Self::own_credentials), [`end_own_credential`](Self::end_own_credential), [`seal_text`](Self::seal_text), [`open_text`](Self::open_text) |
 /// | Operator | [`provisioning`](Self::provisioning), [`maintain`](Self::maintain), [`verify`](Self::verify), [`memory_counts`](Self::memory_counts) |
 #[derive(Clone)]
 pub struct KnowledgeService {

@@ -123,8 +123,9 @@ impl KnowledgeService {
         Some(self.inner.public_url.as_str()).filter(|url| !url.is_empty())
     }
 
-    /// Returns the base URL of login links, if it is known.
-    pub(crate) fn base_url(&self) -> Option<&str> {
+    /// Returns the base URL of login links and of the pages of a front end, if it is known.
+    #[must_use]
+    pub fn base_url(&self) -> Option<&str> {
         let bound = || self.inner.base_url.get().map(String::as_str);
         self.public_url().or_else(bound)
     }

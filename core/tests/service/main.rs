@@ -51,6 +51,7 @@ mod fan_out_citations;
 mod fan_out_corruption;
 mod fan_out_turns;
 mod host_pings;
+mod identity_groups;
 mod inbound;
 mod inbound_posts;
 mod inbound_rejections;

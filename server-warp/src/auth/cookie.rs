@@ -1,10 +1,16 @@
-//! The session cookie.
+//! The session cookie, and the cookie of a sign-in that has begun.
 
 use http::HeaderValue;
 use knowledge_core::api::front_end::SESSION_COOKIE;
 use knowledge_core::service::Issued;
 
 use crate::net::ClientScheme;
+#[cfg(feature = "oidc")]
+use crate::oidc::ATTEMPT_LIFETIME;
+
+/// Name of the cookie of a sign-in with a provider.
+#[cfg(feature = "oidc")]
+pub(super) const ATTEMPT_COOKIE: &str = "service_sign_in";
 
 /// Returns the `Set-Cookie` of a new session, for as long as it is valid at most.
 ///
@@ -13,23 +19,52 @@ use crate::net::ClientScheme;
 pub(super) fn set_session(issued: &Issued, scheme: ClientScheme) -> HeaderValue {
     let session = &issued.record;
     let milliseconds = session.expires_at.as_millis() - session.created_at.as_millis();
-    cookie(issued.secret.expose(), milliseconds / 1_000, scheme)
+    let session = (SESSION_COOKIE, issued.secret.expose());
+    cookie(session, "/", milliseconds / 1_000, scheme)
 }
 
 /// Returns the `Set-Cookie` that removes a session.
 pub(super) fn clear_session(scheme: ClientScheme) -> HeaderValue {
-    cookie("", 0, scheme)
+    cookie((SESSION_COOKIE, ""), "/", 0, scheme)
 }
 
-fn cookie(value: &str, max_age_seconds: i64, scheme: ClientScheme) -> HeaderValue {
+/// Returns the `Set-Cookie` of a sealed sign-in, for the paths of sign-ins below this base URL.
+///
+/// `SameSite=Lax`, as the provider's page leads back.
+#[cfg(feature = "oidc")]
+pub(super) fn set_attempt(sealed: &str, base_url: &str, scheme: ClientScheme) -> HeaderValue {
+    let seconds = i64::try_from(ATTEMPT_LIFETIME.as_secs()).unwrap_or(i64::MAX);
+    let path = attempt_path(base_url);
+    cookie((ATTEMPT_COOKIE, sealed), &path, seconds, scheme)
+}
+
+/// Returns the `Set-Cookie` that removes a sign-in.
+#[cfg(feature = "oidc")]
+pub(super) fn clear_attempt(base_url: &str, scheme: ClientScheme) -> HeaderValue {
+    cookie((ATTEMPT_COOKIE, ""), &attempt_path(base_url), 0, scheme)
+}
+
+#[cfg(feature = "oidc")]
+fn attempt_path(base_url: &str) -> String {
+    let url = url::Url::parse(base_url);
+    let path = url.as_ref().map_or("", url::Url::path);
+    format!("{}/auth/oidc", path.trim_end_matches('/'))
+}
+
+fn cookie(
+    (name, value): (&str, &str),
+    path: &str,
+    max_age_seconds: i64,
+    scheme: ClientScheme,
+) -> HeaderValue {
     let secure = match scheme {
         ClientScheme::Http => "",
         ClientScheme::Https => "; Secure",
     };
     let text = format!(
-        "{SESSION_COOKIE}={value}; Path=/; Max-Age={max_age_seconds}; HttpOnly; SameSite=Lax{secure}"
+        "{name}={value}; Path={path}; Max-Age={max_age_seconds}; HttpOnly; SameSite=Lax{secure}"
     );
-    let mut cookie = HeaderValue::try_from(text).expect("secrets are visible ASCII");
+    let mut cookie = HeaderValue::try_from(text).expect("secrets and paths are visible ASCII");
     cookie.set_sensitive(true);
     cookie
 }

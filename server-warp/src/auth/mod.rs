@@ -4,10 +4,13 @@
 //! sends. The page posts the secret to [`LOGIN_PATH`], and the server sets the session cookie. For
 //! operations with a bearer token the page exchanges the session at [`TOKEN_PATH`].
 //!
-//! Another way of authenticating members, such as OpenID Connect, calls
+//! With an [OpenID Connect provider](crate::oidc), a member is sent there and back instead. Another
+//! way of authenticating members calls
 //! [`create_session`](knowledge_core::service::Provisioning::create_session).
 
 mod cookie;
+#[cfg(feature = "oidc")]
+mod oidc;
 mod views;
 
 use bytes::Bytes;
@@ -22,6 +25,8 @@ use serde::Deserialize;
 
 use self::views::{CredentialList, SessionView, TokenView};
 use crate::net::ClientScheme;
+#[cfg(feature = "oidc")]
+use crate::oidc::Oidc;
 
 /// Path at which a login link is exchanged for a session.
 pub const LOGIN_PATH: &str = "/auth/login";
@@ -96,22 +101,39 @@ impl<'r> Route<'r> {
 #[derive(Clone, Debug)]
 pub struct Auth {
     service: KnowledgeService,
+    #[cfg(feature = "oidc")]
+    oidc: Option<Oidc>,
 }
 
 impl Auth {
     /// Creates the handler over this service.
     #[must_use]
     pub fn new(service: KnowledgeService) -> Self {
-        Self { service }
+        Self {
+            service,
+            #[cfg(feature = "oidc")]
+            oidc: None,
+        }
+    }
+
+    /// Signs members in with this provider too.
+    #[cfg(feature = "oidc")]
+    pub fn sign_in_with(&mut self, oidc: Oidc) {
+        self.oidc = Some(oidc);
     }
 
     /// Returns true if the caller of this request is the one of [`identify`](Self::identify).
     #[must_use]
     pub fn identifies(&self, request: &Request<Bytes>) -> bool {
-        Route::of(request.uri().path()).is_some()
+        let path = request.uri().path();
+        #[cfg(feature = "oidc")]
+        if oidc::Step::of(path).is_some() {
+            return true;
+        }
+        Route::of(path).is_some()
     }
 
-    /// Identifies the caller by its session, for rate limits; a login is a stranger's request.
+    /// Identifies the caller by its session, for rate limits; signing in is a stranger's request.
     pub async fn identify(&self, request: &Request<Bytes>) -> Option<Caller> {
         if matches!(Route::of(request.uri().path())?, Route::Login) {
             return None;
@@ -122,14 +144,57 @@ impl Auth {
 
     /// Responds to a request for one of the paths; `None` for any other path.
     pub async fn respond(&self, request: &Request<Bytes>) -> Option<Response<Bytes>> {
-        let route = Route::of(request.uri().path())?;
         let client = request.extensions().get::<ClientInfo>().copied();
         let service = self.service.for_client(client.unwrap_or_default());
-        let response = respond(&service, route, request).await;
+        let (response, route) = match Route::of(request.uri().path()) {
+            Some(route) => {
+                let response = respond(&service, route, request).await;
+                (response, route.template())
+            }
+            None => self.respond_with_provider(&service, request).await?,
+        };
         let mut response = response.unwrap_or_else(front_end::error);
-        let route = MatchedRoute(route.template());
-        response.extensions_mut().insert(route);
+        response.extensions_mut().insert(MatchedRoute(route));
         Some(response)
+    }
+
+    /// Responds to a request for a path of sign-ins with a provider, whose template it returns too;
+    /// `None` for any other path.
+    #[cfg(feature = "oidc")]
+    async fn respond_with_provider(
+        &self,
+        service: &KnowledgeService,
+        request: &Request<Bytes>,
+    ) -> Option<(Result<Response<Bytes>, Error>, &'static str)> {
+        let step = oidc::Step::of(request.uri().path())?;
+        let response = match require_method(step.allow(), request) {
+            Ok(()) => {
+                let scheme = client_scheme(service, request);
+                oidc::respond(self.oidc.as_ref(), service, (step, scheme), request).await
+            }
+            Err(error) => Err(error),
+        };
+        Some((response, step.template()))
+    }
+
+    #[cfg(not(feature = "oidc"))]
+    async fn respond_with_provider(
+        &self,
+        _: &KnowledgeService,
+        _: &Request<Bytes>,
+    ) -> Option<(Result<Response<Bytes>, Error>, &'static str)> {
+        None
+    }
+}
+
+/// Rejects a method that is not among those of `Allow`.
+fn require_method(allow: &'static str, request: &Request<Bytes>) -> Result<(), Error> {
+    let method = request.method().as_str();
+    match allow.split(", ").any(|allowed| method == allowed) {
+        true => Ok(()),
+        false => Err(Error::MethodNotAllowed {
+            allow: allow.to_owned(),
+        }),
     }
 }
 
@@ -139,11 +204,7 @@ async fn respond(
     request: &Request<Bytes>,
 ) -> Result<Response<Bytes>, Error> {
     let (headers, method) = (request.headers(), request.method());
-    let mut allowed = route.allow().split(", ");
-    if !allowed.any(|allowed| method.as_str() == allowed) {
-        let allow = route.allow().to_owned();
-        return Err(Error::MethodNotAllowed { allow });
-    }
+    require_method(route.allow(), request)?;
     front_end::require_same_origin(headers, method)?;
     let scheme = client_scheme(service, request);
     if let Route::Login = route {

@@ -14,6 +14,8 @@ use crate::deliveries::DeliveryClientError;
 use crate::explain::explain;
 use crate::logging::LogError;
 use crate::net::BindError;
+#[cfg(feature = "oidc")]
+use crate::oidc::OidcError;
 use crate::private_file::PrivateFileError;
 use crate::telemetry::TelemetryError;
 
@@ -63,6 +65,13 @@ impl From<Error> for Failure {
 
 impl From<TelemetryError> for Failure {
     fn from(error: TelemetryError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+#[cfg(feature = "oidc")]
+impl From<OidcError> for Failure {
+    fn from(error: OidcError) -> Self {
         Self::new(error.to_string())
     }
 }

@@ -22,6 +22,8 @@ use crate::deliveries::{Deliveries, DeliveryClient};
 use crate::logging::{self, LogConfig, LogControl, LogFormat};
 use crate::metrics::{self, Metrics};
 use crate::net::{BindError, Certificates};
+#[cfg(feature = "oidc")]
+use crate::oidc::Oidc;
 use crate::store_address::STORES_FOR_HELP;
 use crate::telemetry::Telemetry;
 
@@ -59,6 +61,9 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         // Checked before anything is created on the disk.
         tls.check_files().map_err(BindError::from)?;
     }
+    // Reads the secret, and sends no request.
+    #[cfg(feature = "oidc")]
+    let oidc = Oidc::new(&config.oidc)?;
     let metrics = Metrics::new();
     let mut data = config.data().open_when_free().await?;
     data.measure(&metrics);
@@ -79,6 +84,8 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let app = App::bind_with_metrics(service, net, Arc::clone(&metrics)).await?;
     #[cfg(unix)]
     let app = app.with_admin(admin);
+    #[cfg(feature = "oidc")]
+    let app = app.sign_in_with(oidc);
     let mut app = app.maintain_every(config.maintenance_interval);
     if let Some(telemetry) = &telemetry {
         app = app.with_tracer(telemetry.requests());

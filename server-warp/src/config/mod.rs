@@ -73,6 +73,8 @@ pub use crate::deliveries::WebhookSettings;
 use crate::deliveries::open_files_max;
 use crate::logging::LogConfig;
 use crate::net::NetConfig;
+#[cfg(feature = "oidc")]
+use crate::oidc::OidcConfig;
 use crate::store_address::StoreAddress;
 use crate::telemetry::TelemetryConfig;
 
@@ -109,6 +111,9 @@ pub struct Config {
     pub audit_reads: AuditReads,
     /// Time-outs of the sessions that sign-ins create.
     pub session_timeouts: SessionTimeouts,
+    /// Sign-ins with an OpenID Connect provider.
+    #[cfg(feature = "oidc")]
+    pub oidc: OidcConfig,
     /// Deliveries; the retention of events is one of the limits.
     pub webhooks: WebhookSettings,
     /// Logging.
@@ -137,6 +142,8 @@ impl Default for Config {
             limits: Limits::default(),
             audit_reads: AuditReads::default(),
             session_timeouts: SessionTimeouts::default(),
+            #[cfg(feature = "oidc")]
+            oidc: OidcConfig::default(),
             webhooks: WebhookSettings::default(),
             log: LogConfig::default(),
             maintenance_interval: MAINTENANCE_INTERVAL_DEFAULT,

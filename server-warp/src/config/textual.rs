@@ -11,6 +11,8 @@ use super::network::AllowedOrigin;
 use crate::admin::SocketPlace;
 use crate::logging::LogFormat;
 use crate::net::ForwardingHeader;
+#[cfg(feature = "oidc")]
+use crate::oidc::{GrantedRole, GroupGrant, Issuer};
 use crate::store_address::StoreAddress;
 
 /// Value that is written as text.
@@ -236,6 +238,52 @@ impl Textual for BaseUrl {
 
     fn read(text: &OsStr) -> Option<Self> {
         Self::parse(text.to_str()?)
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+#[cfg(feature = "oidc")]
+impl Textual for Issuer {
+    const EXPECTS: &'static str = "an https URL without credentials or a query, such as \
+                                   https://login.example.com; http only on this machine";
+    const PLACEHOLDER: &'static str = "URL";
+    // The URL may contain a password.
+    const MAY_BE_SHOWN: bool = false;
+
+    fn read(text: &OsStr) -> Option<Self> {
+        Self::parse(text.to_str()?)
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+#[cfg(feature = "oidc")]
+impl Textual for GroupGrant {
+    const EXPECTS: &'static str = "a group and what it grants, such as engineering = team:platform, \
+                                   staff = role:member or writers = role:admin@handbook";
+    const PLACEHOLDER: &'static str = "GRANT";
+
+    fn read(text: &OsStr) -> Option<Self> {
+        text.to_str()?.parse().ok()
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+#[cfg(feature = "oidc")]
+impl Textual for GrantedRole {
+    const EXPECTS: &'static str = "viewer, member, admin or the slug of a custom role";
+    const PLACEHOLDER: &'static str = "ROLE";
+
+    fn read(text: &OsStr) -> Option<Self> {
+        text.to_str()?.parse().ok()
     }
 
     fn write(&self) -> Option<String> {

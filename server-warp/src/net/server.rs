@@ -151,6 +151,11 @@ impl<R: Responder> Server<R> {
         self
     }
 
+    /// Returns the responder, to complete it before the server runs.
+    pub(crate) fn responder_mut(&mut self) -> &mut R {
+        &mut self.unshared().responder
+    }
+
     fn unshared(&mut self) -> &mut Shared<R> {
         Arc::get_mut(&mut self.shared).expect("the server is not running yet")
     }

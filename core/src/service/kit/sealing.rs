@@ -17,6 +17,7 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::limits::SIGNING_SECRET_OVERLAP;
 use crate::model::{DisabledReason, Timestamp};
+use crate::service::KnowledgeService;
 use crate::service::kit::principal::Delegator;
 use crate::service::kit::signing::{SECRET_PREFIX, SigningSecret};
 
@@ -266,6 +267,26 @@ impl Sealer {
             ))
         };
         secret.parse().map_err(no_secret)
+    }
+}
+
+/// # Sealed texts
+impl KnowledgeService {
+    /// Seals a text that a front end gives to a client, such as in a cookie.
+    ///
+    /// The client can neither read nor change it. Every service with the same
+    /// [sealing key](SealingKey) opens it, so that servers over one store need no other shared
+    /// secret. The result is base64.
+    #[must_use]
+    pub fn seal_text(&self, text: &str, purpose: Uuid) -> String {
+        self.inner.sealer.seal(text, purpose, self.env()).0
+    }
+
+    /// Opens a text that was sealed for this purpose; `None` if it was not.
+    #[must_use]
+    pub fn open_text(&self, sealed: &str, purpose: Uuid) -> Option<String> {
+        let sealed = Sealed(sealed.to_owned());
+        self.inner.sealer.open(&sealed, purpose).ok()
     }
 }
 

@@ -10,6 +10,7 @@
 mod credentials;
 mod deliveries;
 mod endpoints;
+mod groups;
 mod members;
 mod organizations;
 mod removal;

@@ -8,6 +8,8 @@ mod limits;
 mod log;
 mod maintenance;
 mod metrics;
+#[cfg(feature = "oidc")]
+mod oidc;
 mod proxy;
 mod rate_limit;
 mod server;
@@ -30,6 +32,8 @@ pub(crate) static SECTIONS: &[&Section] = &[
     &compression::SECTION,
     &rate_limit::SECTION,
     &sign_in::SECTION,
+    #[cfg(feature = "oidc")]
+    &oidc::SECTION,
     &storage::SECTION,
     &admin::SECTION,
     &limits::SECTION,

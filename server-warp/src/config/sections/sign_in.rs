@@ -16,7 +16,7 @@ const LIFETIME_MAX: Duration = A_DAY.saturating_mul(400);
 
 pub(super) static SECTION: Section = Section {
     name: "sign_in",
-    about: "Sessions of members who sign in with a login link; changes apply to new sessions",
+    about: "Sessions of members who sign in with a login link or a provider; changes apply to new sessions",
     settings: &[
         Setting::new(
             IDLE,

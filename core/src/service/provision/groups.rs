@@ -1,0 +1,127 @@
+//! Teams and roles that an identity provider decides about, by the groups of a member there.
+
+use super::Provisioning;
+use crate::access::RoleRef;
+use crate::error::{Error, ProblemCode};
+use crate::keys;
+use crate::limits::TEAMS_PER_MEMBER_MAX;
+use crate::model::{
+    AuditAction, Member, MemberId, OrgId, ResourceKind, WorkspaceId, is_label_name,
+};
+use crate::service::MemberAssignment;
+use crate::service::kit::audit::{Actor, AuditedOperation};
+use crate::service::members::assign::{Authority, assign, current_role};
+
+impl Provisioning<'_> {
+    /// Sets the managed teams of a member to the granted ones.
+    ///
+    /// Teams that are neither managed nor granted are unchanged. The audit log has the change, if
+    /// there is one, as the operator's.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for a granted name that no team can have, or too many teams;
+    /// [`Error::NotFound`] for an unknown member.
+    pub async fn align_teams(
+        &self,
+        org: OrgId,
+        member: MemberId,
+        managed: &[String],
+        granted: &[String],
+    ) -> Result<(), Error> {
+        let service = self.service;
+        service
+            .transact(|mut transaction| async move {
+                let key = keys::member(org, member);
+                let found = transaction.read::<Member>(&key).await?;
+                let before = found.ok_or(Error::NotFound { what: "member" })?;
+                let mut after = before.clone();
+                let stays = |team: &String| !managed.contains(team) || granted.contains(team);
+                after.teams.retain(stays);
+                let added = granted.iter().filter(|team| !before.teams.contains(team));
+                after.teams.extend(added.cloned());
+                if after == before {
+                    return transaction.done(());
+                }
+                let invalid = |code, message: &str| Err(Error::invalid("teams", code, message));
+                if after.teams.len() > TEAMS_PER_MEMBER_MAX {
+                    let message = format!("must be at most {TEAMS_PER_MEMBER_MAX}");
+                    return invalid(ProblemCode::TooLarge, &message);
+                }
+                if !granted.iter().all(|team| is_label_name(team)) {
+                    return invalid(ProblemCode::InvalidValue, "must have the form of slugs");
+                }
+                transaction.put(key, &after);
+                let resource = (ResourceKind::Member, member.0);
+                AuditedOperation::begin(&transaction, service.env(), service.env().now()).changed(
+                    &mut transaction,
+                    Actor::operator(org),
+                    AuditAction::MemberUpdate,
+                    resource,
+                    &before,
+                    &after,
+                );
+                transaction.done(())
+            })
+            .await
+    }
+
+    /// Sets the role of a member in the organisation, or in a workspace, to the granted one, if the
+    /// member holds none or a managed one there.
+    ///
+    /// A role that is not managed was assigned by other means and is unchanged. Without a granted
+    /// role, a managed one in a workspace ends, and one in the organisation is unchanged, as a
+    /// member always holds one. The audit log has the change, if there is one, as the operator's.
+    ///
+    /// # Errors
+    /// Those of [`assign_role`](Self::assign_role).
+    pub async fn align_role(
+        &self,
+        org: OrgId,
+        member: MemberId,
+        workspace: Option<WorkspaceId>,
+        managed: &[RoleRef],
+        granted: Option<RoleRef>,
+    ) -> Result<(), Error> {
+        let service = self.service;
+        let assignment = match (workspace, granted) {
+            (Some(workspace), granted) => MemberAssignment::Workspace(workspace, granted),
+            (None, Some(granted)) => MemberAssignment::Organization(granted),
+            (None, None) => return Ok(()),
+        };
+        service
+            .transact(|mut transaction| async move {
+                let held = match workspace {
+                    Some(workspace) => {
+                        let key = keys::workspace_role(org, member, workspace);
+                        transaction.read::<RoleRef>(&key).await?
+                    }
+                    None => {
+                        let key = keys::member(org, member);
+                        let found = transaction.read::<Member>(&key).await?;
+                        found.map(|found| found.role)
+                    }
+                };
+                if let Some(held) = held {
+                    let held = current_role(&mut transaction, org, held).await?;
+                    if !managed.contains(&held) {
+                        return transaction.done(());
+                    }
+                }
+                let authority = Authority::Operator(org);
+                let assigned = assign(&mut transaction, authority, member, assignment).await?;
+                if let Some((before, after)) = assigned {
+                    let now = service.env().now();
+                    AuditedOperation::begin(&transaction, service.env(), now).changed(
+                        &mut transaction,
+                        Actor::operator(org),
+                        AuditAction::RoleAssign,
+                        (ResourceKind::Member, member.0),
+                        &before,
+                        &after,
+                    );
+                }
+                transaction.done(())
+            })
+            .await
+    }
+}

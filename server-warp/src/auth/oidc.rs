@@ -1,0 +1,286 @@
+//! Signing in with an OpenID Connect provider, over HTTP: `/auth/oidc/start` sends the browser to
+//! the provider, which sends it back to `/auth/oidc/callback`. `/auth/oidc` names the provider.
+//!
+//! What the browser has begun is in a cookie for these two paths. A callback takes the cookie away,
+//! whatever its outcome, and creates a new session each time. The pages about failures contain
+//! nothing that the browser or the provider has sent.
+
+use bytes::Bytes;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, LOCATION, REFERRER_POLICY,
+    RETRY_AFTER, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use knowledge_core::Error;
+use knowledge_core::api::{front_end, status};
+use knowledge_core::service::KnowledgeService;
+use serde::Serialize;
+
+use super::cookie;
+use crate::explain::explain;
+use crate::net::ClientScheme;
+use crate::oidc::{CALLBACK_PATH, CallbackParameters, Oidc, ReturnTo, SignInError};
+
+/// Path that returns the name of the provider for people.
+const PROVIDER_PATH: &str = "/auth/oidc";
+/// Path at which a sign-in begins.
+const START_PATH: &str = "/auth/oidc/start";
+/// Maximum length of the query of a callback, in bytes.
+const QUERY_BYTES_MAX: usize = 8 * 1_024;
+/// Time after which a sign-in may succeed that fails now, in seconds.
+const RETRY_AFTER_SECONDS: u64 = 10;
+
+/// Everything of a page comes from the server itself, and there is no script.
+const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; \
+                      frame-ancestors 'none'; form-action 'none'";
+
+/// A step of a sign-in, from the question whether there is a provider.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    Provider,
+    Start,
+    Callback,
+}
+
+impl Step {
+    pub(super) fn of(path: &str) -> Option<Self> {
+        match path {
+            PROVIDER_PATH => Some(Self::Provider),
+            START_PATH => Some(Self::Start),
+            CALLBACK_PATH => Some(Self::Callback),
+            _ => None,
+        }
+    }
+
+    pub(super) fn template(self) -> &'static str {
+        match self {
+            Self::Provider => PROVIDER_PATH,
+            Self::Start => START_PATH,
+            Self::Callback => CALLBACK_PATH,
+        }
+    }
+
+    /// Returns the methods as `Allow` lists them.
+    pub(super) fn allow(self) -> &'static str {
+        match self {
+            Self::Provider => "GET, HEAD",
+            Self::Start | Self::Callback => "GET",
+        }
+    }
+}
+
+/// OpenID Connect provider with which members sign in.
+#[derive(Serialize)]
+struct ProviderView<'p> {
+    /// Its name for people; `null` without one.
+    label: Option<&'p str>,
+}
+
+/// Responds to a request for a step with one of its methods.
+///
+/// # Errors
+/// [`Error::NotFound`] if there is no provider to sign in with.
+pub(super) async fn respond(
+    oidc: Option<&Oidc>,
+    service: &KnowledgeService,
+    (step, scheme): (Step, ClientScheme),
+    request: &Request<Bytes>,
+) -> Result<Response<Bytes>, Error> {
+    let missing = Error::NotFound { what: "path" };
+    let taken = match step {
+        Step::Provider => {
+            let label = oidc.map(Oidc::label);
+            return Ok(front_end::json(StatusCode::OK, &ProviderView { label }));
+        }
+        Step::Start => start(oidc.ok_or(missing)?, service, scheme, request).await,
+        Step::Callback => callback(oidc.ok_or(missing)?, service, scheme, request).await,
+    };
+    let mut response = taken.unwrap_or_else(|error| failure(&error));
+    let headers = response.headers_mut();
+    if let Step::Callback = step {
+        let cleared = cookie::clear_attempt(&base_url(service), scheme);
+        headers.append(SET_COOKIE, cleared);
+    }
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // The address of a callback has the code.
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    Ok(response)
+}
+
+async fn start(
+    oidc: &Oidc,
+    service: &KnowledgeService,
+    scheme: ClientScheme,
+    request: &Request<Bytes>,
+) -> Result<Response<Bytes>, SignInError> {
+    let query = request.uri().query().unwrap_or_default();
+    let mut pairs = url::form_urlencoded::parse(query.as_bytes());
+    let return_to = pairs.find(|(name, _)| name == "return_to");
+    let return_to = return_to.map_or_else(Default::default, |(_, value)| value);
+    let begun = oidc.begin(service, ReturnTo::parse(&return_to)?).await?;
+    let mut response = redirect(&begun.authorization_url)?;
+    let attempt = cookie::set_attempt(&begun.cookie, &base_url(service), scheme);
+    response.headers_mut().append(SET_COOKIE, attempt);
+    Ok(response)
+}
+
+async fn callback(
+    oidc: &Oidc,
+    service: &KnowledgeService,
+    scheme: ClientScheme,
+    request: &Request<Bytes>,
+) -> Result<Response<Bytes>, SignInError> {
+    let query = request.uri().query().unwrap_or_default();
+    if query.len() > QUERY_BYTES_MAX {
+        return Err(SignInError::UnknownAttempt);
+    }
+    let parameters = CallbackParameters::parse(query);
+    let attempt = cookie_of(request.headers());
+    let completed = oidc.complete(service, attempt, parameters).await?;
+    let page = format!("{}/{}", base_url(service), completed.return_to.as_str());
+    let mut response = redirect(&page)?;
+    let session = cookie::set_session(&completed.session, scheme);
+    response.headers_mut().append(SET_COOKIE, session);
+    Ok(response)
+}
+
+/// Returns the sealed attempt of the browser; `None` also if there are several.
+fn cookie_of(headers: &HeaderMap) -> Option<&str> {
+    let lines = headers.get_all(COOKIE).into_iter();
+    let pairs = lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(';'));
+    let mut found = pairs.filter_map(|pair| {
+        let (name, value) = pair.trim().split_once('=')?;
+        (name == cookie::ATTEMPT_COOKIE).then_some(value)
+    });
+    found.next().filter(|_| found.next().is_none())
+}
+
+/// Returns the base URL of the pages, without a trailing slash.
+fn base_url(service: &KnowledgeService) -> String {
+    let base = service.base_url().unwrap_or_default();
+    base.trim_end_matches('/').to_owned()
+}
+
+/// Returns a redirect that is followed with `GET`.
+fn redirect(url: &str) -> Result<Response<Bytes>, SignInError> {
+    let target = HeaderValue::try_from(url);
+    let invalid = |_| SignInError::InvalidResponse("invalid authorization_endpoint".to_owned());
+    let mut response = Response::new(Bytes::new());
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    response
+        .headers_mut()
+        .insert(LOCATION, target.map_err(invalid)?);
+    Ok(response)
+}
+
+/// Returns the page about a failure, which it logs.
+fn failure(error: &SignInError) -> Response<Bytes> {
+    let (status, text) = describe(error);
+    let reason = match error {
+        SignInError::Service(error) => explain(error),
+        error => error.to_string(),
+    };
+    match status.is_server_error() {
+        true => tracing::warn!(reason, "signing in with OpenID Connect failed"),
+        false => tracing::info!(reason, "signing in with OpenID Connect was refused"),
+    }
+    let page = format!(
+        "<!doctype html>\n\
+         <html lang=en>\n\
+         <meta charset=utf-8>\n\
+         <meta name=viewport content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=color-scheme content=\"light dark\">\n\
+         <title>Not signed in</title>\n\
+         <link rel=stylesheet href=\"../../console/console.css\">\n\
+         <main class=alone><div class=sign-in>\n\
+         <h1>You are not signed in</h1>\n\
+         <p class=lead>{text}</p>\n\
+         <p><a href=\"../../\">Back to the sign-in page</a></p>\n\
+         </div></main>\n</html>\n"
+    );
+    let mut response = Response::new(Bytes::from(page));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    headers.insert(CONTENT_TYPE, html);
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
+    }
+    response
+}
+
+/// Returns the status of a failure, and what it tells the person.
+fn describe(error: &SignInError) -> (StatusCode, &'static str) {
+    match error {
+        SignInError::UnknownAttempt => (
+            StatusCode::BAD_REQUEST,
+            "This sign-in was not begun in this browser, was completed before, or took longer than \
+             ten minutes. Sign in again.",
+        ),
+        SignInError::InvalidReturn => (
+            StatusCode::BAD_REQUEST,
+            "The link to this page is not complete, or leads somewhere else. Sign in again.",
+        ),
+        SignInError::Refused(_) => (
+            StatusCode::FORBIDDEN,
+            "The provider did not sign you in, or you cancelled.",
+        ),
+        SignInError::InvalidCode => (
+            StatusCode::BAD_REQUEST,
+            "This sign-in was completed before, or took too long. Sign in again.",
+        ),
+        SignInError::NotMember(_) => (
+            StatusCode::FORBIDDEN,
+            "The provider knows you, but you may not use this service. Ask your administrator to \
+             add you, or to put you into a group that may.",
+        ),
+        SignInError::InvalidResponse(_) => (
+            StatusCode::BAD_GATEWAY,
+            "The provider's answer cannot be accepted. Ask your operator, whose log has the reason.",
+        ),
+        SignInError::Misconfigured(_) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "Signing in is not set up correctly. Ask your operator, whose log has the reason.",
+        ),
+        SignInError::Unavailable(_) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "The provider cannot be reached. Try again later.",
+        ),
+        // The member was removed meanwhile.
+        SignInError::Service(Error::Unauthenticated { .. } | Error::NotFound { .. }) => {
+            describe(&SignInError::NotMember(""))
+        }
+        SignInError::Service(error) => (
+            status(error),
+            "The service could not sign you in. Try again later.",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempt_is_read_from_one_cookie_only() {
+        let read = |lines: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(COOKIE, HeaderValue::from_static(line));
+            }
+            cookie_of(&headers).map(str::to_owned)
+        };
+        assert_eq!(
+            read(&["a=b; service_sign_in=c+d/e=="]).as_deref(),
+            Some("c+d/e==")
+        );
+        assert_eq!(read(&["a=b", "service_sign_in=c"]).as_deref(), Some("c"));
+        assert_eq!(read(&["service_sign_in=c; service_sign_in=d"]), None);
+        assert_eq!(read(&["a=b"]), None);
+        assert_eq!(read(&[]), None);
+    }
+}

@@ -1,0 +1,256 @@
+//! Sign-in with an OpenID Connect provider (OpenID Connect Core 1.0), by the authorization code flow
+//! with PKCE (RFC 7636).
+//!
+//! - [`settings`]: the configuration. [`groups`]: what the groups of a person grant.
+//! - [`attempt`]: a sign-in that a browser has begun, sealed in a cookie of the browser.
+//! - [`provider`]: what is requested of the provider: its metadata and keys, codes for tokens.
+//! - [`id_token`]: the verification of what it says about a person; [`signature`]: of its signature.
+//! - [`admission`]: the member as which a person is signed in.
+//!
+//! The routes are in [`auth`](crate::auth). A provider that cannot be reached fails the sign-ins
+//! through it and nothing else: it is asked for its metadata by the first sign-in.
+
+mod admission;
+mod attempt;
+mod groups;
+mod id_token;
+mod provider;
+mod settings;
+mod signature;
+
+use std::sync::Arc;
+
+use knowledge_core::service::{Issued, KnowledgeService};
+use url::Url;
+
+use self::attempt::Attempt;
+pub(crate) use self::attempt::{ATTEMPT_LIFETIME, ReturnTo};
+pub use self::groups::{Grant, GrantedRole, GroupGrant};
+use self::id_token::Expected;
+use self::provider::Provider;
+pub(crate) use self::provider::read_secret;
+pub use self::settings::{Issuer, OidcConfig, OidcError};
+
+/// Path of the redirect URI, below the base URL of the server.
+pub const CALLBACK_PATH: &str = "/auth/oidc/callback";
+
+/// Client of an OpenID Connect provider, with the rules of who is signed in as which member.
+#[derive(Clone, Debug)]
+pub struct Oidc(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    config: OidcConfig,
+    client_id: String,
+    organization: String,
+    provider: Provider,
+}
+
+/// Reason for which a sign-in fails. The text is for the log; it contains nothing secret.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SignInError {
+    /// The browser has begun no such sign-in, or too long ago.
+    #[error("no such sign-in was begun in this browser")]
+    UnknownAttempt,
+    /// The place to return to is not one of the console.
+    #[error("the place to return to is not one of the console")]
+    InvalidReturn,
+    /// The provider, or the person there, has refused.
+    #[error("the provider reports: {0}")]
+    Refused(String),
+    /// The provider does not accept the code, which is used up or not for this sign-in.
+    #[error("the provider does not accept the code")]
+    InvalidCode,
+    /// A response of the provider cannot be trusted or understood.
+    #[error("{0}")]
+    InvalidResponse(String),
+    /// The provider cannot be reached, or is in trouble.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The person is no member and does not become one.
+    #[error("{0}")]
+    NotMember(&'static str),
+    /// The configuration does not fit the service.
+    #[error("{0}")]
+    Misconfigured(String),
+    /// Error of the service.
+    #[error(transparent)]
+    Service(#[from] knowledge_core::Error),
+}
+
+/// A sign-in that begins: where to send the browser, and what it keeps meanwhile.
+pub(crate) struct Begun {
+    /// URL of the provider for the browser.
+    pub(crate) authorization_url: String,
+    /// Sealed state for a cookie.
+    pub(crate) cookie: String,
+}
+
+/// A completed sign-in.
+pub(crate) struct Completed {
+    /// The new session.
+    pub(crate) session: Issued,
+    /// Place in the console at which the sign-in was begun.
+    pub(crate) return_to: ReturnTo,
+}
+
+/// Parameters with which the provider sends a browser back (RFC 6749, RFC 9207).
+#[derive(Debug, Default)]
+pub(crate) struct CallbackParameters {
+    pub(crate) state: Option<String>,
+    pub(crate) code: Option<String>,
+    pub(crate) error: Option<String>,
+    pub(crate) iss: Option<String>,
+}
+
+impl CallbackParameters {
+    /// Reads a query. A repeated parameter is as good as none (RFC 6749, section 3.1).
+    pub(crate) fn parse(query: &str) -> Self {
+        let single = |name: &str| {
+            let pairs = url::form_urlencoded::parse(query.as_bytes());
+            let mut values = pairs.filter(|(found, _)| found == name);
+            match (values.next(), values.next()) {
+                (Some((_, value)), None) => Some(value.into_owned()),
+                _ => None,
+            }
+        };
+        Self {
+            state: single("state"),
+            code: single("code"),
+            error: single("error"),
+            iss: single("iss"),
+        }
+    }
+}
+
+impl Oidc {
+    /// Creates a client; returns `None` if no provider is configured. Sends no request.
+    ///
+    /// # Errors
+    /// See [`OidcError`].
+    pub fn new(config: &OidcConfig) -> Result<Option<Self>, OidcError> {
+        let Some(issuer) = &config.issuer else {
+            return Ok(None);
+        };
+        let required = |value: &Option<String>, setting| {
+            let missing = OidcError::Missing { setting };
+            value.clone().ok_or(missing)
+        };
+        let client_id = required(&config.client_id, "oidc.client_id")?;
+        Ok(Some(Self(Arc::new(Inner {
+            organization: required(&config.organization, "oidc.organization")?,
+            provider: Provider::new(issuer.clone(), client_id.clone(), config)?,
+            client_id,
+            config: config.clone(),
+        }))))
+    }
+
+    /// Returns the name of the provider for people.
+    pub(crate) fn label(&self) -> &str {
+        &self.0.config.label
+    }
+
+    /// Begins a sign-in.
+    ///
+    /// # Errors
+    /// [`SignInError::Unavailable`] and [`SignInError::InvalidResponse`].
+    pub(crate) async fn begin(
+        &self,
+        service: &KnowledgeService,
+        return_to: ReturnTo,
+    ) -> Result<Begun, SignInError> {
+        let oidc = &*self.0;
+        let env = service.env();
+        let metadata = oidc.provider.metadata(env.now()).await?;
+        let attempt = Attempt::new(env, return_to);
+        let mut url = Url::parse(&metadata.authorization_endpoint)
+            .map_err(|_| SignInError::InvalidResponse("invalid authorization_endpoint".into()))?;
+        let mut scopes = vec!["openid"];
+        let further = oidc.config.scopes.iter().map(String::as_str);
+        scopes.extend(further.filter(|scope| *scope != "openid"));
+        url.query_pairs_mut()
+            .append_pair("response_type", "code")
+            .append_pair("client_id", &oidc.client_id)
+            .append_pair("redirect_uri", &redirect_uri(service))
+            .append_pair("scope", &scopes.join(" "))
+            .append_pair("state", &attempt.state)
+            .append_pair("nonce", &attempt.nonce)
+            .append_pair("code_challenge", &attempt.code_challenge())
+            .append_pair("code_challenge_method", "S256");
+        Ok(Begun {
+            authorization_url: url.into(),
+            cookie: attempt.seal(service),
+        })
+    }
+
+    /// Completes the sign-in that this browser has begun: exchanges the code, verifies what the
+    /// provider says about the person, and creates a session of the member.
+    ///
+    /// # Errors
+    /// See [`SignInError`].
+    pub(crate) async fn complete(
+        &self,
+        service: &KnowledgeService,
+        cookie: Option<&str>,
+        parameters: CallbackParameters,
+    ) -> Result<Completed, SignInError> {
+        let oidc = &*self.0;
+        let now = service.env().now();
+        let attempt = cookie.and_then(|cookie| Attempt::open(service, cookie));
+        let attempt = attempt.ok_or(SignInError::UnknownAttempt)?;
+        if parameters.state.as_ref() != Some(&attempt.state) {
+            return Err(SignInError::UnknownAttempt);
+        }
+        let metadata = oidc.provider.metadata(now).await?;
+        // Another provider may have answered (mix-up, RFC 9207).
+        let is_ours = match &parameters.iss {
+            Some(iss) => *iss == metadata.issuer,
+            None => !metadata.authorization_response_iss_parameter_supported,
+        };
+        if !is_ours {
+            let message = "the response has another issuer, or none";
+            return Err(SignInError::InvalidResponse(message.to_owned()));
+        }
+        if let Some(error) = parameters.error {
+            return Err(SignInError::Refused(for_log(&error)));
+        }
+        let missing = || SignInError::InvalidResponse("the response has no code".to_owned());
+        let code = parameters.code.ok_or_else(missing)?;
+        let redirect_uri = redirect_uri(service);
+        let exchange = (code.as_str(), redirect_uri.as_str(), &*attempt.verifier);
+        let tokens = oidc.provider.exchange(&metadata, exchange).await?;
+        let expected = Expected {
+            issuer: &metadata.issuer,
+            client_id: &oidc.client_id,
+            nonce: &attempt.nonce,
+            now,
+        };
+        let claims = oidc.provider.verify(&tokens.id_token, &expected).await?;
+        let claims = match oidc.config.lacks_claims(&claims) {
+            true => {
+                let token = tokens.access_token.as_deref();
+                oidc.provider
+                    .add_user_info(&metadata, token, claims)
+                    .await?
+            }
+            false => claims,
+        };
+        let admitted = admission::admit(service, &oidc.config, &oidc.organization, &claims);
+        Ok(Completed {
+            session: admitted.await?,
+            return_to: attempt.return_to,
+        })
+    }
+}
+
+/// Returns the redirect URI, which is registered at the provider.
+fn redirect_uri(service: &KnowledgeService) -> String {
+    let base = service.base_url().unwrap_or_default();
+    format!("{}{CALLBACK_PATH}", base.trim_end_matches('/'))
+}
+
+/// Returns a short text of the provider or of the browser for a line of the log.
+fn for_log(text: &str) -> String {
+    let is_plain = |char: &char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-' | '.');
+    text.chars().filter(is_plain).take(64).collect()
+}

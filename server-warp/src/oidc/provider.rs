@@ -1,0 +1,359 @@
+//! Requests to the provider: discovery, keys, the exchange of codes, and claims about a person.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderValue, Request, Response, StatusCode};
+use jsonwebtoken::jwk::Jwk;
+use knowledge_core::model::Timestamp;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::Mutex;
+use url::form_urlencoded::{Serializer, byte_serialize};
+
+use super::id_token::{Claims, Expected, InvalidToken, verify};
+use super::settings::{OidcConfig, OidcError, is_permitted_url};
+use super::{Issuer, SignInError, for_log};
+use crate::http_client::{self, HttpClient, read_roots, system_roots};
+use crate::private_file;
+
+/// Time for which metadata and keys are used without asking again.
+const FRESH: Duration = Duration::from_secs(60 * 60);
+/// Minimum time between two requests for keys, however many ID tokens name unknown ones.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
+/// Time after a failure in which the provider is not asked again.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
+/// Maximum size of a response of the provider.
+const RESPONSE_BYTES_MAX: usize = 256 * 1_024;
+/// Maximum number of keys that are used.
+const KEYS_MAX: usize = 64;
+
+/// Metadata of a provider (OpenID Connect Discovery 1.0), as far as they are used.
+#[derive(Debug, Deserialize)]
+pub(super) struct Metadata {
+    pub(super) issuer: String,
+    pub(super) authorization_endpoint: String,
+    token_endpoint: String,
+    jwks_uri: String,
+    userinfo_endpoint: Option<String>,
+    #[serde(default)]
+    token_endpoint_auth_methods_supported: Vec<String>,
+    #[serde(default)]
+    pub(super) authorization_response_iss_parameter_supported: bool,
+}
+
+/// Tokens for a code.
+#[derive(Deserialize)]
+pub(super) struct Tokens {
+    pub(super) id_token: String,
+    pub(super) access_token: Option<String>,
+}
+
+/// What was last read of the provider.
+#[derive(Debug)]
+struct Known {
+    metadata: Arc<Metadata>,
+    keys: Arc<[Jwk]>,
+    at: Timestamp,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Unknown,
+    Known(Known),
+    Failed {
+        error: String,
+        at: Timestamp,
+    },
+}
+
+/// The configured provider.
+pub(super) struct Provider {
+    issuer: Issuer,
+    client_id: String,
+    client_secret: Option<String>,
+    client: HttpClient,
+    /// Held while the provider is asked, so that concurrent sign-ins share one request.
+    state: Mutex<State>,
+}
+
+impl std::fmt::Debug for Provider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Provider");
+        shown.field("issuer", &self.issuer).finish_non_exhaustive()
+    }
+}
+
+impl Provider {
+    pub(super) fn new(
+        issuer: Issuer,
+        client_id: String,
+        config: &OidcConfig,
+    ) -> Result<Self, OidcError> {
+        let client_secret = match &config.client_secret_file {
+            Some(path) => Some(read_secret(path).map_err(OidcError::Secret)?),
+            None => None,
+        };
+        let roots = match &config.ca_file {
+            Some(path) => read_roots(path).map_err(|problem| OidcError::Authorities {
+                path: path.clone(),
+                problem,
+            })?,
+            None => system_roots(),
+        };
+        let client = http_client::builder(roots)
+            .and_then(|builder| {
+                HttpClient::new(builder, "oidc.ca_file", config.timeout, RESPONSE_BYTES_MAX)
+            })
+            .map_err(OidcError::Client)?;
+        Ok(Self {
+            issuer,
+            client_id,
+            client_secret,
+            client,
+            state: Mutex::default(),
+        })
+    }
+
+    /// Returns the metadata of the provider.
+    pub(super) async fn metadata(&self, now: Timestamp) -> Result<Arc<Metadata>, SignInError> {
+        let found = self.known(now, FRESH).await?;
+        Ok(found.0)
+    }
+
+    /// Returns metadata and keys that are not older than `age_max`; asks the provider for others.
+    async fn known(
+        &self,
+        now: Timestamp,
+        age_max: Duration,
+    ) -> Result<(Arc<Metadata>, Arc<[Jwk]>), SignInError> {
+        let mut state = self.state.lock().await;
+        match &*state {
+            State::Known(known) if now.since(known.at) < age_max => {
+                return Ok((Arc::clone(&known.metadata), Arc::clone(&known.keys)));
+            }
+            State::Failed { error, at } if now.since(*at) < RETRY_DELAY => {
+                return Err(SignInError::Unavailable(error.clone()));
+            }
+            _ => {}
+        }
+        match self.discover().await {
+            Ok((metadata, keys)) => {
+                let found = (Arc::new(metadata), Arc::from(keys));
+                let (metadata, keys) = (Arc::clone(&found.0), Arc::clone(&found.1));
+                *state = State::Known(Known {
+                    metadata,
+                    keys,
+                    at: now,
+                });
+                Ok(found)
+            }
+            Err(error) => {
+                let text = error.to_string();
+                *state = State::Failed {
+                    error: text,
+                    at: now,
+                };
+                Err(error)
+            }
+        }
+    }
+
+    async fn discover(&self) -> Result<(Metadata, Vec<Jwk>), SignInError> {
+        #[derive(Deserialize)]
+        struct KeySet {
+            keys: Vec<Value>,
+        }
+
+        let metadata: Metadata = self.get(&self.issuer.discovery_url(), "metadata").await?;
+        if metadata.issuer != self.issuer.as_str() {
+            return Err(invalid("the metadata are of another issuer"));
+        }
+        let mut endpoints = vec![
+            &metadata.authorization_endpoint,
+            &metadata.token_endpoint,
+            &metadata.jwks_uri,
+        ];
+        endpoints.extend(&metadata.userinfo_endpoint);
+        if !endpoints.into_iter().all(|url| is_permitted_url(url)) {
+            return Err(invalid("the metadata have an endpoint without https"));
+        }
+        let set: KeySet = self.get(&metadata.jwks_uri, "keys").await?;
+        // A key of a kind that is not known here says nothing about the others.
+        let keys = set.keys.into_iter().take(KEYS_MAX);
+        let keys = keys.filter_map(|key| serde_json::from_value(key).ok());
+        Ok((metadata, keys.collect()))
+    }
+
+    /// Verifies an ID token. One that names an unknown key leads to one more request for the keys,
+    /// as the provider may have replaced them.
+    pub(super) async fn verify(
+        &self,
+        token: &str,
+        expected: &Expected<'_>,
+    ) -> Result<Claims, SignInError> {
+        let (_, keys) = self.known(expected.now, FRESH).await?;
+        let verified = match verify(token, &keys, expected) {
+            Err(InvalidToken::UnknownKey) => {
+                let (_, keys) = self.known(expected.now, REFRESH_INTERVAL).await?;
+                verify(token, &keys, expected)
+            }
+            verified => verified,
+        };
+        verified.map_err(|error| SignInError::InvalidResponse(error.to_string()))
+    }
+
+    /// Exchanges a code for tokens (RFC 6749, section 4.1.3), given with the redirect URI and the
+    /// PKCE verifier.
+    pub(super) async fn exchange(
+        &self,
+        metadata: &Metadata,
+        parameters: (&str, &str, &str),
+    ) -> Result<Tokens, SignInError> {
+        #[derive(Deserialize)]
+        struct Refusal {
+            error: String,
+        }
+
+        let request = self.token_request(metadata, parameters);
+        let response = self.send(request).await?;
+        if response.status().is_success() {
+            return parse(&response, "token response");
+        }
+        let refusal = serde_json::from_slice::<Refusal>(response.body());
+        match refusal.as_ref().map(|refusal| refusal.error.as_str()) {
+            Ok("invalid_grant") => Err(SignInError::InvalidCode),
+            Ok(error) => {
+                let error = for_log(error);
+                Err(invalid(&format!("the token endpoint refuses: {error}")))
+            }
+            Err(_) => Err(unexpected(response.status())),
+        }
+    }
+
+    fn token_request(
+        &self,
+        metadata: &Metadata,
+        (code, redirect_uri, verifier): (&str, &str, &str),
+    ) -> http::Result<Request<Bytes>> {
+        let mut form = Serializer::new(String::new());
+        form.append_pair("grant_type", "authorization_code")
+            .append_pair("code", code)
+            .append_pair("redirect_uri", redirect_uri)
+            .append_pair("code_verifier", verifier);
+        let mut request = Request::post(&metadata.token_endpoint)
+            .header(ACCEPT, "application/json")
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+        let methods = &metadata.token_endpoint_auth_methods_supported;
+        let takes = |method: &str| methods.iter().any(|found| found == method);
+        match &self.client_secret {
+            // The default of the specification.
+            Some(secret) if methods.is_empty() || takes("client_secret_basic") => {
+                request = request.header(AUTHORIZATION, self.basic(secret));
+            }
+            Some(secret) => {
+                form.append_pair("client_id", &self.client_id)
+                    .append_pair("client_secret", secret);
+            }
+            None => {
+                form.append_pair("client_id", &self.client_id);
+            }
+        }
+        request.body(Bytes::from(form.finish()))
+    }
+
+    /// Returns the credentials of the client as RFC 6749, section 2.3.1, encodes them.
+    fn basic(&self, secret: &str) -> HeaderValue {
+        let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+        let pair = format!("{}:{}", encode(&self.client_id), encode(secret));
+        let value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair)));
+        let mut value = value.expect("base64 is visible ASCII");
+        value.set_sensitive(true);
+        value
+    }
+
+    /// Adds the claims of the userinfo endpoint to those of an ID token, which take precedence.
+    pub(super) async fn add_user_info(
+        &self,
+        metadata: &Metadata,
+        access_token: Option<&str>,
+        mut claims: Claims,
+    ) -> Result<Claims, SignInError> {
+        let (Some(url), Some(token)) = (&metadata.userinfo_endpoint, access_token) else {
+            return Ok(claims);
+        };
+        let request = Request::get(url)
+            .header(ACCEPT, "application/json")
+            .header(AUTHORIZATION, format!("Bearer {token}"))
+            .body(Bytes::new());
+        let response = self.send(request).await?;
+        if !response.status().is_success() {
+            return Err(unexpected(response.status()));
+        }
+        let further: Claims = parse(&response, "userinfo")?;
+        // OpenID Connect Core 1.0, section 5.3.2.
+        if further.get("sub") != claims.get("sub") {
+            return Err(invalid("the userinfo is of another person"));
+        }
+        for (name, value) in further {
+            claims.entry(name).or_insert(value);
+        }
+        Ok(claims)
+    }
+
+    async fn get<T: DeserializeOwned>(&self, url: &str, what: &str) -> Result<T, SignInError> {
+        let request = Request::get(url).header(ACCEPT, "application/json");
+        let response = self.send(request.body(Bytes::new())).await?;
+        match response.status() {
+            StatusCode::OK => parse(&response, what),
+            status => Err(unexpected(status)),
+        }
+    }
+
+    async fn send(
+        &self,
+        request: http::Result<Request<Bytes>>,
+    ) -> Result<Response<Bytes>, SignInError> {
+        let request = request.map_err(|_| invalid("the metadata have an invalid endpoint"))?;
+        let sent = self.client.send(request).await;
+        let unreachable = |problem| {
+            let issuer = self.issuer.as_str();
+            SignInError::Unavailable(format!("{issuer} cannot be reached: {problem}"))
+        };
+        sent.map_err(unreachable)
+    }
+}
+
+/// Reads the secret of the client, without the end of its line.
+///
+/// # Errors
+/// The error in the file.
+pub(crate) fn read_secret(path: &Path) -> Result<String, String> {
+    let text = private_file::read(path).map_err(|error| error.to_string())?;
+    let missing = || format!("{} does not exist", path.display());
+    let text = text.ok_or_else(missing)?;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => Err(format!("{} is empty", path.display())),
+        secret => Ok(secret.to_owned()),
+    }
+}
+
+fn parse<T: DeserializeOwned>(response: &Response<Bytes>, what: &str) -> Result<T, SignInError> {
+    let parsed = serde_json::from_slice(response.body());
+    parsed.map_err(|_| invalid(&format!("the {what} of the provider cannot be read")))
+}
+
+fn invalid(message: &str) -> SignInError {
+    SignInError::InvalidResponse(message.to_owned())
+}
+
+fn unexpected(status: StatusCode) -> SignInError {
+    SignInError::Unavailable(format!("the provider answers {status}"))
+}

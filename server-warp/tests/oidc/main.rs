@@ -1,0 +1,21 @@
+//! Tests of signing in with OpenID Connect: with the certified provider `oidc-provider` from npm,
+//! and with a provider in this process that does what a certified one never does.
+//!
+//! `cargo xtask ci --only test` installs the npm package and sets `TEST_OIDC_PACKAGES`; without it
+//! the tests with that provider fail.
+
+mod browser;
+mod fake;
+mod groups;
+mod provider;
+mod round;
+mod tokens;
+mod trouble;
+mod world;
+
+#[path = "../support/client.rs"]
+#[allow(dead_code, reason = "made for the tests of the HTTP interface")]
+mod client;
+#[path = "../support/contract.rs"]
+#[allow(dead_code, reason = "made for the tests of the HTTP interface")]
+mod contract;
