@@ -60,7 +60,7 @@ export class App {
   /**
    * Asks for a sign-in link, or leads to a provider.
    * @param {ApiError | null} error Error of the last link.
-   * @param {string | null} provider
+   * @param {string | null} provider Name of the provider, if there is one.
    * @param {(link: string) => void} onSubmit
    */
   askToSignIn(error, provider, onSubmit) {

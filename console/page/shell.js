@@ -152,24 +152,18 @@ export function signInView({ isSignedOut, error, provider, onSubmit }) {
   return html`
     <main class="alone">
       <form class="sign-in" @submit=${submit}>
-        <h1>${icon("brand")}Knowledge console</h1>
-        <p class="lead">
-          ${isSignedOut ? "You are signed out. Sign in to go on where you were." : "Ask your operator for a link."}
-        </p>
+        <h1 class="brand">${icon("brand")}Knowledge console</h1>
+        <p class="lead">${isSignedOut ? "You are signed out." : "Ask your operator for a link."}</p>
         ${textField({
           name: "link",
           label: "Sign-in link",
           type: "password",
           lengthMax: LINK_LENGTH_MAX,
-          hint: html`From <code>knowledge login-link</code>. It works once.`,
-          problem: error ? "This link was used, has expired or is not complete. Ask for a new one." : "",
+          hint: "It works once.",
+          problem: error ? "This link was used, has expired or is not complete." : "",
         })}
         <button class="primary">Sign in</button>
-        ${
-          provider === null
-            ? ""
-            : html`<p><a href="auth/oidc/start?return_to=${encodeURIComponent(location.hash)}">Sign in with ${provider}</a></p>`
-        }
+        ${provider && html`<a href="auth/oidc/start?return_to=${encodeURIComponent(location.hash)}">Sign in with ${provider}</a>`}
       </form>
     </main>
   `;
@@ -183,10 +177,10 @@ export function signInView({ isSignedOut, error, provider, onSubmit }) {
 export const replaceView = (name, decide) => html`
   <main class="alone">
     <div class="sign-in">
-      <h1>${icon("brand")}You are signed in as ${name}</h1>
+      <h1 class="brand">${icon("brand")}You are signed in as ${name}</h1>
       <p class="lead">Sign in with this link instead?</p>
-      <button type="button" class="primary" @click=${() => decide(true)}>Sign in</button>
-      <button type="button" @click=${() => decide(false)}>Cancel</button>
+      <button class="primary" @click=${() => decide(true)}>Sign in</button>
+      <button @click=${() => decide(false)}>Cancel</button>
     </div>
   </main>
 `;

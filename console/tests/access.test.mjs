@@ -139,6 +139,16 @@ test("session that ends asks to sign in again, at the same place", async () => {
   await close();
 });
 
+test("sign-in page leads to the provider, which leads back to the same place", async () => {
+  const { page, close } = await openPage(site.current.browser);
+  await page.route("**/auth/oidc", (route) => route.fulfill({ json: { label: "Example & Sons" } }));
+  const place = `#/${WORKSPACE}/memories?sensitivityLabel=public`;
+  await page.goto(`${site.current.url}${place}`);
+  const link = page.getByRole("link", { name: "Sign in with Example & Sons" });
+  assert.equal(await link.getAttribute("href"), `auth/oidc/start?return_to=${encodeURIComponent(place)}`);
+  await close();
+});
+
 test("page works below a path of its host", async () => {
   const { page, close } = await openPage(site.current.browser);
   // A proxy in front of the server, which removes the path.

@@ -67,10 +67,13 @@ export class Session {
     return answer.status === 401 ? null : new Session(read(answer));
   }
 
-  /** Returns the name of the provider with which members sign in, or `null`. */
+  /**
+   * Returns the name of the provider with which members sign in, or `null`.
+   * @returns {Promise<string | null>}
+   */
   static async provider() {
     const answer = await send("GET", "oidc").catch(() => null);
-    return answer?.status === 200 ? /** @type {string | null} */ (JSON.parse(answer.text).label) : null;
+    return answer?.status === 200 ? JSON.parse(answer.text).label : null;
   }
 
   /**

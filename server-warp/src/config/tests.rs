@@ -208,6 +208,8 @@ fn changed(setting: &Setting) -> Config {
         "memory:",
         "seven",
         "confidential",
+        #[cfg(feature = "oidc")]
+        "seven = team:seven",
     ];
     let default = Config::default();
     let tried = candidates.iter().map(|text| {
