@@ -333,3 +333,75 @@ fn file_limit_reserves_descriptors_for_deliveries() {
     assert_eq!(reserved(true, 1_000), 384 + 2 * 1_000);
     assert_eq!(reserved(false, 1_000), 256);
 }
+
+#[cfg(feature = "oidc")]
+#[test]
+fn oidc_problem_names_its_setting() {
+    let directory = tempfile::tempdir().unwrap();
+    let load = |settings: &[(&str, &str)], checks_files: bool| {
+        let variable = |(name, value): &(&str, &str)| (name.into(), value.into());
+        let sources = Sources {
+            environment: settings.iter().map(variable).collect(),
+            ..Sources::default()
+        };
+        let problems = match checks_files {
+            true => sources.check().map(|_| ()),
+            false => sources.load().map(|_| ()),
+        };
+        problems.map_err(|problems| problems.to_string())
+    };
+    let issuer = ("KNOWLEDGE_OIDC__ISSUER", "https://login.example.com");
+    let message = load(&[issuer], false).unwrap_err();
+    for setting in ["oidc.client_id", "oidc.organization", "server.public_url"] {
+        let expected = format!("{setting} must be set if oidc.issuer is");
+        assert!(message.contains(&expected), "{message}");
+    }
+    for (name, value, expected) in [
+        (
+            "KNOWLEDGE_OIDC__ISSUER",
+            "http://login.example.com",
+            "oidc.issuer must be an https URL",
+        ),
+        (
+            "KNOWLEDGE_OIDC__GROUPS",
+            "a = role:owner",
+            "oidc.groups must be a list, each item a group",
+        ),
+        (
+            "KNOWLEDGE_OIDC__DEFAULT_ROLE",
+            "owner",
+            "oidc.default_role must be viewer, member",
+        ),
+        (
+            "KNOWLEDGE_OIDC__SCOPES",
+            "profile email",
+            "oidc.scopes must be without spaces",
+        ),
+    ] {
+        let message = load(&[(name, value)], false).unwrap_err();
+        assert!(message.contains(expected), "{message}");
+    }
+    let whole = [
+        issuer,
+        ("KNOWLEDGE_OIDC__CLIENT_ID", "knowledge"),
+        ("KNOWLEDGE_OIDC__ORGANIZATION", "acme"),
+        (
+            "KNOWLEDGE_OIDC__GROUPS",
+            "a = team:b, c = role:admin@handbook",
+        ),
+        (
+            "KNOWLEDGE_SERVER__PUBLIC_URL",
+            "https://knowledge.example.com",
+        ),
+    ];
+    load(&whole, true).unwrap();
+    let missing = directory.path().join("missing");
+    let missing = missing.to_str().unwrap();
+    for setting in ["client_secret_file", "ca_file"] {
+        let variable = format!("KNOWLEDGE_OIDC__{}", setting.to_uppercase());
+        let settings = [&whole[..], &[(variable.as_str(), missing)]].concat();
+        let message = load(&settings, true).unwrap_err();
+        let expected = format!("oidc.{setting} cannot be used: {missing}");
+        assert!(message.contains(&expected), "{message}");
+    }
+}

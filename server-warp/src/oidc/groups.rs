@@ -34,7 +34,8 @@ pub enum GrantedRole {
 }
 
 /// Error of a text that is not a grant or a role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be a group and what it grants, such as engineering = team:platform")]
 pub struct InvalidGrant;
 
 impl FromStr for GroupGrant {

@@ -1,11 +1,11 @@
 //! Sign-in with an OpenID Connect provider (OpenID Connect Core 1.0), by the authorization code flow
 //! with PKCE (RFC 7636).
 //!
-//! - [`settings`]: the configuration. [`groups`]: what the groups of a person grant.
-//! - [`attempt`]: a sign-in that a browser has begun, sealed in a cookie of the browser.
-//! - [`provider`]: what is requested of the provider: its metadata and keys, codes for tokens.
-//! - [`id_token`]: the verification of what it says about a person; [`signature`]: of its signature.
-//! - [`admission`]: the member as which a person is signed in.
+//! - `settings`: the configuration. `groups`: what the groups of a person grant.
+//! - `attempt`: a sign-in that a browser has begun, sealed in a cookie of the browser.
+//! - `provider`: what is requested of the provider: its metadata and keys, tokens for codes.
+//! - `id_token`: the verification of what it says about a person; `signature`: of its signature.
+//! - `admission`: the member as which a person is signed in.
 //!
 //! The routes are in [`auth`](crate::auth). A provider that cannot be reached fails the sign-ins
 //! through it and nothing else: it is asked for its metadata by the first sign-in.
@@ -25,7 +25,7 @@ use url::Url;
 
 use self::attempt::Attempt;
 pub(crate) use self::attempt::{ATTEMPT_LIFETIME, ReturnTo};
-pub use self::groups::{Grant, GrantedRole, GroupGrant};
+pub use self::groups::{Grant, GrantedRole, GroupGrant, InvalidGrant};
 use self::id_token::Expected;
 use self::provider::Provider;
 pub(crate) use self::provider::read_secret;
