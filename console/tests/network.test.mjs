@@ -130,7 +130,28 @@ test("page tries again at once when the network returns", async () => {
   await close();
 });
 
-test("creation whose response is lost is explained, not repeated", async () => {
+test("creation whose response is lost happens once", async () => {
+  const { page, close } = await site.current.open("members");
+  /** @type {(string | undefined)[]} */
+  const keys = [];
+  page.on("request", (request) => {
+    if (request.method() === "POST" && request.url().endsWith("/members")) keys.push(request.headers()["idempotency-key"]);
+  });
+  await page.getByRole("button", { name: "Add member" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Handle").fill("lost");
+  await dialog.getByLabel("Name").fill("Lost Twice");
+  await loseResponse(page, "**/members");
+  await dialog.getByRole("button", { name: "Add", exact: true }).click();
+  await dialog.waitFor({ state: "hidden" });
+  await page.getByRole("row", { name: /Lost Twice/ }).waitFor();
+  assert.equal(keys.length, 2);
+  assert.ok(keys[0]);
+  assert.equal(keys[0], keys[1]);
+  await close();
+});
+
+test("creation of a secret whose response is lost is explained, not repeated", async () => {
   const { page, close } = await site.current.open("keys");
   await page.getByRole("button", { name: "New key" }).click();
   const dialog = page.getByRole("dialog");

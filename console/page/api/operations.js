@@ -1,4 +1,9 @@
 // The operations of the API that the console uses, named by their identifiers.
+//
+// What is created without a secret has an idempotency key, so that it is sent again if its response
+// is lost. A response with a secret cannot be had again.
+
+import { newIdempotencyKey } from "./client.js";
 
 /**
  * @import { BulkUpdate, CustomRoleUpdate, MemberUpdate, NewCustomRole, NewMcpKey, NewMember, NewMemory, NewWebhook,
@@ -97,7 +102,7 @@ export class Operations {
 
   /** @returns {Answer<"createSource">} */
   createSource(/** @type {{ name: string, kind: string }} */ body) {
-    return this.#client.send("POST", "/v1/sources", { body });
+    return this.#client.send("POST", "/v1/sources", { body, idempotencyKey: newIdempotencyKey() });
   }
 
   /** @returns {Answer<"listMcpKeys">} */
@@ -152,7 +157,8 @@ export class Operations {
 
   /** @returns {Answer<"pingWebhook">} */
   pingWebhook(/** @type {string} */ workspace, /** @type {string} */ webhook) {
-    return this.#client.send("POST", path`/v1/workspaces/${workspace}/webhooks/${webhook}/ping`);
+    const idempotencyKey = newIdempotencyKey();
+    return this.#client.send("POST", path`/v1/workspaces/${workspace}/webhooks/${webhook}/ping`, { idempotencyKey });
   }
 
   /** @returns {Answer<"listWebhookDeliveries">} */
@@ -213,7 +219,8 @@ export class OrganizationOperations {
 
   /** @returns {Answer<"createCustomRole">} */
   createCustomRole(/** @type {NewCustomRole} */ body) {
-    return this.#client.send("POST", path`/v1/orgs/${this.#organization}/custom-roles`, { body });
+    const idempotencyKey = newIdempotencyKey();
+    return this.#client.send("POST", path`/v1/orgs/${this.#organization}/custom-roles`, { body, idempotencyKey });
   }
 
   /** @returns {TaggedAnswer<"getCustomRole">} */
@@ -238,7 +245,8 @@ export class OrganizationOperations {
 
   /** @returns {Answer<"addMember">} */
   addMember(/** @type {NewMember} */ body) {
-    return this.#client.send("POST", path`/v1/orgs/${this.#organization}/members`, { body });
+    const idempotencyKey = newIdempotencyKey();
+    return this.#client.send("POST", path`/v1/orgs/${this.#organization}/members`, { body, idempotencyKey });
   }
 
   /** @returns {TaggedAnswer<"getMember">} */
