@@ -28,7 +28,7 @@ async fn aligned_teams_leave_unmanaged_teams_alone() {
             .map(|name| (*name).to_owned())
             .collect::<Vec<_>>()
     };
-    let new = with(new_member("ada", VIEWER), |new| {
+    let new = with(new_member("grace", VIEWER), |new| {
         new.teams = names(&["chess", "support"])
     });
     let ada = world.add(&new).await;
@@ -99,7 +99,8 @@ async fn aligned_role_in_a_workspace_begins_and_ends() {
         .await;
     let role = custom(role.id);
     let align = async |granted: Option<RoleRef>| {
-        let aligned = provisioning.align_role(org, ada, Some(here), &[MEMBER, role], granted);
+        let managed = [MEMBER, role];
+        let aligned = provisioning.align_role(org, ada, Some(here), &managed, granted);
         aligned.await.unwrap();
         let held = provisioning.workspace_roles(org, ada).await.unwrap();
         held.into_iter().map(|(_, role)| role).collect::<Vec<_>>()
