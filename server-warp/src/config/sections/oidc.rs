@@ -22,8 +22,7 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(30);
 
 pub(super) static SECTION: Section = Section {
     name: "oidc",
-    about: "Signing in with an OpenID Connect provider; its redirect URI is server.public_url \
-            followed by /auth/oidc/callback",
+    about: "Signing in with an OpenID Connect provider, besides login links",
     settings: &[
         Setting::new(
             ISSUER,
@@ -34,7 +33,8 @@ pub(super) static SECTION: Section = Section {
         Setting::new(
             CLIENT_ID,
             &Text(field!(oidc.client_id)),
-            "The client identifier of this server at the provider",
+            "The client identifier of this server at the provider, where its redirect URI is \
+             server.public_url followed by /auth/oidc/callback",
         ),
         Setting::new(
             SECRET_FILE,
@@ -77,7 +77,7 @@ pub(super) static SECTION: Section = Section {
         Setting::new(
             "oidc.default_role",
             &Text(field!(oidc.default_role)),
-            "The role of new members, and of members with a role of this list, to whom no group \
+            "The role of new members, and of members with a role of oidc.groups, to whom no group \
              grants one",
         ),
         Setting::new(
