@@ -68,3 +68,29 @@ fn cookie(
     cookie.set_sensitive(true);
     cookie
 }
+
+#[cfg(all(test, feature = "oidc"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempt_is_sent_to_the_paths_of_sign_ins_only() {
+        let (http, https) = (ClientScheme::Http, ClientScheme::Https);
+        let set = |base_url, scheme| set_attempt("c+d/e==", base_url, scheme);
+        assert_eq!(
+            set("http://127.0.0.1:8080", http),
+            "service_sign_in=c+d/e==; Path=/auth/oidc; Max-Age=600; HttpOnly; SameSite=Lax"
+        );
+        // A proxy may serve the pages below a path.
+        let below = "https://example.com/below";
+        assert_eq!(
+            set(below, https),
+            "service_sign_in=c+d/e==; Path=/below/auth/oidc; Max-Age=600; HttpOnly; SameSite=Lax; \
+             Secure"
+        );
+        assert_eq!(
+            clear_attempt(below, https),
+            "service_sign_in=; Path=/below/auth/oidc; Max-Age=0; HttpOnly; SameSite=Lax; Secure"
+        );
+    }
+}
