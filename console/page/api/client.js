@@ -235,6 +235,16 @@ export class Client {
   }
 
   /**
+   * Sends a request that creates something without a secret, with a key by which it is repeated. A
+   * secret would be in the first response only.
+   * @param {string} path
+   * @param {object} [body]
+   */
+  create(path, body) {
+    return this.send("POST", path, { body, idempotencyKey: newIdempotencyKey() });
+  }
+
+  /**
    * Sends a request and returns the body of its response with its tag.
    * @param {string} method
    * @param {string} path

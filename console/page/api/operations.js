@@ -1,9 +1,4 @@
 // The operations of the API that the console uses, named by their identifiers.
-//
-// What is created without a secret has an idempotency key, so that it is sent again if its response
-// is lost. A response with a secret cannot be had again.
-
-import { newIdempotencyKey } from "./client.js";
 
 /**
  * @import { BulkUpdate, CustomRoleUpdate, MemberUpdate, NewCustomRole, NewMcpKey, NewMember, NewMemory, NewWebhook,
@@ -102,7 +97,7 @@ export class Operations {
 
   /** @returns {Answer<"createSource">} */
   createSource(/** @type {{ name: string, kind: string }} */ body) {
-    return this.#client.send("POST", "/v1/sources", { body, idempotencyKey: newIdempotencyKey() });
+    return this.#client.create("/v1/sources", body);
   }
 
   /** @returns {Answer<"listMcpKeys">} */
@@ -157,8 +152,7 @@ export class Operations {
 
   /** @returns {Answer<"pingWebhook">} */
   pingWebhook(/** @type {string} */ workspace, /** @type {string} */ webhook) {
-    const idempotencyKey = newIdempotencyKey();
-    return this.#client.send("POST", path`/v1/workspaces/${workspace}/webhooks/${webhook}/ping`, { idempotencyKey });
+    return this.#client.create(path`/v1/workspaces/${workspace}/webhooks/${webhook}/ping`);
   }
 
   /** @returns {Answer<"listWebhookDeliveries">} */
@@ -219,8 +213,7 @@ export class OrganizationOperations {
 
   /** @returns {Answer<"createCustomRole">} */
   createCustomRole(/** @type {NewCustomRole} */ body) {
-    const idempotencyKey = newIdempotencyKey();
-    return this.#client.send("POST", path`/v1/orgs/${this.#organization}/custom-roles`, { body, idempotencyKey });
+    return this.#client.create(path`/v1/orgs/${this.#organization}/custom-roles`, body);
   }
 
   /** @returns {TaggedAnswer<"getCustomRole">} */
@@ -245,8 +238,7 @@ export class OrganizationOperations {
 
   /** @returns {Answer<"addMember">} */
   addMember(/** @type {NewMember} */ body) {
-    const idempotencyKey = newIdempotencyKey();
-    return this.#client.send("POST", path`/v1/orgs/${this.#organization}/members`, { body, idempotencyKey });
+    return this.#client.create(path`/v1/orgs/${this.#organization}/members`, body);
   }
 
   /** @returns {TaggedAnswer<"getMember">} */
