@@ -163,6 +163,7 @@ pub struct KnowledgeService {
     inner: Arc<Inner>,
     /// Client of the calls made through this clone.
     client: ClientInfo,
+    /// Request with an idempotency key that this clone carries out.
     keyed: Option<Arc<KeyedRequest>>,
 }
 
