@@ -29,7 +29,7 @@ async fn aligned_teams_leave_unmanaged_teams_alone() {
             .collect::<Vec<_>>()
     };
     let new = with(new_member("grace", VIEWER), |new| {
-        new.teams = names(&["chess", "support"])
+        new.teams = names(&["chess", "support"]);
     });
     let ada = world.add(&new).await;
     let managed = names(&["platform", "support"]);
