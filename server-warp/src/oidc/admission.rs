@@ -87,9 +87,10 @@ fn identity(config: &OidcConfig, claims: &Claims) -> Result<String, SignInError>
         return Ok(value.to_owned());
     }
     match claims.get("email_verified") {
-        Some(Value::Bool(true)) => Ok(value.to_lowercase()),
+        // Letters beyond ASCII stay as they are: some of them become those of another address.
+        Some(Value::Bool(true)) if value.contains('@') => Ok(value.to_ascii_lowercase()),
         _ => Err(SignInError::NotMember(
-            "the provider has not verified the email address",
+            "the provider has not verified an email address",
         )),
     }
 }

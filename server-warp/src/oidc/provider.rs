@@ -61,6 +61,8 @@ struct Known {
     metadata: Arc<Metadata>,
     keys: Arc<[Jwk]>,
     at: Timestamp,
+    /// Time at which the provider was last asked, which may have failed.
+    asked_at: Timestamp,
 }
 
 #[derive(Debug, Default)]
@@ -136,7 +138,9 @@ impl Provider {
     ) -> Result<(Arc<Metadata>, Arc<[Jwk]>), SignInError> {
         let mut state = self.state.lock().await;
         match &*state {
-            State::Known(known) if now.since(known.at) < age_max => {
+            State::Known(known)
+                if now.since(known.at) < FRESH && now.since(known.asked_at) < age_max =>
+            {
                 return Ok((Arc::clone(&known.metadata), Arc::clone(&known.keys)));
             }
             State::Failed { error, at } if now.since(*at) < RETRY_DELAY => {
@@ -152,15 +156,21 @@ impl Provider {
                     metadata,
                     keys,
                     at: now,
+                    asked_at: now,
                 });
                 Ok(found)
             }
             Err(error) => {
-                let text = error.to_string();
-                *state = State::Failed {
-                    error: text,
-                    at: now,
-                };
+                match &mut *state {
+                    // Other sign-ins need no newer ones.
+                    State::Known(known) if now.since(known.at) < FRESH => known.asked_at = now,
+                    state => {
+                        *state = State::Failed {
+                            error: error.to_string(),
+                            at: now,
+                        };
+                    }
+                }
                 Err(error)
             }
         }
@@ -302,8 +312,16 @@ impl Provider {
         if further.get("sub") != claims.get("sub") {
             return Err(invalid("the userinfo is of another person"));
         }
+        // What verifies an address is said of that address only.
+        let is_stated = claims.contains_key("email");
+        let is_other = is_stated && claims.get("email") != further.get("email");
+        if !is_stated {
+            claims.remove("email_verified");
+        }
         for (name, value) in further {
-            claims.entry(name).or_insert(value);
+            if !(is_other && name == "email_verified") {
+                claims.entry(name).or_insert(value);
+            }
         }
         Ok(claims)
     }
