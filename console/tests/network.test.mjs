@@ -135,7 +135,8 @@ test("creation whose response is lost happens once", async () => {
   /** @type {(string | undefined)[]} */
   const keys = [];
   page.on("request", (request) => {
-    if (request.method() === "POST" && request.url().endsWith("/members")) keys.push(request.headers()["idempotency-key"]);
+    if (request.method() === "POST" && request.url().endsWith("/members"))
+      keys.push(request.headers()["idempotency-key"]);
   });
   await page.getByRole("button", { name: "Add member" }).click();
   const dialog = page.getByRole("dialog");
