@@ -44,7 +44,7 @@ class StrictStore extends MemoryStore {
 test("MemoryStore conforms in Node.js", async () => {
   const report = await conformance(volatile(() => new StrictStore()));
   expectPassed(report, REOPENING);
-  assert.equal(report.hasMarks, false, "a store that is called tells of no changes");
+  assert.equal(report.hasMarks, false, "a store without a copy has no marks");
 });
 
 test("MemoryStore conforms through its copy in the module", async (t) => {
