@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
@@ -16,6 +17,9 @@ struct Configured {
     token: String,
     workspace: String,
 }
+
+/// Number of calls so far, for their idempotency keys.
+static CALLS: AtomicU32 = AtomicU32::new(0);
 
 impl Configured {
     fn start(more: &str) -> Self {
@@ -43,15 +47,20 @@ impl Configured {
         format!("--config={}", self.scratch.arg("knowledge.toml"))
     }
 
-    /// Makes a call, and returns status and body.
+    /// Makes a call with a new idempotency key, and returns status and body.
     fn call(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let key = CALLS.fetch_add(1, Ordering::Relaxed).to_string();
+        self.call_with(&key, method, path, body)
+    }
+
+    fn call_with(&self, key: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let answer = send(&Request {
             method: method.to_owned(),
             url: format!("{}{path}", self.url),
             headers: vec![
                 format!("Authorization: Bearer {}", self.token),
                 "Content-Type: application/json".to_owned(),
-                "Idempotency-Key: one".to_owned(),
+                format!("Idempotency-Key: {key}"),
             ],
             body: body.to_string(),
         });
@@ -65,7 +74,7 @@ impl Configured {
     fn relabel(&self, memories: u128) -> (u16, Value) {
         let ids: Vec<_> = (0..memories).map(uuid::Uuid::from_u128).collect();
         let body = json!({"memoryIds": ids, "sensitivityLabel": "public"});
-        self.call("PATCH", "/v1/memories/bulk", &body)
+        self.call_with("bulk", "PATCH", "/v1/memories/bulk", &body)
     }
 }
 
