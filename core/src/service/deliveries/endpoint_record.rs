@@ -8,8 +8,8 @@ use crate::error::Error;
 use crate::keys;
 use crate::model::{AuditAction, ResourceKind};
 use crate::model::{
-    CitationSubscription, DisabledReason, EndpointId, MemberId, OrgId, RecallId, SubscriptionId,
-    Timestamp, Webhook, WebhookId, WebhookUrl, WorkspaceId,
+    CitationSubscription, DisabledReason, EndpointId, OrgId, RecallId, SubscriptionId, Timestamp,
+    Webhook, WebhookId, WebhookUrl, WorkspaceId,
 };
 use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
@@ -148,14 +148,6 @@ impl EndpointRecord {
         self.disabled().is_none() && !self.is_disabled_by_owner()
     }
 
-    /// Returns the member that a subscription belongs to.
-    pub(in crate::service) fn subscriber(&self) -> Option<MemberId> {
-        match self {
-            Self::Webhook(_) => None,
-            Self::Subscription(stored) => Some(stored.record.subscriber_user_id),
-        }
-    }
-
     /// Returns on whose behalf the endpoint receives events, and the action that this requires.
     pub(in crate::service) fn requirement(&self) -> (Delegator, Action) {
         let (delegator, member, action) = match self {
@@ -257,7 +249,7 @@ impl EndpointRecord {
 }
 
 /// Finds a citation subscription that exists for the caller, and authorises the caller in its
-/// workspace.
+/// workspace; for one of another member also for the permission `of_another`.
 ///
 /// It exists for its subscriber, and for those for whom its recall exists. With a credential that
 /// has a list of audience labels, the subscriber is one of the others.
@@ -268,6 +260,7 @@ impl EndpointRecord {
 pub(in crate::service) async fn find_subscription(
     act: &mut Act<'_>,
     id: SubscriptionId,
+    of_another: Option<Action>,
 ) -> Result<SealedRecord<CitationSubscription>, Error> {
     let (org, what) = (act.org(), "citation subscription");
     let recall: RecallId = act.find(&keys::subscription_id(org, id), what).await?;
@@ -279,7 +272,9 @@ pub(in crate::service) async fn find_subscription(
     } else if !act.caller.org.erasing.is_empty() {
         require_kept(act, recall, what).await?;
     }
-    act.authorize_in(found.record.workspace_id, what).await?;
+    let further = of_another.filter(|_| !is_subscriber);
+    act.authorize_also_for(found.record.workspace_id, what, further)
+        .await?;
     Ok(found)
 }
 

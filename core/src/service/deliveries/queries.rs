@@ -102,12 +102,9 @@ impl Endpoint {
                 Ok((act, EndpointRecord::Webhook(found)))
             }
             Self::Subscription(id) => {
-                let found = find_subscription(&mut act, id).await?;
-                let found = EndpointRecord::Subscription(found);
-                if found.subscriber() != Some(act.caller.member_id()) {
-                    act.require(Action::WebhookManage, found.workspace())?;
-                }
-                Ok((act, found))
+                let others = Some(Action::WebhookManage);
+                let found = find_subscription(&mut act, id, others).await?;
+                Ok((act, EndpointRecord::Subscription(found)))
             }
         }
     }

@@ -171,7 +171,7 @@ impl KnowledgeService {
             Operation::GetCitationSubscription,
             credential,
             |caller| async move {
-                let (act, found) = find(caller, id).await?;
+                let (act, found) = find(caller, id, None).await?;
                 let shown = shown(&act, found.record);
                 act.done(shown)
             },
@@ -252,15 +252,16 @@ async fn find_to_change(
     caller: Caller<'_>,
     id: SubscriptionId,
 ) -> Result<(Act<'_>, Stored), Error> {
-    let (act, found) = find(caller, id).await?;
-    if found.record.subscriber_user_id != act.caller.member_id() {
-        act.require(Action::WebhookManage, found.record.workspace_id)?;
-    }
-    Ok((act, found))
+    find(caller, id, Some(Action::WebhookManage)).await
 }
 
-/// Returns a subscription, if the caller has the permission of the operation in its workspace.
-async fn find(caller: Caller<'_>, id: SubscriptionId) -> Result<(Act<'_>, Stored), Error> {
+/// Returns a subscription, if the caller has the permission of the operation in its workspace, and
+/// for one of another member also the one `of_another`.
+async fn find(
+    caller: Caller<'_>,
+    id: SubscriptionId,
+    of_another: Option<Action>,
+) -> Result<(Act<'_>, Stored), Error> {
     let id_key = |org| keys::subscription_id(org, id);
     // Its state is deleted with the endpoint.
     let wanted = |org| Wants::keys([id_key(org), keys::endpoint(org, id.into())]);
@@ -270,7 +271,7 @@ async fn find(caller: Caller<'_>, id: SubscriptionId) -> Result<(Act<'_>, Stored
     let key = recall.map(|recall| keys::subscription(org, recall, id));
     caller.read_ahead(Wants::keys(key)).await?;
     let mut act = caller.unauthorized().await?;
-    let found = find_subscription(&mut act, id).await?;
+    let found = find_subscription(&mut act, id, of_another).await?;
     Ok((act, found))
 }
 

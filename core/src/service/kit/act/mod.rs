@@ -100,16 +100,34 @@ impl Act<'_> {
     /// # Errors
     /// [`Error::NotFound`] naming `what` for a workspace outside the scope of the credential;
     /// [`Error::Forbidden`] without the permissions of the operation there.
-    pub(crate) async fn authorize_in(
+    // Not `async`: that would wrap one future in another.
+    pub(crate) fn authorize_in(
         &mut self,
         workspace: WorkspaceId,
         what: &'static str,
+    ) -> impl Future<Output = Result<(), Error>> {
+        self.authorize_also_for(workspace, what, None)
+    }
+
+    /// Authorises the caller as [`Act::authorize_in`] does, also for a `further` permission of the
+    /// operation's row whose condition is met.
+    ///
+    /// # Errors
+    /// Those of [`Act::authorize_in`]; [`Error::Forbidden`] without the further permission.
+    pub(crate) async fn authorize_also_for(
+        &mut self,
+        workspace: WorkspaceId,
+        what: &'static str,
+        further: Option<Action>,
     ) -> Result<(), Error> {
         let held = self.actions_in(workspace).await?;
         if !self.caller.works_in(workspace) {
             return Err(Error::NotFound { what });
         }
         self.check_permissions(workspace, held)?;
+        if let Some(action) = further {
+            self.require(action, workspace)?;
+        }
         self.require_first().await
     }
 
