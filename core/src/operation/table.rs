@@ -37,7 +37,8 @@ macro_rules! operations {
             Bearer, Body, Specified, 200, [400, 409, 422],
             requires [
                 EachMemory MemoryUpdate "to set the audience, the sensitivity or the source",
-                EachMemory MemoryShare "to set these of a memory whose audience does not cover the caller, or to make another member its audience",
+                EachMemory MemoryShare "to set these of a memory whose audience does not cover \
+                    the caller, or to make another member its audience",
                 EachMemory MemoryReview "to set the review status",
                 EachMemory MemoryDeclassify "to lower the sensitivity",
             ], audits [MemoryBulkUpdate], reads 3,
@@ -49,8 +50,8 @@ macro_rules! operations {
         /// Lists the memories of a workspace.
         ///
         /// Memories that match every filter and exist for the caller, in order of creation. The
-        /// title is `null` for a caller that may not read the memory. A page examines a bounded number of memories, so that it may be short or empty
-        /// although more follow.
+        /// title is `null` for a caller that may not read the memory. A page examines a bounded
+        /// number of memories, so that it may be short or empty although more follow.
         ListMemories: GET "/v1/workspaces/{id}/memories", Bearer, Body, Addition, 200, [400, 404],
             requires [
                 Workspace MemoryRead "for memories whose audience covers the caller",
@@ -84,10 +85,12 @@ macro_rules! operations {
         UpdateMemory: PATCH "/v1/memories/{id}", Bearer, Body, Addition, 200, [400, 404, 412],
             requires [
                 Workspace MemoryUpdate "to set anything except the review status",
-                Workspace MemoryShare "to set labels of a memory whose audience does not cover the caller, or to make another member its audience",
+                Workspace MemoryShare "to set labels of a memory whose audience does not cover \
+                    the caller, or to make another member its audience",
                 Workspace MemoryReview "to set the review status",
                 Workspace MemoryDeclassify "to lower the sensitivity",
-                Workspace MemoryRead "to set the title or content, with what reading the memory requires",
+                Workspace MemoryRead "to set the title or content, with what reading the memory \
+                    requires",
             ], audits [MemoryUpdate], reads 3,
             update_memory(
                 id: MemoryId, body: MemoryUpdate, version: Option<IfMatch>
@@ -102,8 +105,9 @@ macro_rules! operations {
         ///
         /// For callers that search an index of their own: show only what is `readable` here. Items
         /// are in the order of the request. A memory that the caller may not know of looks like one
-        /// that does not exist. With `includeContent`, items carry the title and the text of readable memories, up to 4 MiB
-        /// of text; the others of them have `contentOmitted`: ask for these again.
+        /// that does not exist. With `includeContent`, items carry the title and the text of
+        /// readable memories, up to 4 MiB of text; the others of them have `contentOmitted`: ask
+        /// for these again.
         CheckMemoryAccess: POST "/v1/memories/access-check", Bearer, Body, Addition, 200, [400],
             requires [
                 EachMemory MemoryRead "for memories whose audience covers the caller",
@@ -152,7 +156,8 @@ macro_rules! operations {
     "Sources" {
         /// Creates a source.
         CreateSource: POST "/v1/sources", Bearer, Body, Addition, 201, [400],
-            requires [Organization ConnectorManage], audits [SourceCreate], reads 3 replays GetSource,
+            requires [Organization ConnectorManage], audits [SourceCreate],
+            reads 3 replays GetSource,
             create_source(body: NewSource) -> Source,
             links [GetSource];
         /// Lists the sources of the organisation.
@@ -179,7 +184,8 @@ macro_rules! operations {
         /// Creates a connector.
         CreateConnector: POST "/v1/workspaces/{id}/connectors",
             Bearer, Body, Addition, 201, [400, 404],
-            requires [Workspace ConnectorManage], audits [ConnectorCreate], reads 3 replays GetConnector,
+            requires [Workspace ConnectorManage], audits [ConnectorCreate],
+            reads 3 replays GetConnector,
             create_connector(id: WorkspaceId, body: NewConnector) -> ConnectorDetails,
             links [GetConnector, UpdateConnector, DeleteConnector, ReportSync];
         /// Lists a workspace's connectors with their health.
@@ -289,7 +295,8 @@ macro_rules! operations {
             Bearer, Body, Addition, 204, [404],
             requires [
                 Workspace ChatWrite "for a chat that the caller created",
-                Workspace ErasureManage "for a chat of another member, also one that the caller takes no part in",
+                Workspace ErasureManage "for a chat of another member, also one that the caller \
+                    takes no part in",
             ], audits [ChatDelete], reads 3,
             delete_chat(id: WorkspaceId, sessionId: ChatId) -> Nothing;
         /// Adds a message to a chat.
@@ -466,7 +473,8 @@ macro_rules! operations {
         DeleteRecall: DELETE "/v1/recalls/{id}", Bearer, Body, Addition, 204, [404],
             requires [
                 Workspace RecallCreate "for a recall that the caller registered",
-                Workspace ErasureManage "for a recall of another member, also one that does not exist for the caller",
+                Workspace ErasureManage "for a recall of another member, also one that does not \
+                    exist for the caller",
             ], audits [RecallDelete], reads 3,
             delete_recall(id: RecallId) -> Nothing;
     }
@@ -493,7 +501,8 @@ macro_rules! operations {
         /// `signing_secret` is returned only in this response.
         CreateCitationSubscription: POST "/v1/citation-subscriptions",
             Bearer, Headers, Specified, 201, [400, 404],
-            requires [Workspace CitationSubscriptionManage], audits [SubscriptionCreate], reads 3 replays GetCitationSubscription,
+            requires [Workspace CitationSubscriptionManage], audits [SubscriptionCreate],
+            reads 3 replays GetCitationSubscription,
             create_citation_subscription(body: NewCitationSubscription) -> CitationSubscription,
             links [
                 GetCitationSubscription, RotateCitationSubscriptionSecret,
@@ -681,7 +690,8 @@ macro_rules! operations {
         /// does not.
         PingWebhook: POST "/v1/workspaces/{id}/webhooks/{webhookId}/ping",
             Bearer, Body, Addition, 202, [400, 404, 409 "endpoint_off"],
-            requires [Workspace WebhookManage], audits [WebhookPing], reads 3 replays GetWebhookDelivery,
+            requires [Workspace WebhookManage], audits [WebhookPing],
+            reads 3 replays GetWebhookDelivery,
             ping(endpoint: WebhookEndpoint; Empty) -> Delivery,
             links [GetWebhookDelivery, RedeliverToWebhook];
     }
@@ -691,7 +701,8 @@ macro_rules! operations {
         /// `signing_secret` is returned only in this response. Senders post to `url`.
         CreateInboundWebhook: POST "/v1/workspaces/{id}/inbound-webhooks",
             Bearer, Headers, Specified, 201, [400, 404],
-            requires [Workspace InboundWebhookManage], audits [InboundWebhookCreate], reads 3 replays GetInboundWebhook,
+            requires [Workspace InboundWebhookManage], audits [InboundWebhookCreate],
+            reads 3 replays GetInboundWebhook,
             create_inbound_webhook(id: WorkspaceId, body: NewInboundWebhook) -> InboundWebhook,
             links [
                 PostToInboundWebhook { org: "$response.body#/org_id", id: "$response.body#/id" },
@@ -750,7 +761,8 @@ macro_rules! operations {
             Signature, Body, Addition, 204, [400, 404],
             requires [
                 Workspace MemoryCreate "held by the member that the inbound webhook acts as",
-                Workspace MemoryUpdate "held by that member, to update a memory with a known source key",
+                Workspace MemoryUpdate "held by that member, to update a memory with a known \
+                    source key",
             ], audits [MemoryIngest], reads 4,
             post_to_inbound_webhook(
                 org: OrgId, id: InboundWebhookId, message: SignedHeaders, body: InboundBatch
