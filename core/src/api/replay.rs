@@ -16,7 +16,7 @@ use crate::access::Credential;
 use crate::error::Error;
 use crate::model::{ChatId, ChatMessageId, CredentialId, McpKeySummary, WorkspaceId};
 use crate::operation::Operation;
-use crate::service::kit::idempotency::{IdempotencyRecord, KeyedRequest, fingerprint};
+use crate::service::kit::idempotency::{IdempotencyRecord, KeyedRequest};
 
 /// An MCP key whose secret is not shown again.
 #[derive(Serialize)]
@@ -48,7 +48,7 @@ impl Call<'_> {
             let body = serde_json::from_slice::<Value>(self.request.body()).ok();
             let is_empty = |fields: &Map<String, Value>| fields.is_empty();
             let body = body.filter(|body| !body.as_object().is_some_and(is_empty));
-            let fingerprint = fingerprint(&(self.parameters, body));
+            let fingerprint = self.service.request_fingerprint(&(self.parameters, body));
             KeyedRequest::new(operation, key, fingerprint)
         }))
     }

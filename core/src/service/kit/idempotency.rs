@@ -82,7 +82,8 @@ impl fmt::Debug for IdempotencyKey {
 pub(crate) struct IdempotencyRecord {
     /// Identifier of the operation, or of what it created; an erasure has the same for both.
     pub(crate) operation_id: OperationId,
-    /// SHA-256 of the parsed request, so that white space does not matter.
+    /// SHA-256 of the parsed request, so that white space does not matter; of a request that
+    /// creates, see [`KnowledgeService::request_fingerprint`].
     pub(crate) fingerprint: String,
     /// First of the audit entries that a replay is rebuilt from, if there are `items`.
     pub(crate) first_audit_id: AuditLogId,
@@ -103,7 +104,7 @@ pub(crate) struct IdempotencyRecord {
 pub(crate) struct KeyedRequest {
     operation: Operation,
     key: IdempotencyKey,
-    /// SHA-256 of the path and the JSON of the body.
+    /// Fingerprint of the path and the JSON of the body.
     fingerprint: String,
     /// Record of an earlier request that was the same.
     earlier: Mutex<Option<IdempotencyRecord>>,
@@ -176,6 +177,15 @@ impl KnowledgeService {
     pub(crate) fn keyed(&self, operation: Operation) -> Option<&KeyedRequest> {
         let request = self.keyed.as_deref();
         request.filter(|request| request.operation == operation)
+    }
+
+    /// Returns the fingerprint of a parsed request that creates.
+    ///
+    /// It depends on the sealing key: the request may have short content, which a dump without the
+    /// key must not confirm once the content has been erased.
+    pub(crate) fn request_fingerprint<T: Serialize>(&self, request: &T) -> String {
+        let canonical = serde_json::to_vec(request).expect("requests serialise");
+        self.inner.sealer.fingerprint_of(&canonical)
     }
 }
 

@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -193,15 +194,31 @@ impl<T> SealedRecord<T> {
 #[derive(Clone)]
 pub(crate) struct Sealer {
     cipher: XChaCha20Poly1305,
+    /// HMAC of texts that must not be guessed from their digests, with a key derived from that of
+    /// the cipher.
+    digests: Hmac<Sha256>,
     fingerprint: String,
 }
 
 impl Sealer {
     pub(crate) fn new(key: &SealingKey) -> Self {
+        let derived = Sha256::new()
+            .chain_update(b"key of digests")
+            .chain_update(key.0)
+            .finalize();
+        let digests = <Hmac<Sha256> as KeyInit>::new_from_slice(&derived);
         Self {
             cipher: XChaCha20Poly1305::new(&Key::from(key.0)),
+            digests: digests.expect("HMAC accepts keys of any length"),
             fingerprint: key.fingerprint(),
         }
+    }
+
+    /// Returns a digest of some bytes that only the key reproduces: HMAC-SHA-256, in hexadecimal.
+    pub(crate) fn fingerprint_of(&self, bytes: &[u8]) -> String {
+        let mut mac = self.digests.clone();
+        mac.update(bytes);
+        hex(mac.finalize().into_bytes())
     }
 
     /// Returns the fingerprint of the key.
@@ -310,6 +327,14 @@ mod tests {
                 .is_err()
         );
         assert!(sealer.open(&Sealed("AAAA".to_owned()), owner).is_err());
+    }
+
+    #[test]
+    fn fingerprint_depends_on_the_bytes_and_the_key() {
+        let of = |key, bytes| Sealer::new(&SealingKey::new([key; 32])).fingerprint_of(bytes);
+        assert_eq!(of(1, b"a"), of(1, b"a"));
+        assert_ne!(of(1, b"a"), of(1, b"b"));
+        assert_ne!(of(1, b"a"), of(2, b"a"));
     }
 
     #[test]
