@@ -87,6 +87,13 @@ macro_rules! dispatch {
                 )+)+}
             }
         }
+
+        /// Returns true if a successful response of the operation has an entity tag.
+        pub(super) const fn has_etag(operation: Operation) -> bool {
+            match operation {$($(
+                Operation::$name => <$output as Output>::HAS_ETAG,
+            )+)+}
+        }
     };
 }
 

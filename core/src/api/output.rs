@@ -24,6 +24,9 @@ pub(super) trait Output {
     /// Result of the function, or what it converts to.
     type Result;
 
+    /// True if the response has an entity tag.
+    const HAS_ETAG: bool = false;
+
     /// Creates the response.
     fn respond(result: Self::Result, call: &Call<'_>) -> ApiResponse;
 
@@ -61,6 +64,7 @@ impl Output for Nothing {
 
 impl<T: Serialize + Schema> Output for WithEtag<T> {
     type Result = Self;
+    const HAS_ETAG: bool = true;
 
     fn respond(result: Self, call: &Call<'_>) -> ApiResponse {
         ApiResponse::json(call.success(), &result.value).etag(&result.etag)
@@ -78,6 +82,7 @@ pub(super) struct Revalidated<T>(PhantomData<T>);
 
 impl<T: Serialize + Schema> Output for Revalidated<T> {
     type Result = WithEtag<T>;
+    const HAS_ETAG: bool = true;
 
     fn respond(result: WithEtag<T>, call: &Call<'_>) -> ApiResponse {
         let response = || ApiResponse::json(call.success(), &result.value);
@@ -106,6 +111,7 @@ pub(super) struct RevalidatedDashboard;
 
 impl Output for RevalidatedDashboard {
     type Result = Arc<Dashboard>;
+    const HAS_ETAG: bool = true;
 
     fn respond(dashboard: Arc<Dashboard>, call: &Call<'_>) -> ApiResponse {
         let response = || ApiResponse::of_json(call.success(), dashboard.json());
@@ -142,6 +148,7 @@ impl<T: Serialize + Schema> Output for Data<T> {
 
 impl<T: Serialize + Schema> Output for Data<WithEtag<T>> {
     type Result = WithEtag<T>;
+    const HAS_ETAG: bool = true;
 
     fn respond(result: WithEtag<T>, call: &Call<'_>) -> ApiResponse {
         <Data<T> as Output>::respond(result.value, call).etag(&result.etag)
@@ -163,7 +170,7 @@ impl Output for Replayable<BulkResult> {
     fn respond(result: BulkResult, call: &Call<'_>) -> ApiResponse {
         let response = ApiResponse::json(call.success(), &result);
         if result.replayed {
-            response.replayed()
+            response.replayed(false)
         } else {
             response
         }
@@ -182,7 +189,7 @@ impl Output for Replayable<Erasure> {
     fn respond(result: ErasureResult, call: &Call<'_>) -> ApiResponse {
         let response = ApiResponse::json(call.success(), &result.erasure);
         if result.replayed {
-            response.replayed()
+            response.replayed(false)
         } else {
             response
         }

@@ -11,6 +11,7 @@ use super::HandlerResult;
 use super::call::Call;
 use super::headers;
 use super::input::Input;
+use super::operations::has_etag;
 use super::response::ApiResponse;
 use crate::access::Credential;
 use crate::error::Error;
@@ -77,6 +78,8 @@ impl Call<'_> {
 
     /// Returns the response to a repeated request: what the first one created, as it is now.
     ///
+    /// Its headers are those that the operation describes, not those of the operation that reads.
+    ///
     /// # Errors
     /// [`Error::CreatedResourceGone`] if it no longer exists for the caller; those of reading it.
     async fn replay(
@@ -93,7 +96,7 @@ impl Call<'_> {
             }
         };
         match response {
-            Ok(response) => Ok(response.replayed()),
+            Ok(response) => Ok(response.replayed(has_etag(operation))),
             Err(Error::NotFound { .. } | Error::Forbidden { .. }) => {
                 Err(Error::CreatedResourceGone)
             }

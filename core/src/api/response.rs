@@ -65,8 +65,13 @@ impl ApiResponse {
     }
 
     /// Marks the response as that to an earlier request, which nobody may store.
-    pub(super) fn replayed(self) -> Self {
-        let response = self.header(CACHE_CONTROL, NO_STORE);
+    ///
+    /// It keeps its entity tag only if the first response `has_etag`.
+    pub(super) fn replayed(self, has_etag: bool) -> Self {
+        let mut response = self.header(CACHE_CONTROL, NO_STORE);
+        if !has_etag {
+            response.response.headers_mut().remove(ETAG);
+        }
         response.header(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"))
     }
 

@@ -64,6 +64,8 @@ pub(super) struct Answer {
     /// Code of an error.
     pub(super) code: Option<String>,
     pub(super) is_replay: bool,
+    /// Names of the headers that do not tell a replay, and the entity tag.
+    headers: Vec<String>,
     pub(super) body: Value,
 }
 
@@ -113,10 +115,16 @@ pub(super) async fn handle(world: &World, request: Request<bytes::Bytes>) -> Ans
     if text("idempotent-replayed").is_some() {
         assert_eq!(text("cache-control").as_deref(), Some("no-store"));
     }
+    let names = response.headers().keys();
+    let names = names.filter(|name| *name != "idempotent-replayed");
+    let mut headers: Vec<String> = names.map(ToString::to_string).collect();
+    headers.extend(text("etag"));
+    headers.sort();
     Answer {
         status: response.status(),
         code: text("error-code").or_else(|| Some(body["error"].as_str()?.to_owned())),
         is_replay: text("idempotent-replayed").is_some_and(|value| value == "true"),
+        headers,
         body,
     }
 }
