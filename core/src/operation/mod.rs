@@ -98,11 +98,13 @@ pub struct OperationSpec {
     /// do not exist for the caller, the clean-up after the removal of a member, the steps of an
     /// erasure, and two reads for the first use of a token in an hour.
     pub reads: u8,
-    /// Operation whose response answers a repeated `Idempotency-Key`, for an operation that takes one
-    /// and does not require it.
+    /// Operation that reads what a request with an `Idempotency-Key` created, for the response to its
+    /// repetition; `None` for an operation that takes no key, or requires one.
     ///
-    /// It reads what the first request created. If it is the operation itself, the response of the
-    /// first request was stored, and is returned again.
+    /// It requires the permissions of the creating operation then. Its response is the one to the
+    /// repetition, except that a new message is read alone, in place of
+    /// [`Operation::ListChatMessages`], and a new MCP key has a `secret`, which is `null`. If it is
+    /// the operation itself, the response to the first request was stored, and is returned again.
     pub replay: Option<Operation>,
 }
 
