@@ -90,10 +90,10 @@ pub enum Error {
     /// Idempotency key that the same caller used for a different request.
     #[error("this Idempotency-Key was used for a different request; choose a new one")]
     IdempotencyKeyReused,
-    /// Repetition of a request whose earlier result does not exist for the caller any more, because
-    /// it has been deleted or the caller may not see it.
+    /// Repetition of a request that was carried out, whose result does not exist for the caller: it
+    /// has been deleted, or the caller may not see it. Nothing was created again.
     #[error(
-        "what was created with this Idempotency-Key no longer exists; choose a new key to create another"
+        "the request with this Idempotency-Key was carried out before; what it created has been deleted, or the caller may not read it"
     )]
     CreatedResourceGone,
     /// Exhausted quota of the organisation. Nothing was changed.

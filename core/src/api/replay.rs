@@ -31,7 +31,7 @@ impl Call<'_> {
     /// Returns the request with its idempotency key, if the operation takes one and has one.
     ///
     /// Two requests are the same if their paths and the JSON of their bodies are; white space and
-    /// the order of fields do not matter.
+    /// the order of fields do not matter. An integer is another number than one with a fraction.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid key.
@@ -81,16 +81,18 @@ impl Call<'_> {
     /// Its headers are those that the operation describes, not those of the operation that reads.
     ///
     /// # Errors
-    /// [`Error::CreatedResourceGone`] if it no longer exists for the caller; those of reading it.
+    /// [`Error::CreatedResourceGone`] if it does not exist for the caller; those of reading it.
     async fn replay(
         &self,
         record: IdempotencyRecord,
         operation: Operation,
         credential: &Credential,
     ) -> HandlerResult {
-        let response = match record.response {
-            Some(response) => Ok(ApiResponse::json(self.success(), &response)),
-            None => {
+        let response = match record.kept {
+            Some(response) if operation.spec().replay == Some(operation) => {
+                Ok(ApiResponse::json(self.success(), &response))
+            }
+            _ => {
                 let id = record.operation_id.0;
                 self.read_created(id, operation, credential).await
             }
@@ -104,7 +106,7 @@ impl Call<'_> {
         }
     }
 
-    /// Reads what an operation created, with its own permissions.
+    /// Reads what an operation created, with the permissions of that operation.
     async fn read_created(
         &self,
         id: uuid::Uuid,
@@ -132,7 +134,7 @@ impl Call<'_> {
                 };
                 Ok(ApiResponse::json(self.success(), &key))
             }
-            Some(read) => {
+            Some(read) if read != operation => {
                 // The identifier is the last parameter, in place of one of the same name.
                 let path = read.spec().path;
                 let last = path.rsplit('{').next().unwrap_or_default();
@@ -146,7 +148,7 @@ impl Call<'_> {
                 };
                 call.dispatch(read, credential).await
             }
-            None => Err(Error::internal("an operation without a replay")),
+            _ => Err(Error::internal("a replay without what it shows")),
         }
     }
 }

@@ -119,7 +119,7 @@ impl KnowledgeService {
                     fingerprint: fingerprint.clone(),
                     first_audit_id: operation.first_audit_id,
                     items: named.unwrap_or(0),
-                    response: None,
+                    kept: None,
                     expires_at,
                 };
                 act.transaction.put(record_key.clone(), &record);

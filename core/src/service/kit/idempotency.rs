@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::access::RequiredPermission;
 use crate::digest::sha256;
 use crate::error::Error;
 use crate::keys;
@@ -89,9 +90,10 @@ pub(crate) struct IdempotencyRecord {
     pub(crate) first_audit_id: AuditLogId,
     /// Number of audit entries that a replay is rebuilt from.
     pub(crate) items: u32,
-    /// Response, if it is replayed as it was. It has no content of memories.
+    /// Response that is replayed as it was, or the first labels of a memory. It has no content of
+    /// memories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) response: Option<Value>,
+    pub(crate) kept: Option<Value>,
     pub(crate) expires_at: Timestamp,
 }
 
@@ -150,7 +152,7 @@ impl KeyedRequest {
     pub(crate) fn record(
         &self,
         created: uuid::Uuid,
-        response: Option<Value>,
+        kept: Option<Value>,
         expires_at: Timestamp,
     ) -> IdempotencyRecord {
         IdempotencyRecord {
@@ -158,7 +160,7 @@ impl KeyedRequest {
             fingerprint: self.fingerprint.clone(),
             first_audit_id: AuditLogId(created),
             items: 0,
-            response,
+            kept,
             expires_at,
         }
     }
@@ -177,6 +179,25 @@ impl KnowledgeService {
     pub(crate) fn keyed(&self, operation: Operation) -> Option<&KeyedRequest> {
         let request = self.keyed.as_deref();
         request.filter(|request| request.operation == operation)
+    }
+
+    /// Returns the request with an idempotency key that is being replayed, if this operation reads
+    /// what it created.
+    pub(crate) fn replayed(&self, operation: Operation) -> Option<&KeyedRequest> {
+        let request = self.keyed.as_deref();
+        request.filter(|request| {
+            request.operation.spec().replay == Some(operation) && request.earlier().is_some()
+        })
+    }
+
+    /// Returns the permissions that an operation requires.
+    ///
+    /// A replay shows what was created to whoever may create it, so that its reading requires the
+    /// permissions of the creation.
+    pub(crate) fn permissions_of(&self, operation: Operation) -> &'static [RequiredPermission] {
+        let replayed = self.replayed(operation);
+        let decisive = replayed.map_or(operation, |request| request.operation);
+        decisive.spec().permissions
     }
 
     /// Returns the fingerprint of a parsed request that creates.
@@ -198,6 +219,10 @@ pub(crate) fn fingerprint<T: Serialize>(request: &T) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::INGEST_MEMORIES_MAX;
+    use crate::model::MemoryId;
+    use crate::service::{IngestOutcome, IngestResult, IngestedMemory};
+    use crate::store::VALUE_BYTES_MAX;
 
     fn key(text: &str) -> Result<String, InvalidIdempotencyKey> {
         text.parse::<IdempotencyKey>().map(|key| key.0)
@@ -226,5 +251,23 @@ mod tests {
         ] {
             assert_eq!(key(bad), Err(InvalidIdempotencyKey), "{bad}");
         }
+    }
+
+    #[test]
+    fn record_of_the_longest_batch_fits_a_value() {
+        let outcomes = IngestOutcome::ALL.iter().copied();
+        let outcome = outcomes.max_by_key(|outcome| outcome.to_string().len());
+        let memory = IngestedMemory {
+            id: MemoryId(uuid::Uuid::max()),
+            outcome: outcome.unwrap(),
+        };
+        let memories = vec![memory; INGEST_MEMORIES_MAX];
+        let key = "k".repeat(KEY_CHARS_MAX).parse().unwrap();
+        let request = KeyedRequest::new(Operation::IngestMemories, key, "f".repeat(64));
+        let kept = serde_json::to_value(IngestResult { memories }).unwrap();
+        let at = Timestamp::from_millis(i64::MAX);
+        let record = request.record(uuid::Uuid::max(), Some(kept), at);
+        let bytes = serde_json::to_vec(&record).map_or(0, |record| record.len());
+        assert!((1..=VALUE_BYTES_MAX).contains(&bytes), "{bytes}");
     }
 }

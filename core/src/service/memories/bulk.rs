@@ -129,7 +129,7 @@ impl KnowledgeService {
                     fingerprint: fingerprint.clone(),
                     first_audit_id: operation.first_audit_id,
                     items: u32::try_from(request.memory_ids.len()).unwrap_or(u32::MAX),
-                    response: None,
+                    kept: None,
                     expires_at,
                 };
                 act.transaction.put(record_key.clone(), &record);

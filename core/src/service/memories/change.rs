@@ -179,6 +179,7 @@ impl KnowledgeService {
                 after: Some(found.labels.clone()),
             };
             act.creates(found.id.0);
+            act.keeps(&found.labels);
             act.leave(found.id, trace).await?;
             // Whoever adds a memory sees its labels, even if it is for others.
             let monitor = act.monitor(&[found.subject()]).await?;

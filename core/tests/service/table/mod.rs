@@ -4,6 +4,7 @@ mod audit;
 mod authorization;
 pub(crate) mod callers;
 mod idempotency;
+mod idempotency_access;
 mod idempotency_faults;
 mod idempotency_keys;
 mod non_interference;

@@ -257,7 +257,7 @@ impl<'c> Identified<'c> {
                 what: "organisation",
             });
         }
-        for permission in act.operation.spec().permissions {
+        for permission in act.service.permissions_of(act.operation) {
             debug_assert_eq!(permission.scope, PermissionScope::Organization);
             act.caller
                 .authorize(permission.action, Resource::Organization)?;
@@ -272,8 +272,11 @@ impl<'c> Identified<'c> {
     /// # Errors
     /// [`Error::Unauthenticated`] for a removed member; [`Error::Forbidden`].
     pub(crate) async fn anywhere(self) -> Result<Act<'c>, Error> {
-        let permissions = self.caller.operation.spec().permissions.iter();
-        let needed = permissions.map(|permission| permission.action).collect();
+        let permissions = self.caller.service.permissions_of(self.caller.operation);
+        let needed = permissions
+            .iter()
+            .map(|permission| permission.action)
+            .collect();
         let mut act = self.unauthorized().await?;
         act.require_somewhere(needed).await?;
         Ok(act)

@@ -6,7 +6,9 @@ use uuid::Uuid;
 
 use super::Act;
 use crate::error::Error;
+use crate::model::{MemoryId, MemoryLabels};
 use crate::service::kit::idempotency::IdempotencyRecord;
+use crate::service::kit::monitor::Monitor;
 use crate::service::tasks::ScheduledTask;
 use crate::store::Key;
 
@@ -14,8 +16,8 @@ use crate::store::Key;
 #[derive(Default)]
 pub(super) struct Created {
     id: Option<Uuid>,
-    /// Response that a replay repeats, if it is not made from what is stored.
-    response: Option<Value>,
+    /// What a replay needs to know besides what is stored.
+    kept: Option<Value>,
     /// Key of the record, once it is known that there is none.
     record_key: Option<Key>,
 }
@@ -26,17 +28,35 @@ impl Act<'_> {
         self.created.id = Some(id);
     }
 
-    /// Notes the response, for an act whose replays repeat it. It must not have content of memories.
-    pub(crate) fn responds<T: Serialize>(&mut self, response: &T) {
+    /// Notes what a replay needs to know of the act: the response that it repeats, or the labels of
+    /// a new memory. It must not have content of memories.
+    pub(crate) fn keeps<T: Serialize>(&mut self, known: &T) {
         if self.service.keyed(self.operation).is_some() {
-            let response = serde_json::to_value(response);
-            self.created.response = response.ok();
+            let known = serde_json::to_value(known).expect("responses and labels serialise");
+            self.created.kept = Some(known);
         }
+    }
+
+    /// Returns true if this act reads a memory for a replay of its creation, which shows the labels
+    /// again: the memory exists for the caller, or still has the labels of then.
+    pub(crate) fn shows_again(
+        &self,
+        monitor: &Monitor,
+        id: MemoryId,
+        labels: &MemoryLabels,
+    ) -> bool {
+        let Some(request) = self.service.replayed(self.operation) else {
+            return false;
+        };
+        let kept = request.earlier().and_then(|record| record.kept);
+        let has_kept = || kept == serde_json::to_value(labels).ok();
+        !monitor.is_erased(id, labels) && (monitor.exists(id, labels) || has_kept())
     }
 
     /// Requires that no earlier request has the idempotency key of this one, if it has one.
     ///
-    /// It follows the authorisation: a caller that may not do this any more gets no replay.
+    /// It follows the authorisation: a caller without the permissions of the operation gets no
+    /// replay. What the operation decides on the content of the request is not decided again.
     ///
     /// # Errors
     /// [`Error::IdempotencyKeyReused`] otherwise, also if the request was the same, which is then
@@ -69,7 +89,7 @@ impl Act<'_> {
             return Err(Error::internal(message));
         };
         let expires_at = self.now.plus(service.limits().idempotency_retention);
-        let record = request.record(id, created.response, expires_at);
+        let record = request.record(id, created.kept, expires_at);
         self.transaction.put(key.clone(), &record);
         let expiry = ScheduledTask::record(key);
         expiry.schedule(&mut self.transaction, expires_at, service.env());

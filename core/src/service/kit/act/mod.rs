@@ -186,7 +186,7 @@ impl Act<'_> {
     /// The permissions without a condition are all required. If each has one, one suffices here, and
     /// the operation checks the conditions.
     fn check_permissions(&self, id: WorkspaceId, held: ActionSet) -> Result<(), Denial> {
-        let permissions = self.operation.spec().permissions;
+        let permissions = self.service.permissions_of(self.operation);
         let decide = |action: Action| {
             let place = Resource::Workspace { id, held };
             self.caller.authorize(action, place)

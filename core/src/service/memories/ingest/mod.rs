@@ -211,7 +211,7 @@ impl KnowledgeService {
                 .await?;
             let result = IngestResult { memories };
             act.creates(audit.0.id.0);
-            act.responds(&result);
+            act.keeps(&result);
             act.done(result.memories)
         })
         .await

@@ -1,0 +1,175 @@
+//! Tests of what a replay shows, and of the permissions that it requires.
+
+use knowledge_core::access::{Action, ActionSet, BaseRole, RoleRef};
+use knowledge_core::api::Operation;
+use knowledge_core::model::{AuditReads, MemoryChange, ReviewStatus, SensitivityLabel};
+use knowledge_core::service::{AuditAction, SealingKey};
+use serde_json::json;
+
+use super::callers::Caller;
+use super::idempotency::{creating, repeat, send, stage};
+use super::requests::Call;
+use crate::audit::entries;
+use crate::make::actions;
+use crate::world::World;
+
+/// Gives a member exactly these permissions.
+async fn limit(world: &World, caller: &Caller, allowed: ActionSet) {
+    let role = world.role(BaseRole::Viewer, allowed, ActionSet::ALL - allowed);
+    let role = RoleRef::Custom(role.await.id);
+    world.assign(caller.member, role).await.unwrap();
+}
+
+/// Returns the actions that an operation always requires.
+fn required(operation: Operation) -> ActionSet {
+    let always = operation.spec().permissions.iter();
+    let always = always.filter(|permission| permission.when.is_empty());
+    always.map(|permission| permission.action).collect()
+}
+
+/// A caller that may create and not read is not told to create again.
+#[tokio::test]
+async fn replay_requires_no_permission_of_the_operation_that_reads() {
+    for operation in creating() {
+        let (world, caller, call) = stage(operation).await;
+        let required = required(operation);
+        let reading = operation.spec().replay.unwrap().spec().permissions.iter();
+        let reading: ActionSet = reading.map(|permission| permission.action).collect();
+        // Some requests give permissions of the caller to others, so that it needs those too.
+        let mut has_created = false;
+        for allowed in [required, ActionSet::ALL - (reading - required)] {
+            limit(&world, &caller, allowed).await;
+            let first = send(&world, &call, &caller).await;
+            if first.status != 403 {
+                let expected = first.succeeded(call.spec).replayed();
+                let again = repeat(&world, &call, &caller).await;
+                assert_eq!(again, expected, "{operation:?}");
+                has_created = true;
+                break;
+            }
+        }
+        assert!(has_created, "{operation:?}");
+    }
+}
+
+/// The text of a memory needs `memory:read`, also of one that was approved since.
+#[tokio::test]
+async fn replay_shows_the_labels_to_whoever_may_only_add_memories() {
+    let (world, caller, call) = stage(Operation::CreateMemory).await;
+    limit(&world, &caller, actions(&[Action::MemoryCreate])).await;
+    let first = send(&world, &call, &caller).await.succeeded(call.spec);
+    let approved = MemoryChange::builder().review_status(ReviewStatus::Approved);
+    let memories = [first.id().parse().unwrap()];
+    let changed = world.bulk(&world.owner, &memories, approved.build());
+    changed.await.unwrap();
+    let again = repeat(&world, &call, &caller).await.succeeded(call.spec);
+    let shown = (
+        &again.body["reviewStatus"],
+        &again.body["title"],
+        &again.body["content"],
+    );
+    assert_eq!(shown, (&json!("approved"), &json!(null), &json!(null)));
+}
+
+/// A memory for others shows what the first response did, until somebody changes its labels.
+#[tokio::test]
+async fn replay_shows_a_memory_for_others_while_its_labels_are_unchanged() {
+    let (world, caller, call) = stage(Operation::CreateMemory).await;
+    limit(
+        &world,
+        &caller,
+        actions(&[Action::MemoryCreate, Action::MemoryRead]),
+    )
+    .await;
+    let mut body = call.json();
+    body["audienceTag"] = json!("team:others");
+    let call = call.with_body(body.to_string());
+    let first = send(&world, &call, &caller).await.succeeded(call.spec);
+    assert_eq!(first.body["title"], json!(null));
+    let id = first.id().parse().unwrap();
+    assert_eq!(repeat(&world, &call, &caller).await, first.replayed());
+    // Without the key, it does not exist for the caller.
+    let read = world.service.get_memory(&caller.trusted, id).await;
+    assert_eq!(read.unwrap_err().code(), "not_found");
+    let restricted = MemoryChange::builder().sensitivity_label(SensitivityLabel::Restricted);
+    let changed = world.bulk(&world.owner, &[id], restricted.build());
+    changed.await.unwrap();
+    let again = repeat(&world, &call, &caller).await;
+    assert_eq!(again.code.as_deref(), Some("created_resource_gone"));
+    assert!(!again.body["message"].as_str().unwrap().contains("new key"));
+}
+
+/// A permission with a condition is required before the key is looked up.
+#[tokio::test]
+async fn replay_of_a_ping_requires_the_permission_for_the_subscription_of_another() {
+    let (world, caller, mut call) = stage(Operation::PingCitationSubscription).await;
+    let other = Caller::admin(&world).await;
+    send(&world, &call, &other).await.succeeded(call.spec);
+    limit(
+        &world,
+        &other,
+        ActionSet::ALL - actions(&[Action::WebhookManage]),
+    )
+    .await;
+    let again = refused(&world, &call, &other).await;
+    assert_eq!(again, (403, Some("forbidden".to_owned())));
+    let recall = world.recall_of(&world.memories(1).await).await;
+    let second = world.subscribe(&caller.trusted, recall).await.id;
+    call.uri = format!("/v1/citation-subscriptions/{second}/ping");
+    let elsewhere = refused(&world, &call, &other).await;
+    assert_eq!(elsewhere, (403, Some("forbidden".to_owned())));
+}
+
+/// Sends a request that is not replayed, and returns the status and the code.
+async fn refused(world: &World, call: &Call, caller: &Caller) -> (u16, Option<String>) {
+    let answer = send(world, call, caller).await;
+    assert!(!answer.is_replay);
+    (answer.status.as_u16(), answer.code)
+}
+
+/// A replay with the text of a confidential memory is a read of it.
+#[tokio::test]
+async fn replay_of_a_confidential_memory_is_audited_as_a_read() {
+    let world = World::with(|options| options.audit_reads = AuditReads::Confidential).await;
+    let caller = Caller::admin(&world).await;
+    let call = Call::new(&world, Operation::CreateMemory, &caller).await;
+    let mut body = call.json();
+    body["sensitivityLabel"] = json!("confidential");
+    let call = call.with_body(body.to_string()).with_key("key");
+    let first = send(&world, &call, &caller).await.succeeded(call.spec);
+    let reads = async || {
+        let mut found = entries(&world).await;
+        found.retain(|entry| entry.action == AuditAction::MemoryRead);
+        let ids = found.iter().map(|entry| entry.resource.id.to_string());
+        ids.collect::<Vec<String>>()
+    };
+    assert_eq!(reads().await, [""; 0]);
+    let id = first.id().to_owned();
+    assert_eq!(send(&world, &call, &caller).await, first.replayed());
+    assert_eq!(reads().await, [id]);
+}
+
+/// Whoever has the store and not the sealing key cannot confirm a guess of erased content.
+#[tokio::test]
+async fn record_has_no_digest_without_the_sealing_key() {
+    let mut found = Vec::new();
+    for sealing_key in [[42; 32], [42; 32], [43; 32]] {
+        let key = SealingKey::new(sealing_key);
+        let world = World::with(|options| options.sealing_key = key).await;
+        let caller = Caller::admin(&world).await;
+        let call = Call::new(&world, Operation::CreateMemory, &caller).await;
+        let call = call.with_key("key");
+        send(&world, &call, &caller).await.succeeded(call.spec);
+        let mut digests = Vec::new();
+        for (key, record) in world.family("idempotency").await {
+            if key.to_string().contains("createMemory") {
+                digests.push(record["fingerprint"].clone());
+            }
+        }
+        assert_eq!(digests.len(), 1);
+        found.push((call.uri, digests));
+    }
+    assert_eq!(found[0], found[1]);
+    assert_eq!(found[0].0, found[2].0);
+    assert_ne!(found[0].1, found[2].1);
+}
