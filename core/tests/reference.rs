@@ -166,11 +166,11 @@ fn errors() -> String {
         Error::RoleInUse { holder_count: 1 },
         Error::SlugTaken { what: "" },
         Error::EndpointInactive,
+        Error::CreatedResourceGone,
         Error::PreconditionFailed,
         Error::PayloadTooLarge { bytes_max: 1 },
         Error::UnsupportedMediaType,
         Error::IdempotencyKeyReused,
-        Error::CreatedResourceGone,
         Error::QuotaExceeded {
             quota: Quota::Memories,
             maximum: 1,
