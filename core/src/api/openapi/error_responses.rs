@@ -85,9 +85,7 @@ fn meaning(status: StatusCode) -> &'static str {
         403 => "The caller does not have the required permission, or a quota is exhausted.",
         404 => "The resource does not exist, or the caller may not know of it.",
         409 => "Conflicts with the current state.",
-        410 => {
-            "What an earlier request with the `Idempotency-Key` created no longer exists for the caller."
-        }
+        410 => "What an earlier request with the `Idempotency-Key` created is gone for the caller.",
         412 => "The resource has changed since the version in `If-Match`.",
         413 => "The body is too large.",
         415 => "The body is not JSON.",
