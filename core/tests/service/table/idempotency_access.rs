@@ -92,7 +92,8 @@ async fn replay_shows_a_memory_for_others_while_its_labels_are_unchanged() {
     let read = world.service.get_memory(&caller.trusted, id).await;
     assert_eq!(read.unwrap_err().code(), "not_found");
     let restricted = MemoryChange::builder().sensitivity_label(SensitivityLabel::Restricted);
-    let changed = world.bulk(&world.owner, &[id], restricted.build());
+    let memories = [id];
+    let changed = world.bulk(&world.owner, &memories, restricted.build());
     changed.await.unwrap();
     let again = repeat(&world, &call, &caller).await;
     assert_eq!(again.code.as_deref(), Some("created_resource_gone"));
