@@ -59,13 +59,18 @@ export class App {
 
   /**
    * Asks for a sign-in link, or leads to a provider.
-   * @param {ApiError | null} error Error of the last link.
-   * @param {string | null} provider Name of the provider, if there is one.
+   * @param {ApiError | null} error
+   * @param {Promise<string>} naming
    * @param {(link: string) => void} onSubmit
    */
-  askToSignIn(error, provider, onSubmit) {
+  askToSignIn(error, naming, onSubmit) {
     const isSignedOut = this.#signedIn !== null;
+    let provider = "";
     this.#showInstead(() => signInView({ isSignedOut, error, provider, onSubmit }));
+    naming.then((name) => {
+      provider = name;
+      this.#refresh();
+    });
     document.title = "Sign in · Knowledge console";
   }
 

@@ -1,4 +1,4 @@
-// Start of the page, over the network or over the service inside the page.
+// Start of the page, over the network or the service inside the page.
 
 import { networkTransport, Session } from "./api/client.js";
 import { ApiError } from "./api/error.js";
@@ -75,8 +75,8 @@ async function signOut(session) {
 }
 
 /** @param {ApiError | null} error */
-async function askToSignIn(error) {
-  app.askToSignIn(error, await Session.provider(), (text) => signIn(() => Session.start(secretOf(text))));
+function askToSignIn(error) {
+  app.askToSignIn(error, Session.provider(), (text) => signIn(() => Session.start(secretOf(text))));
 }
 
 /**

@@ -141,7 +141,7 @@ function skipToContent(event) {
  * @param {object} view
  * @param {boolean} view.isSignedOut True if the member was signed in before.
  * @param {ApiError | null} view.error
- * @param {string | null} view.provider Name of the provider, if there is one.
+ * @param {string} view.provider
  * @param {(link: string) => void} view.onSubmit
  */
 export function signInView({ isSignedOut, error, provider, onSubmit }) {

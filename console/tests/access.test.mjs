@@ -149,6 +149,27 @@ test("sign-in page leads to the provider, which leads back to the same place", a
   await close();
 });
 
+test("sign-in page does not wait for the name of the provider", async () => {
+  const { page, close } = await openPage(site.current.browser);
+  /** @type {Error[]} */
+  const errors = [];
+  page.on("pageerror", (error) => errors.push(error));
+  /** @type {(body: string) => void} */
+  let answer = () => {};
+  const answered = new Promise((resolve) => (answer = resolve));
+  await page.route("**/auth/oidc", async (route) => route.fulfill({ body: await answered }));
+  await page.goto(site.current.url);
+  await page.getByLabel("Sign-in link").fill("begun");
+  // A proxy may answer with a page of its own.
+  const arrived = page.waitForResponse("**/auth/oidc");
+  answer("<!doctype html>");
+  await (await arrived).finished();
+  assert.equal(await page.getByLabel("Sign-in link").inputValue(), "begun");
+  assert.equal(await page.getByRole("link", { name: "Sign in with" }).count(), 0);
+  assert.deepEqual(errors, []);
+  await close();
+});
+
 test("page works below a path of its host", async () => {
   const { page, close } = await openPage(site.current.browser);
   // A proxy in front of the server, which removes the path.

@@ -67,13 +67,11 @@ export class Session {
     return answer.status === 401 ? null : new Session(read(answer));
   }
 
-  /**
-   * Returns the name of the provider with which members sign in, or `null`.
-   * @returns {Promise<string | null>}
-   */
-  static async provider() {
-    const answer = await send("GET", "oidc").catch(() => null);
-    return answer?.status === 200 ? JSON.parse(answer.text).label : null;
+  /** Returns the name of the provider of sign-ins, or `null`. */
+  static provider() {
+    return send("GET", "oidc")
+      .then((answer) => read(answer).label)
+      .catch(() => null);
   }
 
   /**
