@@ -69,6 +69,17 @@ pub struct AudienceLabel {
 )]
 pub struct InvalidAudienceLabel;
 
+/// Returns true for a character that no name has: a control character, or one that changes the
+/// order of others or breaks the line, with which a name could be shown as another one.
+#[must_use]
+pub fn is_control_character(char: char) -> bool {
+    char.is_control()
+        || matches!(
+            char,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
 /// Returns true if `name` is valid in an audience label, and so as a slug, handle or team.
 ///
 /// It has 1 to [`AUDIENCE_NAME_CHARS_MAX`] characters of `a-z 0-9 - _ .`.

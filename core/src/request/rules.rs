@@ -22,7 +22,7 @@ use crate::limits::{
     DESCRIPTION_CHARS_MAX, RETENTION_DAYS_MAX, ROTATION_MAX, SOURCE_KEY_CHARS_MAX,
     SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN,
 };
-use crate::model::{McpClient, WebhookUrl, is_label_name};
+use crate::model::{McpClient, WebhookUrl, is_control_character, is_label_name};
 
 /// Maximum size of content in its JSON form, in bytes.
 ///
@@ -159,16 +159,6 @@ macro_rules! texts {
     )+};
 }
 
-/// Returns true for control characters, and for characters that change the order of others or break
-/// the line: a name with them could be shown as another one.
-fn is_control(char: char) -> bool {
-    char.is_control()
-        || matches!(
-            char,
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-        )
-}
-
 texts! {
     /// A text that the operation checks.
     Text: |_text, _path, _limits, _problems| {}
@@ -181,7 +171,7 @@ texts! {
         let code = match text.chars().count() {
             chars if chars > chars_max => ProblemCode::TooLarge,
             _ if text.trim().is_empty() => ProblemCode::TooSmall,
-            _ if text.chars().any(is_control) => ProblemCode::InvalidValue,
+            _ if text.chars().any(is_control_character) => ProblemCode::InvalidValue,
             _ => return,
         };
         let message = format!(
