@@ -1,6 +1,7 @@
-//! Sealing of stored secrets: XChaCha20-Poly1305.
+//! Sealing of stored secrets, and of texts for clients: XChaCha20-Poly1305.
 //!
-//! The associated data are the identifier of the endpoint.
+//! The associated data of a secret is the identifier of its endpoint. That of a text is a prefix and
+//! its purpose, so that neither opens as the other.
 
 use std::fmt;
 
@@ -26,6 +27,8 @@ use crate::service::kit::signing::{SECRET_PREFIX, SigningSecret};
 const SIGNING_SECRET_BYTES: usize = 32;
 /// Number of bytes in a nonce, enough for it to be random.
 const NONCE_BYTES: usize = 24;
+/// Beginning of the associated data of texts, which makes it longer than that of secrets.
+const TEXT_PREFIX: &[u8] = b"text for a client";
 /// Number of hexadecimal digits of the fingerprint of a key.
 const FINGERPRINT_DIGITS: usize = 16;
 
@@ -235,15 +238,19 @@ impl Sealer {
     }
 
     pub(crate) fn seal(&self, secret: &str, owner: Uuid, env: &Env) -> Sealed {
+        self.seal_with(secret, owner.as_bytes(), env)
+    }
+
+    fn seal_with(&self, text: &str, associated: &[u8], env: &Env) -> Sealed {
         let nonce = env.random::<NONCE_BYTES>();
         let payload = Payload {
-            msg: secret.as_bytes(),
-            aad: owner.as_bytes(),
+            msg: text.as_bytes(),
+            aad: associated,
         };
         let ciphertext = self
             .cipher
             .encrypt(&XNonce::from(nonce), payload)
-            .expect("a short secret can be sealed");
+            .expect("a short text can be sealed");
         Sealed(STANDARD.encode([&nonce[..], &ciphertext].concat()))
     }
 
@@ -253,19 +260,18 @@ impl Sealer {
     /// [`Error::Internal`] if it was sealed for another owner or with another key, or is corrupt.
     pub(crate) fn open(&self, sealed: &Sealed, owner: Uuid) -> Result<String, Error> {
         let corrupt = || Error::internal(format!("the sealed secret of {owner} cannot be opened"));
-        let bytes = STANDARD.decode(&sealed.0).map_err(|_| corrupt())?;
-        let (nonce, ciphertext) = bytes
-            .split_first_chunk::<NONCE_BYTES>()
-            .ok_or_else(corrupt)?;
+        self.open_with(sealed, owner.as_bytes()).ok_or_else(corrupt)
+    }
+
+    fn open_with(&self, sealed: &Sealed, associated: &[u8]) -> Option<String> {
+        let bytes = STANDARD.decode(&sealed.0).ok()?;
+        let (nonce, ciphertext) = bytes.split_first_chunk::<NONCE_BYTES>()?;
         let payload = Payload {
             msg: ciphertext,
-            aad: owner.as_bytes(),
+            aad: associated,
         };
-        let secret = self
-            .cipher
-            .decrypt(&XNonce::from(*nonce), payload)
-            .map_err(|_| corrupt())?;
-        String::from_utf8(secret).map_err(|_| corrupt())
+        let text = self.cipher.decrypt(&XNonce::from(*nonce), payload).ok()?;
+        String::from_utf8(text).ok()
     }
 
     /// Opens the sealed secret of this owner, to sign and to verify.
@@ -296,15 +302,21 @@ impl KnowledgeService {
     /// secret. The result is base64.
     #[must_use]
     pub fn seal_text(&self, text: &str, purpose: Uuid) -> String {
-        self.inner.sealer.seal(text, purpose, self.env()).0
+        let sealer = &self.inner.sealer;
+        sealer.seal_with(text, &text_data(purpose), self.env()).0
     }
 
     /// Opens a text that was sealed for this purpose; `None` if it was not.
     #[must_use]
     pub fn open_text(&self, sealed: &str, purpose: Uuid) -> Option<String> {
         let sealed = Sealed(sealed.to_owned());
-        self.inner.sealer.open(&sealed, purpose).ok()
+        self.inner.sealer.open_with(&sealed, &text_data(purpose))
     }
+}
+
+/// Returns the associated data of a text.
+fn text_data(purpose: Uuid) -> Vec<u8> {
+    [TEXT_PREFIX, purpose.as_bytes()].concat()
 }
 
 #[cfg(test)]
@@ -327,6 +339,23 @@ mod tests {
                 .is_err()
         );
         assert!(sealer.open(&Sealed("AAAA".to_owned()), owner).is_err());
+        // A secret is no text for a client, and the other way round.
+        assert_eq!(sealer.open_with(&sealed, &text_data(owner)), None);
+        let text = sealer.seal_with("state", &text_data(owner), &env);
+        assert!(sealer.open(&text, owner).is_err());
+    }
+
+    #[tokio::test]
+    async fn service_does_not_open_a_secret_as_a_text() {
+        let key = SealingKey::new([1; 32]);
+        let (env, owner) = (Env::system(), Uuid::from_u128(1));
+        let (_, sealed) = Sealer::new(&key).new_secret(owner, &env);
+        let store = std::sync::Arc::new(crate::store::MemoryStore::new());
+        let options = crate::service::Options::new(key);
+        let service = KnowledgeService::open(store, env, options).await.unwrap();
+        assert_eq!(service.open_text(&sealed.0, owner), None);
+        let text = service.seal_text("state", owner);
+        assert_eq!(service.open_text(&text, owner).as_deref(), Some("state"));
     }
 
     #[test]
