@@ -37,8 +37,11 @@ impl Provisioning<'_> {
                 let mut after = before.clone();
                 let stays = |team: &String| !managed.contains(team) || granted.contains(team);
                 after.teams.retain(stays);
-                let added = granted.iter().filter(|team| !before.teams.contains(team));
-                after.teams.extend(added.cloned());
+                for team in granted {
+                    if !after.teams.contains(team) {
+                        after.teams.push(team.clone());
+                    }
+                }
                 if after == before {
                     return transaction.done(());
                 }
