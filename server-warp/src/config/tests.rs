@@ -356,7 +356,15 @@ fn oidc_problem_names_its_setting() {
         let expected = format!("{setting} must be set if oidc.issuer is");
         assert!(message.contains(&expected), "{message}");
     }
+    let teams = 0..=knowledge_core::limits::TEAMS_PER_MEMBER_MAX;
+    let teams: Vec<_> = teams.map(|team| format!("a = team:t{team}")).collect();
+    let teams = teams.join(", ");
     for (name, value, expected) in [
+        (
+            "KNOWLEDGE_OIDC__GROUPS",
+            teams.as_str(),
+            "oidc.groups must have at most",
+        ),
         (
             "KNOWLEDGE_OIDC__ISSUER",
             "http://login.example.com",

@@ -1,5 +1,6 @@
 //! Configuration of the provider and of the members that it signs in.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use knowledge_core::access::BuiltInRole;
 use serde_json::{Map, Value};
 use url::{Host, Url};
 
-use super::groups::{GrantedRole, GroupGrant};
+use super::groups::{Grant, GrantedRole, GroupGrant};
 
 /// Path of a provider's metadata (OpenID Connect Discovery 1.0, section 4).
 const DISCOVERY_PATH: &str = "/.well-known/openid-configuration";
@@ -65,6 +66,15 @@ impl Default for OidcConfig {
 }
 
 impl OidcConfig {
+    /// Returns the number of teams that [`groups`](Self::groups) has.
+    pub(crate) fn team_count(&self) -> usize {
+        let teams = self.groups.iter().filter_map(|rule| match &rule.grant {
+            Grant::Team(team) => Some(team),
+            Grant::Role(..) => None,
+        });
+        teams.collect::<BTreeSet<_>>().len()
+    }
+
     /// Returns true if a claim that a sign-in uses is missing.
     pub(super) fn lacks_claims(&self, claims: &Map<String, Value>) -> bool {
         let mut used = vec![self.member_claim.as_str()];
@@ -89,7 +99,11 @@ impl Issuer {
     /// Parses an issuer; `None` if it is not one.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let is_plain = !text.contains(['?', '#', '@']);
+        // The parser of URLs removes some white space; the issuer is compared as it is written.
+        let is_unusual = |char: char| {
+            matches!(char, '?' | '#' | '@') || char.is_whitespace() || char.is_control()
+        };
+        let is_plain = !text.contains(is_unusual);
         (is_plain && is_permitted_url(text)).then(|| Self(text.to_owned()))
     }
 
@@ -110,7 +124,7 @@ impl fmt::Display for Issuer {
     }
 }
 
-/// Returns true for a URL that nobody on the network can read along: `https`, or of this machine.
+/// Returns true for a URL whose traffic cannot be read on the network: `https`, or of this machine.
 pub(super) fn is_permitted_url(text: &str) -> bool {
     let Ok(url) = Url::parse(text) else {
         return false;
@@ -174,6 +188,13 @@ mod tests {
             "https://login.example.com?a=b",
             "https://login.example.com#a",
             "https://maya@login.example.com",
+            " https://login.example.com",
+            "https://login.example.com ",
+            "https://login.example.com/\n",
+            "https://login.exam\tple.com",
+            "https://login.example.com/a b",
+            "https://login.example.com/\u{a0}",
+            "https://login.example.com/\0",
         ] {
             assert_eq!(Issuer::parse(other), None, "{other}");
         }

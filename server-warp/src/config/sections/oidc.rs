@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use knowledge_core::limits::TEAMS_PER_MEMBER_MAX;
+
 use super::TIME_MIN;
 use crate::config::kind::{List, Switch, Text, Time, field};
 use crate::config::setting::{Section, Setting};
@@ -12,6 +14,7 @@ use crate::oidc::read_secret;
 const ISSUER: &str = "oidc.issuer";
 const CLIENT_ID: &str = "oidc.client_id";
 const ORGANIZATION: &str = "oidc.organization";
+const GROUPS: &str = "oidc.groups";
 const SCOPES: &str = "oidc.scopes";
 const SECRET_FILE: &str = "oidc.client_secret_file";
 const CA_FILE: &str = "oidc.ca_file";
@@ -69,7 +72,7 @@ pub(super) static SECTION: Section = Section {
             "The claim with the groups of a person",
         ),
         Setting::new(
-            "oidc.groups",
+            GROUPS,
             &List(field!(oidc.groups)),
             "The teams and roles of groups, which every sign-in brings in line; of several roles in \
              one place the first in this list counts",
@@ -115,6 +118,11 @@ fn check(config: &Config, check: &mut Check<'_>) {
         for (setting, _) in required.iter().filter(|(_, is_missing)| *is_missing) {
             check.reject(setting, &[ISSUER], "must be set if oidc.issuer is");
         }
+    }
+    // A member of all groups could not sign in.
+    if oidc.team_count() > TEAMS_PER_MEMBER_MAX {
+        let message = format!("must have at most {TEAMS_PER_MEMBER_MAX} teams");
+        check.reject(GROUPS, &[], &message);
     }
     // They are joined by spaces.
     let is_scope = |scope: &String| scope.bytes().all(|byte| byte.is_ascii_graphic());
