@@ -11,7 +11,7 @@ use knowledge_core::model::is_label_name;
 pub struct GroupGrant {
     /// Group, as the provider names it.
     pub group: String,
-    /// What its members get.
+    /// Team or role that its members get.
     pub grant: Grant,
 }
 

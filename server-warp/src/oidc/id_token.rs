@@ -1,6 +1,6 @@
 //! Verification of ID tokens (OpenID Connect Core 1.0, section 3.1.3.7).
 
-use jsonwebtoken::jwk::{Jwk, PublicKeyUse};
+use jsonwebtoken::jwk::{Jwk, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{DecodingKey, Header, Validation, decode, decode_header};
 use knowledge_core::model::Timestamp;
 use serde::Deserialize;
@@ -12,11 +12,13 @@ use super::signature::{self, ALGORITHMS};
 const LEEWAY_SECONDS: i64 = 60;
 /// Maximum length of a subject (OpenID Connect Core 1.0, section 2).
 const SUBJECT_BYTES_MAX: usize = 255;
+/// End of the year 9999, in seconds since 1970; no later time is plausible.
+const SECONDS_MAX: f64 = 253_402_300_799.0;
 
 /// Claims about a person, by name.
 pub(super) type Claims = Map<String, Value>;
 
-/// What an ID token has to say.
+/// Values that an ID token must have.
 pub(super) struct Expected<'e> {
     pub(super) issuer: &'e str,
     pub(super) client_id: &'e str,
@@ -73,7 +75,10 @@ pub(super) fn verify(
     signature::install();
     let header = decode_header(token).map_err(|_| InvalidToken::Unreadable)?;
     // Nothing that a header may declare critical is understood here (RFC 7515, section 4.1.11).
-    if !ALGORITHMS.contains(&header.alg) || header.crit.is_some() {
+    // Other kinds of tokens have other types (RFC 8725, section 3.11).
+    let is_plain = |typ: &String| typ.eq_ignore_ascii_case("JWT");
+    let is_id_token = header.crit.is_none() && header.typ.as_ref().is_none_or(is_plain);
+    if !ALGORITHMS.contains(&header.alg) || !is_id_token {
         return Err(InvalidToken::Unreadable);
     }
     let mut validation = Validation::new(header.alg);
@@ -91,7 +96,9 @@ pub(super) fn verify(
         }
         match decode::<Claims>(token, &key, &validation) {
             Ok(verified) => return check(verified.claims, expected),
-            Err(_) => error = InvalidToken::Signature,
+            Err(_) if header.kid.is_some() => error = InvalidToken::Signature,
+            // A key that is not among these may have signed it.
+            Err(_) => {}
         }
     }
     Err(error)
@@ -102,15 +109,21 @@ fn may_have_signed(key: &Jwk, header: &Header) -> bool {
     let common = &key.common;
     let is_named = header.kid.is_none() || header.kid == common.key_id;
     let is_for_signatures = matches!(common.public_key_use, None | Some(PublicKeyUse::Signature));
+    let operations = common.key_operations.as_ref();
+    let is_for_verification = operations.is_none_or(|all| all.contains(&KeyOperations::Verify));
     let algorithm = common.key_algorithm;
     let is_for_algorithm = algorithm.is_none_or(|algorithm| algorithm == header.alg.into());
-    is_named && is_for_signatures && is_for_algorithm
+    is_named && is_for_signatures && is_for_verification && is_for_algorithm
 }
 
 fn check(claims: Claims, expected: &Expected<'_>) -> Result<Claims, InvalidToken> {
     let required = Value::Object(claims.clone());
     let found: Required = serde_json::from_value(required).map_err(|_| InvalidToken::Malformed)?;
     if found.sub.is_empty() || found.sub.len() > SUBJECT_BYTES_MAX {
+        return Err(InvalidToken::Malformed);
+    }
+    let mut times = [found.exp, found.iat].into_iter().chain(found.nbf);
+    if !times.all(|time| (0.0..=SECONDS_MAX).contains(&time)) {
         return Err(InvalidToken::Malformed);
     }
     if found.iss != expected.issuer {
