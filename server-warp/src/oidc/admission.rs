@@ -6,7 +6,9 @@
 
 use knowledge_core::Error;
 use knowledge_core::access::RoleRef;
-use knowledge_core::model::{Member, MemberKind, OrgId, WorkspaceId, is_label_name};
+use knowledge_core::model::{
+    Member, MemberKind, OrgId, WorkspaceId, is_control_character, is_label_name,
+};
 use knowledge_core::service::{Issued, KnowledgeService, NewMember, Provisioning};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -15,6 +17,7 @@ use super::SignInError;
 use super::groups::{Grant, GrantedRole, GroupGrant};
 use super::id_token::Claims;
 use super::settings::OidcConfig;
+use crate::explain::explain;
 
 /// Name of the sessions.
 const SESSION_NAME: &str = "signed in with OpenID Connect";
@@ -22,8 +25,6 @@ const SESSION_NAME: &str = "signed in with OpenID Connect";
 const READABLE_BYTES_MAX: usize = 39;
 /// Number of hexadecimal digits at the end of a derived handle.
 const DIGEST_DIGITS: usize = 24;
-/// Maximum length of a name, in characters.
-const NAME_CHARS_MAX: usize = 128;
 /// Maximum length of the claim that identifies a member, in bytes.
 const IDENTITY_BYTES_MAX: usize = 512;
 
@@ -31,8 +32,9 @@ const IDENTITY_BYTES_MAX: usize = 512;
 /// session.
 ///
 /// # Errors
-/// [`SignInError::NotMember`]; [`SignInError::Misconfigured`] if the organisation or a role of the
-/// member does not exist, before anything is changed; [`SignInError::Service`].
+/// [`SignInError::NotMember`]; [`SignInError::InvalidResponse`] for groups that cannot be read;
+/// [`SignInError::Misconfigured`] if the organisation does not exist, or the member cannot have a
+/// role or all of its teams; [`SignInError::Service`]. Nothing is changed then.
 pub(super) async fn admit(
     service: &KnowledgeService,
     config: &OidcConfig,
@@ -48,29 +50,27 @@ pub(super) async fn admit(
         provisioning,
         org: org.id,
         config,
-        groups: groups(claims.get(&config.groups_claim)),
+        groups: groups(config, claims)?,
     };
     let access = rules.access().await?;
     let member = match provisioning.member(org.id, &handle).await? {
         Some(member) => member,
-        None => rules.add(&handle, &name(claims, &handle), &access).await?,
+        None => {
+            let name = name(claims, &handle, service.limits().name_chars_max);
+            rules.add(&handle, &name, &access).await?
+        }
     };
     if member.kind != MemberKind::User {
         return Err(SignInError::NotMember("the member is a service account"));
     }
-    provisioning
-        .align_teams(org.id, member.id, &access.managed_teams, &access.teams)
-        .await?;
+    // The first change, and the only one that can be refused: the roles have been checked.
+    let (managed, granted) = (&access.managed_teams, &access.teams);
+    let aligned = provisioning.align_teams(org.id, member.id, managed, granted);
+    aligned.await.map_err(unfit)?;
     for role in &access.roles {
-        provisioning
-            .align_role(
-                org.id,
-                member.id,
-                role.workspace,
-                &role.managed,
-                role.granted,
-            )
-            .await?;
+        let (place, managed) = (role.workspace, &role.managed);
+        let aligned = provisioning.align_role(org.id, member.id, place, managed, role.granted);
+        aligned.await.map_err(unfit)?;
     }
     let session = provisioning.create_session(org.id, member.id, SESSION_NAME);
     Ok(session.await?)
@@ -124,27 +124,52 @@ fn ends_with_digest(handle: &str) -> bool {
     end.len() == DIGEST_DIGITS && end.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns the name of a person for a new member.
-fn name(claims: &Claims, handle: &str) -> String {
-    let name = claims
-        .get("name")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    let name = name.trim().chars().filter(|char| !char.is_control());
-    let name: String = name.take(NAME_CHARS_MAX).collect();
-    match name.trim().is_empty() {
-        true => handle.to_owned(),
-        false => name.trim().to_owned(),
+/// Returns the name of a person for a new member: without the characters that no name may have, and
+/// cut to the limit. The handle takes the place of a name without a letter or a digit.
+fn name(claims: &Claims, handle: &str, chars_max: usize) -> String {
+    let stated = claims.get("name").and_then(Value::as_str);
+    let is_permitted = |char: &char| !is_control_character(*char);
+    let name: String = stated
+        .unwrap_or_default()
+        .chars()
+        .filter(is_permitted)
+        .skip_while(|char| char.is_whitespace())
+        .take(chars_max)
+        .collect();
+    match name.contains(char::is_alphanumeric) {
+        true => name.trim_end().to_owned(),
+        false => handle.chars().take(chars_max).collect(),
     }
 }
 
-/// Returns the groups of a claim: a list of texts, or one text.
-fn groups(claim: Option<&Value>) -> Vec<&str> {
-    match claim {
-        Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).collect(),
-        Some(Value::String(group)) => vec![group],
-        _ => Vec::new(),
+/// Returns the groups of a person: a list of texts, or one text.
+///
+/// # Errors
+/// [`SignInError::InvalidResponse`] for anything else, and for groups that are stated elsewhere
+/// (OpenID Connect Core 1.0, section 5.6.2): the member would lose what its groups grant.
+fn groups<'c>(config: &OidcConfig, claims: &'c Claims) -> Result<Vec<&'c str>, SignInError> {
+    let name = &config.groups_claim;
+    if config.groups.is_empty() {
+        return Ok(Vec::new());
     }
+    let elsewhere = claims.get("_claim_names").and_then(|names| names.get(name));
+    if elsewhere.is_some() {
+        let message = "the groups are not in the ID token, but stated elsewhere (_claim_names)";
+        return Err(SignInError::InvalidResponse(message.to_owned()));
+    }
+    let groups = match claims.get(name) {
+        Some(Value::Array(items)) => items.iter().map(Value::as_str).collect(),
+        Some(Value::String(group)) => Some(vec![group.as_str()]),
+        Some(_) => None,
+        None => {
+            tracing::warn!("the provider does not state the claim of oidc.groups_claim");
+            Some(Vec::new())
+        }
+    };
+    groups.ok_or_else(|| {
+        let message = "the claim of oidc.groups_claim is not a list of texts";
+        SignInError::InvalidResponse(message.to_owned())
+    })
 }
 
 /// Teams and roles of a person, and those that the configuration manages.
@@ -165,6 +190,14 @@ struct ManagedRole {
     granted: Option<RoleRef>,
 }
 
+/// A role of the configuration.
+#[derive(Clone, Copy)]
+struct FoundRole {
+    role: RoleRef,
+    /// True if it is active, and can be held in its place.
+    is_grantable: bool,
+}
+
 /// The configuration, applied to the groups of a person.
 struct Rules<'r> {
     provisioning: Provisioning<'r>,
@@ -181,12 +214,12 @@ impl Rules<'_> {
     async fn access(&self) -> Result<Access, SignInError> {
         let rules = &self.config.groups;
         let default = &self.config.default_role;
-        let first_role = self.role(default).await?;
+        let first_role = self.role(default, None).await?;
         let mut access = Access {
             managed_teams: Vec::new(),
             teams: Vec::new(),
             roles: Vec::new(),
-            first_role: first_role.ok_or_else(|| missing_role(default))?,
+            first_role: grantable(default, first_role)?,
             is_known: rules.iter().any(|rule| self.applies(rule)),
         };
         let mut places: Vec<&Option<String>> = Vec::new();
@@ -242,29 +275,39 @@ impl Rules<'_> {
                 continue;
             }
             let is_granted = self.applies(rule) && decided.granted.is_none();
-            match self.role(role).await? {
-                Some(role) => {
-                    decided.managed.push(role);
-                    decided.granted = decided.granted.or(is_granted.then_some(role));
-                }
+            let found = self.role(role, workspace).await?;
+            decided.managed.extend(found.map(|found| found.role));
+            if is_granted {
                 // The role that would be held instead may allow more.
-                None if is_granted => return Err(missing_role(role)),
-                None => {}
+                decided.granted = Some(grantable(role, found)?);
             }
         }
         Ok(Some(decided))
     }
 
-    /// Finds a role; `None` if it does not exist or is inactive.
-    async fn role(&self, role: &GrantedRole) -> Result<Option<RoleRef>, SignInError> {
-        match role {
-            GrantedRole::BuiltIn(role) => Ok(Some(RoleRef::BuiltIn(*role))),
-            GrantedRole::Custom(slug) => {
-                let found = self.provisioning.custom_role(self.org, slug).await?;
-                let found = found.filter(|role| role.is_active);
-                Ok(found.map(|role| RoleRef::Custom(role.id)))
+    /// Finds a role for this workspace, or for the organisation.
+    async fn role(
+        &self,
+        role: &GrantedRole,
+        place: Option<WorkspaceId>,
+    ) -> Result<Option<FoundRole>, SignInError> {
+        let slug = match role {
+            GrantedRole::BuiltIn(role) => {
+                return Ok(Some(FoundRole {
+                    role: RoleRef::BuiltIn(*role),
+                    is_grantable: true,
+                }));
             }
-        }
+            GrantedRole::Custom(slug) => slug,
+        };
+        let found = self.provisioning.custom_role(self.org, slug).await?;
+        Ok(found.map(|found| {
+            let only = found.workspace_id;
+            FoundRole {
+                role: RoleRef::Custom(found.id),
+                is_grantable: found.is_active && (only.is_none() || only == place),
+            }
+        }))
     }
 
     /// Adds a member, if the configuration allows it.
@@ -285,13 +328,28 @@ impl Rules<'_> {
                 let found = self.provisioning.member(self.org, handle).await?;
                 found.ok_or(SignInError::NotMember("the member has been removed"))
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(unfit(error)),
         }
     }
 }
 
-fn missing_role(role: &GrantedRole) -> SignInError {
-    SignInError::Misconfigured(format!("the role {role} does not exist, or is inactive"))
+/// Returns a role that is granted.
+///
+/// # Errors
+/// [`SignInError::Misconfigured`] if it cannot be.
+fn grantable(role: &GrantedRole, found: Option<FoundRole>) -> Result<RoleRef, SignInError> {
+    let found = found.filter(|found| found.is_grantable);
+    let unfit = || format!("the role {role} does not exist, is inactive or is of another place");
+    let found = found.ok_or_else(|| SignInError::Misconfigured(unfit()))?;
+    Ok(found.role)
+}
+
+/// Returns the error of a change that the service rejects: only the configuration leads to one.
+fn unfit(error: Error) -> SignInError {
+    match error {
+        Error::InvalidRequest { .. } => SignInError::Misconfigured(explain(&error)),
+        error => error.into(),
+    }
 }
 
 #[cfg(test)]
@@ -335,6 +393,62 @@ mod tests {
     }
 
     #[test]
+    fn name_of_a_person_satisfies_the_rule_of_names() {
+        let of = |stated: Value, chars_max| {
+            let claims = json!({ "name": stated });
+            name(claims.as_object().expect("an object"), "grace", chars_max)
+        };
+        assert_eq!(of(json!(" Grace Hopper "), 128), "Grace Hopper");
+        assert_eq!(
+            of(json!("Grace\u{202e}\u{2066}\n Hopper\u{2028}"), 128),
+            "Grace Hopper"
+        );
+        assert_eq!(of(json!(" \u{202e} Grace Hopper"), 6), "Grace");
+        assert_eq!(of(json!("\u{e9}".repeat(200)), 128), "\u{e9}".repeat(128));
+        for other in [
+            json!(""),
+            json!(" \n"),
+            json!("\u{202e}"),
+            json!("\u{200b}\u{feff}\u{2060}"),
+            json!(null),
+            json!(["Grace"]),
+        ] {
+            assert_eq!(of(other.clone(), 128), "grace", "{other}");
+            assert_eq!(of(other, 3), "gra");
+        }
+    }
+
+    #[test]
+    fn groups_that_cannot_be_read_are_refused() {
+        let config = OidcConfig {
+            groups: vec!["a = team:a".parse().expect("a grant")],
+            ..OidcConfig::default()
+        };
+        let of = |config: &OidcConfig, claims: &Value| {
+            let claims = claims.as_object().expect("an object");
+            let groups = groups(config, claims);
+            groups.ok().map(|groups| groups.join(","))
+        };
+        for (claims, expected) in [
+            (json!({ "groups": ["a", "b"] }), Some("a,b")),
+            (json!({ "groups": "a" }), Some("a")),
+            (json!({ "groups": [] }), Some("")),
+            (json!({}), Some("")),
+            (json!({ "_claim_names": { "other": "src1" } }), Some("")),
+            (json!({ "_claim_names": { "groups": "src1" } }), None),
+            (json!({ "groups": null }), None),
+            (json!({ "groups": 7 }), None),
+            (json!({ "groups": { "a": true } }), None),
+            (json!({ "groups": ["a", 7] }), None),
+            (json!({ "groups": [["a"]] }), None),
+        ] {
+            assert_eq!(of(&config, &claims).as_deref(), expected, "{claims}");
+            // Without a configured group the claim has no meaning.
+            assert_eq!(of(&OidcConfig::default(), &claims).as_deref(), Some(""));
+        }
+    }
+
+    #[test]
     fn email_identifies_only_when_verified() {
         let config = OidcConfig {
             member_claim: "email".to_owned(),
@@ -344,12 +458,18 @@ mod tests {
         let email = "Grace@Example.com";
         let verified = of(json!({ "email": email, "email_verified": true }));
         assert_eq!(verified.as_deref(), Some("grace@example.com"));
+        // The KELVIN SIGN becomes a `k` in lower case, but in another address.
+        let kelvin = of(json!({ "email": "\u{212a}ai@example.com", "email_verified": true }));
+        let kai = of(json!({ "email": "Kai@example.com", "email_verified": true }));
+        assert_eq!(kai.as_deref(), Some("kai@example.com"));
+        assert_eq!(kelvin.as_deref(), Some("\u{212a}ai@example.com"));
         for other in [
             json!({ "email": email }),
             json!({ "email": email, "email_verified": false }),
             json!({ "email": email, "email_verified": "true" }),
             json!({ "email_verified": true }),
             json!({ "email": "", "email_verified": true }),
+            json!({ "email": "grace", "email_verified": true }),
             json!({ "email": [email], "email_verified": true }),
         ] {
             assert_eq!(of(other.clone()), None, "{other}");
