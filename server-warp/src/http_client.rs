@@ -18,6 +18,17 @@ use tokio_rustls::rustls::{self, CertificateError, ClientConfig, RootCertStore};
 /// Path of the CA certificates on Debian, Alpine and most container images.
 pub(crate) const CA_FILE_DEFAULT: &str = "/etc/ssl/certs/ca-certificates.crt";
 
+/// Reason for a missing response, which never contains the URL.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SendError {
+    /// The response is longer than the client accepts.
+    #[error("the response exceeds {0} bytes")]
+    TooLarge(usize),
+    /// There is no response, or only a part.
+    #[error("{0}")]
+    NoResponse(String),
+}
+
 /// HTTP client with limits, whose errors say what to do about a certificate.
 #[derive(Debug)]
 pub(crate) struct HttpClient {
@@ -49,24 +60,37 @@ impl HttpClient {
     /// Sends a request for an absolute URL and returns the whole response.
     ///
     /// # Errors
-    /// The reason for a missing response, which never contains the URL.
+    /// The text of a [`SendError`].
     pub(crate) async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
-        let timed = tokio::time::timeout(self.timeout, self.exchange(request)).await;
-        timed.unwrap_or_else(|_| Err("the request timed out".to_owned()))
+        let sent = self.try_send(request).await;
+        sent.map_err(|error| error.to_string())
     }
 
-    async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
-        let describe = |error: reqwest::Error| self.describe(&error);
+    /// Sends a request, as [`send`](Self::send).
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    pub(crate) async fn try_send(
+        &self,
+        request: Request<Bytes>,
+    ) -> Result<Response<Bytes>, SendError> {
+        let timed = tokio::time::timeout(self.timeout, self.exchange(request)).await;
+        let late = |_| Err(SendError::NoResponse("the request timed out".to_owned()));
+        timed.unwrap_or_else(late)
+    }
+
+    async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, SendError> {
+        let describe = |error: reqwest::Error| SendError::NoResponse(self.describe(&error));
         let request = request.try_into().map_err(describe)?;
         let response = self.client.execute(request).await.map_err(describe)?;
         let (head, body) = Response::<reqwest::Body>::from(response).into_parts();
         let body = Limited::new(body, self.response_bytes_max).collect().await;
         let body = body.map_err(|error| match error.downcast::<reqwest::Error>() {
-            Ok(error) => self.describe(&error),
+            Ok(error) => describe(*error),
             Err(error) if error.is::<LengthLimitError>() => {
-                format!("the response exceeds {} bytes", self.response_bytes_max)
+                SendError::TooLarge(self.response_bytes_max)
             }
-            Err(error) => error.to_string(),
+            Err(error) => SendError::NoResponse(error.to_string()),
         })?;
         Ok(Response::from_parts(head, body.to_bytes()))
     }

@@ -1,9 +1,10 @@
 //! Signing in with an OpenID Connect provider, over HTTP: `/auth/oidc/start` sends the browser to
 //! the provider, which sends it back to `/auth/oidc/callback`. `/auth/oidc` names the provider.
 //!
-//! What the browser has begun is in a cookie for these two paths. A callback takes the cookie away,
-//! whatever its outcome, and creates a new session each time. The pages about failures contain
-//! nothing that the browser or the provider has sent.
+//! The sign-in that a browser has begun is in a cookie for these two paths. The callback of this
+//! sign-in removes the cookie, whatever its outcome; another one, to which any page can lead, changes
+//! nothing. A new session replaces the one of the browser, which ends. The pages about failures
+//! contain nothing that the browser or the provider has sent.
 
 use bytes::Bytes;
 use http::header::{
@@ -19,7 +20,7 @@ use serde::Serialize;
 use super::cookie;
 use crate::explain::explain;
 use crate::net::ClientScheme;
-use crate::oidc::{CALLBACK_PATH, CallbackParameters, Oidc, ReturnTo, SignInError};
+use crate::oidc::{CALLBACK_PATH, CallbackParameters, Completed, Oidc, ReturnTo, SignInError};
 
 /// Path that returns the name of the provider for people.
 const PROVIDER_PATH: &str = "/auth/oidc";
@@ -34,7 +35,7 @@ const RETRY_AFTER_SECONDS: u64 = 10;
 const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; \
                       frame-ancestors 'none'; form-action 'none'";
 
-/// A step of a sign-in, from the question whether there is a provider.
+/// Request of the sign-in flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Provider,
@@ -97,10 +98,6 @@ pub(super) async fn respond(
     };
     let mut response = taken.unwrap_or_else(|error| failure(&error));
     let headers = response.headers_mut();
-    if let Step::Callback = step {
-        let cleared = cookie::clear_attempt(&base_url(service), scheme);
-        headers.append(SET_COOKIE, cleared);
-    }
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     // The address of a callback has the code.
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
@@ -135,12 +132,37 @@ async fn callback(
         return Err(SignInError::UnknownAttempt);
     }
     let parameters = CallbackParameters::parse(query);
-    let attempt = cookie_of(request.headers());
-    let completed = oidc.complete(service, attempt, parameters).await?;
+    let attempt = Oidc::attempt(service, cookie_of(request.headers()), &parameters)?;
+    let completed = match oidc.complete(service, attempt, parameters).await {
+        Ok(completed) => signed_in(service, scheme, &completed, request.headers()).await,
+        Err(error) => Err(error),
+    };
+    let mut response = completed.unwrap_or_else(|error| failure(&error));
+    let cleared = cookie::clear_attempt(&base_url(service), scheme);
+    response.headers_mut().append(SET_COOKIE, cleared);
+    Ok(response)
+}
+
+/// Returns the response to a completed sign-in, and ends the session that the browser had.
+async fn signed_in(
+    service: &KnowledgeService,
+    scheme: ClientScheme,
+    completed: &Completed,
+    headers: &HeaderMap,
+) -> Result<Response<Bytes>, SignInError> {
     let page = format!("{}/{}", base_url(service), completed.return_to.as_str());
     let mut response = redirect(&page)?;
     let session = cookie::set_session(&completed.session, scheme);
     response.headers_mut().append(SET_COOKIE, session);
+    if let Ok(replaced) = front_end::session(headers) {
+        match service.sign_out(&replaced).await {
+            Ok(()) | Err(Error::Unauthenticated { .. }) => {}
+            Err(error) => {
+                let reason = explain(&error);
+                tracing::warn!(reason, "the replaced session could not be ended");
+            }
+        }
+    }
     Ok(response)
 }
 

@@ -24,8 +24,8 @@ const PURPOSE: Uuid = Uuid::from_u128(0x6f1d_c0de_5a1e_8d1c_a77e_3b90_51c4_e2f7)
 ///
 /// It is in a cookie of the browser that has begun the sign-in, sealed with the key that all servers
 /// over one store have: any of them can complete it, and no other browser can.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Attempt {
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Attempt {
     /// Value that the provider returns with the code.
     pub(super) state: String,
     /// Value that the provider repeats in the ID token.

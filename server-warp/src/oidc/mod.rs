@@ -3,7 +3,7 @@
 //!
 //! - `settings`: the configuration. `groups`: what the groups of a person grant.
 //! - `attempt`: a sign-in that a browser has begun, sealed in a cookie of the browser.
-//! - `provider`: what is requested of the provider: its metadata and keys, tokens for codes.
+//! - `provider`: requests to the provider, for its metadata and keys, and for tokens.
 //! - `id_token`: the verification of what it says about a person; `signature`: of its signature.
 //! - `admission`: the member as which a person is signed in.
 //!
@@ -23,8 +23,7 @@ use std::sync::Arc;
 use knowledge_core::service::{Issued, KnowledgeService};
 use url::Url;
 
-use self::attempt::Attempt;
-pub(crate) use self::attempt::{ATTEMPT_LIFETIME, ReturnTo};
+pub(crate) use self::attempt::{ATTEMPT_LIFETIME, Attempt, ReturnTo};
 pub use self::groups::{Grant, GrantedRole, GroupGrant, InvalidGrant};
 use self::id_token::Expected;
 use self::provider::Provider;
@@ -95,7 +94,7 @@ pub(crate) struct Completed {
 }
 
 /// Parameters with which the provider sends a browser back (RFC 6749, RFC 9207).
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct CallbackParameters {
     pub(crate) state: Option<String>,
     pub(crate) code: Option<String>,
@@ -161,7 +160,7 @@ impl Oidc {
     ) -> Result<Begun, SignInError> {
         let oidc = &*self.0;
         let env = service.env();
-        let metadata = oidc.provider.metadata(env.now()).await?;
+        let metadata = oidc.provider.metadata(env).await?;
         let attempt = Attempt::new(env, return_to);
         let mut url = Url::parse(&metadata.authorization_endpoint)
             .map_err(|_| SignInError::InvalidResponse("invalid authorization_endpoint".into()))?;
@@ -183,25 +182,34 @@ impl Oidc {
         })
     }
 
-    /// Completes the sign-in that this browser has begun: exchanges the code, verifies what the
-    /// provider says about the person, and creates a session of the member.
+    /// Opens the sign-in that this browser has begun, and to which the provider responds.
+    ///
+    /// # Errors
+    /// [`SignInError::UnknownAttempt`] if it is not the one of the cookie, or has expired.
+    pub(crate) fn attempt(
+        service: &KnowledgeService,
+        cookie: Option<&str>,
+        parameters: &CallbackParameters,
+    ) -> Result<Attempt, SignInError> {
+        let attempt = cookie.and_then(|cookie| Attempt::open(service, cookie));
+        let is_answered = |attempt: &Attempt| parameters.state.as_ref() == Some(&attempt.state);
+        let attempt = attempt.filter(is_answered);
+        attempt.ok_or(SignInError::UnknownAttempt)
+    }
+
+    /// Completes a sign-in: exchanges the code, verifies what the provider says about the person,
+    /// and creates a session of the member.
     ///
     /// # Errors
     /// See [`SignInError`].
     pub(crate) async fn complete(
         &self,
         service: &KnowledgeService,
-        cookie: Option<&str>,
+        attempt: Attempt,
         parameters: CallbackParameters,
     ) -> Result<Completed, SignInError> {
-        let oidc = &*self.0;
-        let now = service.env().now();
-        let attempt = cookie.and_then(|cookie| Attempt::open(service, cookie));
-        let attempt = attempt.ok_or(SignInError::UnknownAttempt)?;
-        if parameters.state.as_ref() != Some(&attempt.state) {
-            return Err(SignInError::UnknownAttempt);
-        }
-        let metadata = oidc.provider.metadata(now).await?;
+        let (oidc, env) = (&*self.0, service.env());
+        let metadata = oidc.provider.metadata(env).await?;
         // Another provider may have answered (mix-up, RFC 9207).
         let is_ours = match &parameters.iss {
             Some(iss) => *iss == metadata.issuer,
@@ -218,20 +226,21 @@ impl Oidc {
         let code = parameters.code.ok_or_else(missing)?;
         let redirect_uri = redirect_uri(service);
         let exchange = (code.as_str(), redirect_uri.as_str(), &*attempt.verifier);
-        let tokens = oidc.provider.exchange(&metadata, exchange).await?;
+        let server = oidc.provider.server();
+        let tokens = server.exchange(&metadata, exchange).await?;
         let expected = Expected {
             issuer: &metadata.issuer,
             client_id: &oidc.client_id,
             nonce: &attempt.nonce,
-            now,
+            // After the exchange, so that a token issued meanwhile is not from the future.
+            now: env.now(),
         };
-        let claims = oidc.provider.verify(&tokens.id_token, &expected).await?;
+        let verified = oidc.provider.verify(&tokens.id_token, env, &expected);
+        let claims = verified.await?;
         let claims = match oidc.config.lacks_claims(&claims) {
             true => {
                 let token = tokens.access_token.as_deref();
-                oidc.provider
-                    .add_user_info(&metadata, token, claims)
-                    .await?
+                server.add_user_info(&metadata, token, claims).await?
             }
             false => claims,
         };

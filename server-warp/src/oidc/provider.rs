@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Request, Response, StatusCode};
 use jsonwebtoken::jwk::Jwk;
+use knowledge_core::env::Env;
 use knowledge_core::model::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -20,11 +21,13 @@ use url::form_urlencoded::{Serializer, byte_serialize};
 use super::id_token::{Claims, Expected, InvalidToken, verify};
 use super::settings::{OidcConfig, OidcError, is_permitted_url};
 use super::{Issuer, SignInError, for_log};
-use crate::http_client::{self, HttpClient, read_roots, system_roots};
+use crate::http_client::{self, HttpClient, SendError, read_roots, system_roots};
 use crate::private_file;
 
 /// Time for which metadata and keys are used without asking again.
 const FRESH: Duration = Duration::from_secs(60 * 60);
+/// Time for which they are used if the provider cannot be asked again.
+const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Minimum time between two requests for keys, however many ID tokens name unknown ones.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
 /// Time after a failure in which the provider is not asked again.
@@ -34,7 +37,7 @@ const RESPONSE_BYTES_MAX: usize = 256 * 1_024;
 /// Maximum number of keys that are used.
 const KEYS_MAX: usize = 64;
 
-/// Metadata of a provider (OpenID Connect Discovery 1.0), as far as they are used.
+/// Metadata of a provider (OpenID Connect Discovery 1.0), as far as it is used.
 #[derive(Debug, Deserialize)]
 pub(super) struct Metadata {
     pub(super) issuer: String,
@@ -55,13 +58,15 @@ pub(super) struct Tokens {
     pub(super) access_token: Option<String>,
 }
 
-/// What was last read of the provider.
+type Found = (Arc<Metadata>, Arc<[Jwk]>);
+
+/// Metadata and keys last read from the provider.
 #[derive(Debug)]
 struct Known {
-    metadata: Arc<Metadata>,
-    keys: Arc<[Jwk]>,
+    found: Found,
+    /// Time at which they had been read.
     at: Timestamp,
-    /// Time at which the provider was last asked, which may have failed.
+    /// Time at which the provider had last answered, or failed to.
     asked_at: Timestamp,
 }
 
@@ -71,25 +76,96 @@ enum State {
     Unknown,
     Known(Known),
     Failed {
-        error: String,
+        error: SignInError,
         at: Timestamp,
     },
 }
 
+impl State {
+    /// Returns metadata and keys of at most this age, or the failure to read any; `None` if the
+    /// provider is to be asked.
+    fn current(&self, now: Timestamp, age_max: Duration) -> Option<Result<Found, SignInError>> {
+        match self {
+            Self::Known(Known {
+                found,
+                at,
+                asked_at,
+            }) => {
+                let (age, pause) = (now.since(*at), now.since(*asked_at));
+                let is_current = age < age_max || age < KEPT && pause < REFRESH_INTERVAL;
+                is_current.then(|| Ok(found.clone()))
+            }
+            Self::Failed { error, at } => {
+                let is_left_alone = now.since(*at) < RETRY_DELAY;
+                is_left_alone.then(|| Err(repeated(error)))
+            }
+            Self::Unknown => None,
+        }
+    }
+
+    /// Remembers the result of a request that has ended now. Without a newer result, the former one
+    /// is used for a while.
+    fn update(
+        &mut self,
+        result: Result<Found, SignInError>,
+        now: Timestamp,
+    ) -> Result<Found, SignInError> {
+        match (result, &mut *self) {
+            (Ok(found), state) => {
+                *state = Self::Known(Known {
+                    found: found.clone(),
+                    at: now,
+                    asked_at: now,
+                });
+                Ok(found)
+            }
+            (Err(error), Self::Known(known)) if now.since(known.at) < KEPT => {
+                let reason = error.to_string();
+                tracing::warn!(
+                    reason,
+                    "the keys of the OpenID Connect provider stay as they were"
+                );
+                known.asked_at = now;
+                Ok(known.found.clone())
+            }
+            (Err(error), state) => {
+                let returned = repeated(&error);
+                *state = Self::Failed { error, at: now };
+                Err(returned)
+            }
+        }
+    }
+}
+
+/// Returns the error of a request for everybody who waits for its result.
+fn repeated(error: &SignInError) -> SignInError {
+    match error {
+        SignInError::InvalidResponse(message) => SignInError::InvalidResponse(message.clone()),
+        error => SignInError::Unavailable(error.to_string()),
+    }
+}
+
 /// The configured provider.
 pub(super) struct Provider {
+    server: Arc<Server>,
+    /// Held while the provider is asked, so that concurrent sign-ins share one request.
+    state: Arc<Mutex<State>>,
+}
+
+/// The provider as an HTTP server, and this server as its client.
+pub(super) struct Server {
     issuer: Issuer,
     client_id: String,
     client_secret: Option<String>,
     client: HttpClient,
-    /// Held while the provider is asked, so that concurrent sign-ins share one request.
-    state: Mutex<State>,
 }
 
 impl std::fmt::Debug for Provider {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("Provider");
-        shown.field("issuer", &self.issuer).finish_non_exhaustive()
+        shown
+            .field("issuer", &self.server.issuer)
+            .finish_non_exhaustive()
     }
 }
 
@@ -116,67 +192,67 @@ impl Provider {
             })
             .map_err(OidcError::Client)?;
         Ok(Self {
-            issuer,
-            client_id,
-            client_secret,
-            client,
-            state: Mutex::default(),
+            server: Arc::new(Server {
+                issuer,
+                client_id,
+                client_secret,
+                client,
+            }),
+            state: Arc::default(),
         })
     }
 
     /// Returns the metadata of the provider.
-    pub(super) async fn metadata(&self, now: Timestamp) -> Result<Arc<Metadata>, SignInError> {
-        let found = self.known(now, FRESH).await?;
+    pub(super) async fn metadata(&self, env: &Env) -> Result<Arc<Metadata>, SignInError> {
+        let found = self.known(env, FRESH).await?;
         Ok(found.0)
     }
 
     /// Returns metadata and keys that are not older than `age_max`; asks the provider for others.
-    async fn known(
-        &self,
-        now: Timestamp,
-        age_max: Duration,
-    ) -> Result<(Arc<Metadata>, Arc<[Jwk]>), SignInError> {
-        let mut state = self.state.lock().await;
-        match &*state {
-            State::Known(known)
-                if now.since(known.at) < FRESH && now.since(known.asked_at) < age_max =>
-            {
-                return Ok((Arc::clone(&known.metadata), Arc::clone(&known.keys)));
-            }
-            State::Failed { error, at } if now.since(*at) < RETRY_DELAY => {
-                return Err(SignInError::Unavailable(error.clone()));
-            }
-            _ => {}
+    async fn known(&self, env: &Env, age_max: Duration) -> Result<Found, SignInError> {
+        let mut state = Arc::clone(&self.state).lock_owned().await;
+        if let Some(current) = state.current(env.now(), age_max) {
+            return current;
         }
-        match self.discover().await {
-            Ok((metadata, keys)) => {
-                let found = (Arc::new(metadata), Arc::from(keys));
-                let (metadata, keys) = (Arc::clone(&found.0), Arc::clone(&found.1));
-                *state = State::Known(Known {
-                    metadata,
-                    keys,
-                    at: now,
-                    asked_at: now,
-                });
-                Ok(found)
-            }
-            Err(error) => {
-                match &mut *state {
-                    // Other sign-ins need no newer ones.
-                    State::Known(known) if now.since(known.at) < FRESH => known.asked_at = now,
-                    state => {
-                        *state = State::Failed {
-                            error: error.to_string(),
-                            at: now,
-                        };
-                    }
-                }
-                Err(error)
-            }
-        }
+        let (server, env) = (Arc::clone(&self.server), env.clone());
+        // In a task of its own: a sign-in that is cut off does not take the result with it.
+        let asked = tokio::spawn(async move {
+            let result = server.discover().await;
+            state.update(result, env.now())
+        });
+        asked.await.unwrap_or_else(|error| {
+            let message = format!("the request to the provider has ended: {error}");
+            Err(SignInError::Unavailable(message))
+        })
     }
 
-    async fn discover(&self) -> Result<(Metadata, Vec<Jwk>), SignInError> {
+    /// Verifies an ID token. One that names an unknown key leads to one more request for the keys,
+    /// as the provider may have replaced them.
+    pub(super) async fn verify(
+        &self,
+        token: &str,
+        env: &Env,
+        expected: &Expected<'_>,
+    ) -> Result<Claims, SignInError> {
+        let (_, keys) = self.known(env, FRESH).await?;
+        let verified = match verify(token, &keys, expected) {
+            Err(InvalidToken::UnknownKey) => {
+                let (_, keys) = self.known(env, REFRESH_INTERVAL).await?;
+                verify(token, &keys, expected)
+            }
+            verified => verified,
+        };
+        verified.map_err(|error| SignInError::InvalidResponse(error.to_string()))
+    }
+
+    /// Returns the server of the provider, for requests about one person.
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+}
+
+impl Server {
+    async fn discover(&self) -> Result<Found, SignInError> {
         #[derive(Deserialize)]
         struct KeySet {
             keys: Vec<Value>,
@@ -184,7 +260,7 @@ impl Provider {
 
         let metadata: Metadata = self.get(&self.issuer.discovery_url(), "metadata").await?;
         if metadata.issuer != self.issuer.as_str() {
-            return Err(invalid("the metadata are of another issuer"));
+            return Err(invalid("the metadata is of another issuer"));
         }
         let mut endpoints = vec![
             &metadata.authorization_endpoint,
@@ -193,31 +269,13 @@ impl Provider {
         ];
         endpoints.extend(&metadata.userinfo_endpoint);
         if !endpoints.into_iter().all(|url| is_permitted_url(url)) {
-            return Err(invalid("the metadata have an endpoint without https"));
+            return Err(invalid("the metadata has an endpoint without https"));
         }
         let set: KeySet = self.get(&metadata.jwks_uri, "keys").await?;
         // A key of a kind that is not known here says nothing about the others.
         let keys = set.keys.into_iter().take(KEYS_MAX);
         let keys = keys.filter_map(|key| serde_json::from_value(key).ok());
-        Ok((metadata, keys.collect()))
-    }
-
-    /// Verifies an ID token. One that names an unknown key leads to one more request for the keys,
-    /// as the provider may have replaced them.
-    pub(super) async fn verify(
-        &self,
-        token: &str,
-        expected: &Expected<'_>,
-    ) -> Result<Claims, SignInError> {
-        let (_, keys) = self.known(expected.now, FRESH).await?;
-        let verified = match verify(token, &keys, expected) {
-            Err(InvalidToken::UnknownKey) => {
-                let (_, keys) = self.known(expected.now, REFRESH_INTERVAL).await?;
-                verify(token, &keys, expected)
-            }
-            verified => verified,
-        };
-        verified.map_err(|error| SignInError::InvalidResponse(error.to_string()))
+        Ok((Arc::new(metadata), keys.collect()))
     }
 
     /// Exchanges a code for tokens (RFC 6749, section 4.1.3), given with the redirect URI and the
@@ -312,7 +370,7 @@ impl Provider {
         if further.get("sub") != claims.get("sub") {
             return Err(invalid("the userinfo is of another person"));
         }
-        // What verifies an address is said of that address only.
+        // The verification is of the address in the same document only.
         let is_stated = claims.contains_key("email");
         let is_other = is_stated && claims.get("email") != further.get("email");
         if !is_stated {
@@ -339,13 +397,15 @@ impl Provider {
         &self,
         request: http::Result<Request<Bytes>>,
     ) -> Result<Response<Bytes>, SignInError> {
-        let request = request.map_err(|_| invalid("the metadata have an invalid endpoint"))?;
-        let sent = self.client.send(request).await;
-        let unreachable = |problem| {
-            let issuer = self.issuer.as_str();
-            SignInError::Unavailable(format!("{issuer} cannot be reached: {problem}"))
-        };
-        sent.map_err(unreachable)
+        let request = request.map_err(|_| invalid("the metadata has an invalid endpoint"))?;
+        let sent = self.client.try_send(request).await;
+        sent.map_err(|problem| match problem {
+            SendError::TooLarge(_) => invalid(&format!("the provider: {problem}")),
+            SendError::NoResponse(problem) => {
+                let issuer = self.issuer.as_str();
+                SignInError::Unavailable(format!("{issuer} cannot be reached: {problem}"))
+            }
+        })
     }
 }
 
@@ -373,5 +433,9 @@ fn invalid(message: &str) -> SignInError {
 }
 
 fn unexpected(status: StatusCode) -> SignInError {
-    SignInError::Unavailable(format!("the provider answers {status}"))
+    let message = format!("the provider answers {status}");
+    match status.is_server_error() {
+        true => SignInError::Unavailable(message),
+        false => SignInError::InvalidResponse(message),
+    }
 }
