@@ -2,9 +2,9 @@
 //! the provider, which sends it back to `/auth/oidc/callback`. `/auth/oidc` names the provider.
 //!
 //! The sign-in that a browser has begun is in a cookie for these two paths. The callback of this
-//! sign-in removes the cookie, whatever its outcome; another one, to which any page can lead, changes
-//! nothing. A new session replaces the one of the browser, which ends. The pages about failures
-//! contain nothing that the browser or the provider has sent.
+//! sign-in removes the cookie, whatever its outcome; another one, to which any page can lead,
+//! changes nothing. A new session replaces the one of the browser, which ends. The pages about
+//! failures contain nothing that the browser or the provider has sent.
 
 use bytes::Bytes;
 use http::header::{
