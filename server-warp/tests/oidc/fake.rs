@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use http::{Method, Request, Response, Uri};
 use knowledge_core::model::Timestamp;
 use knowledge_server::net::{NetConfig, Rejection, Responder, Server};
 use ring::rand::SystemRandom;
 use ring::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _,
+    self, ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair,
+    EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair as _, RsaEncoding, RsaKeyPair,
+    RsaPublicKeyComponents,
 };
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -19,42 +22,80 @@ use url::Url;
 
 use crate::browser::{Browser, CALLBACK, parameter};
 use crate::client::Answer;
-use crate::world::{CLIENT_ID, PUBLIC_URL};
+use crate::world::{CLIENT_ID, PUBLIC_URL, World};
 
-/// Status of an answer that never arrives.
+/// Status of an answer that does not arrive before the test sets another one.
 pub(crate) const NEVER: u16 = 0;
 
-/// A pair of keys for signatures.
-pub(crate) enum Key {
+/// RSA key of 2,048 bits (PKCS #8), made for these tests and used nowhere else: ring generates none.
+const RSA_TEST_KEY: &str = include_str!("rsa-test-key.base64");
+
+/// A pair of keys for signatures by one algorithm.
+pub(crate) struct Key {
+    algorithm: &'static str,
+    pair: Pair,
+}
+
+enum Pair {
     Ecdsa(EcdsaKeyPair),
     Ed25519(Ed25519KeyPair),
+    Rsa(Box<RsaKeyPair>, &'static dyn RsaEncoding),
 }
 
 impl Key {
     pub(crate) fn ecdsa() -> Self {
-        let (algorithm, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
-        let document = EcdsaKeyPair::generate_pkcs8(algorithm, &random).expect("a key");
-        let pair = EcdsaKeyPair::from_pkcs8(algorithm, document.as_ref(), &random);
-        Self::Ecdsa(pair.expect("a key"))
+        Self::ecdsa_of("ES256", &ECDSA_P256_SHA256_FIXED_SIGNING)
+    }
+
+    /// Returns a key for each algorithm that is permitted.
+    pub(crate) fn of_each_algorithm() -> Vec<Self> {
+        let encodings: [(&str, &'static dyn RsaEncoding); 6] = [
+            ("RS256", &signature::RSA_PKCS1_SHA256),
+            ("RS384", &signature::RSA_PKCS1_SHA384),
+            ("RS512", &signature::RSA_PKCS1_SHA512),
+            ("PS256", &signature::RSA_PSS_SHA256),
+            ("PS384", &signature::RSA_PSS_SHA384),
+            ("PS512", &signature::RSA_PSS_SHA512),
+        ];
+        let rsa = encodings.map(|(algorithm, encoding)| {
+            let document = STANDARD.decode(RSA_TEST_KEY.replace('\n', ""));
+            let pair = RsaKeyPair::from_pkcs8(&document.expect("base64")).expect("a key");
+            let pair = Pair::Rsa(Box::new(pair), encoding);
+            Self { algorithm, pair }
+        });
+        let mut keys = Vec::from(rsa);
+        keys.push(Self::ecdsa());
+        keys.push(Self::ecdsa_of("ES384", &ECDSA_P384_SHA384_FIXED_SIGNING));
+        keys.push(Self::ed25519());
+        keys
+    }
+
+    fn ecdsa_of(algorithm: &'static str, kind: &'static EcdsaSigningAlgorithm) -> Self {
+        let random = SystemRandom::new();
+        let document = EcdsaKeyPair::generate_pkcs8(kind, &random).expect("a key");
+        let pair = EcdsaKeyPair::from_pkcs8(kind, document.as_ref(), &random);
+        let pair = Pair::Ecdsa(pair.expect("a key"));
+        Self { algorithm, pair }
     }
 
     pub(crate) fn ed25519() -> Self {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).expect("a key");
         let pair = Ed25519KeyPair::from_pkcs8(document.as_ref());
-        Self::Ed25519(pair.expect("a key"))
-    }
-
-    pub(crate) fn algorithm(&self) -> &'static str {
-        match self {
-            Self::Ecdsa(_) => "ES256",
-            Self::Ed25519(_) => "EdDSA",
+        Self {
+            algorithm: "EdDSA",
+            pair: Pair::Ed25519(pair.expect("a key")),
         }
     }
 
+    pub(crate) fn algorithm(&self) -> &'static str {
+        self.algorithm
+    }
+
     pub(crate) fn public(&self) -> &[u8] {
-        match self {
-            Self::Ecdsa(pair) => pair.public_key().as_ref(),
-            Self::Ed25519(pair) => pair.public_key().as_ref(),
+        match &self.pair {
+            Pair::Ecdsa(pair) => pair.public_key().as_ref(),
+            Pair::Ed25519(pair) => pair.public_key().as_ref(),
+            Pair::Rsa(pair, _) => pair.public_key().as_ref(),
         }
     }
 
@@ -62,14 +103,25 @@ impl Key {
     pub(crate) fn jwk(&self, kid: &str) -> Value {
         let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
         let public = self.public();
-        match self {
-            Self::Ecdsa(_) => json!({
-                "kty": "EC", "crv": "P-256", "use": "sig", "kid": kid,
-                "x": encode(&public[1..33]), "y": encode(&public[33..]),
-            }),
-            Self::Ed25519(_) => json!({
+        match &self.pair {
+            Pair::Ecdsa(_) => {
+                let (x, y) = public[1..].split_at(public.len() / 2);
+                let curve = if x.len() == 32 { "P-256" } else { "P-384" };
+                json!({
+                    "kty": "EC", "crv": curve, "use": "sig", "kid": kid,
+                    "x": encode(x), "y": encode(y),
+                })
+            }
+            Pair::Ed25519(_) => json!({
                 "kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": kid, "x": encode(public),
             }),
+            Pair::Rsa(pair, _) => {
+                let parts = RsaPublicKeyComponents::<Vec<u8>>::from(pair.public_key());
+                json!({
+                    "kty": "RSA", "use": "sig", "kid": kid,
+                    "n": encode(&parts.n), "e": encode(&parts.e),
+                })
+            }
         }
     }
 
@@ -82,12 +134,19 @@ impl Key {
     pub(crate) fn sign_with(&self, header: &Value, claims: &Value) -> String {
         let message = message(header, claims);
         let bytes = message.as_bytes();
-        let signature = match self {
-            Self::Ecdsa(pair) => {
-                let signed = pair.sign(&SystemRandom::new(), bytes).expect("a signature");
+        let random = SystemRandom::new();
+        let signature = match &self.pair {
+            Pair::Ecdsa(pair) => {
+                let signed = pair.sign(&random, bytes).expect("a signature");
                 signed.as_ref().to_vec()
             }
-            Self::Ed25519(pair) => pair.sign(bytes).as_ref().to_vec(),
+            Pair::Ed25519(pair) => pair.sign(bytes).as_ref().to_vec(),
+            Pair::Rsa(pair, encoding) => {
+                let mut signature = vec![0; pair.public().modulus_len()];
+                let signed = pair.sign(*encoding, &random, bytes, &mut signature);
+                signed.expect("a signature");
+                signature
+            }
         };
         format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
@@ -104,7 +163,8 @@ pub(crate) fn message(header: &Value, claims: &Value) -> String {
 struct State {
     /// Statuses and bodies by path.
     answers: BTreeMap<&'static str, (u16, String)>,
-    key_requests: usize,
+    /// Numbers of requests by path.
+    requests: BTreeMap<String, usize>,
     /// Credentials and form of each request for tokens.
     token_requests: Vec<(String, String)>,
 }
@@ -120,25 +180,26 @@ impl Fake {
 
 impl Responder for Fake {
     async fn respond(&self, request: Request<Bytes>) -> Response<Bytes> {
-        let found = {
+        let path = request.uri().path();
+        {
             let mut state = self.state();
-            match request.uri().path() {
-                "/keys" => state.key_requests += 1,
-                "/token" => {
-                    let authorization = request.headers().get("authorization");
-                    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
-                    let credentials = authorization.map(|value| text(value.as_bytes()));
-                    let asked = (credentials.unwrap_or_default(), text(request.body()));
-                    state.token_requests.push(asked);
-                }
-                _ => {}
+            *state.requests.entry(path.to_owned()).or_default() += 1;
+            if path == "/token" {
+                let authorization = request.headers().get("authorization");
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+                let credentials = authorization.map(|value| text(value.as_bytes()));
+                let asked = (credentials.unwrap_or_default(), text(request.body()));
+                state.token_requests.push(asked);
             }
-            state.answers.get(request.uri().path()).cloned()
-        };
-        let (status, body) = found.unwrap_or((404, String::new()));
-        if status == NEVER {
-            std::future::pending::<()>().await;
         }
+        let (status, body) = loop {
+            let found = self.state().answers.get(path).cloned();
+            let found = found.unwrap_or((404, String::new()));
+            if found.0 != NEVER {
+                break found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
         let response = Response::builder().status(status).body(body.into());
         response.expect("a response")
     }
@@ -205,7 +266,20 @@ impl FakeProvider {
 
     /// Returns the number of requests for the keys.
     pub(crate) fn key_requests(&self) -> usize {
-        self.fake.state().key_requests
+        self.requests("/keys")
+    }
+
+    /// Returns the number of requests for a path.
+    pub(crate) fn requests(&self, path: &str) -> usize {
+        let state = self.fake.state();
+        state.requests.get(path).copied().unwrap_or_default()
+    }
+
+    /// Waits for this number of requests for a path.
+    pub(crate) async fn is_asked(&self, path: &str, number: usize) {
+        while self.requests(path) < number {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// Returns the credentials and the form of each request for tokens.
@@ -234,6 +308,22 @@ impl FakeProvider {
         self.answer("/token", 200, tokens.to_string());
         self.return_to(browser, authorization, &[("code", "c")])
             .await
+    }
+
+    /// Signs the viewer in, of whom the provider states these further claims, and returns the
+    /// response to the callback. The key is the one named `a`.
+    pub(crate) async fn sign_in(
+        &self,
+        world: &World,
+        browser: &mut Browser,
+        (key, further): (&Key, &Value),
+    ) -> Answer {
+        let authorization = browser.begin("").await;
+        let mut claims = self.claims("viewer", &authorization, world.now());
+        let further = further.as_object().expect("an object").clone();
+        claims.as_object_mut().expect("an object").extend(further);
+        let token = key.sign("a", &claims);
+        self.answer_with(browser, &authorization, &token).await
     }
 
     /// Returns from the provider with these parameters, and the state.

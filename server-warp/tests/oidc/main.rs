@@ -7,10 +7,14 @@
 mod browser;
 mod fake;
 mod groups;
+mod log;
+mod people;
 mod provider;
 mod round;
+mod sessions;
 mod tokens;
 mod trouble;
+mod waiting;
 mod world;
 
 #[path = "../support/client.rs"]

@@ -100,10 +100,9 @@ async fn callback_of_another_browser_is_refused() {
         "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
     );
     assert_refused(&wrong.get(changed.as_str()).await, 400);
-    assert_eq!(
-        wrong.cookie("service_sign_in"),
-        None,
-        "one attempt, one callback"
+    assert!(
+        wrong.cookie("service_sign_in").is_some(),
+        "any page can lead to such a callback"
     );
     let mut wrong = browser.clone();
     assert_refused(

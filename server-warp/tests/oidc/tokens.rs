@@ -23,15 +23,18 @@ fn changed(claims: &Value, name: &str, value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn id_tokens_of_each_kind_of_key_are_accepted() {
+async fn id_tokens_of_each_algorithm_are_accepted() {
     let provider = FakeProvider::start().await;
     let world = World::still(&provider.issuer, |_| {}).await;
-    let keys = [Key::ecdsa(), Key::ed25519()];
+    let keys = Key::of_each_algorithm();
+    assert_eq!(keys.len(), 9);
     let unknown = json!({ "kty": "secret", "kid": "a" });
     let other = json!({ "kty": "RSA", "alg": "RSA-OAEP", "use": "enc", "n": "AQAB", "e": "AQAB" });
-    let published = [unknown, other, keys[0].jwk("a"), keys[1].jwk("b")];
+    let mut published = vec![unknown, other];
+    published.extend(keys.iter().map(|key| key.jwk(key.algorithm())));
     provider.publish_keys(&published);
-    for (key, kid) in keys.iter().zip(["a", "b"]) {
+    for key in &keys {
+        let kid = key.algorithm();
         let mut browser = Browser::new(&world);
         let authorization = browser.begin("").await;
         let claims = provider.claims("viewer", &authorization, world.now());
@@ -52,7 +55,7 @@ async fn id_tokens_of_each_kind_of_key_are_accepted() {
             assert_eq!(answer.status, 303, "{claims} {answer:?}");
         }
         // Without the name of the key, all that may have signed are tried.
-        let header = json!({ "alg": key.algorithm() });
+        let header = json!({ "alg": key.algorithm(), "typ": "JWT" });
         let token = key.sign_with(&header, &claims);
         let answer = provider
             .answer_with(&mut browser, &authorization, &token)
@@ -88,6 +91,9 @@ async fn id_tokens_with_other_claims_are_refused() {
         ("exp", json!(now - 61)),
         ("exp", json!("never")),
         ("exp", Value::Null),
+        ("exp", json!(1e300)),
+        ("exp", json!(-1)),
+        ("iat", json!(-1)),
         ("iat", json!(now + 120)),
         ("iat", Value::Null),
         ("nbf", json!(now + 120)),
@@ -148,6 +154,15 @@ async fn id_tokens_with_other_signatures_are_refused() {
             &json!({ "alg": "ES256", "kid": "a", "crit": ["exp"] }),
             &claims,
         ),
+        // Other kinds of tokens, which the provider signs with the same key.
+        key.sign_with(
+            &json!({ "alg": "ES256", "kid": "a", "typ": "logout+jwt" }),
+            &claims,
+        ),
+        key.sign_with(
+            &json!({ "alg": "ES256", "kid": "a", "typ": "at+jwt" }),
+            &claims,
+        ),
         // A key that the token brings along is not trusted.
         other.sign_with(
             &json!({ "alg": "ES256", "jwk": other.jwk("c"), "kid": "c" }),
@@ -201,4 +216,40 @@ async fn replaced_keys_are_requested_once_a_minute() {
         .await;
     assert_eq!(answer.status, 303, "{answer:?}");
     assert_eq!(provider.key_requests(), 2);
+}
+
+#[tokio::test]
+async fn replaced_keys_without_names_are_requested_too() {
+    let provider = FakeProvider::start().await;
+    let world = World::still(&provider.issuer, |_| {}).await;
+    let unnamed = |key: &Key| changed(&key.jwk("a"), "kid", Value::Null);
+    let (old, new) = (Key::ecdsa(), Key::ecdsa());
+    provider.publish_keys(&[unnamed(&old)]);
+    let mut browser = Browser::new(&world);
+    let authorization = browser.begin("").await;
+    let claims = provider.claims("viewer", &authorization, world.now());
+    provider.publish_keys(&[unnamed(&new)]);
+    world.pass(Duration::from_secs(60));
+    let token = new.sign_with(&json!({ "alg": "ES256" }), &claims);
+    let answer = provider
+        .answer_with(&mut browser, &authorization, &token)
+        .await;
+    assert_eq!(answer.status, 303, "{answer:?}");
+    assert_eq!(provider.key_requests(), 2);
+}
+
+#[tokio::test]
+async fn key_for_another_operation_verifies_nothing() {
+    let provider = FakeProvider::start().await;
+    let world = World::still(&provider.issuer, |_| {}).await;
+    let key = Key::ecdsa();
+    for (operations, expected) in [(json!(["encrypt"]), 502), (json!(["verify"]), 303)] {
+        let jwk = changed(&key.jwk("a"), "use", Value::Null);
+        provider.publish_keys(&[changed(&jwk, "key_ops", operations)]);
+        let mut browser = Browser::new(&world);
+        world.pass(Duration::from_secs(60 * 60));
+        let none = json!({});
+        let answer = provider.sign_in(&world, &mut browser, (&key, &none)).await;
+        assert_eq!(answer.status, expected, "{answer:?}");
+    }
 }

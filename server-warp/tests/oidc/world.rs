@@ -41,18 +41,30 @@ pub(crate) struct World {
 impl World {
     /// Starts a server that signs in with this provider, which has the same time.
     pub(crate) async fn new(issuer: &str, adapt: impl FnOnce(&mut OidcConfig)) -> Self {
-        Self::start(issuer, || SystemClock.now(), adapt).await
+        let patience = NetConfig::default().request_timeout;
+        Self::start(issuer, || SystemClock.now(), patience, adapt).await
     }
 
     /// Starts a server that signs in with this provider, and whose clock only the test moves.
     pub(crate) async fn still(issuer: &str, adapt: impl FnOnce(&mut OidcConfig)) -> Self {
+        let patience = NetConfig::default().request_timeout;
+        Self::impatient(issuer, patience, adapt).await
+    }
+
+    /// Starts a server as [`still`](Self::still) does, which cuts requests off after this time.
+    pub(crate) async fn impatient(
+        issuer: &str,
+        patience: Duration,
+        adapt: impl FnOnce(&mut OidcConfig),
+    ) -> Self {
         let now = SystemClock.now();
-        Self::start(issuer, move || now, adapt).await
+        Self::start(issuer, move || now, patience, adapt).await
     }
 
     async fn start(
         issuer: &str,
         time: impl Fn() -> Timestamp + Send + Sync + 'static,
+        patience: Duration,
         adapt: impl FnOnce(&mut OidcConfig),
     ) -> Self {
         let moved = Arc::new(AtomicI64::new(0));
@@ -83,7 +95,7 @@ impl World {
             ..OidcConfig::default()
         };
         adapt(&mut config);
-        let (base_url, task) = serve(service.clone(), &config).await;
+        let (base_url, task) = serve(service.clone(), &config, patience).await;
         Self {
             base_url,
             service,
@@ -101,7 +113,8 @@ impl World {
     /// Starts another server over the same store.
     pub(crate) async fn twin(&self) -> Self {
         let service = open(&self.store, &self.env, &self.options).await;
-        let (base_url, task) = serve(service.clone(), &self.config).await;
+        let patience = NetConfig::default().request_timeout;
+        let (base_url, task) = serve(service.clone(), &self.config, patience).await;
         Self {
             base_url,
             service,
@@ -180,9 +193,14 @@ async fn open(store: &Arc<dyn Store>, env: &Env, options: &Options) -> Knowledge
     opened.expect("open the service")
 }
 
-async fn serve(service: KnowledgeService, config: &OidcConfig) -> (String, JoinHandle<()>) {
+async fn serve(
+    service: KnowledgeService,
+    config: &OidcConfig,
+    patience: Duration,
+) -> (String, JoinHandle<()>) {
     let net = NetConfig {
         address: "127.0.0.1:0".parse().expect("an address"),
+        request_timeout: patience,
         ..NetConfig::default()
     };
     let oidc = Oidc::new(config).expect("a client");
