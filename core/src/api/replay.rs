@@ -69,7 +69,7 @@ impl Call<'_> {
         };
         match call.dispatch(operation, credential).await {
             Err(Error::IdempotencyKeyReused) => match request.earlier() {
-                Some(record) => self.replay(record, operation, credential).await,
+                Some(record) => call.replay(record, operation, credential).await,
                 None => Err(Error::IdempotencyKeyReused),
             },
             handled => handled,
