@@ -1,6 +1,6 @@
 // A bulk update of selected memories: choice, preview, progress, results and undoing.
 
-import { BulkRun, CALL_MEMORIES_MAX, preview } from "../models/bulk.js";
+import { BulkRun, preview } from "../models/bulk.js";
 import { AUDIENCE_PATTERN, REVIEW_STATUSES, SENSITIVITY_LABELS } from "../models/vocabulary.js";
 import { runOperation, Task, textOf } from "../ui/actions.js";
 import { capital, count, number } from "../ui/format.js";
@@ -122,10 +122,8 @@ class BulkDialog {
   }
 
   #previewView() {
-    if (Object.keys(this.#change).length === 0)
-      return html`<p class="faint">Choose what to change to see how many memories it concerns.</p>`;
+    if (Object.keys(this.#change).length === 0) return html`<p class="faint">Choose what to change.</p>`;
     const { changing, unchanged, lowered } = preview(this.#memories, this.#change);
-    const calls = Math.ceil(changing.length / CALL_MEMORIES_MAX);
     return html`
       <dl class="counts">
         <div>
@@ -146,7 +144,6 @@ class BulkDialog {
         }
       </dl>
       ${lowered > 0 ? html`<p>Lowering a sensitivity needs the action <code>memory:declassify</code>.</p>` : nothing}
-      ${calls > 1 ? html`<p class="faint">In ${calls} calls of at most ${number(CALL_MEMORIES_MAX)} memories each.</p>` : nothing}
     `;
   }
 
@@ -222,7 +219,7 @@ class BulkDialog {
       <div class="results" tabindex="0" role="region" aria-label="Results">
         ${table(["Memory", "Result", "Reason"], results.slice(0, RESULTS_SHOWN_MAX).map(row))}
       </div>
-      ${results.length > RESULTS_SHOWN_MAX ? html`<p class="faint">And ${number(results.length - RESULTS_SHOWN_MAX)} more. The audit log has all of them.</p>` : nothing}
+      ${results.length > RESULTS_SHOWN_MAX ? html`<p class="faint">And ${number(results.length - RESULTS_SHOWN_MAX)} more, in the audit log.</p>` : nothing}
     `;
   }
 }

@@ -153,7 +153,7 @@ export class ImportScreen {
             : nothing
         }
         ${taskProblem(this.#task)}
-        ${this.#source === "" ? html`<p class="grave-text">Create a source first: memories are filed under one.</p>` : nothing}
+        ${this.#source === "" ? html`<p class="grave-text">Create a source first.</p>` : nothing}
         ${
           isDone
             ? html`<p>
