@@ -14,7 +14,7 @@ use crate::access::{Credential, CredentialKind, Secret};
 use crate::error::Error;
 use crate::service::{KnowledgeService, PageRequest};
 
-pub use super::headers::SESSION_COOKIE;
+pub use super::headers::{SESSION_COOKIE, cookie};
 
 /// Returns the session in the cookie of a request.
 ///

@@ -26,7 +26,7 @@ pub(super) fn credential(headers: &HeaderMap, kind: CredentialKind) -> Result<Cr
             "an access token is required; send Authorization: Bearer wkt_...",
         ),
         CredentialKind::Session => (
-            session(headers),
+            cookie(headers, SESSION_COOKIE),
             "a session is required; send Cookie: service_session=wks_...",
         ),
         CredentialKind::Link => (None, "a login link authenticates no operation"),
@@ -53,17 +53,17 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Returns the session, unless several were sent.
-fn session(headers: &HeaderMap) -> Option<&str> {
+/// Returns the value of a cookie; `None` also if several with this name were sent.
+pub fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let cookies = headers
         .get_all(header::COOKIE)
         .into_iter()
         .filter_map(|value| value.to_str().ok());
-    let mut sessions = cookies.flat_map(|line| line.split(';')).filter_map(|pair| {
-        let (name, value) = pair.trim().split_once('=')?;
-        (name == SESSION_COOKIE).then_some(value)
+    let mut values = cookies.flat_map(|line| line.split(';')).filter_map(|pair| {
+        let (found, value) = pair.trim().split_once('=')?;
+        (found == name).then_some(value)
     });
-    sessions.next().filter(|_| sessions.next().is_none())
+    values.next().filter(|_| values.next().is_none())
 }
 
 /// Reads the idempotency key, if there is one.
@@ -254,9 +254,12 @@ mod tests {
     #[test]
     fn session_is_found_among_other_cookies() {
         let found = headers(&[("cookie", "a=1; service_session=wks_x"), ("cookie", "b=2")]);
-        assert_eq!(session(&found), Some("wks_x"));
+        assert_eq!(cookie(&found, SESSION_COOKIE), Some("wks_x"));
         assert_eq!(
-            session(&headers(&[("cookie", "not_service_session=1")])),
+            cookie(
+                &headers(&[("cookie", "not_service_session=1")]),
+                SESSION_COOKIE
+            ),
             None
         );
     }
@@ -275,7 +278,8 @@ mod tests {
     fn repeated_credentials_are_none() {
         let token = ("authorization", "Bearer wkt_x");
         assert_eq!(bearer(&headers(&[token, token])), None);
-        let session_of = |pairs: &[(&str, &str)]| session(&headers(pairs)).map(str::to_owned);
+        let session_of =
+            |pairs: &[(&str, &str)]| cookie(&headers(pairs), SESSION_COOKIE).map(str::to_owned);
         let cookie = ("cookie", "service_session=wks_x");
         assert_eq!(session_of(&[cookie, cookie]), None);
         let both = ("cookie", "service_session=wks_x; service_session=wks_y");

@@ -170,7 +170,7 @@ impl Output for Replayable<BulkResult> {
     fn respond(result: BulkResult, call: &Call<'_>) -> ApiResponse {
         let response = ApiResponse::json(call.success(), &result);
         if result.replayed {
-            response.replayed(false)
+            response.replayed()
         } else {
             response
         }
@@ -189,7 +189,7 @@ impl Output for Replayable<Erasure> {
     fn respond(result: ErasureResult, call: &Call<'_>) -> ApiResponse {
         let response = ApiResponse::json(call.success(), &result.erasure);
         if result.replayed {
-            response.replayed(false)
+            response.replayed()
         } else {
             response
         }

@@ -98,7 +98,8 @@ impl Call<'_> {
             }
         };
         match response {
-            Ok(response) => Ok(response.replayed(has_etag(operation))),
+            Ok(response) if has_etag(operation) => Ok(response.replayed()),
+            Ok(response) => Ok(response.without_etag().replayed()),
             Err(Error::NotFound { .. } | Error::Forbidden { .. }) => {
                 Err(Error::CreatedResourceGone)
             }

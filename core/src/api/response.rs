@@ -64,14 +64,14 @@ impl ApiResponse {
         self.header(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"))
     }
 
+    pub(super) fn without_etag(mut self) -> Self {
+        self.response.headers_mut().remove(ETAG);
+        self
+    }
+
     /// Marks the response as that to an earlier request, which nobody may store.
-    ///
-    /// It keeps its entity tag only if the first response `has_etag`.
-    pub(super) fn replayed(self, has_etag: bool) -> Self {
-        let mut response = self.header(CACHE_CONTROL, NO_STORE);
-        if !has_etag {
-            response.response.headers_mut().remove(ETAG);
-        }
+    pub(super) fn replayed(self) -> Self {
+        let response = self.header(CACHE_CONTROL, NO_STORE);
         response.header(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"))
     }
 

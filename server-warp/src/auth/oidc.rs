@@ -8,8 +8,8 @@
 
 use bytes::Bytes;
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, LOCATION, REFERRER_POLICY,
-    RETRY_AFTER, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY, RETRY_AFTER,
+    SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use knowledge_core::Error;
@@ -20,7 +20,9 @@ use serde::Serialize;
 use super::cookie;
 use crate::explain::explain;
 use crate::net::ClientScheme;
-use crate::oidc::{CALLBACK_PATH, CallbackParameters, Completed, Oidc, ReturnTo, SignInError};
+use crate::oidc::{
+    CALLBACK_PATH, CallbackParameters, Completed, Oidc, ReturnTo, SignInError, base_url,
+};
 
 /// Path that returns the name of the provider for people.
 const PROVIDER_PATH: &str = "/auth/oidc";
@@ -116,7 +118,7 @@ async fn start(
     let return_to = return_to.map_or_else(Default::default, |(_, value)| value);
     let begun = oidc.begin(service, ReturnTo::parse(&return_to)?).await?;
     let mut response = redirect(&begun.authorization_url)?;
-    let attempt = cookie::set_attempt(&begun.cookie, &base_url(service), scheme);
+    let attempt = cookie::set_attempt(&begun.cookie, base_url(service), scheme);
     response.headers_mut().append(SET_COOKIE, attempt);
     Ok(response)
 }
@@ -132,13 +134,17 @@ async fn callback(
         return Err(SignInError::UnknownAttempt);
     }
     let parameters = CallbackParameters::parse(query);
-    let attempt = Oidc::attempt(service, cookie_of(request.headers()), &parameters)?;
+    let attempt = Oidc::attempt(
+        service,
+        front_end::cookie(request.headers(), cookie::ATTEMPT_COOKIE),
+        &parameters,
+    )?;
     let completed = match oidc.complete(service, attempt, parameters).await {
         Ok(completed) => signed_in(service, scheme, &completed, request.headers()).await,
         Err(error) => Err(error),
     };
     let mut response = completed.unwrap_or_else(|error| failure(&error));
-    let cleared = cookie::clear_attempt(&base_url(service), scheme);
+    let cleared = cookie::clear_attempt(base_url(service), scheme);
     response.headers_mut().append(SET_COOKIE, cleared);
     Ok(response)
 }
@@ -164,25 +170,6 @@ async fn signed_in(
         }
     }
     Ok(response)
-}
-
-/// Returns the sealed attempt of the browser; `None` also if there are several.
-fn cookie_of(headers: &HeaderMap) -> Option<&str> {
-    let lines = headers.get_all(COOKIE).into_iter();
-    let pairs = lines
-        .filter_map(|line| line.to_str().ok())
-        .flat_map(|line| line.split(';'));
-    let mut found = pairs.filter_map(|pair| {
-        let (name, value) = pair.trim().split_once('=')?;
-        (name == cookie::ATTEMPT_COOKIE).then_some(value)
-    });
-    found.next().filter(|_| found.next().is_none())
-}
-
-/// Returns the base URL of the pages, without a trailing slash.
-fn base_url(service: &KnowledgeService) -> String {
-    let base = service.base_url().unwrap_or_default();
-    base.trim_end_matches('/').to_owned()
 }
 
 /// Returns a redirect that is followed with `GET`.
@@ -285,6 +272,8 @@ fn describe(error: &SignInError) -> (StatusCode, &'static str) {
 
 #[cfg(test)]
 mod tests {
+    use http::header::COOKIE;
+
     use super::*;
 
     #[test]
@@ -294,7 +283,7 @@ mod tests {
             for line in lines {
                 headers.append(COOKIE, HeaderValue::from_static(line));
             }
-            cookie_of(&headers).map(str::to_owned)
+            front_end::cookie(&headers, cookie::ATTEMPT_COOKIE).map(str::to_owned)
         };
         assert_eq!(
             read(&["a=b; service_sign_in=c+d/e=="]).as_deref(),

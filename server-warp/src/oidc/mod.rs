@@ -254,8 +254,13 @@ impl Oidc {
 
 /// Returns the redirect URI, which is registered at the provider.
 fn redirect_uri(service: &KnowledgeService) -> String {
+    format!("{}{CALLBACK_PATH}", base_url(service))
+}
+
+/// Returns the base URL of the pages, without a trailing slash.
+pub(crate) fn base_url(service: &KnowledgeService) -> &str {
     let base = service.base_url().unwrap_or_default();
-    format!("{}{CALLBACK_PATH}", base.trim_end_matches('/'))
+    base.trim_end_matches('/')
 }
 
 /// Returns a short text of the provider or of the browser for a line of the log.

@@ -78,21 +78,34 @@ impl KnowledgeService {
         assignment: MemberAssignment,
     ) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
-            let authority = Authority::Operator(org);
-            let assigned = assign(&mut transaction, authority, member, assignment).await?;
-            if let Some((before, after)) = assigned {
-                AuditedOperation::begin(&transaction, self.env(), self.env().now()).changed(
-                    &mut transaction,
-                    Actor::operator(org),
-                    AuditAction::RoleAssign,
-                    (ResourceKind::Member, member.0),
-                    &before,
-                    &after,
-                );
-            }
+            self.assign_in(&mut transaction, org, member, assignment)
+                .await?;
             transaction.done(())
         })
         .await
+    }
+
+    /// Assigns a role to a member in a transaction of the operator, and audits it.
+    pub(crate) async fn assign_in(
+        &self,
+        transaction: &mut Transaction,
+        org: OrgId,
+        member: MemberId,
+        assignment: MemberAssignment,
+    ) -> Result<(), Error> {
+        let authority = Authority::Operator(org);
+        let assigned = assign(transaction, authority, member, assignment).await?;
+        if let Some((before, after)) = assigned {
+            AuditedOperation::begin(transaction, self.env(), self.env().now()).changed(
+                transaction,
+                Actor::operator(org),
+                AuditAction::RoleAssign,
+                (ResourceKind::Member, member.0),
+                &before,
+                &after,
+            );
+        }
+        Ok(())
     }
 }
 

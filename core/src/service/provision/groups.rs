@@ -10,7 +10,7 @@ use crate::model::{
 };
 use crate::service::MemberAssignment;
 use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::members::assign::{Authority, assign, current_role};
+use crate::service::members::assign::current_role;
 
 impl Provisioning<'_> {
     /// Sets the managed teams of a member to the granted ones.
@@ -110,19 +110,9 @@ impl Provisioning<'_> {
                         return transaction.done(());
                     }
                 }
-                let authority = Authority::Operator(org);
-                let assigned = assign(&mut transaction, authority, member, assignment).await?;
-                if let Some((before, after)) = assigned {
-                    let now = service.env().now();
-                    AuditedOperation::begin(&transaction, service.env(), now).changed(
-                        &mut transaction,
-                        Actor::operator(org),
-                        AuditAction::RoleAssign,
-                        (ResourceKind::Member, member.0),
-                        &before,
-                        &after,
-                    );
-                }
+                service
+                    .assign_in(&mut transaction, org, member, assignment)
+                    .await?;
                 transaction.done(())
             })
             .await

@@ -145,7 +145,7 @@ async fn replay_of_a_confidential_memory_is_audited_as_a_read() {
     assert_eq!(reads().await, [id]);
 }
 
-/// Whoever has the store and not the sealing key cannot confirm a guess of erased content.
+/// A dump without the sealing key confirms no guess of erased content.
 #[tokio::test]
 async fn record_has_no_digest_without_the_sealing_key() {
     let mut found = Vec::new();

@@ -16,7 +16,7 @@ use crate::store::Key;
 #[derive(Default)]
 pub(super) struct Created {
     id: Option<Uuid>,
-    /// What a replay needs to know besides what is stored.
+    /// Value that a replay needs besides what is stored.
     kept: Option<Value>,
     /// Key of the record, once it is known that there is none.
     record_key: Option<Key>,
@@ -28,7 +28,7 @@ impl Act<'_> {
         self.created.id = Some(id);
     }
 
-    /// Notes what a replay needs to know of the act: the response that it repeats, or the labels of
+    /// Notes a value that a replay of the act needs: the response that it repeats, or the labels of
     /// a new memory. It must not have content of memories.
     pub(crate) fn keeps<T: Serialize>(&mut self, known: &T) {
         if self.service.keyed(self.operation).is_some() {
