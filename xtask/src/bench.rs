@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::peer::Peer;
 use crate::process::{Result, ci_cargo, run};
 use crate::programs::{self, workspace_cargo};
-use crate::wasm;
+use crate::{results, wasm};
 
 /// Package of the server, its benchmarks among them.
 const PACKAGE: &str = "knowledge-server";
@@ -29,8 +29,8 @@ const RESULTS: &str = "benches/RESULTS.md";
 
 /// Runs `cargo xtask bench` with options.
 ///
-/// The programs write the rows. The table shows only complete results, without `--row` and
-/// `--memories`.
+/// The programs write the rows. Those of a run with `--row` replace earlier ones in the table; figures
+/// of other sizes, with `--memories`, do not get there.
 ///
 /// # Errors
 /// If an option is unknown, or a program does not compile or reports a wrong response.
@@ -73,11 +73,12 @@ pub(crate) fn main(options: &[&str]) -> Result {
             .arg("--native")
             .arg(programs::build_service_benchmark()?);
     }
-    if options.rows.is_empty() && options.memories.is_none() {
-        // Cargo runs benchmarks in the directory of their package.
-        whole.arg("--results").arg(results()?);
-    }
+    let measured = out.join("RESULTS.md");
+    whole.arg("--results").arg(&measured);
     run(&mut whole)?;
+    if options.memories.is_none() {
+        record(&fs::read_to_string(measured)?, !options.rows.is_empty())?;
+    }
     println!("rows: {}", out.join("summary.json").display());
     Ok(())
 }
@@ -111,8 +112,13 @@ fn add_node(whole: &mut Command) -> Result {
     Ok(())
 }
 
-fn results() -> Result<PathBuf> {
-    Ok(std::env::current_dir()?.join(RESULTS))
+/// Writes the table; the rows of a partial run replace earlier ones.
+fn record(measured: &str, is_partial: bool) -> Result {
+    let table = match is_partial {
+        true => results::merge(&fs::read_to_string(RESULTS)?, measured),
+        false => measured.to_owned(),
+    };
+    Ok(fs::write(RESULTS, table)?)
 }
 
 #[derive(Default)]

@@ -23,6 +23,7 @@ mod peer;
 mod process;
 mod programs;
 mod python;
+mod results;
 mod tools;
 mod wasm;
 mod wasm_target;

@@ -17,8 +17,9 @@ Every figure is the median of its rounds, and the ratio is the median of the rat
 measurements of the server and of its reference alternate, on the same machine. CPU is the
 processor time of the server per request (memory, delivery, start), that of the reference in
 brackets. The load program runs on the same machine: rates contain its work, CPU does not.
-Machines differ; only ratios can be compared between runs. Rows marked with * were measured while
-other programs used the machine.
+Machines differ; only ratios can be compared between runs. A row stands until a run measures it
+again, on the date in its last column. Rows marked with * were measured while other programs used the
+machine.
 
 The server is the release build of `knowledge serve`, with a store in a directory, durable commits
 and no rate limit. The reference is a process with a copy of the store: warp sends the recorded
@@ -53,13 +54,13 @@ fn format(rows: &[Row]) -> String {
     let today = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let date = today.split('T').next().unwrap_or_default();
     let mut text = format!(
-        "# Results\n\n{date}, {}, by `cargo xtask bench`.\n\n{NOTES}\n",
+        "# Results\n\nBy `cargo xtask bench`, at last on {}.\n\n{NOTES}\n",
         machine::description()
     );
     text.push_str(
-        "| row | measured | reference | ratio | target | holds | per second | CPU, µs |\n",
+        "| row | measured | reference | ratio | target | holds | per second | CPU, µs | date |\n",
     );
-    text.push_str("| --- | ---: | ---: | ---: | --- | --- | ---: | ---: |\n");
+    text.push_str("| --- | ---: | ---: | ---: | --- | --- | ---: | ---: | --- |\n");
     for row in rows {
         let star = if row.idle { "" } else { " *" };
         let cpu = match row.reference_cpu_us {
@@ -68,7 +69,7 @@ fn format(rows: &[Row]) -> String {
         };
         let _ = writeln!(
             text,
-            "| {}{star} | {} {} | {} | {} | {} | {} | {} | {cpu} |",
+            "| {}{star} | {} {} | {} | {} | {} | {} | {} | {cpu} | {date} |",
             row.name,
             number(row.value),
             row.unit,
