@@ -43,7 +43,7 @@ Commands:
     --only STEP   Run only this step (repeatable)
     --list        List the steps and exit
   bench         Measure the release server and package beside references, into benches/RESULTS.md
-    --row ROW   Measure only this row (repeatable), without that file
+    --row ROW   Measure only this row (repeatable)
     --memories N    Fill the largest store with N memories instead of 10,000,000, without that file
     --wait SECONDS  Wait at most so long for an idle machine before each row
   dist          Make what a release consists of, into target/dist

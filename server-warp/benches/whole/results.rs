@@ -18,8 +18,8 @@ measurements of the server and of its reference alternate, on the same machine. 
 processor time of the server per request (memory, delivery, start), that of the reference in
 brackets. The load program runs on the same machine: rates contain its work, CPU does not.
 Machines differ; only ratios can be compared between runs. A row stands until a run measures it
-again, on the date in its last column. Rows marked with * were measured while other programs used the
-machine.
+again, on the date in its last column. Rows marked with * were measured while other programs used
+the machine.
 
 The server is the release build of `knowledge serve`, with a store in a directory, durable commits
 and no rate limit. The reference is a process with a copy of the store: warp sends the recorded

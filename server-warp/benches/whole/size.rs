@@ -98,15 +98,14 @@ impl Bench<'_> {
             Engine::Sled => (20_000.0, 512.0),
             Engine::Fjall => (1_000.0, 256.0),
         };
-        let summaries = self.size.summaries;
+        let (memories, summaries) = (many.memories, self.size.summaries);
+        let resident = format!("resident memory after a start with {memories} memories");
+        let then = format!("{resident} and {summaries} dashboard summaries");
+        let start = format!("start with {memories} memories");
         let rows = [
-            (format!("start with {} memories", many.memories), "ms", ms),
-            ("resident memory after that start".to_owned(), "MiB", mib),
-            (
-                format!("the same after {summaries} dashboard summaries"),
-                "MiB",
-                mib,
-            ),
+            (start, "ms", ms),
+            (resident, "MiB", mib),
+            (then, "MiB", mib),
         ];
         let rows = rows.into_iter().zip(&samples);
         let rows = rows.map(|((what, unit, bound), samples)| {
