@@ -39,7 +39,7 @@ pub use self::memory::MemoryStore;
 pub use self::read::{Direction, Found, Read};
 pub use self::read_set::RangeRead;
 pub use self::records::read_json;
-pub use self::target::{MaybeSend, MaybeSendSync};
+pub use self::target::{BoxFuture, MaybeSend, MaybeSendSync};
 pub use self::time::{InvalidTimestamp, Timestamp};
 pub use self::transact::{RETRIES_MAX, transact};
 pub use self::transaction::{Prepared, Transaction, TransactionError, encode};

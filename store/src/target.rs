@@ -23,3 +23,10 @@ impl<T: Send + Sync + ?Sized> MaybeSendSync for T {}
 pub trait MaybeSendSync {}
 #[cfg(target_arch = "wasm32")]
 impl<T: ?Sized> MaybeSendSync for T {}
+
+/// Future on the heap: `Send` on every target with threads; no bound on wasm32.
+#[cfg(not(target_arch = "wasm32"))]
+pub type BoxFuture<'a, T> = futures::future::BoxFuture<'a, T>;
+/// Future on the heap: `Send` on every target with threads; no bound on wasm32.
+#[cfg(target_arch = "wasm32")]
+pub type BoxFuture<'a, T> = futures::future::LocalBoxFuture<'a, T>;

@@ -40,6 +40,7 @@ pub use crate::operation::{
 };
 pub use crate::service::ClientInfo;
 use crate::service::{KnowledgeService, VerifiedMessage};
+use crate::store::BoxFuture;
 
 /// Path template of the operation that a response belongs to, with parameters in braces.
 ///
@@ -261,6 +262,12 @@ impl Api {
 
 /// Result of a handler.
 type HandlerResult = Result<ApiResponse, Error>;
+
+/// Running operation.
+///
+/// Because its type is erased, this crate compiles the operations, and no crate that awaits them does
+/// so again.
+type Handling<'c> = BoxFuture<'c, HandlerResult>;
 
 /// Returns true if the table of operations lists this result for the operation.
 fn is_documented(spec: &OperationSpec, response: &HandlerResult) -> bool {

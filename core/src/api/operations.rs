@@ -1,6 +1,6 @@
 //! Operations as functions: dispatch to the service, and their descriptions.
 
-use super::HandlerResult;
+use super::Handling;
 use super::call::Call;
 #[cfg(feature = "openapi")]
 use super::input::SignedHeaders;
@@ -74,17 +74,19 @@ macro_rules! dispatch {
         impl Call<'_> {
             /// Calls the function of the operation.
             #[allow(non_snake_case, reason = "arguments are named like parameters of the path")]
-            pub(super) async fn dispatch(
-                &self,
+            pub(super) fn dispatch<'c>(
+                &'c self,
                 operation: Operation,
-                credential: &Credential,
-            ) -> HandlerResult {
-                match operation {$($(
-                    Operation::$name => call!(
-                        self, credential, owner!(self $($by)?), $authentication,
-                        $function($($argument: $input),* $(; $checked)?) -> $output
-                    ),
-                )+)+}
+                credential: &'c Credential,
+            ) -> Handling<'c> {
+                Box::pin(async move {
+                    match operation {$($(
+                        Operation::$name => call!(
+                            self, credential, owner!(self $($by)?), $authentication,
+                            $function($($argument: $input),* $(; $checked)?) -> $output
+                        ),
+                    )+)+}
+                })
             }
         }
 

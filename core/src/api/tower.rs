@@ -8,12 +8,10 @@ use http::{Request, Response};
 use tower_service::Service;
 
 use super::Api;
+use crate::store::BoxFuture;
 
 /// Response in the future; it is `Send` on every target with threads.
-#[cfg(not(target_arch = "wasm32"))]
-type ResponseFuture = futures::future::BoxFuture<'static, Result<Response<Bytes>, Infallible>>;
-#[cfg(target_arch = "wasm32")]
-type ResponseFuture = futures::future::LocalBoxFuture<'static, Result<Response<Bytes>, Infallible>>;
+type ResponseFuture = BoxFuture<'static, Result<Response<Bytes>, Infallible>>;
 
 /// [`Api::handle`] as a [`Service`], for servers and middleware of the tower ecosystem.
 ///

@@ -47,14 +47,10 @@ use futures::FutureExt;
 use futures::future::join_all;
 
 use self::support::{CaseContext, Outcome};
-use crate::{MaybeSendSync, Store};
+use crate::{BoxFuture, MaybeSendSync, Store};
 
 /// Future of the suite: `Send` on targets with threads.
-#[cfg(not(target_arch = "wasm32"))]
-pub type Task<'a, T = ()> = futures::future::BoxFuture<'a, T>;
-/// Future of the suite: `Send` on targets with threads.
-#[cfg(target_arch = "wasm32")]
-pub type Task<'a, T = ()> = futures::future::LocalBoxFuture<'a, T>;
+pub type Task<'a, T = ()> = BoxFuture<'a, T>;
 
 /// Lifetime of the contents of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,13 +10,10 @@ use knowledge_core::Error;
 use knowledge_core::api::Operation;
 use knowledge_core::model::{OrgId, Timestamp};
 use knowledge_core::service::KnowledgeService;
+use knowledge_core::store::BoxFuture;
 
 /// Execution of a call.
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) type Run<'a> = futures::future::BoxFuture<'a, Result<Response, Error>>;
-/// Execution of a call.
-#[cfg(target_arch = "wasm32")]
-pub(crate) type Run<'a> = futures::future::LocalBoxFuture<'a, Result<Response, Error>>;
+pub(crate) type Run<'a> = BoxFuture<'a, Result<Response, Error>>;
 
 /// Name and caller of a request.
 pub(crate) trait Described: fmt::Debug + Send + Sync {

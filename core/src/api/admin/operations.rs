@@ -8,7 +8,7 @@ use super::requests::{
     EndedRole, KindFilter, MemberName, NewCredential, NewProvisionedMember, RoleAssignment,
     WorkspaceFilter, WorkspaceName,
 };
-use crate::api::HandlerResult;
+use crate::api::Handling;
 use crate::api::call::Call;
 use crate::api::input::{Empty, Input, OrgSlug};
 #[cfg(feature = "openapi")]
@@ -37,17 +37,19 @@ macro_rules! dispatch {
             $(, example $example:tt)? $(, links $links:tt)?;
     )+})+) => {
         /// Calls the function of the operation.
-        pub(super) async fn dispatch(
-            call: &Call<'_>,
+        pub(super) fn dispatch<'c>(
+            call: &'c Call<'c>,
             operation: OperatorOperation,
-        ) -> HandlerResult {
+        ) -> Handling<'c> {
             let operator = Operator(call.service);
-            match operation {$($(
-                OperatorOperation::$name => run!(
-                    call, operator, [],
-                    $function($($argument: $input),* $(; $checked)?) -> $output
-                ),
-            )+)+}
+            Box::pin(async move {
+                match operation {$($(
+                    OperatorOperation::$name => run!(
+                        call, operator, [],
+                        $function($($argument: $input),* $(; $checked)?) -> $output
+                    ),
+                )+)+}
+            })
         }
     };
 }
