@@ -1,0 +1,26 @@
+#![doc = include_str!("../README.md")]
+
+mod backoff;
+mod committer;
+mod connection;
+mod error;
+mod lane;
+mod options;
+mod overlay;
+mod queue;
+mod read_plan;
+mod readers;
+mod schema;
+mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod tls;
+mod transaction;
+mod url;
+
+pub use self::error::OpenError;
+pub use self::options::{
+    COMMITTERS_DEFAULT, CONNECT_TIME_MAX_DEFAULT, LOCK_TIME_MAX_DEFAULT, PostgresOptions,
+    READ_CONNECTIONS_DEFAULT, READ_TIME_MAX_DEFAULT, WRITE_TIME_MAX_DEFAULT,
+};
+pub use self::store::PostgresStore;

@@ -1,0 +1,100 @@
+//! The store: reads, and the submission of commits.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use knowledge_store::{Commit, CommitOutcome, Found, Read, Store, StoreError};
+use tokio::task::JoinHandle;
+
+use crate::committer::Committer;
+use crate::connection::{Connector, Purpose};
+use crate::error::OpenError;
+use crate::options::PostgresOptions;
+use crate::queue::Queue;
+use crate::readers::Readers;
+use crate::schema;
+use crate::url::Target;
+
+/// A store in a PostgreSQL database, which any number of processes may have open.
+///
+/// Its connections are driven by tasks of the tokio runtime in which it was opened. Dropping it
+/// rejects further calls; commits that were submitted are still handled. To wait for them, use
+/// [`PostgresStore::close`].
+pub struct PostgresStore {
+    target: Target,
+    readers: Readers,
+    queue: Arc<Queue>,
+    committers: Vec<JoinHandle<()>>,
+    lock_time_max: Duration,
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore")
+            .field("target", &self.target)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PostgresStore {
+    /// Connects, and creates or updates the schema.
+    ///
+    /// Several processes may do so at once: one of them changes the schema, and the other ones wait
+    /// for it.
+    ///
+    /// # Errors
+    /// [`OpenError`], with what to do about it.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime with I/O and timers.
+    pub async fn open(options: PostgresOptions) -> Result<Self, OpenError> {
+        let connector = Arc::new(Connector::new(&options)?);
+        let connection = connector.connect(Purpose::Schema).await?;
+        schema::prepare(&connection, options.views).await?;
+        drop(connection);
+        let queue = Arc::new(Queue::default());
+        let committers = (0..options.committers).map(|_| {
+            let committer = Committer {
+                queue: Arc::clone(&queue),
+                connector: Arc::clone(&connector),
+                lock_time_max: options.lock_time_max,
+                write_time_max: options.write_time_max,
+            };
+            tokio::spawn(committer.run())
+        });
+        Ok(Self {
+            committers: committers.collect(),
+            readers: Readers::new(connector, options.read_connections, options.read_time_max),
+            queue,
+            target: options.target,
+            lock_time_max: options.lock_time_max,
+        })
+    }
+
+    /// Handles the commits that were submitted, and closes the connections.
+    pub async fn close(mut self) {
+        self.queue.close();
+        join_all(std::mem::take(&mut self.committers)).await;
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
+        self.readers.read(reads).await
+    }
+
+    /// Once a committer has taken the commit, it is handled even if the future is dropped.
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        self.queue.submit(commit, self.lock_time_max).await
+    }
+}
