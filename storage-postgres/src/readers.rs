@@ -46,7 +46,7 @@ impl Readers {
         }
     }
 
-    /// Performs reads as one statement. A read whose connection is lost is repeated once.
+    /// Performs reads as one statement. A read whose connection is lost is repeated.
     pub(crate) async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
         let Some(plan) = ReadPlan::new(reads) else {
             let nothing = |read: &Read<'_>| match read {
@@ -55,22 +55,28 @@ impl Readers {
             };
             return Ok(reads.iter().map(nothing).collect());
         };
-        let mut is_repeated = false;
+        // Every connection may be lost, and none of the losses noticed yet.
+        let mut repeats = self.slots.len();
         loop {
             let connection = self.connection().await?;
             let parameters = plan.parameters();
             let query = connection.client().query_typed(plan.text(), &parameters);
-            let error = match timeout(self.time_max + GRACE, query).await {
-                Ok(Ok(rows)) => return plan.distribute(&rows),
-                Ok(Err(error)) if !is_lost(&error) => return Err(store_error(&error)),
-                Ok(Err(error)) => store_error(&error),
-                Err(_) => unavailable("the server did not answer a read in time"),
+            let Ok(result) = timeout(self.time_max + GRACE, query).await else {
+                self.forget(&connection);
+                return Err(unavailable("the server did not answer a read in time"));
             };
-            self.forget(&connection);
-            if is_repeated {
-                return Err(error);
+            let error = match result {
+                Ok(rows) => return plan.distribute(&rows),
+                Err(error) => error,
+            };
+            if !is_lost(&error) {
+                return Err(store_error(&error));
             }
-            is_repeated = true;
+            self.forget(&connection);
+            if repeats == 0 {
+                return Err(store_error(&error));
+            }
+            repeats -= 1;
         }
     }
 

@@ -54,8 +54,10 @@ pub(crate) async fn prepare(
     let lock = "SELECT pg_advisory_xact_lock($1)";
     let lock = client.query_typed(lock, &[(&LOCK, Type::INT8)]).await;
     lock.map_err(failed)?;
-    // Another process may have been first.
-    let found = numbers(client).await.map_err(failed)?;
+    // Another process may have been first. Unlike the check above, this statement sees its tables:
+    // the server may remember within a transaction that a table does not exist.
+    client.batch_execute(CREATE).await.map_err(failed)?;
+    let found = applied(client).await.map_err(failed)?;
     if is_outdated(found, views)? {
         update(client, found, views).await.map_err(failed)?;
     }
@@ -80,6 +82,10 @@ async fn numbers(client: &Client) -> Result<Numbers, tokio_postgres::Error> {
             views: 0,
         });
     }
+    applied(client).await
+}
+
+async fn applied(client: &Client) -> Result<Numbers, tokio_postgres::Error> {
     Ok(Numbers {
         tables: number(client, TABLES).await?,
         views: number(client, VIEWS).await?,
@@ -99,7 +105,6 @@ async fn update(
     found: Numbers,
     views: Option<Views>,
 ) -> Result<(), tokio_postgres::Error> {
-    client.batch_execute(CREATE).await?;
     for (number, sql) in (1..).zip(MIGRATIONS) {
         if number > found.tables {
             client.batch_execute(sql).await?;

@@ -13,7 +13,7 @@ use crate::read_plan::{column, version};
 
 /// The statements that follow are decided by what is committed when the locks are granted, which
 /// takes a new snapshot for each.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const LOCK: &str = "SELECT lane, version FROM knowledge_lane WHERE lane = ANY($1) \
     ORDER BY lane FOR UPDATE";
 const READ: &str = "SELECT key, version, CASE WHEN key = ANY($2) THEN value END \

@@ -24,7 +24,7 @@ impl DatabaseHarness {
     }
 
     async fn open_database(&self, database: String) -> Arc<dyn Store> {
-        let options = PostgresOptions::new(&self.server.url(&database)).expect("a valid URL");
+        let options = PostgresOptions::new(&self.server.socket(&database)).expect("a valid URL");
         let store = PostgresStore::open(options).await.expect("the store opens");
         let store: Arc<dyn Store> = Arc::new(store);
         let mut databases = self.databases.lock().unwrap();

@@ -17,7 +17,8 @@ mod server;
 use std::env;
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
 
 pub use self::server::{Server, ServerOptions};
 
@@ -50,6 +51,30 @@ pub fn installations() -> Vec<PathBuf> {
     paths
 }
 
+/// Returns the installations that were built with TLS, as the Python package is not.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn installations_with_tls() -> Vec<PathBuf> {
+    let has_tls = |path: &PathBuf| {
+        let output = Command::new(path.join("pg_config"))
+            .arg("--configure")
+            .output();
+        let output = output.expect("pg_config can be executed").stdout;
+        let configuration = String::from_utf8_lossy(&output);
+        ["--with-openssl", "--with-ssl=openssl"]
+            .iter()
+            .any(|option| configuration.contains(option))
+    };
+    let found: Vec<_> = installations().into_iter().filter(has_tls).collect();
+    assert!(
+        !found.is_empty(),
+        "no installation of {VARIABLE} supports TLS; add one of the operating system"
+    );
+    found
+}
+
 /// Returns a running server of each installation, shared by all tests of this program.
 ///
 /// # Panics
@@ -78,11 +103,12 @@ pub fn run<F: Future<Output = ()>>(test: impl Fn(&'static Server) -> F) {
 /// # Panics
 /// If the test panics.
 pub fn run_alone<F: Future<Output = ()>>(
+    installations: &[PathBuf],
     options: &ServerOptions,
-    test: impl Fn(std::sync::Arc<Server>) -> F,
+    test: impl Fn(Arc<Server>) -> F,
 ) {
-    for path in installations() {
-        let server = std::sync::Arc::new(Server::start(&path, options));
+    for path in installations {
+        let server = Arc::new(Server::start(path, options));
         println!("{}", server.version());
         block_on(test(server));
     }

@@ -1,0 +1,10 @@
+//! Behaviour beyond the conformance suite: several processes, failures, opening and TLS.
+
+mod commits;
+mod failures;
+mod lost_connections;
+mod opening;
+mod proxy;
+mod reads;
+mod support;
+mod tls;
