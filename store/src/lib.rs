@@ -115,8 +115,10 @@ pub struct KeyEntry {
 /// - **Durability.** When `commit` returns [`CommitOutcome::Committed`], the change survives a crash
 ///   of the process and a loss of power; no reader sees it earlier.
 /// - **Versions.** See [`Version`].
-/// - **Fail-stop.** After a failed write or sync, the store rejects every call as
-///   [`StoreErrorKind::Unavailable`] until it is reopened.
+/// - **Fail-stop.** A store that writes to its own files rejects every call as
+///   [`StoreErrorKind::Unavailable`] after a failed write or sync, until it is reopened. A client of
+///   a database server leaves this to the server: it connects again after a lost connection, and
+///   until then rejects every call in the same way.
 /// - **Limits.** Everything that [`Key`] and [`Commit`] can hold is accepted. Both check their limits
 ///   when they are built, so that a backend never receives anything larger.
 ///
