@@ -237,3 +237,89 @@ fn size(commit: &Commit) -> usize {
         .chain(mutations)
         .sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knowledge_store::Key;
+
+    const WAIT_MAX: Duration = Duration::from_secs(60);
+
+    fn commit(names: &[&str]) -> Commit {
+        let keys = names.iter().map(|name| Key::new(name.as_bytes().to_vec()));
+        let builder = keys.fold(Commit::builder(), |builder, key| {
+            builder.add(key.unwrap(), 1)
+        });
+        builder.build().unwrap()
+    }
+
+    fn take(queue: &Arc<Queue>) -> Option<Group> {
+        queue.take(&mut queue.state())
+    }
+
+    #[test]
+    fn groups_under_way_share_no_lane() {
+        let queue = Arc::new(Queue::default());
+        let _first = queue.push(commit(&["x/a"])).unwrap();
+        let first = take(&queue).unwrap();
+        let _waiting = queue.push(commit(&["x/a", "x/b"])).unwrap();
+        let _behind = queue.push(commit(&["y/b"])).unwrap();
+        let _free = queue.push(commit(&["x/c"])).unwrap();
+        // `y/b` does not overtake the commit that waits with its lane.
+        let free = take(&queue).unwrap();
+        assert_eq!(free.requests.len(), 1);
+        assert_eq!(free.requests[0].commit, commit(&["x/c"]));
+        assert!(take(&queue).is_none());
+        drop(first);
+        assert_eq!(take(&queue).unwrap().requests.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn commit_of_a_committer_that_panicked_is_unknown() {
+        let queue = Arc::new(Queue::default());
+        let submitted = queue.submit(commit(&["a"]), WAIT_MAX);
+        let panicking = async { drop(queue.next().await.unwrap()) };
+        let (outcome, ()) = futures::join!(submitted, panicking);
+        assert_eq!(outcome.unwrap_err().kind(), StoreErrorKind::Unknown);
+        // Its lanes are free again.
+        let _next = queue.push(commit(&["a"])).unwrap();
+        assert!(take(&queue).is_some());
+    }
+
+    #[tokio::test]
+    async fn commit_that_waits_too_long_is_withdrawn() {
+        let queue = Arc::new(Queue::default());
+        let outcome = queue.submit(commit(&["a"]), Duration::from_millis(1)).await;
+        assert_eq!(outcome.unwrap_err().kind(), StoreErrorKind::Unavailable);
+        assert!(take(&queue).is_none());
+    }
+
+    #[test]
+    fn abandoned_commit_is_not_taken() {
+        let queue = Arc::new(Queue::default());
+        drop(queue.push(commit(&["a"])).unwrap());
+        assert!(take(&queue).is_none());
+    }
+
+    #[tokio::test]
+    async fn closed_queue_hands_out_what_is_left_to_every_committer() {
+        let queue = Arc::new(Queue::default());
+        let _left = queue.push(commit(&["a"])).unwrap();
+        let group = take(&queue).unwrap();
+        let _blocked = queue.push(commit(&["a"])).unwrap();
+        let committers = futures::future::join_all((0..3).map(|_| async {
+            let mut groups = 0;
+            while queue.next().await.is_some() {
+                groups += 1;
+            }
+            groups
+        }));
+        let closing = async {
+            queue.close();
+            drop(group);
+        };
+        let (groups, ()) = futures::join!(committers, closing);
+        assert_eq!(groups.iter().sum::<usize>(), 1);
+        assert!(queue.push(commit(&["a"])).is_err());
+    }
+}
