@@ -40,6 +40,13 @@ impl Account {
         chown(path, Some(self.user), Some(self.group)).expect("root may change the owner");
     }
 
+    /// Returns true if this user may execute a program: may also enter its directory.
+    pub(super) fn can_execute(&self, program: &Path) -> bool {
+        let mut test = self.command(Path::new("test"));
+        let status = test.arg("-x").arg(program).status();
+        status.is_ok_and(|status| status.success())
+    }
+
     /// Returns a command that executes a program as this user.
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("setpriv");

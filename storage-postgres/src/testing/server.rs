@@ -61,6 +61,20 @@ impl ServerOptions {
     }
 }
 
+/// Copies an installation into a directory that every user may enter, and returns that of its
+/// programs.
+fn copy_installation(programs: &Path, directory: &Path) -> PathBuf {
+    let installation = programs.parent().expect("the programs have a directory");
+    let copy = directory.join("installation");
+    let copied = Command::new("cp")
+        .arg("--recursive")
+        .args([installation, &copy])
+        .status();
+    let is_copied = copied.is_ok_and(|status| status.success());
+    assert!(is_copied, "{} cannot be copied", installation.display());
+    copy.join(programs.file_name().expect("the programs have a name"))
+}
+
 /// Running PostgreSQL server; it stops on drop.
 ///
 /// It listens on a free port of the loopback address, where it requires a password, and on a Unix
@@ -87,8 +101,12 @@ impl Server {
     pub fn start(programs: &Path, options: &ServerOptions) -> Self {
         let directory = TempDir::with_prefix("knowledge-postgres-").expect("a new directory");
         let account = Account::needed();
+        let mut programs = programs.to_owned();
         if let Some(account) = &account {
             account.own(directory.path());
+            if !account.can_execute(&programs.join("initdb")) {
+                programs = copy_installation(&programs, directory.path());
+            }
         }
         let guardian = Command::new("sh")
             .args(["-c", GUARDIAN, "guardian"])
@@ -100,7 +118,7 @@ impl Server {
         let port = free.local_addr().expect("an address").port();
         drop(free);
         let server = Self {
-            programs: programs.to_owned(),
+            programs,
             directory: directory.keep(),
             port,
             settings: options.settings.clone(),
