@@ -77,6 +77,9 @@ fn cargo_fuzz(subcommand: &str) -> Result<Command> {
     let mut command = CARGO_FUZZ.command()?;
     command
         .arg(subcommand)
+        // In these seconds nobody misses what the full optimisation of a search would add, which
+        // takes minutes to compile.
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
         // The cargo in the environment is that of this program, with another toolchain.
         .env("RUSTUP_TOOLCHAIN", tools::NIGHTLY)
         .env_remove("CARGO");
