@@ -9,7 +9,7 @@ use crate::process::{Result, Skipped, cargo, run};
 use crate::programs::{CONVERSATION, workspace_cargo};
 use crate::tools::{self, CARGO_DENY};
 use crate::wasm;
-use crate::{bench, console, dist, fuzz, instructions, libraries, openapi, package};
+use crate::{bench, console, dist, fuzz, instructions, libraries, openapi, package, postgres};
 
 struct Step {
     name: &'static str,
@@ -247,7 +247,8 @@ fn test() -> Result {
     tools::install_programs(POWER_CUT_PROGRAMS)?;
     run(workspace_cargo("test")
         .arg("--no-fail-fast")
-        .envs(libraries::install()?))?;
+        .envs(libraries::install()?)
+        .envs([postgres::install()?]))?;
     // Run the suites that know only the store's address over the other embedded engine too.
     run(workspace_cargo("test")
         .args(["--no-fail-fast", "--test", "http", "--test", "crash"])

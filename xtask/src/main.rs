@@ -20,6 +20,7 @@ mod links;
 mod openapi;
 mod package;
 mod peer;
+mod postgres;
 mod process;
 mod programs;
 mod python;

@@ -85,8 +85,17 @@ impl Python {
 
     /// Returns a command that runs a module.
     pub(crate) fn command(&self, module: &str) -> Command {
+        self.run(["-m", module])
+    }
+
+    /// Returns a command that runs the text of a program.
+    pub(crate) fn script(&self, text: &str) -> Command {
+        self.run(["-c", text])
+    }
+
+    fn run(&self, arguments: [&str; 2]) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(["-m", module]);
+        command.args(arguments);
         if let Some(packages) = &self.packages {
             command.env("PYTHONPATH", packages);
         }
