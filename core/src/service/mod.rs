@@ -89,7 +89,8 @@ use crate::model::{AddressPolicy, AuditReads, MemberId, OrgId};
 pub use crate::model::{AuditAction, ResourceKind};
 use crate::request::Checks;
 use crate::store::{
-    MaybeSend, Prepared, Store, StoreError, StoreExt, Transaction, TransactionError, transact,
+    MaybeSend, Prepared, Store, StoreError, StoreExt, Transaction, TransactionError, read_json,
+    transact,
 };
 
 /// Options of [`KnowledgeService::open`].
@@ -169,6 +170,8 @@ pub struct KnowledgeService {
 
 struct Inner {
     store: Arc<dyn Store>,
+    /// Contents of `meta` while the service can serve the store.
+    meta: Meta,
     env: Env,
     sealer: Sealer,
     limits: Limits,
@@ -360,6 +363,7 @@ impl KnowledgeService {
         let pending = Signal::new();
         let inner = Inner {
             store: Arc::new(NotifyingStore::new(store, Arc::clone(&pending))),
+            meta: given,
             env,
             sealer: Sealer::new(&options.sealing_key),
             limits: options.limits,
@@ -461,9 +465,27 @@ impl KnowledgeService {
         &self.inner.store
     }
 
-    /// Checks that the store responds.
+    /// Checks that the store responds and can still be served.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`]. It persists once another process has upgraded the store or replaced its
+    /// sealing key: then a service has to be opened as such a store requires.
     pub async fn ready(&self) -> Result<(), Error> {
-        self.inner.store.get(&[keys::meta()]).await?;
+        let found = self.inner.store.get(&[keys::meta()]).await?.pop().flatten();
+        let Some(found) = found else {
+            return Err(Error::unavailable("the store has been emptied"));
+        };
+        // The other fields of another schema are unknown.
+        let schema = read_json::<Schema>(&found.value).map(|found| found.schema);
+        if !schema.is_ok_and(|schema| schema == SCHEMA) {
+            return Err(Error::unavailable("the store has another schema by now"));
+        }
+        let meta = read_json::<Meta>(&found.value).ok();
+        if meta.as_ref() != Some(&self.inner.meta) {
+            return Err(Error::unavailable(
+                "the store has another sealing key by now",
+            ));
+        }
         Ok(())
     }
 

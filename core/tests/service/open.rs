@@ -107,3 +107,25 @@ async fn service_is_not_ready_once_its_store_fails() {
     faults.disable_faults();
     service.ready().await.unwrap();
 }
+
+#[tokio::test]
+async fn service_is_not_ready_once_its_store_requires_another() {
+    let store = memory();
+    let service = open(&store, 1).await.unwrap();
+    let meta = store.get(&[keys::meta()]).await.unwrap().pop().flatten();
+    let meta = String::from_utf8(meta.unwrap().value.to_vec()).unwrap();
+    let own = SealingKey::new([1; 32]).fingerprint();
+    let other = SealingKey::new([2; 32]).fingerprint();
+    let schema = format!("\"schema\":{SCHEMA}");
+    for changed in [
+        meta.replace(&own, &other),
+        meta.replace(&own, &format!("{own}>{other}")),
+        meta.replace(&schema, &format!("\"schema\":{}", SCHEMA + 1)),
+    ] {
+        assert_ne!(changed, meta);
+        put_meta(&store, &changed).await;
+        assert_eq!(service.ready().await.unwrap_err().code(), "unavailable");
+    }
+    put_meta(&store, &meta).await;
+    service.ready().await.unwrap();
+}
