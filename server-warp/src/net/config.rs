@@ -66,6 +66,9 @@ pub const READY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 /// Default of [`NetConfig::shutdown_timeout`].
 pub const SHUTDOWN_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
+/// Default of [`NetConfig::shutdown_delay`].
+pub const SHUTDOWN_DELAY_DEFAULT: Duration = Duration::ZERO;
+
 /// Default of [`NetConfig::retry_after`].
 pub const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 
@@ -127,6 +130,9 @@ pub struct NetConfig {
     pub linger_bytes_max: u64,
     /// Time for the responder's readiness check. Then `/readyz` responds with 503.
     pub ready_timeout: Duration,
+    /// Time for which the server, once told to shut down, serves on while `/readyz` responds with
+    /// 503.
+    pub shutdown_delay: Duration,
     /// Time for the requests in flight to complete at shutdown. Then their connections are closed.
     pub shutdown_timeout: Duration,
     /// `Retry-After` of a 503, rounded up to whole seconds.
@@ -163,6 +169,7 @@ impl Default for NetConfig {
             linger_timeout: LINGER_TIMEOUT_DEFAULT,
             linger_bytes_max: LINGER_BYTES_MAX_DEFAULT,
             ready_timeout: READY_TIMEOUT_DEFAULT,
+            shutdown_delay: SHUTDOWN_DELAY_DEFAULT,
             shutdown_timeout: SHUTDOWN_TIMEOUT_DEFAULT,
             retry_after: RETRY_AFTER_DEFAULT,
             tls: None,
@@ -189,8 +196,7 @@ impl NetConfig {
     ///
     /// # Errors
     /// [`InvalidConfig`] names the first invalid field: a limit or a timeout that is zero (except
-    /// `linger_…`, `shutdown_timeout` and `retry_after`, for which zero has a meaning) or too
-    /// large.
+    /// `linger_…`, `shutdown_…` and `retry_after`, for which zero has a meaning) or too large.
     pub fn validate(&self) -> Result<(), InvalidConfig> {
         let counts = [
             ("accept_backlog", self.accept_backlog as usize),

@@ -180,8 +180,9 @@ impl<R: Responder> Server<R> {
 
     /// Serves until `shutdown` resolves, then shuts down gracefully.
     ///
-    /// It stops accepting, closes idle connections, completes the requests in flight, and closes
-    /// the remaining connections at the configured deadline. Dropping the future closes every
+    /// For the configured delay it serves on but is not ready. Then it stops accepting, closes idle
+    /// connections, completes the requests in flight, and closes the remaining connections at the
+    /// configured deadline. Dropping the future closes every
     /// connection immediately.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> ShutdownReport {
         let Self {
@@ -194,8 +195,17 @@ impl<R: Responder> Server<R> {
         let slots = Arc::new(Semaphore::new(connections_max));
         let counters = Arc::new(Counters::default());
         tracing::info!(%local_addr, connections_max, "serving");
+        let told = async {
+            shutdown.await;
+            let delay = shared.config.shutdown_delay;
+            if !delay.is_zero() {
+                tracing::info!(?delay, "not ready; shutting down after the delay");
+                phase.send_replace(Phase::Leaving);
+                tokio::time::sleep(delay).await;
+            }
+        };
         tokio::select! {
-            () = shutdown => {}
+            () = told => {}
             () = accept(&listener, &shared, &slots, &counters) => {}
             () = watch_certificates(&shared) => {}
             () = evict_idle_callers(&shared) => {}

@@ -24,6 +24,8 @@ use crate::telemetry::RequestTracer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     Serving,
+    /// Requests are served, but the server is not ready, so that a load balancer takes it out.
+    Leaving,
     /// New connections are refused; requests in flight are completed.
     Draining,
     /// Every connection is closed immediately.

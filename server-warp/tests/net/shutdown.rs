@@ -127,6 +127,42 @@ async fn server_is_not_ready_during_shutdown() {
     assert_eq!(server.stopped().await.connections_killed, 0);
 }
 
+#[tokio::test]
+async fn server_serves_and_is_not_ready_during_the_delay() {
+    let mut server = Running::start(NetConfig {
+        shutdown_delay: GUARD * 10,
+        ..config()
+    })
+    .await;
+    server.stop();
+    // New connections are accepted meanwhile.
+    guarded("the server not to be ready", async {
+        while server.ask(get("/readyz")).await.status == 200 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let answer = server.ask(get("/readyz")).await;
+    assert_eq!(
+        (answer.status, answer.body.as_str()),
+        (503, r#"{"status":"shutting_down"}"#)
+    );
+    let answer = server.ask(get("/")).await;
+    assert_eq!((answer.status, answer.header("connection")), (200, None));
+}
+
+#[tokio::test]
+async fn shutdown_follows_the_delay() {
+    let mut server = Running::start(NetConfig {
+        shutdown_delay: SHORT,
+        ..config()
+    })
+    .await;
+    server.stop();
+    refuses_connections(&server).await;
+    assert_eq!(server.stopped().await.connections_killed, 0);
+}
+
 /// Waits until the server has read all data sent before.
 ///
 /// It accepts and polls connections in order, so that an exchange on a later connection ends later.

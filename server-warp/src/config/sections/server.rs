@@ -164,6 +164,16 @@ pub(super) static SECTION: Section = Section {
             "Time for the readiness check of the store; then /readyz responds with 503",
         ),
         Setting::new(
+            "server.shutdown_delay",
+            &Time {
+                at: field!(net.shutdown_delay),
+                min: Duration::ZERO,
+                max: A_DAY,
+            },
+            "Time for which the server, once told to shut down, serves on while /readyz responds \
+             with 503, so that a load balancer takes it out first",
+        ),
+        Setting::new(
             "server.shutdown_timeout",
             &Time {
                 at: field!(net.shutdown_timeout),
