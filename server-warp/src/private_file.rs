@@ -80,6 +80,20 @@ pub fn read(path: &Path) -> Result<Option<String>, PrivateFileError> {
     Ok(Some(text))
 }
 
+/// Reads a secret of one line, without the end of the line.
+///
+/// # Errors
+/// The problem of the file: it is missing or empty, or [`read`] rejects it.
+pub(crate) fn read_secret(path: &Path) -> Result<String, String> {
+    let text = read(path).map_err(|error| error.to_string())?;
+    let missing = || format!("{} does not exist", path.display());
+    let text = text.ok_or_else(missing)?;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => Err(format!("{} is empty", path.display())),
+        secret => Ok(secret.to_owned()),
+    }
+}
+
 /// Creates the file atomically and durably; an existing file is not changed.
 ///
 /// # Errors

@@ -27,7 +27,6 @@ pub(crate) use self::attempt::{ATTEMPT_LIFETIME, Attempt, ReturnTo};
 pub use self::groups::{Grant, GrantedRole, GroupGrant, InvalidGrant};
 use self::id_token::Expected;
 use self::provider::Provider;
-pub(crate) use self::provider::read_secret;
 pub use self::settings::{Issuer, OidcConfig, OidcError};
 
 /// Path of the redirect URI, below the base URL of the server.

@@ -1,6 +1,5 @@
 //! Requests to the provider: discovery, keys, the exchange of codes, and claims about a person.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ use super::id_token::{Claims, Expected, InvalidToken, verify};
 use super::settings::{OidcConfig, OidcError, is_permitted_url};
 use super::{Issuer, SignInError, for_log};
 use crate::http_client::{self, HttpClient, SendError, read_roots, system_roots};
-use crate::private_file;
+use crate::private_file::read_secret;
 
 /// Time for which metadata and keys are used without asking again.
 const FRESH: Duration = Duration::from_secs(60 * 60);
@@ -408,21 +407,6 @@ impl Server {
         })
     }
 }
-
-/// Reads the secret of the client, without the end of its line.
-///
-/// # Errors
-/// The error in the file.
-pub(crate) fn read_secret(path: &Path) -> Result<String, String> {
-    let text = private_file::read(path).map_err(|error| error.to_string())?;
-    let missing = || format!("{} does not exist", path.display());
-    let text = text.ok_or_else(missing)?;
-    match text.trim_end_matches(['\r', '\n']) {
-        "" => Err(format!("{} is empty", path.display())),
-        secret => Ok(secret.to_owned()),
-    }
-}
-
 fn parse<T: DeserializeOwned>(response: &Response<Bytes>, what: &str) -> Result<T, SignInError> {
     let parsed = serde_json::from_slice(response.body());
     parsed.map_err(|_| invalid(&format!("the {what} of the provider cannot be read")))

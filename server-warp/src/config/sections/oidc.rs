@@ -9,7 +9,7 @@ use crate::config::kind::{List, Switch, Text, Time, field};
 use crate::config::setting::{Section, Setting};
 use crate::config::{Check, Config};
 use crate::http_client::read_roots;
-use crate::oidc::read_secret;
+use crate::private_file::read_secret;
 
 const ISSUER: &str = "oidc.issuer";
 const CLIENT_ID: &str = "oidc.client_id";
