@@ -41,6 +41,7 @@ pub mod metrics;
 pub mod net;
 #[cfg(feature = "oidc")]
 pub mod oidc;
+mod postgres_address;
 pub mod private_file;
 mod progress;
 pub mod reference;

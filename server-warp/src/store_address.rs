@@ -1,4 +1,4 @@
-//! Address of a store: an engine and a directory, or the memory of the process.
+//! Address of a store: an engine and a directory, a PostgreSQL database, or the memory of the process.
 
 use std::fmt;
 use std::fs;
@@ -9,6 +9,8 @@ use std::str::FromStr;
 use knowledge_storage_embedded::{OpenError, store_kind};
 use knowledge_storage_fjall::Fjall;
 use knowledge_storage_sled::Sled;
+
+pub use crate::postgres_address::PostgresAddress;
 
 /// Engine of a store in a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,10 +87,12 @@ pub(crate) const STORES_FOR_HELP: &str = "\
 Stores, with figures of 1,000,000 memories of 300 bytes:
   sled:DIR   the default: 5.2 kB on disk per memory, opens in 0.6 to 20 s
   fjall:DIR  for large stores: 0.5 kB on disk per memory, opens in less than 1 s
+  postgres://USER@HOST/DATABASE
+             for several servers: a PostgreSQL database, see docs/scaling.md
   memory:    for trials: lost when the process ends";
 
-/// Address of a store, written `sled:DIR`, `fjall:DIR` or `memory:`; a directory whose engine is not
-/// given, as its path only.
+/// Address of a store, written `sled:DIR`, `fjall:DIR`, `postgres://…` or `memory:`; a directory whose
+/// engine is not given, as its path only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreAddress {
     /// Directory that contains only the store.
@@ -98,6 +102,8 @@ pub enum StoreAddress {
         /// Path of the directory.
         path: PathBuf,
     },
+    /// PostgreSQL database, which several processes may have open.
+    Postgres(PostgresAddress),
     /// Memory of the process, which ends with it.
     Memory,
 }
@@ -117,8 +123,14 @@ impl StoreAddress {
     pub fn directory(&self) -> Option<&Path> {
         match self {
             Self::Directory { path, .. } => Some(path),
-            Self::Memory => None,
+            Self::Postgres(_) | Self::Memory => None,
         }
+    }
+
+    /// Returns true if other processes may change the store while this one has it open.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Self::Postgres(_))
     }
 }
 
@@ -129,13 +141,17 @@ pub struct InvalidAddress;
 
 impl StoreAddress {
     /// Notation of addresses, for messages.
-    pub const NOTATION: &'static str = "sled:DIR, fjall:DIR or, for a server, memory:";
+    pub const NOTATION: &'static str =
+        "sled:DIR, fjall:DIR, postgres://USER@HOST/DATABASE or, for a server, memory:";
 }
 
 impl FromStr for StoreAddress {
     type Err = InvalidAddress;
 
     fn from_str(text: &str) -> Result<Self, InvalidAddress> {
+        if let Some(address) = PostgresAddress::parse(text) {
+            return Ok(Self::Postgres(address));
+        }
         let (engine, path) = text.split_once(':').ok_or(InvalidAddress)?;
         if engine == "memory" && path.is_empty() {
             return Ok(Self::Memory);
@@ -159,6 +175,7 @@ impl fmt::Display for StoreAddress {
                 path,
             } => write!(f, "{}:{}", engine.name(), path.display()),
             Self::Directory { engine: None, path } => path.display().fmt(f),
+            Self::Postgres(address) => address.fmt(f),
             Self::Memory => f.write_str("memory:"),
         }
     }
@@ -175,6 +192,7 @@ mod tests {
             "fjall:/var/lib/knowledge",
             "memory:",
             "sled:a:b",
+            "postgres://app@db1,db2/knowledge?sslmode=verify-full",
         ] {
             assert_eq!(text.parse::<StoreAddress>().unwrap().to_string(), text);
         }

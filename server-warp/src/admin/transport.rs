@@ -170,7 +170,7 @@ impl Transport {
 async fn open_store(config: &Config, may_create: bool) -> Result<OpenedStore, DataError> {
     // A store in memory would be lost when the command ends.
     let data = config.data();
-    data.path()?;
+    data.require_durable()?;
     let data = if may_create {
         data.open().await?
     } else {

@@ -16,9 +16,10 @@ use crate::data::Backend;
 
 /// Path of the backup, for `GET`.
 pub const BACKUP_PATH: &str = "/admin/v1/backup";
-/// Response header with the approximate number of entries, for a progress bar.
+/// Response header with the approximate number of entries, for a progress bar; not of a database.
 pub const ENTRIES_HEADER: HeaderName = HeaderName::from_static("knowledge-entries");
-/// Memory limit, in bytes, for data changed while a backup is read. Further changes abort it.
+/// Memory limit, in bytes, for data changed while a backup is read. Further changes abort it. Of a
+/// database all data are held in memory.
 const CHANGED_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Concurrent backups; each costs memory.
 const BACKUPS_MAX: usize = 2;
@@ -76,7 +77,14 @@ impl LongOperation for Backup {
             return error_response(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
         };
         let entries = self.store.entries();
-        let snapshot = self.store.snapshot(self.changed_bytes_max);
+        let snapshot = match self.store.snapshot(self.changed_bytes_max).await {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                tracing::error!(%error, "backup failed to start");
+                let message = error.to_string();
+                return error_response(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message);
+            }
+        };
         let export = match Export::begin(snapshot).await {
             Ok(export) => export,
             Err(error) => {
@@ -90,7 +98,9 @@ impl LongOperation for Backup {
         let mut response = Response::new(body);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/jsonl"));
-        headers.insert(ENTRIES_HEADER, entries.into());
+        if let Some(entries) = entries {
+            headers.insert(ENTRIES_HEADER, entries.into());
+        }
         response
     }
 }

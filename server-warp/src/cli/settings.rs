@@ -17,7 +17,8 @@ const CONFIG: &str = "config";
 /// Path of the setting with the store's address.
 const STORE: &str = "storage.store";
 /// Description of the store for commands that open an existing one.
-const STORE_ABOUT: &str = "The store: sled:DIR or fjall:DIR; if unset, the store in --data-dir";
+const STORE_ABOUT: &str = "The store: sled:DIR, fjall:DIR or postgres://USER@HOST/DATABASE; if \
+                           unset, the store in --data-dir";
 
 /// Selection of the settings that are flags of a command.
 pub(super) trait Scope {
@@ -111,11 +112,13 @@ impl<S> SettingArgs<S> {
     }
 }
 
+/// Shows the names of the flags only: the URL of a database may contain a password.
 impl<S> fmt::Debug for SettingArgs<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.flags.iter().map(|(name, _)| name).collect();
         f.debug_struct("SettingArgs")
             .field("file", &self.file)
-            .field("flags", &self.flags)
+            .field("flags", &names)
             .finish()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::file;
@@ -14,7 +15,9 @@ use super::suggest::{self, did_you_mean};
 use super::{CONFIG_VARIABLE, Config, SECTIONS};
 
 /// Sources of a configuration.
-#[derive(Clone, Debug, Default)]
+///
+/// `Debug` shows no values, which may contain the password of a database.
+#[derive(Clone, Default)]
 pub struct Sources {
     /// Configuration file, if any.
     pub file: Option<PathBuf>,
@@ -22,6 +25,16 @@ pub struct Sources {
     pub environment: Vec<(OsString, OsString)>,
     /// Command-line flags: names without the dashes, and values.
     pub flags: Vec<(&'static str, OsString)>,
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flags: Vec<_> = self.flags.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Sources")
+            .field("file", &self.file)
+            .field("flags", &flags)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Valid configuration with the origins of its values.

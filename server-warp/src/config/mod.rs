@@ -178,13 +178,26 @@ impl Config {
         }
     }
 
+    #[cfg(feature = "postgres")]
+    fn database_connections_max(&self) -> usize {
+        match self.data().store.is_shared() {
+            true => self.data.postgres.connections_max(),
+            false => 0,
+        }
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    fn database_connections_max(&self) -> usize {
+        0
+    }
+
     fn open_files_reserved(&self) -> usize {
         let for_deliveries = if self.webhooks.deliver {
             open_files_max(self.webhooks.in_flight_max)
         } else {
             0
         };
-        self.net.open_files_reserved + for_deliveries
+        self.net.open_files_reserved + for_deliveries + self.database_connections_max()
     }
 }
 

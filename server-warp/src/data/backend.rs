@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
-use knowledge_core::store::{MemoryStore, Store};
+use knowledge_core::store::{MemoryStore, Store, StoreError};
 use knowledge_storage_embedded::{DirectoryLock, Embedded, OpenError, StoreOptions};
 use knowledge_storage_fjall::FjallStore;
+#[cfg(feature = "postgres")]
+use knowledge_storage_postgres::PostgresStore;
 use knowledge_storage_sled::{SledSettings, SledStore};
 
 use super::DataConfig;
+#[cfg(feature = "postgres")]
+use super::snapshot;
+use super::snapshot::SnapshotError;
 use crate::store_address::Engine;
 
 /// Open store.
@@ -15,6 +20,9 @@ use crate::store_address::Engine;
 pub enum Backend {
     /// Store in a directory.
     Embedded(Arc<dyn Embedded>),
+    /// Store in a PostgreSQL database.
+    #[cfg(feature = "postgres")]
+    Postgres(Arc<PostgresStore>),
     /// Store in the memory of this process.
     Memory(Arc<MemoryStore>),
 }
@@ -23,6 +31,8 @@ impl std::fmt::Debug for Backend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Embedded(store) => store.engine(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => "postgres",
             Self::Memory(_) => "memory",
         })
     }
@@ -34,26 +44,52 @@ impl Backend {
     pub fn store(&self) -> Arc<dyn Store> {
         match self {
             Self::Embedded(store) => Arc::<dyn Embedded>::clone(store),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => Arc::<PostgresStore>::clone(store),
             Self::Memory(store) => Arc::<MemoryStore>::clone(store),
         }
     }
 
-    /// Returns a snapshot, which stays readable during writes. Old values kept for it take at most
-    /// `bytes_max` bytes, see [`Embedded::snapshot`].
-    #[must_use]
-    pub fn snapshot(&self, bytes_max: usize) -> Arc<dyn Store> {
-        match self {
+    /// Returns a snapshot, which stays readable during writes.
+    ///
+    /// It takes at most `bytes_max` bytes of memory: of an embedded store those of values that
+    /// changed since, see [`Embedded::snapshot`]; of a database those of all keys and values, which
+    /// are read at once.
+    ///
+    /// # Errors
+    /// [`SnapshotError`], of a database only.
+    pub async fn snapshot(&self, bytes_max: usize) -> Result<Arc<dyn Store>, SnapshotError> {
+        Ok(match self {
             Self::Embedded(store) => Arc::clone(store).snapshot(bytes_max),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => snapshot::read(&**store, bytes_max).await?,
             Self::Memory(store) => Arc::new(store.snapshot()),
+        })
+    }
+
+    /// Returns the number of entries, if it is known without reading them.
+    #[must_use]
+    pub fn entries(&self) -> Option<u64> {
+        match self {
+            Self::Embedded(store) => Some(store.entries()),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => None,
+            Self::Memory(store) => Some(store.len() as u64),
         }
     }
 
-    /// Returns the number of entries.
-    #[must_use]
-    pub fn entries(&self) -> u64 {
+    /// Compares the entries of an embedded store with its ledger, see [`Embedded::check`].
+    ///
+    /// A database has its own checks, and nothing is read.
+    ///
+    /// # Errors
+    /// Those of [`Embedded::check`].
+    pub fn check(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<(), StoreError> {
         match self {
-            Self::Embedded(store) => store.entries(),
-            Self::Memory(store) => store.len() as u64,
+            Self::Embedded(store) => store.check(progress),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => Ok(()),
+            Self::Memory(_) => Ok(()),
         }
     }
 }

@@ -66,6 +66,60 @@ pub enum DataError {
          only commands that use its admin socket can reach it"
     )]
     InMemory,
+    /// The database is empty, and no store is to be created.
+    #[error("there is no store in {store}; create one with `knowledge init` or `knowledge serve`")]
+    Empty {
+        /// Name of the store.
+        store: String,
+    },
+    /// The store is in no directory.
+    #[error("{store} is a database and has no directory")]
+    NoDirectory {
+        /// Name of the store.
+        store: String,
+    },
+    /// No file is named for the sealing key of a database, which several servers share.
+    #[error(
+        "{store} needs a sealing key file, which all its servers share; name it with --sealing-key-file \
+         (storage.sealing_key_file); for a new database, create it with \
+         `(umask 077; head -c 32 /dev/urandom | base64 > FILE)`"
+    )]
+    KeyFileUnset {
+        /// Name of the store.
+        store: String,
+    },
+    /// The sealing key file of an empty database does not exist.
+    #[error(
+        "the sealing key file {file} is missing; create it with \
+         `(umask 077; head -c 32 /dev/urandom | base64 > {file})` and copy it to every server of the database",
+        file = path.display()
+    )]
+    KeyFileMissing {
+        /// Path of the file.
+        path: PathBuf,
+    },
+    /// The database cannot be opened.
+    #[cfg(feature = "postgres")]
+    #[error("{store}: {source}")]
+    Postgres {
+        /// Name of the store.
+        store: String,
+        /// The error of the database.
+        source: knowledge_storage_postgres::OpenError,
+    },
+    /// The file with the password of the database cannot be read.
+    #[cfg(feature = "postgres")]
+    #[error("postgres.password_file cannot be used: {0}")]
+    PostgresPassword(String),
+    /// The program was built without PostgreSQL.
+    #[error("this program was built without PostgreSQL (feature postgres) and cannot open {store}")]
+    WithoutPostgres {
+        /// Name of the store.
+        store: String,
+    },
+    /// The database cannot be read as of one point in time.
+    #[error(transparent)]
+    Snapshot(#[from] super::SnapshotError),
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] knowledge_storage_embedded::OpenError),

@@ -1,10 +1,14 @@
-//! Data directory: opened by one process at a time, together with the key that seals its secrets.
+//! Stores, each with the key that seals its secrets: data directories, opened by one process at a
+//! time, and databases, which several processes share.
 
 mod backend;
 mod directory;
 mod error;
 #[cfg(unix)]
 mod owner;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod snapshot;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,10 +27,13 @@ pub use self::backend::Backend;
 pub(crate) use self::backend::open_store;
 use self::directory::{is_missing_or_empty, lock, resolved};
 pub use self::error::DataError;
+#[cfg(feature = "postgres")]
+pub use self::postgres::PostgresConfig;
+pub use self::snapshot::SnapshotError;
 use crate::backup::switch::SwapPaths;
 use crate::metrics::Metrics;
 use crate::private_file;
-use crate::sealing;
+use crate::sealing::{self, KeyFileError};
 use crate::store_address::{Engine, StoreAddress};
 
 /// Default data directory.
@@ -58,6 +65,9 @@ pub struct DataConfig {
     /// Value of
     /// [`accept_old_formats`](knowledge_storage_embedded::StoreOptions::accept_old_formats).
     pub accepts_old_formats: bool,
+    /// Configuration of a store in a PostgreSQL database.
+    #[cfg(feature = "postgres")]
+    pub postgres: PostgresConfig,
 }
 
 impl Default for DataConfig {
@@ -71,6 +81,8 @@ impl Default for DataConfig {
             mode: Mode::default(),
             verifies_entries: true,
             accepts_old_formats: false,
+            #[cfg(feature = "postgres")]
+            postgres: PostgresConfig::default(),
         }
     }
 }
@@ -110,7 +122,7 @@ impl DataConfig {
         }
     }
 
-    /// Returns the directory of the store as configured; `None` for a store in memory.
+    /// Returns the directory of the store as configured; `None` for a database or a store in memory.
     #[must_use]
     pub fn directory(&self) -> Option<&Path> {
         self.store.directory()
@@ -125,19 +137,25 @@ impl DataConfig {
     /// Returns the path of a sibling of the directory: its name with `suffix` appended.
     ///
     /// # Errors
-    /// [`DataError::InMemory`], [`DataError::Unnamed`].
+    /// Those of [`DataConfig::path`].
     pub fn beside(&self, suffix: &str) -> Result<PathBuf, DataError> {
         Ok(private_file::with_suffix(&self.path()?, suffix))
     }
 
-    /// Opens the store, and creates it if the directory is missing or empty.
+    /// Opens the store, and creates it if the directory is missing, or the directory or the database
+    /// is empty.
     ///
     /// # Errors
-    /// See [`DataError`], except for [`DataError::Missing`] and [`DataError::Service`].
+    /// See [`DataError`], except for [`DataError::Missing`], [`DataError::Empty`] and
+    /// [`DataError::Service`].
     pub async fn open(&self) -> Result<Data, DataError> {
+        if self.store.is_shared() {
+            // Before anything is created.
+            self.sealing_key_path()?;
+        }
         let backend = match self.store {
             StoreAddress::Memory => Backend::Memory(Arc::default()),
-            _ => Backend::Embedded(self.make_store()?),
+            _ => self.make_backend().await?,
         };
         let store = backend.store();
         let sealing_key = self.key(&store).await?;
@@ -179,25 +197,84 @@ impl DataConfig {
     /// # Errors
     /// See [`DataError`], except for [`DataError::Service`].
     pub async fn open_existing(&self) -> Result<Data, DataError> {
-        self.require_store()?;
-        self.open().await
+        if self.directory().is_some() {
+            self.require_store()?;
+            return self.open().await;
+        }
+        self.require_durable()?;
+        let data = self.open().await?;
+        self.require_contents(&*data.store).await?;
+        Ok(data)
     }
 
-    /// Opens an existing store without its key, to read its entries rather than to serve them.
+    /// Opens an existing store of any kind without its key, to read its entries rather than to serve
+    /// them.
     ///
     /// # Errors
-    /// [`DataError::Missing`], [`DataError::InMemory`], [`DataError::Unnamed`],
-    /// [`DataError::Store`], [`DataError::Switch`].
+    /// See [`DataError`], except for [`DataError::Service`] and those of keys.
+    pub async fn open_backend(&self) -> Result<Backend, DataError> {
+        if self.directory().is_some() {
+            return Ok(Backend::Embedded(self.open_store()?));
+        }
+        let backend = self.make_backend().await?;
+        self.require_contents(&*backend.store()).await?;
+        Ok(backend)
+    }
+
+    /// Opens a store of any kind without its key, and creates it if the directory is missing or
+    /// empty, or the tables are missing.
+    ///
+    /// # Errors
+    /// See [`DataError`], except for [`DataError::Missing`], [`DataError::Empty`],
+    /// [`DataError::Service`] and those of keys.
+    pub async fn make_backend(&self) -> Result<Backend, DataError> {
+        match &self.store {
+            #[cfg(feature = "postgres")]
+            StoreAddress::Postgres(address) => Ok(Backend::Postgres(Arc::new(
+                self.postgres.open(address).await?,
+            ))),
+            #[cfg(not(feature = "postgres"))]
+            StoreAddress::Postgres(_) => Err(DataError::WithoutPostgres { store: self.name() }),
+            StoreAddress::Directory { .. } | StoreAddress::Memory => {
+                Ok(Backend::Embedded(self.make_store()?))
+            }
+        }
+    }
+
+    /// Rejects a store that ends with the process.
+    ///
+    /// # Errors
+    /// [`DataError::InMemory`]; those of [`DataConfig::path`] for a directory.
+    pub(crate) fn require_durable(&self) -> Result<(), DataError> {
+        match self.store {
+            StoreAddress::Postgres(_) => Ok(()),
+            StoreAddress::Directory { .. } | StoreAddress::Memory => self.path().map(drop),
+        }
+    }
+
+    async fn require_contents(&self, store: &dyn Store) -> Result<(), DataError> {
+        match KnowledgeService::is_new(store).await? {
+            true => Err(DataError::Empty { store: self.name() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Opens the existing store of a directory without its key, to read its entries rather than to
+    /// serve them.
+    ///
+    /// # Errors
+    /// [`DataError::Missing`], [`DataError::Store`], [`DataError::Switch`], and those of
+    /// [`DataConfig::path`].
     pub fn open_store(&self) -> Result<Arc<dyn Embedded>, DataError> {
         self.require_store()?;
         self.make_store()
     }
 
-    /// Opens the store without its key, and creates it if the directory is missing or empty.
+    /// Opens the store of a directory without its key, and creates it if the directory is missing or
+    /// empty.
     ///
     /// # Errors
-    /// [`DataError::InMemory`], [`DataError::Unnamed`], [`DataError::Store`],
-    /// [`DataError::Switch`].
+    /// [`DataError::Store`], [`DataError::Switch`], and those of [`DataConfig::path`].
     pub fn make_store(&self) -> Result<Arc<dyn Embedded>, DataError> {
         let path = self.enter()?;
         let lock = lock(&path)?;
@@ -208,9 +285,13 @@ impl DataConfig {
     /// Returns the resolved directory, so that two names of one directory give the same path.
     ///
     /// # Errors
-    /// [`DataError::InMemory`], [`DataError::Unnamed`].
+    /// [`DataError::InMemory`], [`DataError::NoDirectory`], [`DataError::Unnamed`].
     pub fn path(&self) -> Result<PathBuf, DataError> {
-        resolved(self.directory().ok_or(DataError::InMemory)?)
+        match &self.store {
+            StoreAddress::Directory { path, .. } => resolved(path),
+            StoreAddress::Postgres(_) => Err(DataError::NoDirectory { store: self.name() }),
+            StoreAddress::Memory => Err(DataError::InMemory),
+        }
     }
 
     /// Returns the resolved directory, in which this process may write.
@@ -219,8 +300,7 @@ impl DataConfig {
     /// files that another user creates in it.
     ///
     /// # Errors
-    /// [`DataError::OtherOwner`], [`DataError::InMemory`], [`DataError::Unnamed`],
-    /// [`DataError::Io`].
+    /// [`DataError::OtherOwner`], [`DataError::Io`], and those of [`DataConfig::path`].
     pub(crate) fn enter(&self) -> Result<PathBuf, DataError> {
         let path = self.path()?;
         #[cfg(unix)]
@@ -228,7 +308,7 @@ impl DataConfig {
         Ok(path)
     }
 
-    /// Returns this configuration with the store's resolved path and engine.
+    /// Returns this configuration with the store's resolved path and engine; unchanged for a database.
     ///
     /// Later changes of a symlink have no effect on it. Background verification is off: for
     /// commands that verify the store first.
@@ -236,6 +316,9 @@ impl DataConfig {
     /// # Errors
     /// Those of [`DataConfig::engine`], and [`DataError::OtherOwner`].
     pub fn resolved(&self) -> Result<Self, DataError> {
+        if self.store.is_shared() {
+            return Ok(self.clone());
+        }
         let (path, engine) = (self.enter()?, Some(self.engine()?));
         Ok(Self {
             store: StoreAddress::Directory { engine, path },
@@ -244,10 +327,10 @@ impl DataConfig {
         })
     }
 
-    /// Returns the engine of the store, or the default for a new one.
+    /// Returns the engine of the store in the directory, or the default for a new one.
     ///
     /// # Errors
-    /// [`DataError::InMemory`], [`DataError::Unnamed`], [`DataError::Store`].
+    /// [`DataError::Store`], and those of [`DataConfig::path`].
     pub fn engine(&self) -> Result<Engine, DataError> {
         self.engine_at(&self.path()?)
     }
@@ -258,6 +341,7 @@ impl DataConfig {
                 Some(engine) => Ok(*engine),
                 None => Ok(Engine::of_directory(path)?.unwrap_or_default()),
             },
+            StoreAddress::Postgres(_) => Err(DataError::NoDirectory { store: self.name() }),
             StoreAddress::Memory => Err(DataError::InMemory),
         }
     }
@@ -265,10 +349,12 @@ impl DataConfig {
     /// Returns the path of the sealing key file, which need not exist.
     ///
     /// # Errors
-    /// [`DataError::InMemory`] for a store in memory without a key file, [`DataError::Unnamed`].
+    /// [`DataError::KeyFileUnset`] for a database without a key file, [`DataError::InMemory`] for a
+    /// store in memory without one, [`DataError::Unnamed`].
     pub fn sealing_key_path(&self) -> Result<PathBuf, DataError> {
         match &self.sealing_key_file {
             Some(file) => Ok(file.clone()),
+            None if self.store.is_shared() => Err(DataError::KeyFileUnset { store: self.name() }),
             None => Ok(sealing::default_path(&self.path()?)),
         }
     }
@@ -288,7 +374,15 @@ impl DataConfig {
     /// whose key is missing.
     async fn key(&self, store: &Arc<dyn Store>) -> Result<SealingKey, DataError> {
         if let Some(file) = &self.sealing_key_file {
-            return Ok(sealing::read(file)?);
+            return match sealing::read(file) {
+                Err(KeyFileError::Missing { path })
+                    if self.store.is_shared()
+                        && KnowledgeService::is_new(store.as_ref()).await? =>
+                {
+                    Err(DataError::KeyFileMissing { path })
+                }
+                read => Ok(read?),
+            };
         }
         if self.directory().is_none() {
             return Ok(SealingKey::generate(&Env::system()));

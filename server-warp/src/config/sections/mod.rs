@@ -10,6 +10,8 @@ mod maintenance;
 mod metrics;
 #[cfg(feature = "oidc")]
 mod oidc;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod proxy;
 mod rate_limit;
 mod server;
@@ -35,6 +37,8 @@ pub(crate) static SECTIONS: &[&Section] = &[
     #[cfg(feature = "oidc")]
     &oidc::SECTION,
     &storage::SECTION,
+    #[cfg(feature = "postgres")]
+    &postgres::SECTION,
     &admin::SECTION,
     &limits::SECTION,
     &audit::SECTION,

@@ -11,11 +11,15 @@ use crate::config::kind::{Bytes, Switch, Text, Time, field};
 use crate::config::setting::{Section, Setting};
 use crate::config::{Check, Config};
 use crate::sealing;
+#[cfg(feature = "postgres")]
+use crate::store_address::StoreAddress;
 
 /// Path of the setting with the store's address.
 pub(in crate::config) const STORE: &str = "storage.store";
 /// Path of the setting with the store's directory only.
 pub(in crate::config) const DATA_DIR: &str = "storage.data_dir";
+
+const SEALING_KEY_FILE: &str = "storage.sealing_key_file";
 
 pub(super) static SECTION: Section = Section {
     name: "storage",
@@ -24,7 +28,8 @@ pub(super) static SECTION: Section = Section {
         Setting::new(
             STORE,
             &Text(field!(store)),
-            "The store: sled:DIR or fjall:DIR, in a directory of its own, or memory:, which is \
+            "The store: sled:DIR or fjall:DIR, in a directory of its own, \
+             postgres://USER@HOST/DATABASE, which several servers may share, or memory:, which is \
              lost when the process ends; if unset, the store in storage.data_dir",
         )
         .flag("store"),
@@ -36,11 +41,11 @@ pub(super) static SECTION: Section = Section {
         )
         .flag("data-dir"),
         Setting::new(
-            "storage.sealing_key_file",
+            SEALING_KEY_FILE,
             &Text(field!(data.sealing_key_file)),
             "The file of the key that seals stored secrets: 32 bytes as base64 or hexadecimal \
              digits, readable by its owner only; if unset, DIR.key beside the directory, created \
-             with the store",
+             with the store; required for postgres:, the same key on every server",
         )
         .flag("sealing-key-file"),
         Setting::new(
@@ -94,19 +99,25 @@ fn check(config: &Config, check: &mut Check<'_>) {
         let reason = "conflicts with storage.store; set only one of them";
         check.reject(DATA_DIR, &[STORE], reason);
     }
+    #[cfg(feature = "postgres")]
+    if let Some(StoreAddress::Postgres(address)) = &config.store
+        && let Err(error) = config.data.postgres.options(address)
+    {
+        check.reject(STORE, &[], &format!("cannot be used: {error}"));
+    }
 }
 
 fn inspect(config: &Config, check: &mut Check<'_>) {
     if let Some(path) = &config.data.sealing_key_file
         && let Err(error) = sealing::read(path)
     {
-        check.reject(
-            "storage.sealing_key_file",
-            &[],
-            &format!("cannot be used: {error}"),
-        );
+        check.reject(SEALING_KEY_FILE, &[], &format!("cannot be used: {error}"));
     }
     let data = config.data();
+    if data.store.is_shared() && data.sealing_key_file.is_none() {
+        let reason = "must be set if storage.store is a PostgreSQL database";
+        check.reject(SEALING_KEY_FILE, &[STORE], reason);
+    }
     let Some(directory) = data.directory() else {
         return;
     };

@@ -182,7 +182,9 @@ fn store_in_memory_serves_until_its_process_ends() {
 fn store_address_is_validated() {
     let refused = knowledge(&["verify", "--store=redb:x"]).refused();
     assert!(
-        refused.contains("sled:DIR, fjall:DIR or, for a server, memory:"),
+        refused.contains(
+            "sled:DIR, fjall:DIR, postgres://USER@HOST/DATABASE or, for a server, memory:"
+        ),
         "{refused}"
     );
     let refused = knowledge(&["verify", "--store=sled:x", "--data-dir=y"]).refused();

@@ -1,0 +1,98 @@
+//! Store in a PostgreSQL database.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use knowledge_storage_postgres::{
+    COMMITTERS_DEFAULT, CONNECT_TIME_MAX_DEFAULT, LOCK_TIME_MAX_DEFAULT, OpenError,
+    PostgresOptions, PostgresStore, READ_CONNECTIONS_DEFAULT, READ_TIME_MAX_DEFAULT,
+    WRITE_TIME_MAX_DEFAULT,
+};
+
+use super::DataError;
+use crate::private_file::read_secret;
+use crate::store_address::PostgresAddress;
+
+/// Configuration of stores in PostgreSQL databases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostgresConfig {
+    /// File with the password, instead of that of the address.
+    pub password_file: Option<PathBuf>,
+    /// File of the certificates that may sign the server's; those of the operating system if unset.
+    pub ca_file: Option<PathBuf>,
+    /// Number of connections for reads.
+    pub read_connections: usize,
+    /// Number of connections for commits.
+    pub write_connections: usize,
+    /// Value of [`connect_time_max`](PostgresOptions::connect_time_max).
+    pub connect_timeout: Duration,
+    /// Value of [`read_time_max`](PostgresOptions::read_time_max).
+    pub read_timeout: Duration,
+    /// Value of [`lock_time_max`](PostgresOptions::lock_time_max).
+    pub lock_timeout: Duration,
+    /// Value of [`write_time_max`](PostgresOptions::write_time_max).
+    pub write_timeout: Duration,
+}
+
+impl Default for PostgresConfig {
+    fn default() -> Self {
+        Self {
+            password_file: None,
+            ca_file: None,
+            read_connections: READ_CONNECTIONS_DEFAULT,
+            write_connections: COMMITTERS_DEFAULT,
+            connect_timeout: CONNECT_TIME_MAX_DEFAULT,
+            read_timeout: READ_TIME_MAX_DEFAULT,
+            lock_timeout: LOCK_TIME_MAX_DEFAULT,
+            write_timeout: WRITE_TIME_MAX_DEFAULT,
+        }
+    }
+}
+
+impl PostgresConfig {
+    /// Returns the maximum number of connections, which are open files.
+    #[must_use]
+    pub fn connections_max(&self) -> usize {
+        // One more prepares the schema.
+        self.read_connections + self.write_connections + 1
+    }
+
+    /// Opens the database, and creates the tables if they are missing.
+    pub(super) async fn open(&self, address: &PostgresAddress) -> Result<PostgresStore, DataError> {
+        let failed = |source| DataError::Postgres {
+            store: address.to_string(),
+            source,
+        };
+        let mut options = self.options(address).map_err(failed)?;
+        if let Some(file) = &self.password_file {
+            let password = read_secret(file).map_err(DataError::PostgresPassword)?;
+            options = options.password(&password);
+        }
+        PostgresStore::open(options).await.map_err(failed)
+    }
+
+    /// Returns the options for a database, without the password of the file.
+    ///
+    /// # Errors
+    /// [`OpenError::InvalidUrl`].
+    pub(crate) fn options(&self, address: &PostgresAddress) -> Result<PostgresOptions, OpenError> {
+        if !address.is_clear() {
+            return Err(OpenError::InvalidUrl {
+                reason:
+                    "it is not clear where the password ends; percent-encode its @, ?, # and spaces"
+                        .to_owned(),
+            });
+        }
+        let mut options = PostgresOptions::new(address.expose())?
+            .read_connections(self.read_connections)
+            .committers(self.write_connections)
+            .connect_time_max(self.connect_timeout)
+            .read_time_max(self.read_timeout)
+            .lock_time_max(self.lock_timeout)
+            .write_time_max(self.write_timeout);
+        if let Some(file) = &self.ca_file {
+            options = options.root_certificates(file);
+        }
+        Ok(options)
+    }
+}
