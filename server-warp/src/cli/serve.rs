@@ -1,4 +1,4 @@
-//! `knowledge serve`: the server over a data directory.
+//! `knowledge serve`: the server over a data directory or a database.
 
 use std::future::Future;
 use std::io::IsTerminal;
@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::backup::Backup;
 use crate::config::{BaseUrl, Config, Sources, settings_for_help};
 use crate::data::Backend;
-use crate::deliveries::{Deliveries, DeliveryClient};
+use crate::deliveries::{Deliveries, DeliveryClient, POLL_INTERVAL_SHARED};
 use crate::logging::{self, LogConfig, LogControl, LogFormat};
 use crate::metrics::{self, Metrics};
 use crate::net::{BindError, Certificates};
@@ -126,8 +126,11 @@ fn deliveries(
         return Ok(None);
     }
     let client = DeliveryClient::new(&config.webhooks)?;
-    let deliveries =
+    let mut deliveries =
         Deliveries::through(Arc::new(client)).in_flight_max(config.webhooks.in_flight_max);
+    if config.data().store.is_shared() {
+        deliveries = deliveries.poll_every(POLL_INTERVAL_SHARED);
+    }
     Ok(Some(match telemetry {
         Some(telemetry) => deliveries.with_tracer(telemetry.deliveries()),
         None => deliveries,

@@ -55,6 +55,10 @@ const fn connections_max(in_flight_max: usize) -> usize {
 /// another process has committed.
 pub const POLL_INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 
+/// Time between two polls of a store that other servers write to, and whose events they may have
+/// left to this one.
+pub const POLL_INTERVAL_SHARED: Duration = Duration::from_millis(250);
+
 /// Configuration of a server's deliveries.
 ///
 /// ```
