@@ -1,9 +1,6 @@
 //! `knowledge copy`: the contents of one store into another, of any engine.
 
-use std::sync::Arc;
-
 use knowledge_core::dump::{RestoreError, Summary};
-use knowledge_core::store::Store;
 use serde::Serialize;
 
 use super::args::{OutputFormat, quiet_log};
@@ -21,18 +18,19 @@ use crate::store_address::StoreAddress;
 ///
 /// Reads the whole source, writes the target, and reads it back: the number and the checksum of the
 /// entries must match. An interrupted copy is resumed by running it again if the source has not
-/// changed; until it is complete, no server opens the target. No server may hold either store
-/// meanwhile. The sealing key beside the source is copied too, unless the target has one. Unlike in
-/// a restored dump, the tokens, sessions and MCP keys stay valid.
+/// changed; until it is complete, no server opens the target. No server may use either store
+/// meanwhile; only a directory prevents it. The sealing key beside the source is copied too, unless
+/// the target has one. A database has no key beside it: its servers need that of the source, named by
+/// --sealing-key-file. Unlike in a restored dump, the tokens, sessions and MCP keys stay valid.
 ///
 /// This is also how to convert a store of an older format, which servers refuse.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Source: sled:DIR or fjall:DIR
+    /// Source: sled:DIR, fjall:DIR or postgres://USER@HOST/DATABASE
     #[arg(long, value_name = "STORE")]
     from: StoreAddress,
 
-    /// Target, new or empty: sled:DIR or fjall:DIR
+    /// Target, new or empty: sled:DIR, fjall:DIR or postgres://USER@HOST/DATABASE
     #[arg(long, value_name = "STORE")]
     to: StoreAddress,
 
@@ -63,27 +61,35 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         store: to.clone(),
         ..config
     };
-    if source.path()? == target.path()? {
-        return Err(Failure::usage("--from and --to name the same directory"));
+    if is_same(&source, &target)? {
+        return Err(Failure::usage("--from and --to name the same store"));
     }
     let summary = copy(&source, &target).await?;
     copy_key(&source, &target)?;
     report(&summary, &from, &to, output)
 }
 
+fn is_same(source: &DataConfig, target: &DataConfig) -> Result<bool, Failure> {
+    Ok(match (&source.store, &target.store) {
+        (StoreAddress::Postgres(source), StoreAddress::Postgres(target)) => source == target,
+        (StoreAddress::Postgres(_), _) | (_, StoreAddress::Postgres(_)) => false,
+        _ => source.path()? == target.path()?,
+    })
+}
+
 async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failure> {
-    let opened = source.open_store()?;
+    let opened = source.open_backend().await?;
     // Created before the source is read, so that an unusable target is reported immediately.
-    let target: Arc<dyn Store> = target.make_store()?;
+    let target = target.make_backend().await?.store();
     let entries = opened.entries();
-    let mut progress = Progress::over_entries("checking the source", Some(entries));
+    let mut progress = Progress::over_entries("checking the source", entries);
     let checked = opened.check(&mut |entries, _| {
         progress.advance(entries, entries);
     });
     progress.end();
     checked.map_err(BackupError::from)?;
-    let source: Arc<dyn Store> = opened;
-    let mut progress = Progress::over_entries("reading the source", Some(entries));
+    let source = opened.store();
+    let mut progress = Progress::over_entries("reading the source", entries);
     let expected = summarize(&source, |entries| {
         progress.advance(entries, entries);
     });
@@ -123,10 +129,32 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
     Ok(expected)
 }
 
-/// Copies the key beside the source unless the target has one.
+/// Copies the key beside the source unless the target has one, or says which key it needs.
 fn copy_key(source: &DataConfig, target: &DataConfig) -> Result<(), Failure> {
     if source.sealing_key_file.is_some() {
         return Ok(());
+    }
+    match (&source.store, &target.store) {
+        (StoreAddress::Postgres(_), StoreAddress::Postgres(_)) => return Ok(()),
+        (StoreAddress::Postgres(_), _) => {
+            let to = sealing::default_path(&target.path()?);
+            eprintln!(
+                "serve {} with the sealing key file of the database: copy it to {}, or name it with --sealing-key-file",
+                target.name(),
+                to.display()
+            );
+            return Ok(());
+        }
+        (_, StoreAddress::Postgres(_)) => {
+            let from = sealing::default_path(&source.path()?);
+            eprintln!(
+                "serve {} with the sealing key {}: copy the file to every server, and name it with --sealing-key-file",
+                target.name(),
+                from.display()
+            );
+            return Ok(());
+        }
+        _ => {}
     }
     let (from, to) = (
         sealing::default_path(&source.path()?),
