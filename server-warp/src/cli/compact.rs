@@ -32,6 +32,13 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     quiet_log()?;
     let config = args.data.load()?.config.data();
+    if config.store.is_shared() {
+        return Err(Failure::usage(format!(
+            "{} is compacted by PostgreSQL: autovacuum reclaims unused space, and VACUUM FULL returns it to the \
+             system",
+            config.name()
+        )));
+    }
     let mut shown = PhaseProgress(None);
     let compacted = compact(&config, args.keep, &mut shown).await;
     shown.end();

@@ -82,6 +82,11 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         format: args.log_format.into(),
     })?;
     let config = match &args.store {
+        Some(StoreAddress::Postgres(_)) => {
+            return Err(Failure::usage(
+                "a demo needs a store of its own: --store sled:DIR, fjall:DIR or memory:",
+            ));
+        }
         Some(store) => DataConfig::of(store.clone()),
         None => DataConfig::at(&args.data_dir),
     };

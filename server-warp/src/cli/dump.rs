@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use knowledge_core::dump::{Export, Summary};
+use knowledge_core::store::Store;
 use knowledge_storage_embedded::Embedded;
 use serde::Serialize;
 
@@ -14,13 +15,15 @@ use super::output::{print, print_json};
 use super::settings::AdminArgs;
 use crate::backup::{BackupError, DumpFile, Origin};
 use crate::config::Config;
+use crate::data::{DataError, SNAPSHOT_BYTES_MAX};
 use crate::progress::{Progress, counted, grouped};
 
 /// Write the whole database to a file of JSON lines
 ///
 /// If a server holds the directory, the command requests a backup over its admin socket: a
 /// consistent snapshot, while the server continues to serve requests. Otherwise it reads the
-/// directory, and resumes an interrupted dump if the data has not changed.
+/// directory, and resumes an interrupted dump if the data has not changed. A database is read at one
+/// point in time, into memory; of a large one, make a backup with pg_dump instead.
 ///
 /// The file is written as FILE.partial and renamed once it is complete and verified. The same data
 /// result in the same bytes. Signing secrets stay sealed: keep the sealing key too, in another
@@ -69,6 +72,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let summary = match (Source::find(&config).await?, is_stream) {
         (source, true) => to_stream(source).await?,
         (Source::Store(store), false) => store_to_file(&config, store, &path).await?,
+        (Source::Snapshot(store), false) => snapshot_to_file(store, &path).await?,
         #[cfg(unix)]
         (source @ Source::Server(_), false) => {
             let file = DumpFile::create(&path, None)?;
@@ -104,12 +108,14 @@ fn report(summary: &Summary, file: &Path, output: OutputFormat) -> Result<(), Fa
 /// Source of a dump.
 enum Source {
     Store(Arc<dyn Embedded>),
+    /// Snapshot of a database.
+    Snapshot(Arc<dyn Store>),
     #[cfg(unix)]
     Server(crate::admin::AdminClient),
 }
 
 impl Source {
-    /// Returns the server of the directory if one listens, otherwise the directory.
+    /// Returns the server of the store if one listens, otherwise the store.
     async fn find(config: &Config) -> Result<Self, Failure> {
         #[cfg(unix)]
         if let Some(socket) = config.admin_socket.path(&config.data())?
@@ -117,6 +123,11 @@ impl Source {
                 crate::admin::AdminClient::connect_of(&socket, config.data().directory()).await
         {
             return Ok(Self::Server(client));
+        }
+        if config.data().store.is_shared() {
+            let store = config.data().open_backend().await?;
+            let snapshot = store.snapshot(SNAPSHOT_BYTES_MAX).await;
+            return Ok(Self::Snapshot(snapshot.map_err(DataError::from)?));
         }
         let store = config.data().resolved()?.open_store()?;
         // A dump of a damaged store would look complete.
@@ -140,7 +151,11 @@ async fn to_stream(source: Source) -> Result<Summary, Failure> {
         Source::Store(store) => {
             let export = Export::begin(store.clone()).await;
             let export = export.map_err(BackupError::from)?;
-            write_all(export, store.stats().entries, &mut write).await?
+            write_all(export, Some(store.stats().entries), &mut write).await?
+        }
+        Source::Snapshot(store) => {
+            let export = Export::begin(store).await;
+            write_all(export.map_err(BackupError::from)?, None, &mut write).await?
         }
         #[cfg(unix)]
         Source::Server(client) => from_server(&client, &mut write).await?,
@@ -177,17 +192,26 @@ async fn store_to_file(
             (export.map_err(BackupError::from)?, file)
         }
     };
-    write_all(export, store.stats().entries, |lines| file.write(lines)).await?;
+    let total = Some(store.stats().entries);
+    write_all(export, total, |lines| file.write(lines)).await?;
+    finish(file)
+}
+
+/// Dumps a snapshot, from the beginning.
+async fn snapshot_to_file(store: Arc<dyn Store>, path: &Path) -> Result<Summary, Failure> {
+    let mut file = DumpFile::create(path, None)?;
+    let export = Export::begin(store).await.map_err(BackupError::from)?;
+    write_all(export, None, |lines| file.write(lines)).await?;
     finish(file)
 }
 
 /// Writes the remaining lines of an export.
 async fn write_all(
     mut export: Export,
-    total: u64,
+    total: Option<u64>,
     mut write: impl FnMut(&[u8]) -> Result<(), BackupError>,
 ) -> Result<Summary, Failure> {
-    let mut progress = Progress::over_entries("dumping", Some(total));
+    let mut progress = Progress::over_entries("dumping", total);
     let (mut lines, mut has_more) = (Vec::new(), true);
     while has_more {
         has_more = export.read(&mut lines).await.map_err(BackupError::from)?;

@@ -9,6 +9,7 @@ use knowledge_core::store::Store;
 use serde_json::json;
 
 use super::args::{OutputFormat, quiet_log};
+use super::confirm::confirm;
 use super::failure::Failure;
 use super::output::{print, print_json};
 use super::settings::DataArgs;
@@ -20,13 +21,18 @@ use crate::sealing::{self, KeyFileError, KeyFiles};
 ///
 /// Generates a new key, or takes the one in --new-key-file, and writes it to the sealing key file.
 /// The old key is kept beside it, in FILE.FINGERPRINT: dumps made before need it. Signing secrets
-/// stay the same, so no receiver is affected. No server may hold the directory meanwhile. If the
-/// command is interrupted, no server starts until it has been repeated.
+/// stay the same, so no receiver is affected. No server may use the store meanwhile, which only a
+/// directory prevents: of a database, the command asks. If it is interrupted, no server starts until
+/// it has been repeated.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// File with the new key: 32 bytes in base64 or hexadecimal
     #[arg(long, value_name = "FILE")]
     new_key_file: Option<PathBuf>,
+
+    /// Confirm that all servers of the database are stopped
+    #[arg(long)]
+    yes: bool,
 
     /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
@@ -41,7 +47,16 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let config = args.data.load()?.config.data();
     let given = args.new_key_file.as_deref().map(sealing::read);
     let given = given.transpose()?;
-    let store: Arc<dyn Store> = config.open_store()?;
+    if config.store.is_shared() {
+        // A server that still has the old key would seal secrets that nobody can open.
+        let question = format!("Are all servers of {} stopped?", config.name());
+        confirm(
+            args.yes,
+            &question,
+            "stop all servers, and pass --yes to confirm",
+        )?;
+    }
+    let store = config.open_backend().await?.store();
     let files = KeyFiles::of(config.sealing_key_path()?);
     let env = Env::system();
     let of_service = |source| DataError::Service {

@@ -1,4 +1,4 @@
-//! `knowledge restore`: a dump into an empty directory.
+//! `knowledge restore`: a dump into an empty directory or database.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use super::failure::Failure;
 use super::output::{print, print_json};
 use super::settings::DataArgs;
 use crate::backup::{CheckedDump, DumpLines, check, compare, restore};
-use crate::data::DataConfig;
+use crate::data::{DataConfig, DataError};
 use crate::progress::{Progress, counted};
 use crate::sealing;
 
-/// Restore a dump into an empty directory
+/// Restore a dump into an empty directory or database
 ///
 /// The whole dump is verified before anything is written. An interrupted restore is resumed by
-/// running it again with the same file; until it is complete, no server opens the directory.
+/// running it again with the same file; until it is complete, no server opens the store.
 /// Finally the store is read back and compared with the dump.
 ///
 /// A dump may have credentials that were revoked since. Therefore none is restored: tokens,
@@ -31,7 +31,7 @@ use crate::sealing;
 /// members sign in again. To move a live store, use `knowledge copy`, which keeps the credentials.
 ///
 /// A dump does not contain the sealing key: before serving, put the key file that its secrets are
-/// sealed with beside the directory, or name it with --sealing-key-file.
+/// sealed with beside the directory, or name it with --sealing-key-file, which a database requires.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Dump file, or - for standard input, from which a restore cannot be resumed
@@ -63,7 +63,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         true => CredentialPolicy::Keep,
         false => CredentialPolicy::Revoke,
     };
-    let store: Arc<dyn Store> = config.make_store()?;
+    let store = config.make_backend().await?.store();
     let (header, restored) = restore_shown(lines, &store, expected, policy).await?;
     compare_shown(&store, &restored.store).await?;
     drop(store);
@@ -174,7 +174,17 @@ async fn compare_shown(store: &Arc<dyn Store>, summary: &Summary) -> Result<(), 
 
 /// Prints the fingerprint of the required sealing key unless the key is in place.
 fn print_missing_key(config: &DataConfig, fingerprint: &str) -> Result<(), Failure> {
-    let path = config.sealing_key_path()?;
+    let path = match config.sealing_key_path() {
+        Ok(path) => path,
+        Err(DataError::KeyFileUnset { .. }) => {
+            eprintln!(
+                "the secrets are sealed with the key of fingerprint {fingerprint}; serve the store with that key \
+                 (--sealing-key-file)"
+            );
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
     let found = sealing::read(&path).map(|key| key.fingerprint());
     if found.as_ref().is_ok_and(|found| found == fingerprint) {
         return Ok(());

@@ -9,7 +9,7 @@ use knowledge_core::env::Env;
 use knowledge_core::service::{SealingKey, SealingKeys, Verification, Verify};
 use knowledge_core::store::Store;
 use knowledge_core::store::StoreErrorKind;
-use knowledge_storage_embedded::{Embedded, OpenError};
+use knowledge_storage_embedded::OpenError;
 use serde_json::{Value, json};
 
 use super::args::{OutputFormat, quiet_log};
@@ -18,7 +18,9 @@ use super::output::{print, print_json};
 use super::restore::{check_file, restore_shown};
 use super::settings::DataArgs;
 use crate::backup::DumpLines;
-use crate::data::{DataConfig, DataError};
+use crate::data::{Backend, DataConfig, DataError};
+#[cfg(feature = "postgres")]
+use crate::data::{SNAPSHOT_BYTES_MAX, SnapshotError};
 use crate::progress::{Progress, counted, grouped};
 use crate::sealing::{self, KeyFiles};
 use crate::store_address::StoreAddress;
@@ -26,9 +28,10 @@ use crate::store_address::StoreAddress;
 /// Verify every counter, index, reference and secret of a store or a dump
 ///
 /// Reads the data directory, which no server may hold; to verify the data of a running server, make
-/// a backup and pass it with --dump. A dump is restored into a scratch directory, which needs up to
-/// five times the size of the file. Nothing is changed. Sealed secrets are opened if the sealing
-/// key is available.
+/// a backup and pass it with --dump. Of a database it reads a snapshot in memory, while servers may
+/// use it; if it is too large for that, stop them. A dump is restored into a scratch directory, which
+/// needs up to five times the size of the file. Nothing is changed. Sealed secrets are opened if the
+/// sealing key is available.
 ///
 /// Exit codes: 0 if the data is consistent; 1 if there are differences, which are listed; 2 if the
 /// data could not be verified.
@@ -57,10 +60,11 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         Some(file) => of_dump(&file, args.scratch, args.data).await?,
         None => {
             let config = args.data.load()?.config.data();
-            let store = config.open_store().map_err(damaged_or_not_verified)?;
-            check_entries(&*store)?;
-            let entries = store.stats().entries;
-            of_store(store, &config, entries).await?
+            let store = config.open_backend().await;
+            let store = store.map_err(damaged_or_not_verified)?;
+            check_entries(&store)?;
+            let entries = store.entries();
+            of_store(at_one_time(&store).await?, &config, entries).await?
         }
     };
     match output {
@@ -92,7 +96,10 @@ fn damaged_or_not_verified(error: DataError) -> Failure {
 
 /// Returns the keys of the store, if there are any: without them everything else is verified.
 async fn keys_of(config: &DataConfig, store: &dyn Store) -> Result<Vec<SealingKey>, Failure> {
-    let path = config.sealing_key_path().map_err(not_verified)?;
+    let path = match config.sealing_key_path() {
+        Err(DataError::KeyFileUnset { .. }) => return Ok(Vec::new()),
+        path => path.map_err(not_verified)?,
+    };
     if config.sealing_key_file.is_none() && !path.exists() {
         return Ok(Vec::new());
     }
@@ -112,8 +119,8 @@ async fn keys_of(config: &DataConfig, store: &dyn Store) -> Result<Vec<SealingKe
 }
 
 /// Compares the entries with the store's ledger; damage counts as a difference.
-fn check_entries(store: &dyn Embedded) -> Result<(), Failure> {
-    let mut progress = Progress::over_entries("checking", Some(store.stats().entries));
+fn check_entries(store: &Backend) -> Result<(), Failure> {
+    let mut progress = Progress::over_entries("checking", store.entries());
     let checked = store.check(&mut |entries, _| {
         progress.advance(entries, entries);
     });
@@ -124,14 +131,33 @@ fn check_entries(store: &dyn Embedded) -> Result<(), Failure> {
     })
 }
 
+/// Returns the store of a directory, or a snapshot of a database, which servers may change.
+async fn at_one_time(store: &Backend) -> Result<Arc<dyn Store>, Failure> {
+    match store {
+        Backend::Embedded(_) | Backend::Memory(_) => Ok(store.store()),
+        #[cfg(feature = "postgres")]
+        Backend::Postgres(_) => match store.snapshot(SNAPSHOT_BYTES_MAX).await {
+            Ok(snapshot) => Ok(snapshot),
+            Err(SnapshotError::TooLarge { .. }) => {
+                eprintln!(
+                    "the database is too large for a consistent copy in memory; what servers change meanwhile may be \
+                     reported as differences"
+                );
+                Ok(store.store())
+            }
+            Err(error) => Err(not_verified(error)),
+        },
+    }
+}
+
 async fn of_store(
     store: Arc<dyn Store>,
     config: &DataConfig,
-    total: u64,
+    total: Option<u64>,
 ) -> Result<Verification, Failure> {
     let keys = keys_of(config, &*store).await?;
     let mut verify = Verify::begin(store, &keys).await.map_err(not_verified)?;
-    let mut progress = Progress::over_entries("verifying", Some(total));
+    let mut progress = Progress::over_entries("verifying", total);
     while verify.read().await.map_err(not_verified)? {
         progress.advance(verify.entries(), verify.entries());
     }
@@ -156,7 +182,7 @@ async fn of_dump(
         ..config.clone()
     };
     let store: Arc<dyn Store> = restored_to.make_store().map_err(not_verified)?;
-    let entries = summary.entries;
+    let entries = Some(summary.entries);
     let lines = DumpLines::open(file).map_err(not_verified)?;
     // What is verified is the dump itself.
     let policy = CredentialPolicy::Keep;

@@ -4,6 +4,9 @@ use knowledge_core::store::StoreError;
 #[cfg(feature = "postgres")]
 pub(super) use reading::read;
 
+/// Maximum size of a database that a command reads into memory, in bytes.
+pub(crate) const SNAPSHOT_BYTES_MAX: usize = 1 << 30;
+
 /// Reason for a missing snapshot.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
