@@ -13,6 +13,7 @@ use knowledge_server::telemetry::FLUSH_TIMEOUT_DEFAULT;
 use crate::binary::Serving;
 
 const DOCKERFILE: &str = include_str!("../../../deploy/Dockerfile");
+const COMPOSE: &str = include_str!("../../../deploy/compose.yaml");
 const UNIT: &str = include_str!("../../../deploy/knowledge.service");
 const DOCKERIGNORE: &str = include_str!("../../../.dockerignore");
 const WORKSPACE: &str = include_str!("../../../Cargo.toml");
@@ -55,6 +56,26 @@ fn assert_known(variables: &[(&str, &str)]) {
     let shown = knowledge(&["config", "show", "--output", "json"], variables);
     let errors = String::from_utf8_lossy(&shown.stderr);
     assert!(shown.status.success(), "{variables:?}: {errors}");
+}
+
+#[test]
+fn compose_file_uses_known_settings() {
+    let lines = COMPOSE
+        .lines()
+        .filter_map(|line| line.trim().split_once(": "));
+    let variables: Vec<_> = lines
+        .filter(|(name, _)| name.starts_with("KNOWLEDGE_"))
+        .collect();
+    assert_eq!(variables.len(), 3, "{variables:?}");
+    assert_known(&variables);
+    let command = COMPOSE
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("command: "));
+    let command: Vec<String> = serde_json::from_str(command.expect("a command")).expect("a list");
+    let mut shown = vec!["config", "show"];
+    shown.extend(command.iter().skip(1).map(String::as_str));
+    assert_eq!(command[0], "serve");
+    assert!(knowledge(&shown, &variables).status.success(), "{shown:?}");
 }
 
 #[test]
