@@ -18,6 +18,7 @@ mod request;
 #[cfg(feature = "openapi")]
 mod schema;
 pub mod service;
+pub mod views;
 
 pub use knowledge_store as store;
 pub use knowledge_store::env;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use knowledge_core::views;
 use knowledge_storage_postgres::{
     COMMITTERS_DEFAULT, CONNECT_TIME_MAX_DEFAULT, LOCK_TIME_MAX_DEFAULT, OpenError,
     PostgresOptions, PostgresStore, READ_CONNECTIONS_DEFAULT, READ_TIME_MAX_DEFAULT,
@@ -89,7 +90,8 @@ impl PostgresConfig {
             .connect_time_max(self.connect_timeout)
             .read_time_max(self.read_timeout)
             .lock_time_max(self.lock_timeout)
-            .write_time_max(self.write_timeout);
+            .write_time_max(self.write_timeout)
+            .views(views::NUMBER, views::SQL);
         if let Some(file) = &self.ca_file {
             options = options.root_certificates(file);
         }
