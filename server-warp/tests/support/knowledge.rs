@@ -1,14 +1,18 @@
-//! The real binary, serving a data directory.
+//! The real binary, serving a data directory, or the database that stands for one.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
+use std::time::{Duration, Instant};
 
 use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
 use knowledge_core::service::KnowledgeService;
 use knowledge_server::data::DataConfig;
+use knowledge_server::private_file;
+use knowledge_storage_postgres::testing::{self, Server, ServerOptions};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::client::GUARD;
@@ -37,8 +41,8 @@ impl Knowledge {
     pub(crate) fn serve_with(data_dir: &Path, variables: &[(&str, &str)]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_knowledge"))
             .args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn"])
-            .args(["--log-format", "text", "--data-dir"])
-            .arg(data_dir)
+            .args(["--log-format", "text"])
+            .args(place(data_dir))
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -113,9 +117,79 @@ impl Drop for Knowledge {
 /// Variable with the engine of new stores, sled by default; an existing store keeps its own.
 const ENGINE: &str = "KNOWLEDGE_TEST_ENGINE";
 
+/// Name of the engine whose stores are databases.
+const POSTGRES: &str = "postgres";
+
+/// Returns the file with the URL of the database that stands for a directory.
+fn url_file(data_dir: &Path) -> PathBuf {
+    private_file::with_suffix(data_dir, ".url")
+}
+
+/// Returns the file with the sealing key of that database.
+fn key_file(data_dir: &Path) -> PathBuf {
+    private_file::with_suffix(data_dir, ".key")
+}
+
+/// Returns the flags that locate the store.
+pub(crate) fn place(data_dir: &Path) -> Vec<String> {
+    match fs::read_to_string(url_file(data_dir)) {
+        Ok(url) => vec![
+            format!("--store={url}"),
+            format!("--sealing-key-file={}", key_file(data_dir).display()),
+        ],
+        Err(_) => vec![format!("--data-dir={}", data_dir.display())],
+    }
+}
+
+/// Returns the PostgreSQL server of this process, of the first installation.
+pub(crate) fn postgres() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(|| Server::start(&testing::installations()[0], &ServerOptions::default()))
+}
+
+/// Returns the database that stands for a directory, which is created with the first call.
+///
+/// A later call waits until the connections of killed servers are closed: what they had sent may
+/// still be applied.
+pub(crate) async fn database(data_dir: &Path) -> DataConfig {
+    let (url_file, key_file) = (url_file(data_dir), key_file(data_dir));
+    if url_file.exists() {
+        let url = fs::read_to_string(&url_file).expect("the URL");
+        let (_, name) = url.rsplit_once('/').expect("the name of a database");
+        unused(name).await;
+    } else {
+        let server = postgres();
+        let url = server.url(&server.create_database().await);
+        private_file::create(&url_file, &url).expect("write the URL");
+        private_file::create(&key_file, &"5e".repeat(32)).expect("write the key");
+    }
+    let url = fs::read_to_string(url_file).expect("the URL");
+    DataConfig {
+        sealing_key_file: Some(key_file),
+        ..DataConfig::of(url.parse().expect("the address of a store"))
+    }
+}
+
+/// Waits until a database has no connections.
+async fn unused(database: &str) {
+    let client = postgres().connect("postgres").await;
+    let count = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1";
+    let began = Instant::now();
+    loop {
+        let row = client.query_one(count, &[&database]).await;
+        let connections: i64 = row.expect("a count").get(0);
+        if connections == 0 {
+            return;
+        }
+        assert!(began.elapsed() < GUARD, "{database} is still in use");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// Opens the service over a directory that no process serves, through the library.
 pub(crate) async fn open(data_dir: &Path) -> KnowledgeService {
-    let config = match std::env::var(ENGINE) {
+    let config = match std::env::var(ENGINE).as_deref() {
+        Ok(POSTGRES) => database(data_dir).await,
         Ok(engine) => {
             let address = format!("{engine}:{}", data_dir.display());
             DataConfig::of(address.parse().expect("the address of a store"))
