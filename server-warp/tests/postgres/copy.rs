@@ -1,0 +1,84 @@
+//! Copies between directories and databases.
+
+use knowledge_server::data::DataConfig;
+use knowledge_testing::fixture;
+use serde_json::Value;
+
+use crate::support::{Site, knowledge, open};
+
+fn copy(from: &str, to: &str) -> crate::support::Finished {
+    let (from, to) = (format!("--from={from}"), format!("--to={to}"));
+    knowledge(&["copy", &from, &to, "--output=json"])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copy_into_a_database_and_back_keeps_every_entry() {
+    let site = Site::new().await;
+    let sled = format!("sled:{}", site.arg("embedded"));
+    // Beside the directory, so that the key of the database is the same.
+    let config = DataConfig {
+        sealing_key_file: Some(site.key_file()),
+        ..DataConfig::of(sled.parse().unwrap())
+    };
+    fixture::complete(&open(&config).await).await.unwrap();
+
+    let done = copy(&sled, &site.url()).ok();
+    assert!(
+        done.stderr.contains("serve postgres://postgres@127.0.0.1"),
+        "{}",
+        done.stderr
+    );
+    let there: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert!(
+        !there["to"].as_str().unwrap().contains("password"),
+        "{there}"
+    );
+    let dump = site.dumped("there.jsonl");
+    assert!(dump.contains(there["sha256"].as_str().unwrap()));
+    let server = site.serve();
+    server.base_url();
+    assert_eq!(server.terminate(), 0);
+
+    // Starting a server has changed nothing.
+    let fjall = format!("fjall:{}", site.arg("back"));
+    let back: Value = serde_json::from_str(&copy(&site.url(), &fjall).ok().stdout).unwrap();
+    assert_eq!(back["sha256"], there["sha256"]);
+    let verified = knowledge(&[
+        "verify",
+        &format!("--store={fjall}"),
+        &format!("--sealing-key-file={}", site.key_file().display()),
+    ]);
+    assert!(verified.ok().stdout.contains("0 differences"));
+
+    // A complete copy is only compared, and other contents are rejected.
+    copy(&sled, &site.url()).ok();
+    let other = Site::new().await;
+    fixture::seed_orgs(&other.open().await, 1).await.unwrap();
+    let rejected = copy(&sled, &other.url()).failed();
+    assert!(rejected.contains("the store is not empty"), "{rejected}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn interrupted_copy_into_a_database_is_resumed() {
+    let site = Site::new().await;
+    let sled = format!("sled:{}", site.arg("embedded"));
+    let config = DataConfig {
+        sealing_key_file: Some(site.key_file()),
+        ..DataConfig::of(sled.parse().unwrap())
+    };
+    fixture::seed_orgs(&open(&config).await, 12).await.unwrap();
+    let (from, to) = (format!("--from={sled}"), format!("--to={}", site.url()));
+    let running = crate::support::start(&["copy", &from, &to]);
+    // Until the first part is written.
+    let store = site.config.make_backend().await.unwrap().store();
+    crate::support::guarded("a part of the copy", async {
+        use knowledge_core::service::KnowledgeService;
+        while KnowledgeService::is_new(&*store).await.unwrap() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    running.kill();
+    copy(&sled, &site.url()).ok();
+    assert!(site.run(&["verify"]).ok().stdout.contains("0 differences"));
+}
