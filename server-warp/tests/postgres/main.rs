@@ -11,3 +11,4 @@ mod errors;
 mod secrets;
 mod servers;
 mod support;
+mod views;
