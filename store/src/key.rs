@@ -2,15 +2,14 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-
-use bytes::Bytes;
+use std::sync::Arc;
 
 /// Maximum size of a key in bytes.
 pub const KEY_BYTES_MAX: usize = 512;
 
-/// Key of 1 to [`KEY_BYTES_MAX`] bytes, ordered byte by byte.
+/// Key of 1 to [`KEY_BYTES_MAX`] bytes, ordered byte by byte. Clones share the bytes.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Key(Bytes);
+pub struct Key(Arc<[u8]>);
 
 impl Ord for Key {
     #[cfg(not(target_arch = "wasm32"))]
@@ -60,12 +59,12 @@ impl Key {
     ///
     /// # Errors
     /// [`InvalidKey`] if there are no bytes, or more than [`KEY_BYTES_MAX`].
-    pub fn new(bytes: impl Into<Bytes>) -> Result<Self, InvalidKey> {
-        let bytes = bytes.into();
+    pub fn new(bytes: impl AsRef<[u8]>) -> Result<Self, InvalidKey> {
+        let bytes = bytes.as_ref();
         if bytes.is_empty() || bytes.len() > KEY_BYTES_MAX {
             return Err(InvalidKey { bytes: bytes.len() });
         }
-        Ok(Self(bytes))
+        Ok(Self(bytes.into()))
     }
 
     /// Returns the bytes of the key.
@@ -129,7 +128,7 @@ impl KeyRange {
     #[must_use]
     pub fn all() -> Self {
         Self {
-            start: Key(Bytes::from_static(&[0])),
+            start: Key([0].into()),
             end: None,
         }
     }
