@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -54,11 +55,11 @@ pub const AUDIENCE_NAME_CHARS_MAX: usize = 64;
 
 /// Audience of a memory: `<scope>:<name>`, for example `team:platform`.
 ///
-/// Names belong to one organisation and never match in another.
+/// Names belong to one organisation and never match in another. Clones share the name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AudienceLabel {
     scope: AudienceScope,
-    name: Box<str>,
+    name: Arc<str>,
 }
 
 /// Error of a text that is not an audience label.
