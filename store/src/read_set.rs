@@ -1,6 +1,7 @@
 //! Reads of a transaction: the versions to check, and entries that were read ahead.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Place;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
@@ -21,8 +22,10 @@ pub(super) struct ReadSet(Arc<Mutex<ReadVersions>>);
 /// Versions that a transaction has read.
 #[derive(Debug, Default)]
 struct ReadVersions {
-    /// Versions in the order of their keys, so that equal decisions produce equal commits.
-    by_key: BTreeMap<Key, Option<Version>>,
+    /// Versions in the order of the reads, so that equal decisions produce equal commits.
+    versions: Vec<(Key, Option<Version>)>,
+    /// Index of the version of each key.
+    places: HashMap<Key, usize, RandomState>,
     /// True unless the last read has shown all of these versions together.
     is_spread: bool,
 }
@@ -38,10 +41,10 @@ impl ReadSet {
     pub(super) async fn is_current(&self, store: &dyn Store) -> Result<bool, StoreError> {
         let (keys, versions): (Vec<Key>, Vec<Option<Version>>) = {
             let read = self.versions();
-            if read.by_key.len() < 2 || !read.is_spread {
+            if read.versions.len() < 2 || !read.is_spread {
                 return Ok(true);
             }
-            read.by_key.clone().into_iter().unzip()
+            read.versions.iter().cloned().unzip()
         };
         let found = store.get(&keys).await?.into_iter();
         Ok(found
@@ -49,11 +52,21 @@ impl ReadSet {
             .eq(versions))
     }
 
-    /// Adds a version that was read; the first one of a key is kept.
-    pub(super) fn add(&self, key: Key, version: Option<Version>) {
-        let mut read = self.versions();
-        if *read.by_key.entry(key).or_insert(version) != version {
-            read.is_spread = true;
+    /// Adds versions that were read; the first one of a key is kept.
+    pub(super) fn add<'k>(&self, read: impl IntoIterator<Item = (&'k Key, Option<Version>)>) {
+        let (known, read) = (&mut *self.versions(), read.into_iter());
+        known.versions.reserve(read.size_hint().0);
+        known.places.reserve(read.size_hint().0);
+        for (key, version) in read {
+            match known.places.entry(key.clone()) {
+                Place::Occupied(place) => {
+                    known.is_spread |= known.versions[*place.get()].1 != version;
+                }
+                Place::Vacant(place) => {
+                    place.insert(known.versions.len());
+                    known.versions.push((key.clone(), version));
+                }
+            }
         }
     }
 
@@ -65,24 +78,23 @@ impl ReadSet {
     /// Returns the keys that the next read repeats: all, or none if there are many.
     pub(super) fn repeated(&self) -> Vec<Key> {
         let read = self.versions();
-        if read.by_key.len() > REPEATED_MAX {
+        if read.versions.len() > REPEATED_MAX {
             return Vec::new();
         }
-        read.by_key.keys().cloned().collect()
+        read.versions.iter().map(|(key, _)| key.clone()).collect()
     }
 
     /// Notes what the last read found under the repeated keys.
     pub(super) fn repeat(&self, found: &[Option<Entry>]) {
         let mut read = self.versions();
-        let versions = found
-            .iter()
-            .map(|entry| entry.as_ref().map(|entry| entry.version));
-        read.is_spread = !versions.eq(read.by_key.values().copied());
+        let found = found.iter();
+        let found = found.map(|entry| entry.as_ref().map(|entry| entry.version));
+        read.is_spread = !found.eq(read.versions.iter().map(|(_, version)| *version));
     }
 
     /// Takes the versions, for the checks of a commit.
-    pub(super) fn take(&self) -> BTreeMap<Key, Option<Version>> {
-        std::mem::take(&mut self.versions().by_key)
+    pub(super) fn take(&self) -> Vec<(Key, Option<Version>)> {
+        std::mem::take(&mut *self.versions()).versions
     }
 }
 

@@ -231,7 +231,7 @@ impl Transaction {
             return self.read(key).await;
         };
         let version = entry.as_ref().map(|entry| entry.version);
-        self.reads.add(key.clone(), version);
+        self.reads.add([(key, version)]);
         entry.map(|entry| value(key, &entry)).transpose()
     }
 
@@ -249,10 +249,9 @@ impl Transaction {
     /// Those of [`Store::read`].
     pub async fn entries(&mut self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
         let found = self.take(keys).await?;
-        for (key, entry) in keys.iter().zip(&found) {
-            let version = entry.as_ref().map(|entry| entry.version);
-            self.reads.add(key.clone(), version);
-        }
+        let versions = found.iter();
+        let versions = versions.map(|entry| entry.as_ref().map(|entry| entry.version));
+        self.reads.add(keys.iter().zip(versions));
         Ok(found)
     }
 
@@ -368,7 +367,7 @@ impl Transaction {
     ///
     /// The first version of a key is kept: a later read that differs makes the commit a conflict.
     pub fn check(&mut self, key: Key, version: Option<Version>) {
-        self.reads.add(key, version);
+        self.reads.add([(&key, version)]);
         self.reads.spread();
     }
 
