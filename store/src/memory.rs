@@ -1,17 +1,18 @@
 //! In-memory store: for tests and trials, and the reference for other backends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use foldhash::fast::RandomState;
 
 use super::{
     Commit, CommitOutcome, Direction, Entry, Found, Key, KeyEntry, KeyRange, Mark, Marks, Mutation,
     Read, Store, StoreError, Version,
 };
 
-/// [`Store`] in an ordered map, which keeps every promise except durability.
+/// [`Store`] in memory, which keeps every promise except durability.
 #[derive(Debug)]
 pub struct MemoryStore {
     state: Mutex<State>,
@@ -20,7 +21,9 @@ pub struct MemoryStore {
 
 #[derive(Clone, Debug)]
 struct State {
-    entries: BTreeMap<Key, Entry>,
+    entries: HashMap<Key, Entry, RandomState>,
+    /// Keys of the entries in order, which only ranges and new keys need.
+    order: BTreeSet<Key>,
     next_version: Version,
 }
 
@@ -40,17 +43,32 @@ impl State {
         }
     }
 
+    fn write(&mut self, key: Key, entry: Option<Entry>) {
+        let Some(entry) = entry else {
+            self.order.remove(&key);
+            self.entries.remove(&key);
+            return;
+        };
+        match self.entries.get_mut(&key) {
+            Some(present) => *present = entry,
+            None => {
+                self.order.insert(key.clone());
+                self.entries.insert(key, entry);
+            }
+        }
+    }
+
     fn scan(&self, range: &KeyRange, limit: usize, direction: Direction) -> Vec<KeyEntry> {
         if range.is_empty() {
             return Vec::new();
         }
         let end = range.end.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let found = self
-            .entries
+            .order
             .range::<Key, _>((Bound::Included(&range.start), end));
-        let entry = |(key, entry): (&Key, &Entry)| KeyEntry {
+        let entry = |key: &Key| KeyEntry {
             key: key.clone(),
-            entry: entry.clone(),
+            entry: self.entries[key].clone(),
         };
         match direction {
             Direction::Forward => found.take(limit).map(entry).collect(),
@@ -61,13 +79,7 @@ impl State {
 
 impl Default for MemoryStore {
     fn default() -> Self {
-        Self {
-            state: Mutex::new(State {
-                entries: BTreeMap::new(),
-                next_version: Version::FIRST,
-            }),
-            marks: Marks::default(),
-        }
+        Self::with_entries([], None)
     }
 }
 
@@ -88,9 +100,11 @@ impl MemoryStore {
         last: Option<Version>,
     ) -> Self {
         let entries = entries.into_iter().map(|found| (found.key, found.entry));
+        let entries: HashMap<_, _, _> = entries.collect();
         Self {
             state: Mutex::new(State {
-                entries: entries.collect(),
+                order: entries.keys().cloned().collect(),
+                entries,
                 next_version: last.map_or(Version::FIRST, Version::next),
             }),
             marks: Marks::default(),
@@ -164,10 +178,7 @@ impl Store for MemoryStore {
         // Nobody reads while the state is locked, so the marks may change before it does.
         self.marks.change(writes.iter().map(|(key, _)| key), || {});
         for (key, value) in writes {
-            match value {
-                Some(value) => state.entries.insert(key, Entry { value, version }),
-                None => state.entries.remove(&key),
-            };
+            state.write(key, value.map(|value| Entry { value, version }));
         }
         Ok(CommitOutcome::Committed(version))
     }
