@@ -168,7 +168,7 @@ impl Output for Replayable<BulkResult> {
     type Result = BulkResult;
 
     fn respond(result: BulkResult, call: &Call<'_>) -> ApiResponse {
-        let response = ApiResponse::json(call.success(), &result);
+        let response = ApiResponse::of_json(call.success(), result.to_json());
         if result.replayed {
             response.replayed()
         } else {

@@ -3,6 +3,7 @@
 pub mod access;
 mod address;
 mod audit;
+mod bulk_json;
 mod dashboard;
 mod deliveries;
 mod delivery;
