@@ -78,6 +78,20 @@ impl Builder {
     }
 }
 
+/// Builds the keys of the labels of memories, as [`memory`] builds each.
+#[must_use]
+pub fn memories_named(org: OrgId, memories: &[MemoryId]) -> Vec<Key> {
+    let Builder(mut text) = Builder::new("memory").part(&org);
+    text.push(DIVIDER);
+    let shared = text.len();
+    let key = |memory: &MemoryId| {
+        text.truncate(shared);
+        memory.write(&mut text);
+        Key::new(&text).expect("no key of the layout exceeds 512 bytes")
+    };
+    memories.iter().map(key).collect()
+}
+
 /// Returns the name of the family that a key belongs to.
 #[must_use]
 pub fn family_name(key: &str) -> &str {
@@ -295,6 +309,13 @@ mod tests {
             "memory/00000000000000000000000000000001/000000000000000000000000000000ab"
         );
         assert_eq!(meta().to_string(), "meta");
+    }
+
+    #[test]
+    fn keys_of_named_memories_equal_those_of_each() {
+        let (org, memories) = (id(OrgId, 1), [2, 0xAB].map(|memory| id(MemoryId, memory)));
+        let each = memories.map(|id| memory(org, id));
+        assert_eq!(memories_named(org, &memories), each);
     }
 
     #[test]

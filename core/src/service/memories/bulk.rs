@@ -6,6 +6,7 @@
 //! result. There is no intermediate state.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 
@@ -99,17 +100,22 @@ impl KnowledgeService {
             credential,
             |caller| async move {
                 turn.attempt().await;
+                let memory_keys = OnceLock::new();
                 let wanted = |org| {
                     let source = request.change.source_id;
                     let of_source = |source| source_keys(org, source);
+                    let keys =
+                        memory_keys.get_or_init(|| keys::memories_named(org, &request.memory_ids));
                     Wants::keys(source.into_iter().flat_map(of_source))
-                        .and_keys(memory_keys(org, request))
+                        .and_keys(keys.iter().cloned())
                         .and_idempotency(OPERATION, key)
                         .and_range(sequences_read(org))
                         .and_range(slugs_read(org))
                 };
                 let caller = caller.identify(&wanted).await?;
                 let (org, member) = (caller.org(), caller.member());
+                let memory_keys =
+                    memory_keys.get_or_init(|| keys::memories_named(org, &request.memory_ids));
                 let record_key = keys::idempotency(org, member, OPERATION, key.as_str());
                 let mut act = caller.unauthorized().await?;
                 act.require_somewhere(request.required_actions()).await?;
@@ -119,7 +125,7 @@ impl KnowledgeService {
                     if record.fingerprint != *fingerprint {
                         return Err(Error::IdempotencyKeyReused);
                     }
-                    let result = replay(&mut act, &record, request).await?;
+                    let result = replay(&mut act, &record, request, memory_keys).await?;
                     return act.done(result);
                 }
                 let (operation, actor) = act.audit(AuditAction::MemoryBulkUpdate);
@@ -135,7 +141,9 @@ impl KnowledgeService {
                 act.transaction.put(record_key.clone(), &record);
                 let expiry = ScheduledTask::record(record_key);
                 expiry.schedule(&mut act.transaction, expires_at, self.env());
-                self.change_memories(act, (operation, actor), request).await
+                let operation = (operation, actor);
+                self.change_memories(act, operation, request, memory_keys)
+                    .await
             },
         )
         .await
@@ -146,15 +154,15 @@ impl KnowledgeService {
         mut act: Act<'_>,
         (operation, actor): (AuditedOperation, Actor),
         request: &BulkUpdate,
+        memory_keys: &[Key],
     ) -> Result<Prepared<BulkResult>, Error> {
         let org = act.org();
         check_source(&mut act.transaction, org, request.change.source_id).await?;
         if let Some(source) = request.change.source_id {
             require_open_source(&mut act.transaction, &act.caller.org, source).await?;
         }
-        let memory_keys: Vec<Key> = memory_keys(org, request).collect();
-        let found = act.transaction.entries(&memory_keys).await?;
-        let found: Vec<Option<MemoryLabels>> = decode_alike(&memory_keys, &found)?;
+        let found = act.transaction.entries(memory_keys).await?;
+        let found: Vec<Option<MemoryLabels>> = decode_alike(memory_keys, &found)?;
         let monitor = act.monitor(&subjects(request, &found)).await?;
         let mut entries = Vec::with_capacity(found.len());
         let mut effects = Effects::default();
@@ -162,7 +170,7 @@ impl KnowledgeService {
             change: &request.change,
             known: Vec::new(),
         };
-        for ((id, key), before) in request.memory_ids.iter().zip(&memory_keys).zip(found) {
+        for ((id, key), before) in request.memory_ids.iter().zip(memory_keys).zip(found) {
             let outcome = match &before {
                 None => AuditOutcome::NotFound,
                 Some(labels) => match monitor.decide(*id, labels, Use::Relabel(&request.change)) {
@@ -201,12 +209,6 @@ impl KnowledgeService {
         operation.record_memories(&mut act.transaction, actor, action, change, entries);
         act.done(result)
     }
-}
-
-/// Returns the keys of the labels of the memories, in the order of the request.
-fn memory_keys(org: OrgId, request: &BulkUpdate) -> impl Iterator<Item = Key> {
-    let memories = request.memory_ids.iter();
-    memories.map(move |id| keys::memory(org, *id))
 }
 
 /// Returns the stored memories of a request, whose labels stand in the order of the request.
@@ -288,14 +290,14 @@ async fn replay(
     act: &mut Act<'_>,
     record: &IdempotencyRecord,
     request: &BulkUpdate,
+    memory_keys: &[Key],
 ) -> Result<BulkResult, Error> {
     let (org, count) = (act.org(), record.items as usize);
     let first = record.first_audit_id;
     // Taken as they were read with the record and with what authorises the caller, all at one point
     // in time. The stored result never changes.
-    let memory_keys: Vec<Key> = memory_keys(org, request).collect();
-    let now = act.transaction.entries_unchecked(&memory_keys).await?;
-    let now: Vec<Option<MemoryLabels>> = decode_alike(&memory_keys, &now)?;
+    let now = act.transaction.entries_unchecked(memory_keys).await?;
+    let now: Vec<Option<MemoryLabels>> = decode_alike(memory_keys, &now)?;
     let mut entries = read_memory_entries(&mut act.transaction, org, first, count).await?;
     let mut known = subjects(request, &now);
     known.extend(entries.iter().flat_map(|(entry, after)| {
