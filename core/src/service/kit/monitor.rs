@@ -252,6 +252,11 @@ impl Monitor {
         labels.review == ReviewStatus::Approved || self.held(labels).contains(Action::MemoryReview)
     }
 
+    /// Returns true if decisions on a memory depend on its origin, and not on its labels only.
+    pub(crate) fn has_origin(&self, id: MemoryId) -> bool {
+        self.origins.contains_key(&id)
+    }
+
     fn is_own(&self, id: MemoryId) -> bool {
         let origin = self.origins.get(&id);
         let is_author = origin.is_some_and(|origin| origin.created_by == self.caller.member_id());

@@ -35,8 +35,8 @@ use crate::store::{Key, Prepared, Transaction, decode_alike, encode};
 
 /// Name of the operation in idempotency records.
 const OPERATION: &str = "bulk_update";
-/// Number of different labels whose change is remembered in an update.
-const CHANGED_LABELS_MAX: usize = 16;
+/// Number of different labels about which decisions are remembered in an update.
+const KNOWN_LABELS_MAX: usize = 16;
 
 impl BulkUpdate {
     /// Returns the actions that the change requires for every memory.
@@ -166,20 +166,18 @@ impl KnowledgeService {
         let monitor = act.monitor(&subjects(request, &found)).await?;
         let mut entries = Vec::with_capacity(found.len());
         let mut effects = Effects::default();
-        let mut changed = ChangedLabels {
+        let mut decisions = Decisions {
+            monitor: &monitor,
             change: &request.change,
             known: Vec::new(),
         };
         for ((id, key), before) in request.memory_ids.iter().zip(memory_keys).zip(found) {
-            let outcome = match &before {
-                None => AuditOutcome::NotFound,
-                Some(labels) => match monitor.decide(*id, labels, Use::Relabel(&request.change)) {
-                    Err(denial) => AuditOutcome::Denied(denial),
-                    Ok(_) => AuditOutcome::Ok,
-                },
+            let (outcome, changed) = match &before {
+                None => (AuditOutcome::NotFound, None),
+                Some(before) => decisions.of(*id, before),
             };
-            if let (AuditOutcome::Ok, Some(before)) = (outcome, &before)
-                && let Some((after, stored)) = changed.of(before)
+            if let (AuditOutcome::Ok, Some(before), Some((after, stored))) =
+                (outcome, &before, changed)
             {
                 act.transaction.put_encoded(key.clone(), stored.clone());
                 effects.note(*id, before, after);
@@ -218,30 +216,58 @@ fn subjects<'l>(request: &BulkUpdate, labels: &'l [Option<MemoryLabels>]) -> Vec
     stored.collect()
 }
 
-/// Labels after a change and their stored form, by the labels before: most memories of an update
-/// share theirs with others.
-struct ChangedLabels<'c> {
+/// Decisions about a change, by the labels before: most memories of an update share theirs with
+/// others.
+struct Decisions<'c> {
+    monitor: &'c Monitor,
     change: &'c MemoryChange,
-    known: Vec<(MemoryLabels, Option<(MemoryLabels, Bytes)>)>,
+    known: Vec<Decision>,
 }
 
-impl ChangedLabels<'_> {
-    /// Returns the labels that the change makes of these, unless they stay as they are.
-    fn of(&mut self, before: &MemoryLabels) -> Option<&(MemoryLabels, Bytes)> {
-        let known = self.known.iter().position(|(known, _)| known == before);
-        let index = known.unwrap_or_else(|| {
-            let after = self.change.applied_to(before);
-            let changed = (after != *before).then(|| {
-                let stored = encode(&after);
-                (after, stored)
-            });
-            if self.known.len() == CHANGED_LABELS_MAX {
-                self.known.pop();
-            }
-            self.known.push((before.clone(), changed));
-            self.known.len() - 1
+struct Decision {
+    before: MemoryLabels,
+    /// Outcome for the memories that these labels decide, once there is one.
+    outcome: Option<AuditOutcome>,
+    /// Labels after and their stored form, unless they stay as they are.
+    changed: Option<(MemoryLabels, Bytes)>,
+}
+
+impl Decisions<'_> {
+    /// Returns the outcome for a memory with these labels, and the labels that the change makes of
+    /// them with their stored form, unless they stay as they are.
+    fn of(
+        &mut self,
+        id: MemoryId,
+        before: &MemoryLabels,
+    ) -> (AuditOutcome, Option<&(MemoryLabels, Bytes)>) {
+        let known = self.known.iter().position(|known| known.before == *before);
+        let index = known.unwrap_or_else(|| self.add(before));
+        let decision = &mut self.known[index];
+        let decide = || {
+            let decided = self.monitor.decide(id, before, Use::Relabel(self.change));
+            decided.map_or_else(AuditOutcome::Denied, |_| AuditOutcome::Ok)
+        };
+        let outcome = match self.monitor.has_origin(id) {
+            true => decide(),
+            false => *decision.outcome.get_or_insert_with(decide),
+        };
+        (outcome, decision.changed.as_ref())
+    }
+
+    /// Adds labels, and returns their index.
+    fn add(&mut self, before: &MemoryLabels) -> usize {
+        let after = self.change.applied_to(before);
+        let changed = (after != *before).then(|| {
+            let stored = encode(&after);
+            (after, stored)
         });
-        self.known[index].1.as_ref()
+        self.known.truncate(KNOWN_LABELS_MAX - 1);
+        self.known.push(Decision {
+            before: before.clone(),
+            outcome: None,
+            changed,
+        });
+        self.known.len() - 1
     }
 }
 
