@@ -331,9 +331,16 @@ async fn replay(
         labels.map(|labels| Subject::new(entry.memory_id, labels))
     }));
     let monitor = act.monitor(&known).await?;
-    let places = entries.iter().filter_map(|(entry, after)| {
-        let is_given = is_given_away(&monitor, entry, after.as_ref());
-        entry.before.as_ref().filter(|_| is_given)
+    let standings = entries.iter().map(|(entry, after)| {
+        let exists = |labels: &MemoryLabels| monitor.exists(entry.memory_id, labels);
+        let existed = entry.before.as_ref().is_some_and(exists);
+        let is_given_away = existed && after.as_ref().is_some_and(|after| !exists(after));
+        (existed, is_given_away)
+    });
+    let standings: Vec<(bool, bool)> = standings.collect();
+    let places = entries.iter().zip(&standings);
+    let places = places.filter_map(|((entry, _), (_, is_given_away))| {
+        entry.before.as_ref().filter(|_| *is_given_away)
     });
     let places: BTreeSet<WorkspaceId> = places.map(|labels| labels.workspace_id).collect();
     let places: Vec<WorkspaceId> = places.into_iter().collect();
@@ -347,30 +354,25 @@ async fn replay(
     let present: BTreeSet<_> = present
         .filter_map(|(id, found)| found.map(|_| id))
         .collect();
-    for ((entry, after), now) in entries.iter_mut().zip(&now) {
+    for (((entry, after), (existed, is_given_away)), now) in
+        entries.iter_mut().zip(standings).zip(&now)
+    {
         let before = entry.before.as_ref();
-        let is_given = is_given_away(&monitor, entry, after.as_ref())
-            && before.is_some_and(|before| present.contains(&before.workspace_id));
-        if !is_given && !remains(&monitor, entry, now.as_ref()) {
+        let is_given =
+            is_given_away && before.is_some_and(|before| present.contains(&before.workspace_id));
+        let remains = || {
+            let exists_now = |now| {
+                monitor.exists(entry.memory_id, now) && !monitor.is_erased(entry.memory_id, now)
+            };
+            existed && now.as_ref().is_some_and(exists_now)
+        };
+        if !is_given && !remains() {
             entry.outcome = AuditOutcome::NotFound;
             *after = None;
         }
     }
     let entries = entries.iter().map(|(entry, after)| (entry, after.clone()));
     Ok(result(record.operation_id, first, true, entries))
-}
-
-/// Returns true if the operation took a memory away from the caller, for whom it existed before.
-fn is_given_away(monitor: &Monitor, entry: &MemoryAudit, after: Option<&MemoryLabels>) -> bool {
-    let exists = |labels: &MemoryLabels| monitor.exists(entry.memory_id, labels);
-    entry.before.as_ref().is_some_and(exists) && after.is_some_and(|after| !exists(after))
-}
-
-/// Returns true if a memory existed for the caller before the operation, and still does.
-fn remains(monitor: &Monitor, entry: &MemoryAudit, now: Option<&MemoryLabels>) -> bool {
-    let exists = |labels: &MemoryLabels| monitor.exists(entry.memory_id, labels);
-    let exists_now = |now| exists(now) && !monitor.is_erased(entry.memory_id, now);
-    entry.before.as_ref().is_some_and(exists) && now.is_some_and(exists_now)
 }
 
 /// Builds the result of an operation from its audit entries, for the first response and replays.
