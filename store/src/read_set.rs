@@ -153,6 +153,12 @@ impl Ahead {
         Some(found.map(|found| &found.entry))
     }
 
+    /// Takes the entry under a key, as [`Ahead::entry`] returns it. One of a range stays there.
+    pub(super) fn take(&mut self, key: &Key) -> Option<Option<Entry>> {
+        let taken = self.entries.remove(key);
+        taken.or_else(|| self.entry(key).map(|entry| entry.cloned()))
+    }
+
     /// Returns the entries of a range, if it was read.
     pub(super) fn range(&self, read: &RangeRead) -> Option<&[KeyEntry]> {
         let mut ranges = self.ranges.iter();

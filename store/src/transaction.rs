@@ -274,14 +274,19 @@ impl Transaction {
     ///
     /// A key may be there twice.
     async fn take(&mut self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
-        let known = |key| self.ahead.entry(key).map(|entry| entry.cloned());
-        let mut found = Vec::with_capacity(keys.len());
-        found.extend(keys.iter().map_while(known));
-        if found.len() < keys.len() {
-            found = self.refresh(keys, &[]).await?.0;
-        }
-        for key in keys {
-            self.ahead.entries.remove(key);
+        let mut found: Vec<Option<Entry>> = Vec::with_capacity(keys.len());
+        for (index, key) in keys.iter().enumerate() {
+            let earlier = || {
+                let earlier = keys[..index].iter().position(|earlier| earlier == key)?;
+                Some(found[earlier].clone())
+            };
+            let Some(entry) = self.ahead.take(key).or_else(earlier) else {
+                for key in &keys[index..] {
+                    self.ahead.entries.remove(key);
+                }
+                return Ok(self.refresh(keys, &[]).await?.0);
+            };
+            found.push(entry);
         }
         Ok(found)
     }
