@@ -84,6 +84,15 @@ impl Key {
             .unwrap_or_default()
     }
 
+    /// Returns the family and the area, each with the `/` after it; nothing if one is missing.
+    ///
+    /// Every key that begins with them is of this family and area.
+    pub(crate) fn through_area(&self) -> &[u8] {
+        let dividers = self.0.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        let end = dividers.map(|(index, _)| index + 1).nth(1);
+        &self.0[..end.unwrap_or_default()]
+    }
+
     /// Returns the next key in order, for paging.
     ///
     /// It may be one byte longer than a stored key, which only the bounds of a range allow.
@@ -214,13 +223,15 @@ mod tests {
 
     #[test]
     fn area_is_second_part() {
-        for (bytes, area) in [
-            ("memory/acme/1", "acme"),
-            ("credential/abc", "abc"),
-            ("meta", ""),
-            ("a//b", ""),
+        for (bytes, area, through_area) in [
+            ("memory/acme/1", "acme", "memory/acme/"),
+            ("credential/abc", "abc", ""),
+            ("meta", "", ""),
+            ("a//b", "", "a//"),
         ] {
-            assert_eq!(key(bytes.as_bytes()).area(), area.as_bytes(), "{bytes}");
+            let key = key(bytes.as_bytes());
+            assert_eq!(key.area(), area.as_bytes(), "{bytes}");
+            assert_eq!(key.through_area(), through_area.as_bytes(), "{bytes}");
         }
     }
 

@@ -51,11 +51,10 @@ impl Marks {
         let mut changed: Vec<usize> = Vec::new();
         let mut last: &[u8] = &[];
         for key in keys {
-            let area = key.area();
-            // Most commits change keys of one area.
-            if changed.is_empty() || area != last {
-                changed.push(counter(area));
-                last = area;
+            // Most keys of a commit are of one family and one area.
+            if last.is_empty() || !key.as_bytes().starts_with(last) {
+                changed.push(counter(key.area()));
+                last = key.through_area();
             }
         }
         changed.sort_unstable();
