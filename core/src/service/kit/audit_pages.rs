@@ -107,7 +107,7 @@ pub(crate) async fn read_changed_memories(
     let mut entries = Vec::new();
     for found in transaction.scan_unchecked(&pages).await? {
         let page: AuditPage = decode_value(&found)?;
-        let found = page.into_memories().into_iter();
+        let found = page.into_memories();
         entries.extend(found.filter(|(entry, _)| entry.outcome == AuditOutcome::Ok));
     }
     Ok(entries)
@@ -126,16 +126,15 @@ fn labels_state(labels: &MemoryLabels) -> Value {
 
 impl AuditPage {
     /// Returns the entries about memories, each with its labels after.
-    fn into_memories(self) -> Vec<(MemoryAudit, Option<MemoryLabels>)> {
-        let PageBody::Memories(found) = self.body else {
-            return Vec::new();
+    fn into_memories(self) -> impl Iterator<Item = (MemoryAudit, Option<MemoryLabels>)> {
+        let (change, entries) = match self.body {
+            PageBody::Memories(found) => (found.change, found.entries),
+            PageBody::Single { .. } | PageBody::Refused { .. } => (None, Vec::new()),
         };
-        let (change, entries) = (found.change.as_ref(), found.entries.into_iter());
-        let entries = entries.map(|entry| {
-            let after = entry.labels_after(change);
+        entries.into_iter().map(move |entry| {
+            let after = entry.labels_after(change.as_ref());
             (entry, after)
-        });
-        entries.collect()
+        })
     }
 
     /// Returns the number of entries.

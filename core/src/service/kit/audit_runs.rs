@@ -104,15 +104,20 @@ impl Serialize for MemoryEntries {
 struct LabelTable<'l> {
     labels: Vec<&'l MemoryLabels>,
     places: HashMap<&'l MemoryLabels, usize, RandomState>,
+    /// Index of the labels used last, which most entries share with their neighbour.
+    last: usize,
 }
 
 impl<'l> LabelTable<'l> {
     /// Returns the index of labels, which are added if they are new.
     fn place(&mut self, labels: &'l MemoryLabels) -> usize {
-        *self.places.entry(labels).or_insert_with(|| {
-            self.labels.push(labels);
-            self.labels.len() - 1
-        })
+        if self.labels.get(self.last) != Some(&labels) {
+            self.last = *self.places.entry(labels).or_insert_with(|| {
+                self.labels.push(labels);
+                self.labels.len() - 1
+            });
+        }
+        self.last
     }
 }
 
@@ -174,7 +179,9 @@ impl TryFrom<StoredEntries> for MemoryEntries {
             };
             place.map(found).transpose()
         };
+        let mut ids = unpacked(&stored.ids)?.into_iter();
         let mut entries = stored.entries;
+        entries.reserve(ids.len());
         let mut add = |run: &Run, memory_id| {
             entries.push(MemoryAudit {
                 memory_id,
@@ -187,7 +194,6 @@ impl TryFrom<StoredEntries> for MemoryEntries {
         for run in &stored.runs {
             run.memory_ids.iter().try_for_each(|id| add(run, *id))?;
         }
-        let mut ids = unpacked(&stored.ids)?.into_iter();
         for run in stored.order.chunks(2) {
             let [place, count] = *run else {
                 return Err("the last run of the page has no length".to_owned());
