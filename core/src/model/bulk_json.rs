@@ -1,4 +1,4 @@
-//! JSON of the results of bulk updates, byte by byte as their `Serialize` writes it.
+//! JSON of bulk updates and of their results, byte by byte as their `Serialize` writes it.
 //!
 //! These are lists of a thousand and more items of one form, mostly identifiers; a serialiser spends
 //! several times as long on them.
@@ -6,11 +6,33 @@
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{BulkItem, BulkResult};
+use super::{BulkItem, BulkResult, BulkUpdate};
 
-/// Sizes of an item with a short label, and of the rest of a result, in bytes.
+/// Sizes of an identifier with its quotes and comma, of an item with a short label, and of the rest
+/// of an update or of a result, in bytes.
+const ID_BYTES: usize = 39;
 const ITEM_BYTES: usize = 300;
 const REST_BYTES: usize = 256;
+
+impl BulkUpdate {
+    /// Returns the update as JSON. It has to set at least one attribute.
+    pub(crate) fn to_json(&self) -> Vec<u8> {
+        let mut json = Json(Vec::with_capacity(
+            REST_BYTES + self.memory_ids.len() * ID_BYTES,
+        ));
+        json.add(r#"{"memoryIds":["#);
+        for (index, id) in self.memory_ids.iter().enumerate() {
+            json.add(if index == 0 { "" } else { "," });
+            json.add_id(id.0);
+        }
+        json.add("]");
+        // The attributes follow as further fields of the object.
+        let attributes = json.0.len();
+        json.add_value(&self.change);
+        json.0[attributes] = b',';
+        json.0
+    }
+}
 
 impl BulkResult {
     /// Returns the result as JSON.
@@ -93,7 +115,7 @@ mod tests {
     use super::*;
     use crate::model::{
         AudienceLabel, AudienceScope, BulkItemError, BulkItemErrorCode, BulkSummary, Memory,
-        SensitivityLabel,
+        MemoryChange, ReviewStatus, SensitivityLabel,
     };
 
     fn id<T: From<Uuid> + std::fmt::Debug>() -> impl Strategy<Value = T> {
@@ -108,6 +130,18 @@ mod tests {
 
     fn sensitivity() -> impl Strategy<Value = SensitivityLabel> {
         select(SensitivityLabel::ALL)
+    }
+
+    prop_compose! {
+        fn change()(
+            audience_tag in option::of(audience()),
+            sensitivity_label in option::of(sensitivity()),
+            source_id in option::of(id()),
+            review_status in select(ReviewStatus::ALL),
+        ) -> MemoryChange {
+            let review_status = Some(review_status);
+            MemoryChange { audience_tag, sensitivity_label, source_id, review_status }
+        }
     }
 
     prop_compose! {
@@ -140,6 +174,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn update_is_written_as_by_serde(memory_ids in vec(id(), 0..4), change in change()) {
+            let update = BulkUpdate { memory_ids, change };
+            prop_assert_eq!(update.to_json(), serde_json::to_vec(&update).unwrap());
+        }
+
         #[test]
         fn result_is_written_as_by_serde(
             operation_id in id(),

@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 
 use crate::access::{Action, ActionSet, Credential};
+use crate::digest::sha256;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
@@ -25,7 +26,7 @@ use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_pages::read_memory_entries;
 use crate::service::kit::audit_runs::MemoryAudit;
-use crate::service::kit::idempotency::{IdempotencyKey, IdempotencyRecord, fingerprint};
+use crate::service::kit::idempotency::{IdempotencyKey, IdempotencyRecord};
 use crate::service::kit::monitor::{Monitor, Subject, Use, slugs_read};
 use crate::service::kit::outbox::{Outbox, sequences_read};
 use crate::service::kit::principal::Denial;
@@ -93,7 +94,7 @@ impl KnowledgeService {
         request: &BulkUpdate,
     ) -> Result<BulkResult, Error> {
         self.checks().check(request)?;
-        let fingerprint = &fingerprint(request);
+        let fingerprint = &sha256(request.to_json());
         let turn = &self.inner.bulk_turns.begin(credential);
         self.act(
             Operation::BulkUpdateMemories,
