@@ -274,19 +274,13 @@ impl Decisions<'_> {
 
 /// Effects of the changes by workspace: the review backlog and the events.
 #[derive(Default)]
-struct Effects {
-    pending: BTreeMap<WorkspaceId, i64>,
-    changed: BTreeMap<WorkspaceId, Vec<MemoryId>>,
-}
+struct Effects(BTreeMap<WorkspaceId, (i64, Vec<MemoryId>)>);
 
 impl Effects {
     fn note(&mut self, id: MemoryId, before: &MemoryLabels, after: &MemoryLabels) {
-        *self.pending.entry(before.workspace_id).or_default() +=
-            i64::from(after.is_pending()) - i64::from(before.is_pending());
-        self.changed
-            .entry(before.workspace_id)
-            .or_default()
-            .push(id);
+        let (pending, changed) = self.0.entry(before.workspace_id).or_default();
+        *pending += i64::from(after.is_pending()) - i64::from(before.is_pending());
+        changed.push(id);
     }
 
     async fn write(
@@ -296,10 +290,8 @@ impl Effects {
         org: OrgId,
         operation: AuditedOperation,
     ) -> Result<(), Error> {
-        for (workspace, delta) in self.pending {
-            transaction.add(keys::pending_count(org, workspace), delta);
-        }
-        for (workspace, memories) in self.changed {
+        for (workspace, (pending, memories)) in self.0 {
+            transaction.add(keys::pending_count(org, workspace), pending);
             let outbox = Outbox::begin(transaction, org, workspace, operation.at).await?;
             let event = EventData::MemoryUpdated;
             outbox.emit_memories(transaction, service.env(), event, operation, &memories);
