@@ -328,7 +328,7 @@ mod tests {
         cache.keep(&key("large"), &large, FIRST);
         assert_eq!(cache.bytes(), 0);
         for number in 0..10_000_u32 {
-            let key = Key::new(number.to_be_bytes().to_vec()).unwrap();
+            let key = Key::new(number.to_be_bytes()).unwrap();
             cache.keep(&key, &entry("value", FIRST), FIRST);
         }
         assert!((bytes_max / 2..=bytes_max).contains(&cache.bytes()));

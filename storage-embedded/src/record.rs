@@ -71,7 +71,7 @@ pub fn decode(mut stored: Bytes) -> Result<Entry, EngineError> {
 /// [`EngineError::Corrupt`] if [`entry_key`] cannot have written it.
 pub fn decode_key(stored: &[u8]) -> Result<Key, EngineError> {
     let key = match stored.split_first() {
-        Some((&ENTRY_PREFIX, key)) => Key::new(key.to_vec()).ok(),
+        Some((&ENTRY_PREFIX, key)) => Key::new(key).ok(),
         _ => None,
     };
     key.ok_or_else(|| {

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     fn key(bytes: &str) -> Key {
-        Key::new(bytes.as_bytes().to_vec()).unwrap()
+        Key::new(bytes.as_bytes()).unwrap()
     }
 
     /// Processes of different releases share a database, so that the numbers must never change.

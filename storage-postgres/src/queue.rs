@@ -246,7 +246,7 @@ mod tests {
     const WAIT_MAX: Duration = Duration::from_secs(60);
 
     fn commit(names: &[&str]) -> Commit {
-        let keys = names.iter().map(|name| Key::new(name.as_bytes().to_vec()));
+        let keys = names.iter().map(|name| Key::new(name.as_bytes()));
         let builder = keys.fold(Commit::builder(), |builder, key| {
             builder.add(key.unwrap(), 1)
         });

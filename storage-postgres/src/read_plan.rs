@@ -125,7 +125,7 @@ impl<'r> ReadPlan<'r> {
             }
             let range = usize::try_from(part).ok().and_then(|at| ranges.get_mut(at));
             let range = range.ok_or_else(|| corrupt("a row belongs to no part of the read"))?;
-            let key = Key::new(Bytes::copy_from_slice(key));
+            let key = Key::new(key);
             let key = key.map_err(|error| corrupt(error.to_string()))?;
             range.push(KeyEntry { key, entry });
         }

@@ -78,7 +78,7 @@ fn overlay(
     }
     let mut overlay = Overlay::new(highest);
     for row in found {
-        let key = Key::new(Bytes::copy_from_slice(column(row, 0)?));
+        let key = Key::new(column::<&[u8]>(row, 0)?);
         let key = key.map_err(|error| corrupt(error.to_string()))?;
         let value: Option<&[u8]> = column(row, 2)?;
         let version: Version = version(row, 1)?;

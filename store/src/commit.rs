@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     fn key(name: &str) -> Key {
-        Key::new(name.as_bytes().to_vec()).unwrap()
+        Key::new(name.as_bytes()).unwrap()
     }
 
     #[test]

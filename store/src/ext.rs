@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn decode_alike_equals_decoding_each_entry() {
-        let key = |name: &str| Key::new(name.as_bytes().to_vec()).unwrap();
+        let key = |name: &str| Key::new(name.as_bytes()).unwrap();
         let entry = |json: &'static str| Entry {
             value: json.into(),
             version: Version::FIRST,

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     fn key(bytes: &[u8]) -> Key {
-        Key::new(bytes.to_vec()).unwrap()
+        Key::new(bytes).unwrap()
     }
 
     #[test]

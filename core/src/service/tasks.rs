@@ -192,7 +192,7 @@ impl ScheduledTask {
     pub(super) fn org(&self) -> Option<OrgId> {
         match self {
             Self::Expire { records, .. } => {
-                let keys = records.iter().map(|record| Key::new(record.clone()));
+                let keys = records.iter().map(Key::new);
                 keys.flatten().find_map(|key| keys::org_of(&key))
             }
             Self::Redirects(org)

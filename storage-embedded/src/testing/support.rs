@@ -47,7 +47,7 @@ pub fn temp_directory() -> tempfile::TempDir {
 /// If it is too long.
 #[must_use]
 pub fn key(name: &str) -> Key {
-    Key::new(name.as_bytes().to_vec()).expect("a valid key")
+    Key::new(name.as_bytes()).expect("a valid key")
 }
 
 /// Returns a commit that puts one value.

@@ -13,7 +13,7 @@ use knowledge_store::{
 const TIME_MAX: Duration = Duration::from_secs(60);
 
 pub(crate) fn key(name: &str) -> Key {
-    Key::new(name.as_bytes().to_vec()).expect("a valid key")
+    Key::new(name.as_bytes()).expect("a valid key")
 }
 
 pub(crate) fn put(name: &str, value: &str) -> Commit {

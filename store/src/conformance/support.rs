@@ -134,7 +134,7 @@ pub(super) async fn yield_now() {
 }
 
 pub(super) fn key(bytes: impl AsRef<[u8]>) -> Key {
-    Key::new(bytes.as_ref().to_vec()).expect("the keys of the cases are valid")
+    Key::new(bytes.as_ref()).expect("the keys of the cases are valid")
 }
 
 pub(super) fn numbered(prefix: &str, number: usize) -> Key {

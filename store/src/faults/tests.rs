@@ -9,7 +9,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn key(name: &str) -> Key {
-    Key::new(name.as_bytes().to_vec()).unwrap()
+    Key::new(name.as_bytes()).unwrap()
 }
 
 fn put(name: &str) -> Commit {

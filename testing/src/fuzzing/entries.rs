@@ -19,7 +19,7 @@ pub(super) async fn check_entry(input: &[u8]) {
     let end = input.iter().position(|byte| *byte == b'\n');
     let (key, value) = input.split_at(end.unwrap_or(input.len()));
     let value = value.strip_prefix(b"\n").unwrap_or_default();
-    let Ok(key) = Key::new(key.to_vec()) else {
+    let Ok(key) = Key::new(key) else {
         return;
     };
     let rebuilt = keys::rebuilt(&key);
