@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     fn key(text: &str) -> Key {
-        Key::new(text.to_owned()).unwrap()
+        Key::new(text).unwrap()
     }
 
     #[test]

@@ -275,7 +275,7 @@ mod tests {
         for key in FAMILIES.iter().flat_map(samples_of) {
             assert_eq!(rebuilt(&key), Some(key));
         }
-        let is_key = |text: &str| rebuilt(&Key::new(text.to_owned()).unwrap()).is_some();
+        let is_key = |text: &str| rebuilt(&Key::new(text).unwrap()).is_some();
         let (digits, time) = ("0000000000000000000000000000abcd", "0000018bcfe56800");
         assert!(is_key(&format!("org/{digits}")));
         for id in [

@@ -291,9 +291,8 @@ impl Expiry {
         records: &[String],
         counter: Option<&String>,
     ) -> Result<Self, Error> {
-        let key = |text: &String| {
-            Key::new(text.clone()).map_err(|error| Error::internal(error.to_string()))
-        };
+        let key =
+            |text: &String| Key::new(text).map_err(|error| Error::internal(error.to_string()));
         Ok(Self {
             due: due.clone(),
             now,

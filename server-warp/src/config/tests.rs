@@ -144,6 +144,26 @@ fn config_check_reads_webhook_ca_file() {
 }
 
 #[test]
+fn invalid_store_is_not_shown() {
+    let problem = |store: &str| {
+        let sources = Sources {
+            environment: vec![("KNOWLEDGE_STORAGE__STORE".into(), store.into())],
+            ..Sources::default()
+        };
+        sources.load().unwrap_err().to_string()
+    };
+    for store in [
+        "postgre://app:zebra@host/db",
+        "POSTGRES://app:zebra@host/db",
+        "host=db user=app Password=zebra",
+    ] {
+        let shown = problem(store);
+        assert!(shown.contains("storage.store must be"), "{shown}");
+        assert!(!shown.contains("zebra"), "{shown}");
+    }
+}
+
+#[test]
 fn shown_unit_agrees_with_its_number() {
     for (number, shown) in [("1", "= 1 delivery "), ("2", "= 2 deliveries ")] {
         let sources = Sources {

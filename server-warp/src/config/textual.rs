@@ -220,6 +220,8 @@ impl Textual for Mode {
 impl Textual for StoreAddress {
     const EXPECTS: &'static str = Self::NOTATION;
     const PLACEHOLDER: &'static str = "STORE";
+    // It may be the address of a database with its password, and mistyped.
+    const MAY_BE_SHOWN: bool = false;
 
     fn read(text: &OsStr) -> Option<Self> {
         text.to_str()?.parse().ok()

@@ -102,7 +102,7 @@ impl State {
             Defect::ScansFromTheStartExclusive => range.start = range.start.successor(),
             Defect::CutsLongBounds => {
                 let cut = range.start.as_bytes().len().min(512);
-                range.start = Key::new(range.start.as_bytes()[..cut].to_vec()).unwrap();
+                range.start = Key::new(&range.start.as_bytes()[..cut]).unwrap();
             }
             Defect::LimitOffByOne => limit = limit.saturating_add(1),
             _ => {}

@@ -18,7 +18,7 @@ fn env() -> Env {
 }
 
 fn key(name: &str) -> Key {
-    Key::new(name.to_owned()).unwrap()
+    Key::new(name).unwrap()
 }
 
 fn faulty(plan: FaultPlan) -> (Arc<FaultStore>, Arc<dyn Store>) {

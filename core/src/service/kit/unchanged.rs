@@ -99,7 +99,7 @@ mod tests {
     use crate::store::{Commit, MemoryStore};
 
     fn key(text: &str) -> Key {
-        Key::new(text.to_owned()).unwrap()
+        Key::new(text).unwrap()
     }
 
     fn at(millis: i64) -> Timestamp {

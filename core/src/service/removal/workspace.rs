@@ -266,7 +266,7 @@ impl Step<'_> {
         let all = keys::org_workspace_roles(org);
         let rest = match after {
             Some(after) => {
-                let after = Key::new(after.clone());
+                let after = Key::new(after);
                 all.after(&after.map_err(|error| Error::internal(error.to_string()))?)
             }
             None => all,

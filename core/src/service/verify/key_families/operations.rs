@@ -198,7 +198,7 @@ pub(super) fn due(verifier: &mut Verifier, _: &KeyEntry, task: ScheduledTask) ->
         }
         ScheduledTask::Expire { records, counter } => {
             let mut keys = records.into_iter().chain(counter);
-            if let Some(bad) = keys.find(|key| Key::new(key.clone()).is_err()) {
+            if let Some(bad) = keys.find(|key| Key::new(key).is_err()) {
                 return Err(Problem::unreadable(format!("{bad:?} instead of a key")));
             }
         }
