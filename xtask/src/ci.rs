@@ -245,14 +245,21 @@ fn test() -> Result {
     // Tests run the commands in the documentation.
     tools::install_programs(&[("curl", "curl"), ("openssl", "openssl")])?;
     tools::install_programs(POWER_CUT_PROGRAMS)?;
+    let servers = postgres::install()?;
     run(workspace_cargo("test")
         .arg("--no-fail-fast")
         .envs(libraries::install()?)
-        .envs([postgres::install()?]))?;
-    // Run the suites that know only the store's address over the other embedded engine too.
-    run(workspace_cargo("test")
-        .args(["--no-fail-fast", "--test", "http", "--test", "crash"])
-        .env("KNOWLEDGE_TEST_ENGINE", "fjall"))
+        .envs([servers.clone()]))?;
+    // Run the suites that know only the store's address over the other stores too. The tests of the
+    // store in a database kill servers themselves.
+    let over = |engine| {
+        let mut test = workspace_cargo("test");
+        test.args(["--no-fail-fast", "--test", "http"])
+            .env("KNOWLEDGE_TEST_ENGINE", engine);
+        test
+    };
+    run(over("fjall").args(["--test", "crash"]))?;
+    run(over("postgres").envs([servers]))
 }
 
 fn bench() -> Result {
