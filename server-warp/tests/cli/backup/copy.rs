@@ -113,7 +113,7 @@ async fn interrupted_copy_resumes_with_the_same_source() {
 async fn copy_rejects_loss_of_data() {
     let scratch = complete().await;
     let refused = copy(&scratch, ("sled", "data"), ("sled", "./data"));
-    assert!(refused.refused().contains("the same directory"));
+    assert!(refused.refused().contains("the same store"));
     let refused = copy(&scratch, ("fjall", "data"), ("sled", "new"));
     let message = refused.failed();
     assert!(message.contains("contains a sled store"), "{message}");
