@@ -10,6 +10,7 @@ pub(crate) mod kit;
 mod maintain;
 mod members;
 mod memories;
+mod meta;
 mod provision;
 mod rekey;
 mod removal;
@@ -22,8 +23,6 @@ mod workspace;
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
-
-use serde::{Deserialize, Serialize};
 
 pub use self::audit_log::AuditFilter;
 pub use self::connectors::types::{Connector, ConnectorDetails, ConnectorUpdate, NewConnector};
@@ -66,6 +65,7 @@ pub use self::memories::ingest::{
 };
 pub use self::memories::recalls::NewRecall;
 pub use self::memories::sources::NewSource;
+use self::meta::{Meta, known_meta};
 pub use self::provision::{
     EndpointKind, EndpointSummary, Issued, NewMember, NewOrganization, NewOwner, NewToken,
     NewWorkspace, Provisioning,
@@ -82,15 +82,13 @@ use crate::access::{Credential, CredentialKind, SecretHash};
 use crate::env::Env;
 use crate::error::Error;
 pub use crate::format::SCHEMA;
-use crate::format::UNFINISHED_SCHEMA;
 use crate::keys;
 use crate::limits::{InvalidLimit, Limits};
 use crate::model::{AddressPolicy, AuditReads, MemberId, OrgId};
 pub use crate::model::{AuditAction, ResourceKind};
 use crate::request::Checks;
 use crate::store::{
-    MaybeSend, Prepared, Store, StoreError, StoreExt, Transaction, TransactionError, read_json,
-    transact,
+    MaybeSend, Prepared, Store, StoreError, StoreExt, Transaction, TransactionError, transact,
 };
 
 /// Options of [`KnowledgeService::open`].
@@ -273,31 +271,6 @@ impl From<TransactionError> for OpenError {
     }
 }
 
-/// The field of [`Meta`] that every version writes.
-#[derive(Deserialize)]
-struct Schema {
-    schema: u32,
-}
-
-/// The only record about the store as a whole.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Meta {
-    schema: u32,
-    /// Fingerprint of the sealing key, or those of two keys, see [`rekey`].
-    sealing_key: String,
-}
-
-/// Reads `meta`, unless a later program or an unfinished restore wrote it.
-async fn known_meta(transaction: &mut Transaction) -> Result<Option<Meta>, OpenError> {
-    // Only the number at first: the other fields of a later version are unknown.
-    let schema = transaction.read::<Schema>(&keys::meta()).await?;
-    match schema {
-        Some(Schema { schema }) if schema == UNFINISHED_SCHEMA => Err(OpenError::Unfinished),
-        Some(Schema { schema: found }) if found > SCHEMA => Err(OpenError::LaterSchema { found }),
-        _ => Ok(transaction.read(&keys::meta()).await?),
-    }
-}
-
 /// # Opening and state
 impl KnowledgeService {
     /// Opens a service over a store.
@@ -471,22 +444,7 @@ impl KnowledgeService {
     /// [`Error::Unavailable`]. It persists once another process has upgraded the store or replaced its
     /// sealing key: then a service has to be opened as such a store requires.
     pub async fn ready(&self) -> Result<(), Error> {
-        let found = self.inner.store.get(&[keys::meta()]).await?.pop().flatten();
-        let Some(found) = found else {
-            return Err(Error::unavailable("the store has been emptied"));
-        };
-        // The other fields of another schema are unknown.
-        let schema = read_json::<Schema>(&found.value).map(|found| found.schema);
-        if !schema.is_ok_and(|schema| schema == SCHEMA) {
-            return Err(Error::unavailable("the store has another schema by now"));
-        }
-        let meta = read_json::<Meta>(&found.value).ok();
-        if meta.as_ref() != Some(&self.inner.meta) {
-            return Err(Error::unavailable(
-                "the store has another sealing key by now",
-            ));
-        }
-        Ok(())
+        self.inner.meta.require_unchanged(&*self.inner.store).await
     }
 
     /// Authenticates a caller and does nothing else.

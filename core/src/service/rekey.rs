@@ -9,7 +9,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::kit::sealing::{SealedRecord, Sealer, SealingKey};
-use super::{Meta, OpenError, SCHEMA, known_meta};
+use super::meta::{Meta, known_meta};
+use super::{OpenError, SCHEMA};
 use crate::env::Env;
 use crate::keys;
 use crate::store::{

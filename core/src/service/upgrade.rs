@@ -16,8 +16,9 @@ use crate::env::Env;
 use crate::keys;
 use crate::limits::CHAT_PARTICIPANTS_MAX;
 use crate::model::{DisabledReason, OrgId, Quota};
+use crate::service::meta::Meta;
 use crate::service::workspace::chats::{Chat, ChatMessage, RecentChat};
-use crate::service::{Meta, OpenError, SCHEMA};
+use crate::service::{OpenError, SCHEMA};
 use crate::store::{
     Direction, Key, KeyEntry, KeyRange, Prepared, Store, StoreError, StoreExt, Transaction,
     decode_value, transact,

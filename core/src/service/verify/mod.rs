@@ -24,8 +24,9 @@ use crate::error::Error;
 use crate::format::USAGE_SCHEMA;
 use crate::keys;
 use crate::model::{ChatId, EndpointId, ErasureId, OrgId, Organization, RoleId, WorkspaceId};
+use crate::service::KnowledgeService;
 use crate::service::kit::sealing::{Sealer, SealingKey};
-use crate::service::{KnowledgeService, Schema};
+use crate::service::meta::Schema;
 use crate::store::{Direction, Key, KeyEntry, KeyRange, Store, StoreError, StoreExt, decode_value};
 
 /// Number of entries that one page reads.

@@ -11,10 +11,11 @@ use crate::service::kit::audit_entry::ENTRY_BITS;
 use crate::service::kit::audit_pages::{AuditPage, PAGE_ENTRIES};
 use crate::service::kit::idempotency::IdempotencyRecord;
 use crate::service::kit::sealing::Sealer;
+use crate::service::meta::{Meta, Schema};
 use crate::service::tasks::ScheduledTask;
 use crate::service::verify::expectation::Expectation;
 use crate::service::verify::{DifferenceCode, Verifier};
-use crate::service::{Meta, SCHEMA, Schema, SealingKeys};
+use crate::service::{SCHEMA, SealingKeys};
 use crate::store::{Key, KeyEntry};
 
 /// Position of the audit page read last, and of the next page of its operation.

@@ -10,6 +10,7 @@ use super::{
 use crate::access::{CredentialRecord, RoleRef, SecretHash};
 use crate::keys::{self, Sha256, families, written};
 use crate::model::*;
+use crate::service::Event;
 use crate::service::connectors::types::Connector;
 use crate::service::deliveries::{
     DeliveryRef, EndpointState, FanOutCursor, HostPings, RetainedEvent, StoredDelivery,
@@ -20,6 +21,7 @@ use crate::service::kit::audit_pages::AuditPage;
 use crate::service::kit::idempotency::IdempotencyRecord;
 use crate::service::kit::refusals::MemberRefusals;
 use crate::service::kit::sealing::SealedRecord;
+use crate::service::meta::Schema;
 use crate::service::tasks::ScheduledTask;
 use crate::service::verify::Verifier;
 use crate::service::verify::expectation::Expectation;
@@ -27,7 +29,6 @@ use crate::service::workspace::chats::{Chat, ChatMessage};
 use crate::service::workspace::mcp_key_types::McpKey;
 use crate::service::workspace::retention_sweep::RetentionSweep;
 use crate::service::workspace::retention_types::StoredRetention;
-use crate::service::{Event, Schema};
 use crate::store::KeyEntry;
 
 /// Value of a counter.

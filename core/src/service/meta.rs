@@ -1,0 +1,58 @@
+//! The record about the store as a whole: who can serve it.
+
+use serde::{Deserialize, Serialize};
+
+use super::OpenError;
+use crate::error::Error;
+use crate::format::{SCHEMA, UNFINISHED_SCHEMA};
+use crate::keys;
+use crate::store::{Store, StoreExt, Transaction, read_json};
+
+/// The field of [`Meta`] that every version writes.
+#[derive(Deserialize)]
+pub(super) struct Schema {
+    pub(super) schema: u32,
+}
+
+/// The only record about the store as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Meta {
+    pub(super) schema: u32,
+    /// Fingerprint of the sealing key, or those of two keys, see [`rekey`](super::rekey).
+    pub(super) sealing_key: String,
+}
+
+/// Reads `meta`, unless a later program or an unfinished restore wrote it.
+pub(super) async fn known_meta(transaction: &mut Transaction) -> Result<Option<Meta>, OpenError> {
+    // Only the number at first: the other fields of a later version are unknown.
+    let schema = transaction.read::<Schema>(&keys::meta()).await?;
+    match schema {
+        Some(Schema { schema }) if schema == UNFINISHED_SCHEMA => Err(OpenError::Unfinished),
+        Some(Schema { schema: found }) if found > SCHEMA => Err(OpenError::LaterSchema { found }),
+        _ => Ok(transaction.read(&keys::meta()).await?),
+    }
+}
+
+impl Meta {
+    /// Checks that the store still has this record, which another process may have replaced.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    pub(super) async fn require_unchanged(&self, store: &dyn Store) -> Result<(), Error> {
+        let found = store.get(&[keys::meta()]).await?.pop().flatten();
+        let Some(found) = found else {
+            return Err(Error::unavailable("the store has been emptied"));
+        };
+        // The other fields of another schema are unknown.
+        let schema = read_json::<Schema>(&found.value).map(|found| found.schema);
+        if !schema.is_ok_and(|schema| schema == SCHEMA) {
+            return Err(Error::unavailable("the store has another schema by now"));
+        }
+        match read_json::<Self>(&found.value) {
+            Ok(found) if found == *self => Ok(()),
+            _ => Err(Error::unavailable(
+                "the store has another sealing key by now",
+            )),
+        }
+    }
+}
