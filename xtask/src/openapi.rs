@@ -1,7 +1,6 @@
 //! The check of the OpenAPI document against the demo, by clients made from it and by schemathesis.
 
 use std::path::Path;
-use std::process::Command;
 
 use crate::clients;
 use crate::demo::Demo;
@@ -41,9 +40,8 @@ pub(crate) fn check() -> Result {
     let files = std::env::current_dir()?.join(FILES);
     let document = directory.join("openapi.json");
     let address = format!("{}/openapi.json", demo.variable("URL"));
-    let mut download = Command::new(python.program());
-    download.args(["-c", DOWNLOAD, &address]).arg(&document);
-    run(&mut download)?;
+    let mut download = python.script(DOWNLOAD);
+    run(download.arg(&address).arg(&document))?;
     let operator_document = directory.join("operator.json");
     let documents = programs.openapi_documents()?;
     std::fs::write(

@@ -407,6 +407,7 @@ impl Server {
         })
     }
 }
+
 fn parse<T: DeserializeOwned>(response: &Response<Bytes>, what: &str) -> Result<T, SignInError> {
     let parsed = serde_json::from_slice(response.body());
     parsed.map_err(|_| invalid(&format!("the {what} of the provider cannot be read")))
