@@ -220,6 +220,8 @@ where
     for case in 0..config.cases {
         let (seed, mut tree) = case_of(first, case, &strategy);
         if let Err(divergence) = without_panic(run(seed, tree.current())).await {
+            // Shortening may take longer than anybody waits.
+            eprintln!("case with seed {seed} fails: {}", divergence.problem);
             let simplest = simplify(&mut tree, divergence, |value| run(seed, value)).await;
             panic!(
                 "case {} of {} fails; run it again with PROPTEST_RNG_SEED={seed}\n{simplest}",
