@@ -181,6 +181,19 @@ macro_rules! specify {
                 &OPERATIONS[self as usize]
             }
 
+            /// Returns true if the operation stores a secret that it seals.
+            pub(crate) const fn seals_secret(self) -> bool {
+                matches!(
+                    self,
+                    Self::CreateWebhook
+                        | Self::RotateWebhookSecret
+                        | Self::CreateCitationSubscription
+                        | Self::RotateCitationSubscriptionSecret
+                        | Self::CreateInboundWebhook
+                        | Self::RotateInboundWebhookSecret
+                )
+            }
+
             /// Returns the operation's identifier in the OpenAPI document, such as
             /// `bulkUpdateMemories`.
             #[must_use]

@@ -6,7 +6,7 @@ use super::OpenError;
 use crate::error::Error;
 use crate::format::{SCHEMA, UNFINISHED_SCHEMA};
 use crate::keys;
-use crate::store::{Store, StoreExt, Transaction, read_json};
+use crate::store::{Entry, Store, StoreExt, Transaction, read_json};
 
 /// The field of [`Meta`] that every version writes.
 #[derive(Deserialize)]
@@ -39,7 +39,14 @@ impl Meta {
     /// # Errors
     /// [`Error::Unavailable`].
     pub(super) async fn require_unchanged(&self, store: &dyn Store) -> Result<(), Error> {
-        let found = store.get(&[keys::meta()]).await?.pop().flatten();
+        self.require_same(store.get(&[keys::meta()]).await?.pop().flatten())
+    }
+
+    /// Checks that this record is the one found in the store.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    pub(super) fn require_same(&self, found: Option<Entry>) -> Result<(), Error> {
         let Some(found) = found else {
             return Err(Error::unavailable("the store has been emptied"));
         };

@@ -85,7 +85,7 @@ impl KnowledgeService {
                 reserve_quota(&mut act.transaction, counter, limit, "recall_id", what).await?;
                 act.reserve(Quota::Endpoints, 1).await?;
                 let id = SubscriptionId(self.env().uuid());
-                let (secret, sealed) = self.inner.sealer.new_secret(id.0, self.env());
+                let (secret, sealed) = act.sealer().await?.new_secret(id.0, self.env());
                 let mut subscription = CitationSubscription {
                     id,
                     org_id: org,
@@ -230,7 +230,8 @@ impl KnowledgeService {
             credential,
             |caller| async move {
                 let (mut act, mut stored) = find_to_change(caller, id).await?;
-                let rotated = stored.rotate(&self.inner.sealer, id.0, act.now, self.env());
+                let now = act.now;
+                let rotated = stored.rotate(act.sealer().await?, id.0, now, self.env());
                 if stored.record.subscriber_user_id == act.caller.member_id() {
                     stored.delegator = Some(act.caller.delegator());
                 }

@@ -71,7 +71,7 @@ impl KnowledgeService {
             reserve_quota(&mut act.transaction, counter, limit, "body", what).await?;
             act.reserve(Quota::Endpoints, 1).await?;
             let id = WebhookId(self.env().uuid());
-            let (secret, sealed) = self.inner.sealer.new_secret(id.0, self.env());
+            let (secret, sealed) = act.sealer().await?.new_secret(id.0, self.env());
             let mut webhook = Webhook {
                 id,
                 org_id: org,
@@ -279,7 +279,8 @@ impl KnowledgeService {
                 let mut act = caller.in_workspace(workspace, &wanted).await?;
                 let key = keys::webhook(act.org(), workspace, id);
                 let mut stored: Stored = act.find(&key, "webhook").await?;
-                let rotated = stored.rotate(&self.inner.sealer, id.0, act.now, self.env());
+                let now = act.now;
+                let rotated = stored.rotate(act.sealer().await?, id.0, now, self.env());
                 stored.delegator = Some(act.caller.delegator());
                 act.transaction.put(key, &stored);
                 act.rotated(

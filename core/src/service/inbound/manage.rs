@@ -79,7 +79,7 @@ impl KnowledgeService {
                 act.reserve(Quota::Endpoints, 1).await?;
                 act.reserve(Quota::Sources, 1).await?;
                 let id = InboundWebhookId(self.env().uuid());
-                let (secret, sealed) = self.inner.sealer.new_secret(id.0, self.env());
+                let (secret, sealed) = act.sealer().await?.new_secret(id.0, self.env());
                 let mut webhook = InboundWebhook {
                     id,
                     org_id: org,
@@ -260,7 +260,7 @@ impl KnowledgeService {
                 let delegator = delegator(&stored);
                 act.require_covered(workspace, delegator, ACTIONS).await?;
                 let (now, member) = (act.now, act.caller.member_id());
-                let rotated = stored.rotate(&self.inner.sealer, id.0, now, self.env());
+                let rotated = stored.rotate(act.sealer().await?, id.0, now, self.env());
                 if stored.record.acts_as != member {
                     stored.record.acts_as = member;
                     stored.record.updated_at = now;

@@ -11,4 +11,5 @@ mod non_interference;
 mod reads;
 mod records;
 pub(crate) mod requests;
+mod sealing;
 mod strangers;

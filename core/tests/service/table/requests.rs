@@ -1,7 +1,7 @@
 //! A valid request of each operation.
 
 use bytes::Bytes;
-use http::{Request, StatusCode};
+use http::{Request, Response, StatusCode};
 use knowledge_core::access::Credential;
 use knowledge_core::api::{Api, Authentication, Operation, OperationSpec};
 use knowledge_core::service::Endpoint;
@@ -116,14 +116,19 @@ impl Call {
         request.body(self.body.clone()).unwrap()
     }
 
-    /// Sends the request, which succeeds.
-    pub(crate) async fn succeed(&self, world: &World, caller: &Caller) {
+    /// Sends the request, with the token that it needs.
+    pub(super) async fn send(&self, world: &World, caller: &Caller) -> Response<Bytes> {
         let mut request = self.request(Some(caller));
         if let Some(token) = &self.token {
             let value = format!("Bearer {token}").parse().unwrap();
             request.headers_mut().insert("authorization", value);
         }
-        let response = Api::new(world.service.clone()).handle(request).await;
+        Api::new(world.service.clone()).handle(request).await
+    }
+
+    /// Sends the request, which succeeds.
+    pub(crate) async fn succeed(&self, world: &World, caller: &Caller) {
+        let response = self.send(world, caller).await;
         let (operation, body) = (self.spec.operation, response.body());
         assert_eq!(
             response.status(),

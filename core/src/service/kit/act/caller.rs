@@ -82,7 +82,8 @@ impl<'c> Caller<'c> {
         let login = self.log_in().await?;
         let wants = wants(login.org)
             .and_keys(self.quota_key(login.org))
-            .and_keys(self.record_key(&login));
+            .and_keys(self.record_key(&login))
+            .and_keys(self.meta_key());
         let transaction = &mut self.transaction;
         let member = login.read_ahead_in(transaction, workspace, wants, following);
         let member = member.await?;
@@ -129,7 +130,8 @@ impl<'c> Caller<'c> {
         let wants = wants
             .and_keys(login.keys())
             .and_keys(quota)
-            .and_keys(self.record_key(&login));
+            .and_keys(self.record_key(&login))
+            .and_keys(self.meta_key());
         self.transaction
             .read_ahead(wants.keys, wants.ranges)
             .await?;
@@ -159,6 +161,11 @@ impl<'c> Caller<'c> {
     fn record_key(&self, login: &Login) -> Option<Key> {
         let request = self.service.keyed(self.operation)?;
         Some(request.record_key(login.org, login.member))
+    }
+
+    /// Returns the key of the record about the store, which [`Act::sealer`] reads.
+    fn meta_key(&self) -> Option<Key> {
+        self.operation.seals_secret().then(keys::meta)
     }
 
     async fn into_act(mut self, login: Login, member: Option<Member>) -> Result<Act<'c>, Error> {

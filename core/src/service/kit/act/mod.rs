@@ -36,7 +36,7 @@ use crate::service::kit::audit_runs::MemoryAudit;
 use crate::service::kit::monitor::{Monitor, Subject, actions_held};
 use crate::service::kit::principal::{Delegator, Denial, Principal, Resource};
 use crate::service::kit::quota::{AuditQuota, reserve_units};
-use crate::service::kit::sealing::RotatedSecret;
+use crate::service::kit::sealing::{RotatedSecret, Sealer};
 use crate::store::{Key, MaybeSend, Prepared, Transaction};
 
 /// An operation of an authorised caller, which ends in at most one commit.
@@ -261,6 +261,25 @@ impl Act<'_> {
     ) -> Result<T, Error> {
         let found = self.transaction.read::<T>(key).await?;
         found.ok_or(Error::NotFound { what })
+    }
+
+    /// Returns the sealer for a secret that the act stores. The commit checks that its key is still
+    /// the one of the store.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if another process has replaced the key; those of the store.
+    pub(crate) async fn sealer(&mut self) -> Result<&Sealer, Error> {
+        debug_assert!(
+            self.operation.seals_secret(),
+            "{:?} does not read ahead what it needs to seal",
+            self.operation
+        );
+        let inner = &self.service.inner;
+        let found = self.transaction.entries(&[keys::meta()]).await?;
+        inner
+            .meta
+            .require_same(found.into_iter().next().flatten())?;
+        Ok(&inner.sealer)
     }
 
     /// Records the creation of a resource.
