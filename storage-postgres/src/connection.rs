@@ -13,7 +13,7 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsStream};
 use tokio_postgres::{AsyncMessage, Client, NoTls, Socket};
 
 use crate::error::OpenError;
-use crate::options::PostgresOptions;
+use crate::options::{PostgresOptions, SNAPSHOT_IDLE_TIME_MAX};
 use crate::tls::MakeTls;
 use crate::url::HostConfig;
 
@@ -33,6 +33,7 @@ pub(crate) enum Purpose {
     Read,
     Commit,
     Schema,
+    Snapshot,
 }
 
 /// Connector with the parameters of all connections of a store.
@@ -136,6 +137,14 @@ impl Connector {
                 "{SETTINGS} -c statement_timeout=0 -c client_connection_check_interval=0 \
                  -c lock_timeout={lock} -c idle_in_transaction_session_timeout={lock}"
             ),
+            Purpose::Snapshot => {
+                let read = self.read_time_max.as_millis().max(1);
+                let idle = SNAPSHOT_IDLE_TIME_MAX.as_millis();
+                format!(
+                    "{SETTINGS} -c statement_timeout={read} \
+                     -c idle_in_transaction_session_timeout={idle}"
+                )
+            }
             Purpose::Schema => format!("{SETTINGS} -c statement_timeout=0 -c lock_timeout=60s"),
         }
     }

@@ -11,6 +11,7 @@ mod queue;
 mod read_plan;
 mod readers;
 mod schema;
+mod snapshot;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -21,6 +22,8 @@ mod url;
 pub use self::error::OpenError;
 pub use self::options::{
     COMMITTERS_DEFAULT, CONNECT_TIME_MAX_DEFAULT, LOCK_TIME_MAX_DEFAULT, PostgresOptions,
-    READ_CONNECTIONS_DEFAULT, READ_TIME_MAX_DEFAULT, WRITE_TIME_MAX_DEFAULT,
+    READ_CONNECTIONS_DEFAULT, READ_TIME_MAX_DEFAULT, SNAPSHOT_IDLE_TIME_MAX,
+    WRITE_TIME_MAX_DEFAULT,
 };
+pub use self::snapshot::PostgresSnapshot;
 pub use self::store::PostgresStore;

@@ -18,6 +18,10 @@ pub const READ_TIME_MAX_DEFAULT: Duration = Duration::from_secs(30);
 pub const LOCK_TIME_MAX_DEFAULT: Duration = Duration::from_secs(5);
 /// Default time limit for making one group of commits durable.
 pub const WRITE_TIME_MAX_DEFAULT: Duration = Duration::from_secs(60);
+/// Time after which a [`PostgresSnapshot`](crate::PostgresSnapshot) that is not read is lost.
+///
+/// The database keeps what is replaced meanwhile, also for a reader that has ended unnoticed.
+pub const SNAPSHOT_IDLE_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// Options of a [`PostgresStore`](crate::PostgresStore).
 ///

@@ -101,6 +101,15 @@ impl<'r> ReadPlan<'r> {
         })
     }
 
+    /// Returns the result of reads that find nothing in any store.
+    pub(crate) fn nothing(reads: &[Read<'_>]) -> Vec<Found> {
+        let nothing = |read: &Read<'_>| match read {
+            Read::Keys(_) => Found::Keys(Vec::new()),
+            Read::Range { .. } => Found::Range(Vec::new()),
+        };
+        reads.iter().map(nothing).collect()
+    }
+
     pub(crate) fn text(&self) -> &str {
         &self.text
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use knowledge_store::{Found, Read, StoreError};
 use tokio::time::{Instant, timeout};
+use tokio_postgres::Row;
 
 use crate::backoff::Backoff;
 use crate::connection::{Connection, Connector, Purpose};
@@ -49,25 +50,19 @@ impl Readers {
     /// Performs reads as one statement. A read whose connection is lost is repeated.
     pub(crate) async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
         let Some(plan) = ReadPlan::new(reads) else {
-            let nothing = |read: &Read<'_>| match read {
-                Read::Keys(_) => Found::Keys(Vec::new()),
-                Read::Range { .. } => Found::Range(Vec::new()),
-            };
-            return Ok(reads.iter().map(nothing).collect());
+            return Ok(ReadPlan::nothing(reads));
         };
         // Every connection may be lost, and none of the losses noticed yet.
         let mut repeats = self.slots.len();
         loop {
             let connection = self.connection().await?;
-            let parameters = plan.parameters();
-            let query = connection.client().query_typed(plan.text(), &parameters);
-            let Ok(result) = timeout(self.time_max + GRACE, query).await else {
-                self.forget(&connection);
-                return Err(unavailable("the server did not answer a read in time"));
-            };
-            let error = match result {
-                Ok(rows) => return plan.distribute(&rows),
-                Err(error) => error,
+            let error = match execute(&connection, &plan, self.time_max).await {
+                Ok(Ok(rows)) => return plan.distribute(&rows),
+                Ok(Err(error)) => error,
+                Err(error) => {
+                    self.forget(&connection);
+                    return Err(error);
+                }
             };
             if !is_lost(&error) {
                 return Err(store_error(&error));
@@ -126,6 +121,22 @@ impl Readers {
             }
         }
     }
+}
+
+/// Executes a plan, and returns the result of the server.
+///
+/// # Errors
+/// [`StoreErrorKind::Unavailable`](knowledge_store::StoreErrorKind::Unavailable) without a result
+/// in time.
+pub(crate) async fn execute(
+    connection: &Connection,
+    plan: &ReadPlan<'_>,
+    time_max: Duration,
+) -> Result<Result<Vec<Row>, tokio_postgres::Error>, StoreError> {
+    let parameters = plan.parameters();
+    let query = connection.client().query_typed(plan.text(), &parameters);
+    let result = timeout(time_max + GRACE, query).await;
+    result.map_err(|_| unavailable("the server did not answer a read in time"))
 }
 
 type Slot = Mutex<Option<Arc<Connection>>>;

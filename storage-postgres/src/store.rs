@@ -16,6 +16,7 @@ use crate::options::PostgresOptions;
 use crate::queue::Queue;
 use crate::readers::Readers;
 use crate::schema;
+use crate::snapshot::PostgresSnapshot;
 use crate::url::Target;
 
 /// A store in a PostgreSQL database, which any number of processes may have open.
@@ -25,9 +26,11 @@ use crate::url::Target;
 /// [`PostgresStore::close`].
 pub struct PostgresStore {
     target: Target,
+    connector: Arc<Connector>,
     readers: Readers,
     queue: Arc<Queue>,
     committers: Vec<JoinHandle<()>>,
+    read_time_max: Duration,
     lock_time_max: Duration,
 }
 
@@ -67,11 +70,29 @@ impl PostgresStore {
         });
         Ok(Self {
             committers: committers.collect(),
-            readers: Readers::new(connector, options.read_connections, options.read_time_max),
+            readers: Readers::new(
+                Arc::clone(&connector),
+                options.read_connections,
+                options.read_time_max,
+            ),
+            connector,
             queue,
             target: options.target,
+            read_time_max: options.read_time_max,
             lock_time_max: options.lock_time_max,
         })
+    }
+
+    /// Returns the current state, readable while others write.
+    ///
+    /// It contains all commits that were acknowledged before this call, of any process. It takes one
+    /// more connection.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Unavailable`](knowledge_store::StoreErrorKind::Unavailable) without a
+    /// connection.
+    pub async fn snapshot(&self) -> Result<PostgresSnapshot, StoreError> {
+        PostgresSnapshot::begin(Arc::clone(&self.connector), self.read_time_max).await
     }
 
     /// Handles the commits that were submitted, and closes the connections.

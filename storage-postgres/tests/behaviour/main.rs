@@ -6,5 +6,6 @@ mod lost_connections;
 mod opening;
 mod proxy;
 mod reads;
+mod snapshots;
 mod support;
 mod tls;
