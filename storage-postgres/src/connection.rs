@@ -13,7 +13,7 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsStream};
 use tokio_postgres::{AsyncMessage, Client, NoTls, Socket};
 
 use crate::error::OpenError;
-use crate::options::{PostgresOptions, SNAPSHOT_IDLE_TIME_MAX};
+use crate::options::{PasswordSource, PostgresOptions, SNAPSHOT_IDLE_TIME_MAX};
 use crate::tls::MakeTls;
 use crate::url::HostConfig;
 
@@ -41,6 +41,7 @@ pub(crate) struct Connector {
     hosts: Vec<HostConfig>,
     /// `None` if no host uses TLS.
     tls: Option<MakeTls>,
+    password: Option<PasswordSource>,
     time_max: Duration,
     read_time_max: Duration,
     lock_time_max: Duration,
@@ -58,6 +59,7 @@ impl Connector {
         Ok(Self {
             hosts,
             tls: tls.transpose()?,
+            password: options.password.clone(),
             time_max: options.connect_time_max,
             read_time_max: options.read_time_max,
             lock_time_max: options.lock_time_max,
@@ -67,36 +69,37 @@ impl Connector {
     /// Connects to the first host that accepts writes.
     ///
     /// # Errors
-    /// The error of the first host that was reached and rejected the connection, or of the first
-    /// host.
+    /// The error of the host; of several, [`OpenError::Hosts`].
     pub(crate) async fn connect(&self, purpose: Purpose) -> Result<Connection, OpenError> {
-        let mut failed: Option<OpenError> = None;
+        let password = self.password.as_ref().map(PasswordSource::read);
+        let password = password.transpose()?;
+        let mut errors = Vec::new();
         for host in &self.hosts {
-            match timeout(self.time_max, self.connect_to(host, purpose)).await {
+            let connected = self.connect_to(host, purpose, password.as_deref());
+            errors.push(match timeout(self.time_max, connected).await {
                 Ok(Ok(connection)) => return Ok(connection),
-                Ok(Err(error)) => {
-                    let error = OpenError::new(&host.name, &error);
-                    if failed.as_ref().is_none_or(is_uninformative) {
-                        failed = Some(error);
-                    }
-                }
-                Err(_) => {
-                    failed.get_or_insert_with(|| OpenError::Unreachable {
-                        server: host.name.clone(),
-                        reason: "no answer in time".to_owned(),
-                    });
-                }
-            }
+                Ok(Err(error)) => OpenError::new(&host.name, &error),
+                Err(_) => OpenError::Unreachable {
+                    server: host.name.clone(),
+                    reason: "no answer in time".to_owned(),
+                },
+            });
         }
-        Err(failed.expect("a connection string names a host"))
+        let is_one = errors.len() == 1;
+        let one = is_one.then(|| errors.pop()).flatten();
+        Err(one.unwrap_or(OpenError::Hosts { errors }))
     }
 
     async fn connect_to(
         &self,
         host: &HostConfig,
         purpose: Purpose,
+        password: Option<&str>,
     ) -> Result<Connection, tokio_postgres::Error> {
         let mut config = host.config.clone();
+        if let Some(password) = password {
+            config.password(password);
+        }
         let settings = self.settings(purpose);
         // The last setting of a name is valid.
         config.options(match config.get_options() {
@@ -148,14 +151,6 @@ impl Connector {
             Purpose::Schema => format!("{SETTINGS} -c statement_timeout=0 -c lock_timeout=60s"),
         }
     }
-}
-
-/// True for the errors of a host that another one of the list may explain better.
-fn is_uninformative(error: &OpenError) -> bool {
-    matches!(
-        error,
-        OpenError::Unreachable { .. } | OpenError::ReadOnly { .. }
-    )
 }
 
 /// Open connection, driven by a task of its own.

@@ -16,8 +16,8 @@ pub enum OpenError {
         /// Description of the error, without values.
         reason: String,
     },
-    /// There are no root certificates for TLS: name a PEM file with `sslrootcert`.
-    #[error("no root certificates from {origin}: {reason}; name a PEM file with sslrootcert")]
+    /// There are no root certificates for TLS: name a PEM file.
+    #[error("no root certificates from {origin}: {reason}; name a PEM file with them")]
     RootCertificates {
         /// File, or the operating system.
         origin: String,
@@ -36,7 +36,7 @@ pub enum OpenError {
     },
     /// The TLS handshake failed: check the certificates, or disable TLS in a trusted network.
     #[error(
-        "no TLS connection to {server}: {reason}; check the host name and sslrootcert, or set \
+        "no TLS connection to {server}: {reason}; check the host name and the root certificates, or set \
          sslmode=disable in a network that you trust"
     )]
     Tls {
@@ -99,6 +99,18 @@ pub enum OpenError {
         /// Highest number that this crate knows.
         known: u32,
     },
+    /// The password cannot be read: correct its source.
+    #[error("the password cannot be read: {reason}")]
+    Password {
+        /// Description of the error.
+        reason: String,
+    },
+    /// None of several hosts can be used, each for a reason of its own.
+    #[error("none of the {} hosts can be used: {}", errors.len(), numbered(errors))]
+    Hosts {
+        /// Errors of the hosts, in their order.
+        errors: Vec<OpenError>,
+    },
     /// The server reported another error.
     #[error("{server}: {reason}")]
     Server {
@@ -139,9 +151,26 @@ impl OpenError {
         }
     }
 
+    /// Returns true if the root certificates may be the reason, for one of the hosts.
+    #[must_use]
+    pub fn concerns_certificates(&self) -> bool {
+        match self {
+            Self::Tls { .. } | Self::RootCertificates { .. } => true,
+            Self::Hosts { errors } => errors.iter().any(Self::concerns_certificates),
+            _ => false,
+        }
+    }
+
     pub(crate) fn to_store_error(&self) -> StoreError {
         StoreError::new(StoreErrorKind::Unavailable, self.to_string())
     }
+}
+
+/// Returns errors on one line.
+fn numbered(errors: &[OpenError]) -> String {
+    let numbered = errors.iter().zip(1..);
+    let numbered = numbered.map(|(error, number)| format!("({number}) {error}"));
+    numbered.collect::<Vec<_>>().join("; ")
 }
 
 /// True for the error with which the client library rejects a session that cannot write.

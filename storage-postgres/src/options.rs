@@ -1,6 +1,8 @@
 //! Options of the store.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::OpenError;
@@ -40,6 +42,7 @@ pub const SNAPSHOT_IDLE_TIME_MAX: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
     pub(crate) target: Target,
+    pub(crate) password: Option<PasswordSource>,
     pub(crate) read_connections: usize,
     pub(crate) committers: usize,
     pub(crate) connect_time_max: Duration,
@@ -47,6 +50,22 @@ pub struct PostgresOptions {
     pub(crate) lock_time_max: Duration,
     pub(crate) write_time_max: Duration,
     pub(crate) views: Option<Views>,
+}
+
+/// Source of the password of each new connection.
+#[derive(Clone)]
+pub(crate) struct PasswordSource(Arc<dyn Fn() -> Result<String, String> + Send + Sync>);
+
+impl PasswordSource {
+    pub(crate) fn read(&self) -> Result<String, OpenError> {
+        (self.0)().map_err(|reason| OpenError::Password { reason })
+    }
+}
+
+impl fmt::Debug for PasswordSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PasswordSource")
+    }
 }
 
 /// Views of the application, applied with the schema.
@@ -78,6 +97,7 @@ impl PostgresOptions {
     pub fn new(url: &str) -> Result<Self, OpenError> {
         Ok(Self {
             target: Target::parse(url)?,
+            password: None,
             read_connections: READ_CONNECTIONS_DEFAULT,
             committers: COMMITTERS_DEFAULT,
             connect_time_max: CONNECT_TIME_MAX_DEFAULT,
@@ -92,6 +112,20 @@ impl PostgresOptions {
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.target.config.password(password);
+        self
+    }
+
+    /// Sets a source of the password, which is asked for each new connection, so that the password
+    /// can change.
+    ///
+    /// It returns the password, or a description of the error without it, and must not block for
+    /// longer than reading a small file takes.
+    #[must_use]
+    pub fn password_source(
+        mut self,
+        source: impl Fn() -> Result<String, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.password = Some(PasswordSource(Arc::new(source)));
         self
     }
 

@@ -45,6 +45,21 @@ impl Target {
         if target.config.get_hosts().is_empty() && target.config.get_hostaddrs().is_empty() {
             return invalid("it names no host");
         }
+        let missing = [
+            ("user", target.config.get_user().is_none()),
+            (
+                "database",
+                target.config.get_dbname().is_none_or(str::is_empty),
+            ),
+        ];
+        let missing: Vec<_> = missing.into_iter().filter(|(_, is)| *is).collect();
+        if !missing.is_empty() {
+            let missing: Vec<_> = missing.into_iter().map(|(name, _)| name).collect();
+            return invalid(&format!(
+                "it names no {}; write postgres://USER@HOST/DATABASE",
+                missing.join(" and no ")
+            ));
+        }
         if target.config.get_application_name().is_none() {
             target.config.application_name("knowledge");
         }
@@ -263,13 +278,13 @@ mod tests {
     #[test]
     fn tls_is_on_unless_the_host_is_local_or_the_mode_says_so() {
         for (string, tls) in [
-            ("postgres://db.example/x", true),
-            ("postgres://db.example/x?sslmode=disable", false),
-            ("postgres://localhost/x", false),
-            ("postgres://localhost/x?sslmode=verify-full", true),
+            ("postgres://u@db.example/x", true),
+            ("postgres://u@db.example/x?sslmode=disable", false),
+            ("postgres://u@localhost/x", false),
+            ("postgres://u@localhost/x?sslmode=verify-full", true),
             ("postgres://u@%2Fvar%2Frun/x?sslmode=require", false),
-            ("host=db.example dbname=x", true),
-            ("host=db.example sslmode='disable' dbname=x", false),
+            ("host=db.example user=u dbname=x", true),
+            ("host=db.example user=u sslmode='disable' dbname=x", false),
         ] {
             assert_eq!(hosts(string)[0].1, tls, "{string}");
         }
@@ -311,8 +326,26 @@ mod tests {
     }
 
     #[test]
+    fn missing_user_or_database_is_named() {
+        for (string, missing) in [
+            ("postgres://h/x", "no user;"),
+            ("postgres://u@h", "no database;"),
+            ("postgres://u:p@h/", "no database;"),
+            ("postgres://h", "no user and no database;"),
+            ("host=h password=p", "no user and no database;"),
+        ] {
+            let error = Target::parse(string).unwrap_err().to_string();
+            assert!(error.contains(missing), "{string}: {error}");
+        }
+        Target::parse("postgres://h/?user=u&dbname=x").unwrap();
+    }
+
+    #[test]
     fn debug_hides_the_password() {
-        for string in ["postgres://u:hidden@h/x", "host=h password=hidden"] {
+        for string in [
+            "postgres://u:hidden@h/x",
+            "host=h user=u dbname=x password=hidden",
+        ] {
             let shown = format!("{:?}", Target::parse(string).unwrap());
             assert!(!shown.contains("hidden"), "{shown}");
         }

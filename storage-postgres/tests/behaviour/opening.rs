@@ -1,11 +1,15 @@
 //! Opening of databases in any state.
 
+use std::sync::{Arc, Mutex};
+
 use futures::future::join_all;
 use knowledge_storage_postgres::testing::{self, Server};
 use knowledge_storage_postgres::{OpenError, PostgresOptions, PostgresStore};
 use knowledge_store::Store;
 
-use crate::support::{add, assert_committed, open, open_with, options, put, read};
+use crate::support::{
+    add, assert_committed, commit_when_possible, open, open_with, options, put, read,
+};
 
 /// Opens a store that is rejected, and returns the error.
 async fn rejected(url: &str) -> OpenError {
@@ -163,5 +167,75 @@ fn views_are_applied_once_and_replaced_by_a_higher_number() {
         // An older version of the application leaves them as they are.
         drop(open_with(options(server, &database).views(1, FIRST)).await);
         assert_eq!(count(server, &database, "text_value").await, 1);
+    });
+}
+
+#[test]
+fn error_names_the_reason_of_each_host() {
+    testing::run(|server| async move {
+        let database = server.create_database().await;
+        let client = server.connect(&database).await;
+        let set = format!("ALTER DATABASE {database} SET default_transaction_read_only = on");
+        client.batch_execute(&set).await.unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let nobody = free.local_addr().unwrap().port();
+        drop(free);
+        let (port, password) = (server.port(), server.password());
+        let hosts = format!("127.0.0.1:{nobody},127.0.0.1:{port}");
+        let error = rejected(&format!(
+            "postgres://postgres:{password}@{hosts}/{database}"
+        ))
+        .await;
+        let shown = error.to_string();
+        let OpenError::Hosts { errors } = error else {
+            panic!("{error:?}");
+        };
+        let kinds: Vec<_> = errors.iter().map(|error| format!("{error:?}")).collect();
+        assert!(kinds[0].starts_with("Unreachable"), "{kinds:?}");
+        assert!(kinds[1].starts_with("ReadOnly"), "{kinds:?}");
+        let begin =
+            format!("none of the 2 hosts can be used: (1) cannot connect to 127.0.0.1:{nobody}");
+        assert!(shown.starts_with(&begin), "{shown}");
+        assert!(
+            shown.contains(&format!("; (2) 127.0.0.1:{port} is read-only")),
+            "{shown}"
+        );
+        assert!(!shown.contains(password), "{shown}");
+    });
+}
+
+#[test]
+fn password_is_read_for_each_connection() {
+    testing::run(|server| async move {
+        let database = server.create_database().await;
+        let client = server.connect(&database).await;
+        let user = format!("changing_{database}");
+        let change = async |password: &str| {
+            let change = format!("ALTER ROLE {user} PASSWORD '{password}'");
+            client.batch_execute(&change).await.unwrap();
+        };
+        let create = format!(
+            "CREATE ROLE {user} LOGIN PASSWORD 'first'; GRANT CREATE, USAGE ON SCHEMA public TO {user}"
+        );
+        client.batch_execute(&create).await.unwrap();
+        let password = Arc::new(Mutex::new(Ok("first".to_owned())));
+        let source = Arc::clone(&password);
+        let port = server.port();
+        let url = format!("postgres://{user}:unused@127.0.0.1:{port}/{database}");
+        let options = PostgresOptions::new(&url).unwrap();
+        let options = options.password_source(move || source.lock().unwrap().clone());
+        let store = open_with(options.clone()).await;
+        assert_committed(store.commit(put("a", "1")).await);
+
+        *password.lock().unwrap() = Ok("second".to_owned());
+        change("second").await;
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1";
+        assert!(client.execute(end, &[&user]).await.unwrap() > 0);
+        commit_when_possible(&store, &put("a", "2")).await;
+        assert_eq!(read(&store, "a").await.as_deref(), Some("2"));
+
+        *password.lock().unwrap() = Err("it is away".to_owned());
+        let error = PostgresStore::open(options).await.unwrap_err();
+        assert_eq!(error.to_string(), "the password cannot be read: it is away");
     });
 }
