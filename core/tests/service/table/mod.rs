@@ -11,5 +11,6 @@ mod non_interference;
 mod reads;
 mod records;
 pub(crate) mod requests;
+mod round_trips;
 mod sealing;
 mod strangers;
