@@ -9,9 +9,10 @@
 //! ```
 //!
 //! Tests fail without the variable. [`Server::start`] starts a server for one test, which may stop
-//! it or change its settings.
+//! it or change its settings; [`Server::start_standby`] starts a standby of one, to fail over to.
 
 mod account;
+mod replication;
 mod server;
 
 use std::env;

@@ -16,7 +16,7 @@ use tokio_postgres::{Client, NoTls};
 use super::account::Account;
 
 /// Time limit of a start or a stop, long enough for a busy machine.
-const TIME_MAX: Duration = Duration::from_secs(60);
+pub(super) const TIME_MAX: Duration = Duration::from_secs(60);
 /// Password of the user `postgres` over TCP.
 const PASSWORD: &str = "postgres-test-password";
 
@@ -87,7 +87,7 @@ pub struct Server {
     port: u16,
     settings: Vec<(String, String)>,
     account: Option<Account>,
-    process: Mutex<Option<Child>>,
+    pub(super) process: Mutex<Option<Child>>,
     guardian: Mutex<Child>,
     databases: AtomicUsize,
 }
@@ -99,6 +99,28 @@ impl Server {
     /// If it does not start.
     #[must_use]
     pub fn start(programs: &Path, options: &ServerOptions) -> Self {
+        let server = Self::create(programs, options);
+        server.initialize(options);
+        server.start_again();
+        server
+    }
+
+    /// Creates and starts a standby of a server, with its programs and its settings.
+    ///
+    /// # Panics
+    /// If it does not start.
+    #[must_use]
+    pub fn start_standby(primary: &Self) -> Self {
+        let options = ServerOptions {
+            settings: primary.settings.clone(),
+            files: Vec::new(),
+        };
+        let standby = Self::create(&primary.programs, &options);
+        standby.follow(primary);
+        standby
+    }
+
+    fn create(programs: &Path, options: &ServerOptions) -> Self {
         let directory = TempDir::with_prefix("knowledge-postgres-").expect("a new directory");
         let account = Account::needed();
         let mut programs = programs.to_owned();
@@ -117,7 +139,7 @@ impl Server {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let port = free.local_addr().expect("an address").port();
         drop(free);
-        let server = Self {
+        Self {
             programs,
             directory: directory.keep(),
             port,
@@ -126,10 +148,7 @@ impl Server {
             process: Mutex::default(),
             guardian: Mutex::new(guardian),
             databases: AtomicUsize::new(0),
-        };
-        server.initialize(options);
-        server.start_again();
-        server
+        }
     }
 
     fn initialize(&self, options: &ServerOptions) {
@@ -157,7 +176,7 @@ impl Server {
         }
     }
 
-    fn write(&self, path: &Path, text: &str) {
+    pub(super) fn write(&self, path: &Path, text: &str) {
         use std::os::unix::fs::PermissionsExt;
         fs::write(path, text).expect("a file can be written");
         let private = fs::Permissions::from_mode(0o600);
@@ -167,7 +186,7 @@ impl Server {
         }
     }
 
-    fn command(&self, program: &str) -> Command {
+    pub(super) fn command(&self, program: &str) -> Command {
         let program = self.programs.join(program);
         let mut command = match &self.account {
             Some(account) => account.command(&program),
@@ -319,7 +338,7 @@ impl Server {
         client
     }
 
-    fn data(&self) -> PathBuf {
+    pub(super) fn data(&self) -> PathBuf {
         self.directory.join("data")
     }
 }
@@ -333,6 +352,6 @@ impl Drop for Server {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
