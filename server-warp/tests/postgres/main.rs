@@ -8,6 +8,7 @@
 mod commands;
 mod copy;
 mod errors;
+mod failover;
 mod secrets;
 mod servers;
 mod support;

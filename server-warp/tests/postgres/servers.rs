@@ -28,14 +28,14 @@ const KILLS: usize = 4;
 const RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// Servers, some of which may be down.
-struct Cluster {
+pub(crate) struct Cluster {
     site: Site,
     servers: Mutex<Vec<Option<Knowledge>>>,
     urls: Mutex<Vec<String>>,
 }
 
 impl Cluster {
-    fn start(site: Site) -> Self {
+    pub(crate) fn start(site: Site) -> Self {
         let servers: Vec<_> = (0..SERVERS).map(|_| serve(&site)).collect();
         let urls = servers.iter().map(|server| server.base_url.clone());
         Self {
@@ -45,8 +45,19 @@ impl Cluster {
         }
     }
 
-    fn url(&self, server: usize) -> String {
+    pub(crate) fn url(&self, server: usize) -> String {
         self.urls.lock().unwrap()[server].clone()
+    }
+
+    /// Returns the number of a random server.
+    pub(crate) fn any(&self, rng: &mut fastrand::Rng) -> usize {
+        rng.usize(..SERVERS)
+    }
+
+    /// Kills all servers, and returns what they served.
+    pub(crate) fn end(self) -> Site {
+        drop(self.servers);
+        self.site
     }
 
     /// Kills a server, and starts another one in its place.
@@ -59,7 +70,7 @@ impl Cluster {
     }
 
     /// Sends a request to a server until it gets a response that is final.
-    async fn settle(&self, server: usize, call: &Call) -> Value {
+    pub(crate) async fn settle(&self, server: usize, call: &Call) -> Value {
         loop {
             let answer = call.clone().try_send_to(&self.url(server)).await;
             match answer {
@@ -84,7 +95,7 @@ fn serve(site: &Site) -> Knowledge {
 }
 
 /// Creates an organisation with memories.
-async fn seeded_org(site: &Site) -> OrgFixture {
+pub(crate) async fn seeded_org(site: &Site) -> OrgFixture {
     let seeded = fixture::seed_orgs(&site.open().await, 1).await.unwrap();
     seeded.orgs.into_iter().next().expect("an organisation")
 }
@@ -94,6 +105,11 @@ fn operation(received: &Received) -> String {
         .as_str()
         .map(str::to_owned);
     operation.unwrap_or_else(|| panic!("{received:?}"))
+}
+
+/// Returns the operations that events announce.
+pub(crate) fn announced(received: &[Received]) -> BTreeSet<String> {
+    received.iter().map(operation).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -170,7 +186,6 @@ async fn requests_are_executed_once_by_several_servers() {
         operations.len(),
         "each request is an operation of its own"
     );
-    let announced = |received: &[Received]| received.iter().map(operation).collect::<BTreeSet<_>>();
     let received = receiver
         .receives_until("all events", |received| {
             wanted.is_subset(&announced(received))
@@ -183,14 +198,19 @@ async fn requests_are_executed_once_by_several_servers() {
     );
 
     let cluster = Arc::into_inner(cluster).expect("the clients have ended");
-    drop(cluster.servers);
-    assert_eq!(audited(&cluster.site, org.id).await, operations);
-    let verified = cluster.site.run(&["verify"]);
+    let site = cluster.end();
+    assert_eq!(audited(&site, org.id).await, operations);
+    let verified = site.run(&["verify"]);
     assert!(verified.stdout.contains(", 0 differences"), "{verified:?}");
 }
 
 /// Returns a bulk update whose audience is unique to its key.
-fn bulk_update(key: &str, token: &str, memories: &[MemoryId], rng: &mut fastrand::Rng) -> Call {
+pub(crate) fn bulk_update(
+    key: &str,
+    token: &str,
+    memories: &[MemoryId],
+    rng: &mut fastrand::Rng,
+) -> Call {
     let mut memories = memories.to_vec();
     rng.shuffle(&mut memories);
     let update = json!({
@@ -205,7 +225,7 @@ fn bulk_update(key: &str, token: &str, memories: &[MemoryId], rng: &mut fastrand
 }
 
 /// Returns the operation that all servers report, which at most one of them has executed.
-fn one_operation(key: &str, answers: &[Value]) -> String {
+pub(crate) fn one_operation(key: &str, answers: &[Value]) -> String {
     let executed = answers.iter().filter(|answer| answer["replayed"] == false);
     assert!(executed.count() <= 1, "{key}: {answers:?}");
     for answer in answers {
@@ -220,7 +240,10 @@ fn one_operation(key: &str, answers: &[Value]) -> String {
 }
 
 /// Returns the operation of each key, of which the audit log has one only.
-async fn audited(site: &Site, org: knowledge_core::model::OrgId) -> BTreeMap<String, String> {
+pub(crate) async fn audited(
+    site: &Site,
+    org: knowledge_core::model::OrgId,
+) -> BTreeMap<String, String> {
     let service = site.open().await;
     let pages = service.store().scan_all(&keys::audits(org)).await.unwrap();
     let mut operations = BTreeMap::new();

@@ -27,7 +27,7 @@ use knowledge_server::data::DataConfig;
 use tempfile::TempDir;
 
 pub(crate) use self::client::{Call, GUARD};
-use self::knowledge::{database, place, postgres};
+use self::knowledge::{database, database_at, place, postgres};
 pub(crate) use self::process::{Finished, Server, knowledge, knowledge_in, start};
 pub(crate) use self::receiver::{Received, Receiver};
 
@@ -51,6 +51,18 @@ impl Site {
         let directory = tempfile::tempdir().expect("a directory");
         let data_dir = directory.path().join("data");
         let config = database(&data_dir).await;
+        Self {
+            directory,
+            data_dir,
+            config,
+        }
+    }
+
+    /// Creates the files for an empty database of another server.
+    pub(crate) fn at(url: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let data_dir = directory.path().join("data");
+        let config = database_at(&data_dir, url);
         Self {
             directory,
             data_dir,

@@ -152,20 +152,25 @@ pub(crate) fn postgres() -> &'static Server {
 /// A later call waits until the connections of killed servers are closed: what they had sent may
 /// still be applied.
 pub(crate) async fn database(data_dir: &Path) -> DataConfig {
-    let (url_file, key_file) = (url_file(data_dir), key_file(data_dir));
-    if url_file.exists() {
-        let url = fs::read_to_string(&url_file).expect("the URL");
-        let (_, name) = url.rsplit_once('/').expect("the name of a database");
-        unused(name).await;
-    } else {
+    let Ok(url) = fs::read_to_string(url_file(data_dir)) else {
         let server = postgres();
-        let url = server.url(&server.create_database().await);
-        private_file::create(&url_file, &url).expect("write the URL");
-        private_file::create(&key_file, &"5e".repeat(32)).expect("write the key");
-    }
-    let url = fs::read_to_string(url_file).expect("the URL");
+        return database_at(data_dir, &server.url(&server.create_database().await));
+    };
+    let (_, name) = url.rsplit_once('/').expect("the name of a database");
+    unused(name).await;
+    config_of(data_dir, &url)
+}
+
+/// Lets an empty database stand for a directory.
+pub(crate) fn database_at(data_dir: &Path, url: &str) -> DataConfig {
+    private_file::create(&url_file(data_dir), url).expect("write the URL");
+    private_file::create(&key_file(data_dir), &"5e".repeat(32)).expect("write the key");
+    config_of(data_dir, url)
+}
+
+fn config_of(data_dir: &Path, url: &str) -> DataConfig {
     DataConfig {
-        sealing_key_file: Some(key_file),
+        sealing_key_file: Some(key_file(data_dir)),
         ..DataConfig::of(url.parse().expect("the address of a store"))
     }
 }
