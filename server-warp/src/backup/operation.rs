@@ -18,8 +18,8 @@ use crate::data::Backend;
 pub const BACKUP_PATH: &str = "/admin/v1/backup";
 /// Response header with the approximate number of entries, for a progress bar; not of a database.
 pub const ENTRIES_HEADER: HeaderName = HeaderName::from_static("knowledge-entries");
-/// Memory limit, in bytes, for data changed while a backup is read. Further changes abort it. Of a
-/// database all data are held in memory.
+/// Memory limit, in bytes, for data changed while a backup is read. Further changes abort it. A
+/// database keeps them itself.
 const CHANGED_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Concurrent backups; each costs memory.
 const BACKUPS_MAX: usize = 2;

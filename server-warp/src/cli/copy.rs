@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::output::{print, print_json};
 use super::settings::FileArgs;
 use crate::backup::{BackupError, compare, copy_store, summarize};
-use crate::data::DataConfig;
+use crate::data::{DataConfig, StableView};
 use crate::private_file;
 use crate::progress::{Progress, counted};
 use crate::sealing;
@@ -19,7 +19,7 @@ use crate::store_address::StoreAddress;
 /// Reads the whole source, writes the target, and reads it back: the number and the checksum of the
 /// entries must match. An interrupted copy is resumed by running it again if the source has not
 /// changed; until it is complete, no server opens the target. No server may use either store
-/// meanwhile; only a directory prevents it. The sealing key beside the source is copied too, unless
+/// meanwhile; a directory prevents it, and changes of a database are reported. The sealing key beside the source is copied too, unless
 /// the target has one. A database has no key beside it: its servers need that of the source, named by
 /// --sealing-key-file. Unlike in a restored dump, the tokens, sessions and MCP keys stay valid.
 ///
@@ -88,9 +88,10 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
     });
     progress.end();
     checked.map_err(BackupError::from)?;
-    let source = opened.store();
+    let view = StableView::of(&opened).await.map_err(BackupError::from)?;
+    let source = &view.store;
     let mut progress = Progress::over_entries("reading the source", entries);
-    let expected = summarize(&source, |entries| {
+    let expected = summarize(source, |entries| {
         progress.advance(entries, entries);
     });
     let expected = expected.await;
@@ -99,7 +100,7 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
 
     let total = Some(expected.entries);
     let mut progress = Progress::over_entries("copying", total);
-    let copied = copy_store(&source, &target, Some(expected.clone()), |entries| {
+    let copied = copy_store(source, &target, Some(expected.clone()), |entries| {
         progress.advance(entries, entries);
         Ok::<_, BackupError>(())
     });
@@ -109,13 +110,14 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
         Ok(copied) if copied == expected => {}
         Ok(_) => return Err(Failure::new("the source changed while it was copied")),
         // The copy may have been complete when it was interrupted: only the comparison is left.
-        Err(error @ BackupError::Restore(RestoreError::NotEmpty)) => {
+        Err(BackupError::Restore(error @ RestoreError::NotEmpty)) => {
             return match compare(&target, &expected, |_| {}).await {
                 Ok(()) => Ok(expected),
-                Err(BackupError::Differs { .. }) => Err(error.into()),
+                Err(BackupError::Differs { .. }) => Err(rejected(error)),
                 Err(failure) => Err(failure.into()),
             };
         }
+        Err(BackupError::Restore(error)) => return Err(rejected(error)),
         Err(error) => return Err(error.into()),
     }
 
@@ -126,7 +128,31 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
     .await;
     progress.end();
     compared?;
-    Ok(expected)
+    match view.is_outdated().await.map_err(BackupError::from)? {
+        false => Ok(expected),
+        true => Err(Failure::new(
+            "a server has changed the source during the copy, which lacks that; stop all servers, empty the target \
+             and copy again",
+        )),
+    }
+}
+
+/// Returns the failure for a target that the copy cannot be written to.
+fn rejected(error: RestoreError) -> Failure {
+    Failure::new(match error {
+        RestoreError::NotEmpty => {
+            "the target is not empty, and is no copy of the source; copy into a new one".to_owned()
+        }
+        RestoreError::OtherDump => {
+            "the target contains an interrupted copy of other contents: the source has changed since, or is another \
+             one; empty the target and copy again"
+                .to_owned()
+        }
+        RestoreError::Interfered => {
+            "another process writes to the target during the copy".to_owned()
+        }
+        error => return BackupError::Restore(error).into(),
+    })
 }
 
 /// Copies the key beside the source unless the target has one, or says which key it needs.

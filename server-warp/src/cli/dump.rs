@@ -15,15 +15,15 @@ use super::output::{print, print_json};
 use super::settings::AdminArgs;
 use crate::backup::{BackupError, DumpFile, Origin};
 use crate::config::Config;
-use crate::data::{DataError, SNAPSHOT_BYTES_MAX};
+use crate::data::{DataError, StableView};
 use crate::progress::{Progress, counted, grouped};
 
 /// Write the whole database to a file of JSON lines
 ///
 /// If a server holds the directory, the command requests a backup over its admin socket: a
 /// consistent snapshot, while the server continues to serve requests. Otherwise it reads the
-/// directory, and resumes an interrupted dump if the data has not changed. A database is read at one
-/// point in time, into memory; of a large one, make a backup with pg_dump instead.
+/// directory, and resumes an interrupted dump if the data has not changed. A database is read as of one
+/// point in time, while servers use it.
 ///
 /// The file is written as FILE.partial and renamed once it is complete and verified. The same data
 /// result in the same bytes. Signing secrets stay sealed: keep the sealing key too, in another
@@ -126,8 +126,8 @@ impl Source {
         }
         if config.data().store.is_shared() {
             let store = config.data().open_backend().await?;
-            let snapshot = store.snapshot(SNAPSHOT_BYTES_MAX).await;
-            return Ok(Self::Snapshot(snapshot.map_err(DataError::from)?));
+            let view = StableView::of(&store).await.map_err(DataError::from)?;
+            return Ok(Self::Snapshot(view.store));
         }
         let store = config.data().resolved()?.open_store()?;
         // A dump of a damaged store would look complete.

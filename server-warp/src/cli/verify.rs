@@ -18,9 +18,7 @@ use super::output::{print, print_json};
 use super::restore::{check_file, restore_shown};
 use super::settings::DataArgs;
 use crate::backup::DumpLines;
-use crate::data::{Backend, DataConfig, DataError};
-#[cfg(feature = "postgres")]
-use crate::data::{SNAPSHOT_BYTES_MAX, SnapshotError};
+use crate::data::{Backend, DataConfig, DataError, StableView};
 use crate::progress::{Progress, counted, grouped};
 use crate::sealing::{self, KeyFiles};
 use crate::store_address::StoreAddress;
@@ -28,10 +26,9 @@ use crate::store_address::StoreAddress;
 /// Verify every counter, index, reference and secret of a store or a dump
 ///
 /// Reads the data directory, which no server may hold; to verify the data of a running server, make
-/// a backup and pass it with --dump. Of a database it reads a snapshot in memory, while servers may
-/// use it; if it is too large for that, stop them. A dump is restored into a scratch directory, which
-/// needs up to five times the size of the file. Nothing is changed. Sealed secrets are opened if the
-/// sealing key is available.
+/// a backup and pass it with --dump. A database is read as of one point in time, while servers may use
+/// it. A dump is restored into a scratch directory, which needs up to five times the size of the
+/// file. Nothing is changed. Sealed secrets are opened if the sealing key is available.
 ///
 /// Exit codes: 0 if the data is consistent; 1 if there are differences, which are listed; 2 if the
 /// data could not be verified.
@@ -64,7 +61,8 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             let store = store.map_err(damaged_or_not_verified)?;
             check_entries(&store)?;
             let entries = store.entries();
-            of_store(at_one_time(&store).await?, &config, entries).await?
+            let view = StableView::of(&store).await.map_err(not_verified)?;
+            of_store(view.store, &config, entries).await?
         }
     };
     match output {
@@ -129,25 +127,6 @@ fn check_entries(store: &Backend) -> Result<(), Failure> {
         StoreErrorKind::Corrupt => Failure::new(format!("the store is corrupt: {error}")),
         _ => not_verified(error),
     })
-}
-
-/// Returns the store of a directory, or a snapshot of a database, which servers may change.
-async fn at_one_time(store: &Backend) -> Result<Arc<dyn Store>, Failure> {
-    match store {
-        Backend::Embedded(_) | Backend::Memory(_) => Ok(store.store()),
-        #[cfg(feature = "postgres")]
-        Backend::Postgres(_) => match store.snapshot(SNAPSHOT_BYTES_MAX).await {
-            Ok(snapshot) => Ok(snapshot),
-            Err(SnapshotError::TooLarge { .. }) => {
-                eprintln!(
-                    "the database is too large for a consistent copy in memory; what servers change meanwhile may be \
-                     reported as differences"
-                );
-                Ok(store.store())
-            }
-            Err(error) => Err(not_verified(error)),
-        },
-    }
 }
 
 async fn of_store(

@@ -10,9 +10,6 @@ use knowledge_storage_postgres::PostgresStore;
 use knowledge_storage_sled::{SledSettings, SledStore};
 
 use super::DataConfig;
-#[cfg(feature = "postgres")]
-use super::snapshot;
-use super::snapshot::SnapshotError;
 use crate::store_address::Engine;
 
 /// Open store.
@@ -52,17 +49,17 @@ impl Backend {
 
     /// Returns a snapshot, which stays readable during writes.
     ///
-    /// It takes at most `bytes_max` bytes of memory: of an embedded store those of values that
-    /// changed since, see [`Embedded::snapshot`]; of a database those of all keys and values, which
-    /// are read at once.
+    /// That of an embedded store takes at most `bytes_max` bytes of memory, for values that changed
+    /// since, see [`Embedded::snapshot`]; that of a database takes a connection, see
+    /// [`PostgresSnapshot`](knowledge_storage_postgres::PostgresSnapshot).
     ///
     /// # Errors
-    /// [`SnapshotError`], of a database only.
-    pub async fn snapshot(&self, bytes_max: usize) -> Result<Arc<dyn Store>, SnapshotError> {
+    /// Those of a database.
+    pub async fn snapshot(&self, bytes_max: usize) -> Result<Arc<dyn Store>, StoreError> {
         Ok(match self {
             Self::Embedded(store) => Arc::clone(store).snapshot(bytes_max),
             #[cfg(feature = "postgres")]
-            Self::Postgres(store) => snapshot::read(&**store, bytes_max).await?,
+            Self::Postgres(store) => Arc::new(store.snapshot().await?),
             Self::Memory(store) => Arc::new(store.snapshot()),
         })
     }

@@ -117,9 +117,6 @@ pub enum DataError {
         /// Name of the store.
         store: String,
     },
-    /// The database cannot be read as of one point in time.
-    #[error(transparent)]
-    Snapshot(#[from] super::SnapshotError),
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] knowledge_storage_embedded::OpenError),

@@ -29,8 +29,7 @@ use self::directory::{is_missing_or_empty, lock, resolved};
 pub use self::error::DataError;
 #[cfg(feature = "postgres")]
 pub use self::postgres::PostgresConfig;
-pub(crate) use self::snapshot::SNAPSHOT_BYTES_MAX;
-pub use self::snapshot::SnapshotError;
+pub use self::snapshot::StableView;
 use crate::backup::switch::SwapPaths;
 use crate::metrics::Metrics;
 use crate::private_file;

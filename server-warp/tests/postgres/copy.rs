@@ -1,5 +1,7 @@
 //! Copies between directories and databases.
 
+use knowledge_core::service::KnowledgeService;
+use knowledge_core::store::{Commit, Key};
 use knowledge_server::data::DataConfig;
 use knowledge_testing::fixture;
 use serde_json::Value;
@@ -55,7 +57,7 @@ async fn copy_into_a_database_and_back_keeps_every_entry() {
     let other = Site::new().await;
     fixture::seed_orgs(&other.open().await, 1).await.unwrap();
     let rejected = copy(&sled, &other.url()).failed();
-    assert!(rejected.contains("the store is not empty"), "{rejected}");
+    assert!(rejected.contains("the target is not empty"), "{rejected}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,7 +74,6 @@ async fn interrupted_copy_into_a_database_is_resumed() {
     // Until the first part is written.
     let store = site.config.make_backend().await.unwrap().store();
     crate::support::guarded("a part of the copy", async {
-        use knowledge_core::service::KnowledgeService;
         while KnowledgeService::is_new(&*store).await.unwrap() {
             tokio::task::yield_now().await;
         }
@@ -81,4 +82,48 @@ async fn interrupted_copy_into_a_database_is_resumed() {
     running.kill();
     copy(&sled, &site.url()).ok();
     assert!(site.run(&["verify"]).ok().stdout.contains("0 differences"));
+}
+
+/// Starts a copy between databases, and returns once its first part is written.
+async fn begun(source: &Site, target: &Site) -> crate::support::Server {
+    let (from, to) = (
+        format!("--from={}", source.url()),
+        format!("--to={}", target.url()),
+    );
+    let store = target.config.make_backend().await.unwrap().store();
+    let running = crate::support::start(&["copy", &from, &to]);
+    crate::support::guarded("a part of the copy", async {
+        while KnowledgeService::is_new(&*store).await.unwrap() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    running
+}
+
+async fn change(service: &KnowledgeService) {
+    let counter = Key::new("test/changes").unwrap();
+    let commit = Commit::builder().add(counter, 1).build().unwrap();
+    service.store().commit(commit).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copy_of_a_source_that_changes_is_rejected() {
+    let (source, target) = (Site::new().await, Site::new().await);
+    let service = source.open().await;
+    fixture::seed_orgs(&service, 12).await.unwrap();
+    let running = begun(&source, &target).await;
+    change(&service).await;
+    running.error_with("a server has changed the source during the copy, which lacks that");
+    assert_eq!(running.ended(), 1);
+
+    // An interrupted copy is not resumed with another state.
+    let target = Site::new().await;
+    begun(&source, &target).await.kill();
+    change(&service).await;
+    let rejected = copy(&source.url(), &target.url()).failed();
+    let expected =
+        "the target contains an interrupted copy of other contents: the source has changed";
+    assert!(rejected.contains(expected), "{rejected}");
+    assert!(!rejected.contains("restore"), "{rejected}");
 }
