@@ -100,12 +100,14 @@ pub enum DataError {
     },
     /// The database cannot be opened.
     #[cfg(feature = "postgres")]
-    #[error("{store}: {source}")]
+    #[error("{store}: {source}{hint}")]
     Postgres {
         /// Name of the store.
         store: String,
         /// The error of the database.
         source: knowledge_storage_postgres::OpenError,
+        /// Setting that may be the reason, in parentheses; often empty.
+        hint: String,
     },
     /// The file with the password of the database cannot be read.
     #[cfg(feature = "postgres")]

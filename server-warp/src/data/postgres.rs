@@ -17,7 +17,7 @@ use crate::store_address::PostgresAddress;
 /// Configuration of stores in PostgreSQL databases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostgresConfig {
-    /// File with the password, instead of that of the address.
+    /// File with the password, instead of that of the address; it is read for each new connection.
     pub password_file: Option<PathBuf>,
     /// File of the certificates that may sign the server's; those of the operating system if unset.
     pub ca_file: Option<PathBuf>,
@@ -60,16 +60,35 @@ impl PostgresConfig {
 
     /// Opens the database, and creates the tables if they are missing.
     pub(super) async fn open(&self, address: &PostgresAddress) -> Result<PostgresStore, DataError> {
-        let failed = |source| DataError::Postgres {
+        let failed = |source: OpenError| DataError::Postgres {
+            hint: self.certificates_hint(address, &source),
             store: address.to_string(),
             source,
         };
         let mut options = self.options(address).map_err(failed)?;
-        if let Some(file) = &self.password_file {
-            let password = read_secret(file).map_err(DataError::PostgresPassword)?;
-            options = options.password(&password);
+        if let Some(file) = self.password_file.clone() {
+            read_secret(&file).map_err(DataError::PostgresPassword)?;
+            options = options.password_source(move || read_secret(&file));
         }
         PostgresStore::open(options).await.map_err(failed)
+    }
+
+    /// Returns which setting names the root certificates, for an error that they may have caused.
+    fn certificates_hint(&self, address: &PostgresAddress, error: &OpenError) -> String {
+        let is_in_url = address.expose().contains("sslrootcert=");
+        match &self.ca_file {
+            _ if !error.concerns_certificates() => String::new(),
+            Some(file) => format!(
+                " (the root certificates are those of postgres.ca_file, {})",
+                file.display()
+            ),
+            None if is_in_url => {
+                " (the root certificates are those of sslrootcert in the URL)".to_owned()
+            }
+            None => " (the root certificates are those of the operating system; name others with \
+                     postgres.ca_file, or with sslrootcert in the URL)"
+                .to_owned(),
+        }
     }
 
     /// Returns the options for a database, without the password of the file.

@@ -35,12 +35,34 @@ async fn unusable_database_is_named_with_a_remedy() {
     let down = error(&site, |_| format!("postgres://postgres@127.0.0.1:{port}/x"));
     assert!(down.contains("cannot connect to 127.0.0.1"), "{down}");
 
+    let incomplete = knowledge(&["serve", "--store=postgres://127.0.0.1"]).refused();
+    assert!(
+        incomplete.contains("it names no user and no database; write postgres://"),
+        "{incomplete}"
+    );
+
     let read_only = format!("ALTER DATABASE {name} SET default_transaction_read_only = on");
     site.execute(&read_only).await;
     let standby = error(&site, str::to_owned);
     assert!(
         standby.contains("is read-only; connect to the primary"),
         "{standby}"
+    );
+    let each = error(&site, |url| {
+        url.replace("@", &format!("@127.0.0.1:{port},"))
+    });
+    let first = format!("(1) cannot connect to 127.0.0.1:{port}");
+    assert!(each.contains(&first), "{each}");
+    assert!(
+        each.contains("(2) 127.0.0.1:") && each.contains("is read-only"),
+        "{each}"
+    );
+
+    let other = |url: &str| url.replace("127.0.0.1", "localhost") + "?sslmode=verify-full";
+    let untrusted = error(&site, other);
+    assert!(
+        untrusted.contains("name others with postgres.ca_file"),
+        "{untrusted}"
     );
 }
 
