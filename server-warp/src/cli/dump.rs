@@ -22,8 +22,8 @@ use crate::progress::{Progress, counted, grouped};
 ///
 /// If a server holds the directory, the command requests a backup over its admin socket: a
 /// consistent snapshot, while the server continues to serve requests. Otherwise it reads the
-/// directory, and resumes an interrupted dump if the data has not changed. A database is read as of one
-/// point in time, while servers use it.
+/// directory, and resumes an interrupted dump if the data has not changed. A database is read
+/// as of one point in time, while servers use it.
 ///
 /// The file is written as FILE.partial and renamed once it is complete and verified. The same data
 /// result in the same bytes. Signing secrets stay sealed: keep the sealing key too, in another

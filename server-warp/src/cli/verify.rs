@@ -25,10 +25,11 @@ use crate::store_address::StoreAddress;
 
 /// Verify every counter, index, reference and secret of a store or a dump
 ///
-/// Reads the data directory, which no server may hold; to verify the data of a running server, make
-/// a backup and pass it with --dump. A database is read as of one point in time, while servers may use
-/// it. A dump is restored into a scratch directory, which needs up to five times the size of the
-/// file. Nothing is changed. Sealed secrets are opened if the sealing key is available.
+/// Reads the data directory, which no server may hold; to verify the data of a running server,
+/// make a backup and pass it with --dump. A database is read as of one point in time, while
+/// servers may use it. A dump is restored into a scratch directory, which needs up to five
+/// times the size of the file. Nothing is changed. Sealed secrets are opened if the sealing key
+/// is available.
 ///
 /// Exit codes: 0 if the data is consistent; 1 if there are differences, which are listed; 2 if the
 /// data could not be verified.
