@@ -85,8 +85,8 @@ impl PostgresStore {
 
     /// Returns the current state, readable while others write.
     ///
-    /// It contains all commits that were acknowledged before this call, of any process. It takes one
-    /// more connection.
+    /// It contains all commits that were acknowledged before this call, of any process. It
+    /// takes one more connection.
     ///
     /// # Errors
     /// [`StoreErrorKind::Unavailable`](knowledge_store::StoreErrorKind::Unavailable) without a
