@@ -72,9 +72,9 @@ pub struct RekeyReport {
 /// It reseals the stored secrets in bounded steps, each one commit. It may stop at any moment: no
 /// service opens the store before a repeated replacement, with the same two keys, has completed it.
 ///
-/// No service should have the store open meanwhile. One that does cannot open what was resealed, and
-/// is refused, with [`Error::Unavailable`](crate::Error::Unavailable), what would seal a secret with
-/// the old key.
+/// No service should have the store open meanwhile. One that does cannot open what was
+/// resealed, and is refused, with [`Error::Unavailable`](crate::Error::Unavailable), what would
+/// seal a secret with the old key.
 ///
 /// # Examples
 ///
