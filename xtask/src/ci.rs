@@ -121,8 +121,14 @@ pub(crate) fn main(options: &[&str]) -> Result<ExitCode> {
         }
         outcomes.push(execute(step));
     }
+    // Together at the end, because the output of a later step is long.
+    for outcome in &outcomes {
+        if let Verdict::Failed(message) = &outcome.verdict {
+            println!("\n== {} failed\n{message}", outcome.name);
+        }
+    }
     println!("\n== summary\n{}", summary(&outcomes));
-    let is_failed = |outcome: &Outcome| matches!(outcome.verdict, Verdict::Failed);
+    let is_failed = |outcome: &Outcome| matches!(outcome.verdict, Verdict::Failed(_));
     match outcomes.iter().any(is_failed) {
         true => Ok(ExitCode::FAILURE),
         false => Ok(ExitCode::SUCCESS),
@@ -152,7 +158,8 @@ enum Verdict {
     Passed,
     /// Nothing was checked, or not everything, for this reason.
     Skipped(String),
-    Failed,
+    /// Something is wrong, as this message says.
+    Failed(String),
 }
 
 struct Outcome {
@@ -167,10 +174,7 @@ fn execute(step: &'static Step) -> Outcome {
     let verdict = match (step.run)() {
         Ok(()) => Verdict::Passed,
         Err(error) if error.is::<Skipped>() => Verdict::Skipped(error.to_string()),
-        Err(error) => {
-            println!("{} failed: {error}", step.name);
-            Verdict::Failed
-        }
+        Err(error) => Verdict::Failed(error.to_string()),
     };
     Outcome {
         name: step.name,
@@ -187,12 +191,12 @@ fn summary(outcomes: &[Outcome]) -> String {
         let (verdict, reason) = match &outcome.verdict {
             Verdict::Passed => ("ok", ""),
             Verdict::Skipped(reason) => ("skipped", reason.as_str()),
-            Verdict::Failed => ("FAILED", ""),
+            Verdict::Failed(_) => ("FAILED", ""),
         };
         match outcome.verdict {
             Verdict::Passed => passed += 1,
             Verdict::Skipped(_) => skipped += 1,
-            Verdict::Failed => failed += 1,
+            Verdict::Failed(_) => failed += 1,
         }
         let seconds = outcome.duration.as_secs_f64();
         let line = format!("{:14}{verdict:8}{seconds:6.1} s  {reason}", outcome.name);
@@ -296,7 +300,7 @@ mod tests {
         let shown = summary(&[
             outcome("deny", Verdict::Passed),
             outcome("advisories", Verdict::Skipped(reason)),
-            outcome("test", Verdict::Failed),
+            outcome("test", Verdict::Failed("a test failed".to_owned())),
         ]);
         let lines = [
             "deny          ok         1.5 s",

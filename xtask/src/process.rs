@@ -3,8 +3,11 @@
 use std::error::Error;
 use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
+use std::io::{BufRead, BufReader, IsTerminal, PipeReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
 
 /// A result whose error is a message for the user.
 pub(crate) type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
@@ -59,20 +62,72 @@ pub(crate) fn ci_cargo(subcommand: &str) -> Command {
     cargo
 }
 
+/// What the tools print in the lines about a failure.
+const FAILURE_MARKS: [&str; 5] = ["FAILED", "panicked at", "not ok ", "✖ ", "error"];
+/// Numbers of lines of a failed command that are repeated: about failures, and the last ones.
+const FAILURE_LINES_MAX: usize = 40;
+const LAST_LINES: usize = 20;
+
 /// Prints a command and runs it, with its output passed through.
 ///
 /// # Errors
-/// If the command cannot be started or fails; the message contains it.
+/// If the command cannot be started or fails; the message contains it. Unless the output goes to a
+/// terminal, where one can look back, the message repeats the lines about failures and the last ones.
 pub(crate) fn run(command: &mut Command) -> Result {
     println!("$ {}", format_command(command));
-    let status = command
-        .status()
-        .map_err(|error| format!("cannot start {}: {error}", format_command(command)))?;
-    if status.success() {
-        Ok(())
+    let (status, lines) = if std::io::stdout().is_terminal() {
+        (command.status(), Vec::new())
     } else {
-        Err(format!("{} failed with {status}", format_command(command)).into())
+        let (reader, writer) = std::io::pipe()?;
+        command.stdout(writer.try_clone()?).stderr(writer);
+        let spawned = command.spawn();
+        // The command holds the other end of the pipe.
+        command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+        let lines = pass_through(reader);
+        let status = spawned.and_then(|mut child| child.wait());
+        (status, received(&lines))
+    };
+    let status =
+        status.map_err(|error| format!("cannot start {}: {error}", format_command(command)))?;
+    if status.success() {
+        return Ok(());
     }
+    Err(failure(&format_command(command), status, &lines).into())
+}
+
+/// Prints each line that is read, on a thread of its own, and sends it on.
+fn pass_through(reader: PipeReader) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(reader)
+            .split(b'\n')
+            .map_while(std::result::Result::ok)
+        {
+            let mut stdout = std::io::stdout();
+            let _ = stdout
+                .write_all(&line)
+                .and_then(|()| stdout.write_all(b"\n"));
+            let _ = sender.send(String::from_utf8_lossy(&line).into_owned());
+        }
+    });
+    lines
+}
+
+/// Returns the lines of a command that has ended. One that it left behind may hold the pipe open.
+fn received(lines: &Receiver<String>) -> Vec<String> {
+    std::iter::from_fn(|| lines.recv_timeout(Duration::from_secs(1)).ok()).collect()
+}
+
+/// Returns the message about a failed command.
+fn failure(command: &str, status: ExitStatus, lines: &[String]) -> String {
+    let (earlier, last) = lines.split_at(lines.len().saturating_sub(LAST_LINES));
+    let marked = |line: &&String| FAILURE_MARKS.iter().any(|mark| line.contains(mark));
+    let failures = earlier.iter().filter(marked).take(FAILURE_LINES_MAX);
+    let mut message = format!("{command} failed with {status}");
+    for line in failures.chain(last) {
+        let _ = write!(message, "\n    {line}");
+    }
+    message
 }
 
 /// Runs a command and returns its trimmed standard output.
@@ -132,5 +187,35 @@ fn quote(text: &OsStr) -> String {
         format!("'{text}'")
     } else {
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failure_repeats_lines_about_failures_and_the_last_ones() {
+        let mut script = Command::new("sh");
+        script.args([
+            "-c",
+            "echo 'test a ... FAILED'; seq 30; echo last >&2; exit 3",
+        ]);
+        let message = run(&mut script).unwrap_err().to_string();
+        let lines: Vec<_> = message.lines().map(str::trim).collect();
+        assert!(
+            lines[0].ends_with("failed with exit status: 3"),
+            "{message}"
+        );
+        let mut expected = vec!["test a ... FAILED".to_owned()];
+        expected.extend((12..=30).map(|number| number.to_string()));
+        expected.push("last".to_owned());
+        assert_eq!(lines[1..], expected);
+    }
+
+    #[test]
+    fn process_left_behind_holds_nothing_up() {
+        let mut script = Command::new("sh");
+        run(script.args(["-c", "sleep 5 & echo done"])).unwrap();
     }
 }

@@ -337,7 +337,8 @@ pub(crate) fn test() -> Result {
     tests.sort();
     run(node
         .command("node")?
-        .args(["--test", &format!("--test-timeout={TEST_MS_MAX}")])
+        .args(["--test", "--test-reporter=spec"])
+        .arg(format!("--test-timeout={TEST_MS_MAX}"))
         .args(tests)
         .env("CHROMIUM", chromium)
         .env("KNOWLEDGE_CONVERSATION", programs.conversation())
