@@ -40,7 +40,6 @@ pub use crate::operation::{
 };
 pub use crate::service::ClientInfo;
 use crate::service::{KnowledgeService, VerifiedMessage};
-use crate::store::BoxFuture;
 
 /// Path template of the operation that a response belongs to, with parameters in braces.
 ///
@@ -263,11 +262,22 @@ impl Api {
 /// Result of a handler.
 type HandlerResult = Result<ApiResponse, Error>;
 
-/// Running operation.
-///
-/// Because its type is erased, this crate compiles the operations, and no crate that awaits them does
-/// so again.
-type Handling<'c> = BoxFuture<'c, HandlerResult>;
+/// Erases the type of a running operation, so that this crate compiles the operations, and no crate
+/// that awaits them does so again.
+#[cfg(not(target_arch = "wasm32"))]
+fn erased<'c>(
+    running: impl Future<Output = HandlerResult> + Send + 'c,
+) -> crate::store::BoxFuture<'c, HandlerResult> {
+    Box::pin(running)
+}
+
+/// Keeps the type: a module has one crate that awaits operations, and is smaller without the box.
+#[cfg(target_arch = "wasm32")]
+fn erased<'c>(
+    running: impl Future<Output = HandlerResult> + 'c,
+) -> impl Future<Output = HandlerResult> + 'c {
+    running
+}
 
 /// Returns true if the table of operations lists this result for the operation.
 fn is_documented(spec: &OperationSpec, response: &HandlerResult) -> bool {

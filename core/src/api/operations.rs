@@ -1,6 +1,5 @@
 //! Operations as functions: dispatch to the service, and their descriptions.
 
-use super::Handling;
 use super::call::Call;
 #[cfg(feature = "openapi")]
 use super::input::SignedHeaders;
@@ -12,11 +11,13 @@ use super::requests::{
     AssignWorkspaceRoleRequest, NewChatMessage, RecallFilter, RotateMcpKeyRequest, StatusFilter,
     SyncReportRequest,
 };
+use super::{HandlerResult, erased};
 use crate::access::Credential;
 use crate::error::Error;
 use crate::model::*;
 use crate::operation::{Operation, operations};
 use crate::service::*;
+use crate::store::MaybeSend;
 
 /// Reads the inputs of an operation and calls its function.
 macro_rules! call {
@@ -78,8 +79,8 @@ macro_rules! dispatch {
                 &'c self,
                 operation: Operation,
                 credential: &'c Credential,
-            ) -> Handling<'c> {
-                Box::pin(async move {
+            ) -> impl Future<Output = HandlerResult> + MaybeSend + 'c {
+                erased(async move {
                     match operation {$($(
                         Operation::$name => call!(
                             self, credential, owner!(self $($by)?), $authentication,

@@ -8,7 +8,6 @@ use super::requests::{
     EndedRole, KindFilter, MemberName, NewCredential, NewProvisionedMember, RoleAssignment,
     WorkspaceFilter, WorkspaceName,
 };
-use crate::api::Handling;
 use crate::api::call::Call;
 use crate::api::input::{Empty, Input, OrgSlug};
 #[cfg(feature = "openapi")]
@@ -18,6 +17,7 @@ use crate::api::operations::describe_one;
 use crate::api::operations::run;
 use crate::api::output::{Nothing, Output};
 use crate::api::requests::StatusFilter;
+use crate::api::{HandlerResult, erased};
 use crate::model::{
     CredentialId, DashboardSummary, Delivery, DeliveryId, EndpointId, Organization, Source,
     Workspace,
@@ -27,6 +27,7 @@ use crate::service::{
     EndpointSummary, IngestBatch, IngestResult, NewOrganization, NewRetention, NewSource,
     NewWorkspace, Page, PageRequest, RedeliveryReport, Retention,
 };
+use crate::store::MaybeSend;
 
 /// Defines the dispatch from operations to their functions.
 macro_rules! dispatch {
@@ -40,9 +41,9 @@ macro_rules! dispatch {
         pub(super) fn dispatch<'c>(
             call: &'c Call<'c>,
             operation: OperatorOperation,
-        ) -> Handling<'c> {
+        ) -> impl Future<Output = HandlerResult> + MaybeSend + 'c {
             let operator = Operator(call.service);
-            Box::pin(async move {
+            erased(async move {
                 match operation {$($(
                     OperatorOperation::$name => run!(
                         call, operator, [],
