@@ -1,6 +1,7 @@
 //! Tests of stores that earlier schemas wrote and the present one opens.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use knowledge_core::access::Credential;
 use knowledge_core::dump::{CredentialPolicy, Restore};
@@ -11,8 +12,8 @@ use knowledge_core::model::{
     Quota, Timestamp, WorkspaceId,
 };
 use knowledge_core::service::{
-    AuditFilter, ClaimedDelivery, DifferenceCode, InFlight, KnowledgeService, Options, PageRequest,
-    SCHEMA, SealingKey, Verification, Verify,
+    Attempt, AttemptOutcome, AuditFilter, ClaimedDelivery, DeliveryResponse, DifferenceCode,
+    InFlight, KnowledgeService, Options, PageRequest, SCHEMA, SealingKey, Verification, Verify,
 };
 use knowledge_core::store::{Commit, Key, KeyRange, MemoryStore, Store, StoreExt};
 use knowledge_store::faults::{CommitFault, FaultPlan, FaultStore};
@@ -416,9 +417,7 @@ async fn endpoints_of_earlier_schemas_keep_receiving_without_a_ping() {
         assert!(!listed.data.is_empty());
         assert!(listed.data.iter().all(|endpoint| endpoint.is_confirmed));
         // What was waiting is claimed, and nothing else.
-        let later = answers()
-            .now
-            .plus(std::time::Duration::from_secs(6 * 3_600));
+        let later = answers().now.plus(Duration::from_secs(6 * 3_600));
         let nothing = InFlight::default();
         let claimed = service.claim_deliveries(later, 100, &nothing).await;
         let claimed = claimed.unwrap().deliveries;
@@ -426,4 +425,51 @@ async fn endpoints_of_earlier_schemas_keep_receiving_without_a_ping() {
         let is_ping = |one: &ClaimedDelivery| one.event_type == EventType::WebhookPing;
         assert!(!claimed.iter().any(is_ping), "{claimed:?}");
     }
+}
+
+#[tokio::test]
+async fn deliveries_leased_in_schema_3_are_due_when_their_leases_expire() {
+    let store = restored_from(include_bytes!("stored/schema-3.dump")).await;
+    assert_eq!(verified(&store).await.differences, []);
+    let (deliveries, mut expiries) = (Key::new("delivery/").unwrap(), Vec::new());
+    let deliveries = KeyRange::prefix(&deliveries);
+    for found in store.scan_all(&deliveries).await.unwrap() {
+        let delivery: Value = serde_json::from_slice(&found.entry.value).unwrap();
+        if delivery["is_leased"] == true {
+            let due: Timestamp = serde_json::from_value(delivery["due"].clone()).unwrap();
+            expiries.push(due);
+        }
+    }
+    assert_eq!(expiries.len(), 6);
+    let service = open(&store).await;
+    let meta: Value = store.get_as(&keys::meta()).await.unwrap().unwrap().value;
+    assert_eq!(meta["schema"], SCHEMA);
+    assert_eq!(verified(&store).await.differences, []);
+
+    let (first, last) = (
+        expiries.iter().min().unwrap(),
+        expiries.iter().max().unwrap(),
+    );
+    let early = first.minus(Duration::from_millis(1));
+    let nobody = InFlight::default();
+    let claimed = service.claim_deliveries(early, 256, &nobody).await.unwrap();
+    assert_eq!(claimed.deliveries, []);
+    let claimed = service.claim_deliveries(*last, 256, &nobody).await.unwrap();
+    assert_eq!(claimed.deliveries.len(), 6);
+    assert_eq!(verified(&store).await.differences, []);
+    for claimed in claimed.deliveries {
+        let attempt = Attempt {
+            duration: Duration::ZERO,
+            outcome: Ok(DeliveryResponse {
+                status: 204,
+                retry_after: None,
+            }),
+        };
+        let finished = service
+            .finish_delivery(*last, &claimed.lease, &attempt)
+            .await;
+        assert_eq!(finished.unwrap(), AttemptOutcome::Delivered);
+    }
+    assert_eq!(service.outbox_status().await.unwrap().undelivered, 0);
+    assert_eq!(verified(&store).await.differences, []);
 }

@@ -6,6 +6,10 @@
 //! schema 1 is still read and remains as it is.
 //!
 //! Schema 3: `usage` counts what each organisation has of its quotas, which the upgrade counts.
+//!
+//! Schema 4: a claim writes its leases to the state of the endpoint, which earlier programs would
+//! ignore. A delivery that is leased in the form of schema 3, with its queue entry at the expiry,
+//! remains as it is: it is due then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,6 +17,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::env::Env;
+use crate::format::USAGE_SCHEMA;
 use crate::keys;
 use crate::limits::CHAT_PARTICIPANTS_MAX;
 use crate::model::{DisabledReason, OrgId, Quota};
@@ -52,6 +57,7 @@ pub(super) async fn upgrade(store: &Arc<dyn Store>, env: &Env) -> Result<(), Ope
     while transact(store, env, name_participants).await? {}
     while transact(store, env, count_per_org).await? {}
     while transact(store, env, count_usage).await? {}
+    transact(store, env, name_schema).await?;
     Ok(())
 }
 
@@ -86,16 +92,26 @@ async fn count_per_org(mut transaction: Transaction) -> Result<Prepared<bool>, O
 /// Each commit writes some of the counters; returns true if there are more.
 async fn count_usage(mut transaction: Transaction) -> Result<Prepared<bool>, OpenError> {
     let meta = transaction.read::<Meta>(&keys::meta()).await?;
-    let Some(mut meta) = meta.filter(|meta| meta.schema < SCHEMA) else {
+    let Some(mut meta) = meta.filter(|meta| meta.schema < USAGE_SCHEMA) else {
         return transaction.done(false);
     };
     let counted = recount_usage(&**transaction.unchecked()).await?;
     let has_more = write_wrong(&mut transaction, &counted);
     if !has_more {
-        meta.schema = SCHEMA;
+        meta.schema = USAGE_SCHEMA;
         transaction.put(keys::meta(), &meta);
     }
     transaction.done(has_more)
+}
+
+/// Marks the store as one of the current schema, so that earlier programs reject it.
+async fn name_schema(mut transaction: Transaction) -> Result<Prepared<()>, OpenError> {
+    let meta = transaction.read::<Meta>(&keys::meta()).await?;
+    if let Some(mut meta) = meta.filter(|meta| meta.schema < SCHEMA) {
+        meta.schema = SCHEMA;
+        transaction.put(keys::meta(), &meta);
+    }
+    transaction.done(())
 }
 
 /// Writes some of the counters that are wrong; returns true if there are more.

@@ -31,6 +31,7 @@ mod delivery_docs;
 mod delivery_history;
 mod dispatch_batches;
 mod dispatch_claims;
+mod dispatch_entries;
 mod dispatch_faults;
 mod dispatch_leases;
 mod dispatch_random;

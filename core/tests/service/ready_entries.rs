@@ -40,7 +40,7 @@ async fn ready_time(world: &World, webhook: &Webhook) -> Option<Timestamp> {
 
 /// Makes another process renew the lease once the next claim has read its place in the queue.
 fn renew_meanwhile(world: &World, other: &World, webhook: &Webhook, claimed: &ClaimedDelivery) {
-    let key = keys::delivery(world.org.id, webhook.id.into(), claimed.lease.event());
+    let key = keys::webhook(world.org.id, webhook.workspace_id, webhook.id);
     let (service, lease, now) = (other.service.clone(), claimed.lease, world.time.now());
     world.probe.before_read(key, async move {
         let held = service.renew_leases(now, &[lease]).await;

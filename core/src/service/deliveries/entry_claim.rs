@@ -9,8 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::Serialize;
 
+use super::dead_letters::{dead_letter, dead_letter_queue, is_elsewhere};
+use super::endpoint_leases::LEASE_AHEAD_MAX;
 use super::endpoint_record::EndpointRecord;
-use super::exchange::{DELIVERY_TIMEOUT, DeliveryRequest};
+use super::exchange::DeliveryRequest;
 use super::history::RetainedEvent;
 use super::lease::{DELIVERY_LEASE, DeliveryLease};
 use super::queue::{EndpointQueue, QueuedDelivery};
@@ -21,21 +23,12 @@ use crate::digest::sha256_bytes;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    DeliveryAttempt, DeliveryFailure, DeliveryFailureCode, DeliveryStatus, EndpointId,
-    EventContent, EventId, EventType, OrgId, Timestamp,
+    DeliveryFailureCode, DeliveryId, EndpointId, EventContent, EventType, OrgId, Timestamp,
 };
 use crate::service::kit::act::Wants;
 use crate::service::kit::principal::Principal;
 use crate::service::{Event, KnowledgeService, SigningSecret};
 use crate::store::{Entry, Key, RangeRead, StoreError, Transaction, decode};
-
-/// Maximum number of deliveries to an inactive endpoint that one claim dead-letters.
-const DEAD_LETTERED_PER_CLAIM: usize = 200;
-/// Maximum distance of a lease's expiry from the present.
-///
-/// A lease that expires later dates from before the clock was set back, and is treated as expired.
-const LEASE_AHEAD_MAX: Duration =
-    Duration::from_secs(2 * (DELIVERY_LEASE.as_secs() + DELIVERY_TIMEOUT.as_secs()));
 
 /// A claimed delivery, to be sent now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,9 +83,11 @@ impl EntryClaim {
         self.now.plus(self.lease)
     }
 
-    /// Returns the read of the deliveries that may be claimed, and of the one after them.
+    /// Returns the read of the deliveries that the caller has in flight, of those that may be
+    /// claimed, and of the one after them.
     pub(super) fn front(&self) -> RangeRead {
-        EndpointQueue::front(self.org, self.endpoint, self.capacity + 1)
+        let limit = self.in_flight + self.capacity + 1;
+        EndpointQueue::front(self.org, self.endpoint, limit)
     }
 
     /// Returns the keys of each candidate's delivery and event.
@@ -121,17 +116,21 @@ impl KnowledgeService {
             return Ok(postpone(transaction, queue, claim.now.plus(DELIVERY_LEASE)));
         }
         let capacity = if is_failing { 1 } else { claim.capacity };
-        let front = transaction.scan(&claim.front()).await?;
+        let front = front(transaction, &mut queue, claim, capacity).await?;
+        let capacity = capacity.min(queue.state.leases.room(claim.now));
         let (org, endpoint, parent) = (claim.org, claim.endpoint, queue.state.parent);
         let record = EndpointRecord::read(transaction, org, endpoint, parent).await?;
         let is_confirmed = record.is_confirmed();
-        let front = if is_confirmed {
-            let front = front.iter().take(capacity + 1).map(QueuedDelivery::parse);
-            front.collect::<Result<Vec<_>, _>>()?
-        } else {
-            queue.pending_pings(transaction).await?
+        let front = match is_confirmed {
+            true => front,
+            false => queue.pending_pings(transaction).await?,
         };
-        let mut candidates = candidates(&front[..front.len().min(capacity)], claim.now);
+        let leases = &queue.state.leases;
+        let waiting = front
+            .iter()
+            .filter(|queued| !leases.has_running(queued.event, claim.now));
+        let waiting: Vec<_> = waiting.copied().collect();
+        let mut candidates = candidates(&waiting[..waiting.len().min(capacity)], claim.now);
         let keys = claim.keys(&candidates);
         let wants = Wants::keys(keys.iter().cloned());
         let receiver = self.receiver(transaction, &record, wants, claim.now);
@@ -159,9 +158,12 @@ impl KnowledgeService {
                 true => self.secrets(&record, claim.now)?,
                 false => Vec::new(),
             },
+            url: sha256_bytes(record.url().as_str().as_bytes()),
             record,
             receiver,
             claim,
+            epoch: queue.state.claims + 1,
+            leased: Vec::new(),
             result: ClaimResult::default(),
             next: None,
         };
@@ -183,7 +185,11 @@ impl KnowledgeService {
             queue.note_ping(event.id);
             let mut delivery = StoredDelivery::new(&event, &builder.record);
             delivery.create_due(transaction, &queue, claim.now);
-            builder.push_claimed(transaction, &queue, delivery, &event);
+            let queued = QueuedDelivery {
+                at: claim.now,
+                event: event.id,
+            };
+            builder.push_claimed(delivery.delivery.id, queued, &event);
             RetainedEvent::new(event, vec![endpoint], self.limits())
                 .create(transaction, self.env());
         }
@@ -191,15 +197,36 @@ impl KnowledgeService {
         if let Some(room) = room.filter(|_| pings > 0) {
             self.take_room(transaction, room, pings, claim.now);
         }
+        for queued in &handled {
+            queue.state.leases.remove(queued.event);
+        }
+        queue.lease(&builder.leased, claim.until());
+        queue.state.leases.forget_expired(claim.now);
         let left = if is_active {
-            front.into_iter().find(|queued| !handled.contains(queued))
+            let mut waiting = waiting.into_iter();
+            waiting.find(|queued| !handled.contains(queued))
         } else {
-            dead_letter_queue(transaction, &queue, &mut builder, &handled, may_be_pinged).await?
+            dead_letter_queue(
+                transaction,
+                &mut queue,
+                &mut builder,
+                &handled,
+                may_be_pinged,
+            )
+            .await?
         };
         builder.note_next(left.map(|left| left.at));
+        // Expired leases are among the deliveries that wait.
+        let lease_end = queue.state.leases.first_running_end(claim.now);
+        builder.note_next(lease_end);
         let earliest = claim.now.plus(REQUEUE_DELAY);
         let is_probed = is_failing && !builder.result.deliveries.is_empty();
-        let not_before = if is_probed { claim.until() } else { earliest };
+        let is_full = capacity == 0 && claim.capacity > 0;
+        let not_before = match lease_end {
+            _ if is_probed => claim.until(),
+            Some(lease_end) if is_full => earliest.max(lease_end),
+            _ => earliest,
+        };
         if is_active && !is_confirmed {
             // Its pings have ended without a result if none is left: another one begins.
             builder.next = builder.next.or(Some(earliest));
@@ -230,6 +257,32 @@ pub(super) fn postpone(
     }
 }
 
+/// Returns the front of a queue: what is leased there, the deliveries that may be claimed, and the
+/// one after them.
+///
+/// Leases of deliveries that have ended are removed.
+async fn front(
+    transaction: &mut Transaction,
+    queue: &mut EndpointQueue,
+    claim: EntryClaim,
+    capacity: usize,
+) -> Result<Vec<QueuedDelivery>, Error> {
+    let read = claim.front();
+    let found = transaction.scan(&read).await?;
+    let found = found.iter().map(QueuedDelivery::parse);
+    let mut front = found.collect::<Result<Vec<_>, _>>()?;
+    let mut is_whole = front.len() < read.limit;
+    queue.state.leases.retain_queued(&front, is_whole);
+    let limit = queue.state.leases.len() + capacity + 1;
+    if front.len() < limit && !is_whole {
+        // Another dispatcher has deliveries in flight.
+        front = queue.peek(transaction, limit).await?;
+        is_whole = front.len() < limit;
+        queue.state.leases.retain_queued(&front, is_whole);
+    }
+    Ok(front)
+}
+
 /// Returns the deliveries at the front of a queue that may be due.
 ///
 /// A delivery further in the future than any lease is included, because the clock may have been set
@@ -252,19 +305,25 @@ fn candidates(front: &[QueuedDelivery], now: Timestamp) -> Vec<QueuedDelivery> {
 struct Fetched<'e>(&'e Key, Option<&'e Entry>);
 
 /// A claim in progress.
-struct ClaimBuilder {
-    claim: EntryClaim,
-    record: EndpointRecord,
+pub(super) struct ClaimBuilder {
+    pub(super) claim: EntryClaim,
+    pub(super) record: EndpointRecord,
+    /// SHA-256 of the endpoint's URL.
+    url: [u8; 32],
     /// On whose behalf the endpoint receives events, with the actions held in its workspace.
     receiver: Option<(Principal, ActionSet)>,
+    /// Epoch of the leases.
+    epoch: u64,
+    /// Queue entries of the leased deliveries.
+    leased: Vec<QueuedDelivery>,
     secrets: Vec<SigningSecret>,
-    result: ClaimResult,
+    pub(super) result: ClaimResult,
     /// Earliest time for which the endpoint waits after the claim.
     next: Option<Timestamp>,
 }
 
 impl ClaimBuilder {
-    fn note_next(&mut self, at: Option<Timestamp>) {
+    pub(super) fn note_next(&mut self, at: Option<Timestamp>) {
         let earlier = |at: Timestamp| self.next.map_or(at, |next| next.min(at));
         self.next = at.map(earlier).or(self.next);
     }
@@ -298,11 +357,12 @@ impl ClaimBuilder {
             return true;
         }
         let ahead = queued.at.since(now);
-        let is_due = ahead.is_zero() || delivery.is_leased || ahead > RETRY_DELAY_MAX;
+        let was_leased = delivery.is_leased || queue.state.leases.of(queued.event).is_some();
+        let is_due = ahead.is_zero() || was_leased || ahead > RETRY_DELAY_MAX;
         if !is_due || !is_wanted(&delivery) {
             return false;
         }
-        delivery.due = Some(queued.at);
+        let is_moved = delivery.due.replace(queued.at) != Some(queued.at);
         let Fetched(key, entry) = event;
         match entry.map(|entry| decode::<RetainedEvent>(key, entry)) {
             Some(Ok(retained)) => {
@@ -313,7 +373,10 @@ impl ClaimBuilder {
                     dead_letter(transaction, queue, delivery, (code, message), now);
                     self.result.dead_lettered += 1;
                 } else {
-                    self.push_claimed(transaction, queue, delivery, event);
+                    if is_moved {
+                        delivery.put(transaction, queue);
+                    }
+                    self.push_claimed(delivery.delivery.id, queued, event);
                 }
             }
             unreadable => {
@@ -329,7 +392,7 @@ impl ClaimBuilder {
     }
 
     /// Postpones an unreadable delivery, which is kept for repair.
-    fn quarantine(
+    pub(super) fn quarantine(
         &mut self,
         transaction: &mut Transaction,
         queue: &EndpointQueue,
@@ -354,13 +417,8 @@ impl ClaimBuilder {
         self.note_next(Some(at));
     }
 
-    fn push_claimed(
-        &mut self,
-        transaction: &mut Transaction,
-        queue: &EndpointQueue,
-        mut delivery: StoredDelivery,
-        event: &Event,
-    ) {
+    /// Signs the request of a delivery, which [`EndpointQueue::lease`] leases.
+    fn push_claimed(&mut self, id: DeliveryId, queued: QueuedDelivery, event: &Event) {
         let (claim, url) = (self.claim, self.record.url().clone());
         let body = Body {
             event_type: event.event_type(),
@@ -369,23 +427,18 @@ impl ClaimBuilder {
         };
         let body = serde_json::to_vec(&body);
         let body = body.expect("records serialise: string keys, no fallible implementations");
-        let id = delivery.delivery.id;
-        let signatures: Vec<_> = self
-            .secrets
-            .iter()
-            .map(|secret| secret.sign(&id.to_string(), claim.now, &body))
-            .collect();
-        delivery.lease(transaction, queue, claim.until());
-        delivery.put(transaction, queue);
-        self.note_next(delivery.due);
+        let signed_id = id.to_string();
+        let sign = |secret: &SigningSecret| secret.sign(&signed_id, claim.now, &body);
+        let signatures: Vec<_> = self.secrets.iter().map(sign).collect();
+        self.leased.push(queued);
         self.result.deliveries.push(ClaimedDelivery {
             lease: DeliveryLease {
                 org: claim.org,
                 endpoint: claim.endpoint,
-                event: delivery.delivery.event_id,
-                epoch: delivery.epoch,
+                event: queued.event,
+                epoch: self.epoch,
                 at: claim.now,
-                url: sha256_bytes(url.as_str().as_bytes()),
+                url: self.url,
             },
             event_type: event.event_type(),
             request: DeliveryRequest {
@@ -397,100 +450,4 @@ impl ClaimBuilder {
             },
         });
     }
-}
-
-/// Dead-letters the queue of an inactive endpoint.
-///
-/// Attempts in flight and pings that may be sent remain; the first of them is returned.
-async fn dead_letter_queue(
-    transaction: &mut Transaction,
-    queue: &EndpointQueue,
-    builder: &mut ClaimBuilder,
-    handled: &[QueuedDelivery],
-    may_be_pinged: bool,
-) -> Result<Option<QueuedDelivery>, Error> {
-    let now = builder.claim.now;
-    let queued = queue.peek(transaction, DEAD_LETTERED_PER_CLAIM + 1).await?;
-    let has_more = queued.len() > DEAD_LETTERED_PER_CLAIM;
-    // Only a corrupt queue lists a delivery twice; its second entry is left for another claim.
-    let mut known: Vec<EventId> = handled.iter().map(|queued| queued.event).collect();
-    let queued: Vec<_> = queued
-        .into_iter()
-        .take(DEAD_LETTERED_PER_CLAIM)
-        .filter(|queued| !handled.contains(queued))
-        .collect();
-    let key = |queued: &QueuedDelivery| keys::delivery(queue.org, queue.endpoint, queued.event);
-    let keys: Vec<Key> = queued.iter().map(key).collect();
-    let found = transaction.entries(&keys).await?;
-    let mut left = None;
-    for ((queued, key), entry) in queued.into_iter().zip(&keys).zip(found) {
-        if known.contains(&queued.event) {
-            left = left.or(Some(queued));
-            continue;
-        }
-        known.push(queued.event);
-        let delivery = match entry.map(|entry| decode::<StoredDelivery>(key, &entry)) {
-            Some(Ok(delivery)) => delivery.value,
-            Some(Err(error)) => {
-                builder.quarantine(transaction, queue, queued, &error);
-                continue;
-            }
-            None => {
-                transaction.delete(queue.entry_key(queued));
-                continue;
-            }
-        };
-        if !delivery.is_pending() || is_elsewhere(&delivery, queued) {
-            transaction.delete(queue.entry_key(queued));
-            builder.note_next(delivery.due);
-            continue;
-        }
-        let ahead = queued.at.since(now);
-        let is_under_way = delivery.is_leased && !ahead.is_zero() && ahead <= LEASE_AHEAD_MAX;
-        let is_expected =
-            builder.record.is_confirmed() || queue.state.pings.contains(&queued.event);
-        if is_under_way || (delivery.is_ping && may_be_pinged && is_expected) {
-            left = left.or(Some(queued));
-            continue;
-        }
-        if delivery.due != Some(queued.at) {
-            transaction.delete(queue.entry_key(queued));
-        }
-        let code = DeliveryFailureCode::EndpointInactive;
-        let message = "the endpoint is inactive";
-        dead_letter(transaction, queue, delivery, (code, message), now);
-        builder.result.dead_lettered += 1;
-    }
-    if has_more {
-        builder.note_next(Some(now));
-    }
-    Ok(left)
-}
-
-/// Returns true if the lease was renewed after the queue was read, which moves the entry.
-///
-/// The entry of a quarantined delivery has another time than the delivery too, but is valid.
-fn is_elsewhere(delivery: &StoredDelivery, queued: QueuedDelivery) -> bool {
-    delivery.is_leased && delivery.due != Some(queued.at)
-}
-
-/// Dead-letters a delivery without an attempt, and records the reason.
-fn dead_letter(
-    transaction: &mut Transaction,
-    queue: &EndpointQueue,
-    mut delivery: StoredDelivery,
-    (code, message): (DeliveryFailureCode, &str),
-    now: Timestamp,
-) {
-    delivery.record_attempt(DeliveryAttempt {
-        at: now,
-        duration_ms: 0,
-        status: None,
-        error: Some(DeliveryFailure {
-            code,
-            message: message.to_owned(),
-        }),
-    });
-    delivery.end(transaction, queue, DeliveryStatus::Dead);
-    delivery.put(transaction, queue);
 }

@@ -6,7 +6,7 @@ use super::confirmation::PING_ATTEMPTS_MAX;
 use super::endpoint_record::EndpointRecord;
 use super::exchange::Attempt;
 use super::lease::DeliveryLease;
-use super::queue::{EndpointQueue, EndpointState, QueuedDelivery};
+use super::queue::{EndpointQueue, EndpointState};
 use super::record::StoredDelivery;
 use super::schedule::{FAILING_MAX, retry_delay};
 use crate::digest::sha256_bytes;
@@ -129,12 +129,13 @@ impl KnowledgeService {
             let state = decode::<EndpointState>(state_key, state)?.value;
             let delivery = decode::<StoredDelivery>(delivery_key, delivery)?.value;
             let queue = EndpointQueue::of(lease.org, lease.endpoint, state);
-            let outcome = if lease.is_held(&delivery) {
+            let outcome = if let Some(lease_end) = lease.held_until(&queue, &delivery) {
                 let completion = AttemptCompletion {
                     service: self,
                     queue,
                     delivery,
                     lease,
+                    lease_end,
                     now,
                 };
                 completion
@@ -177,6 +178,8 @@ struct AttemptCompletion<'e> {
     queue: EndpointQueue,
     delivery: StoredDelivery,
     lease: &'e DeliveryLease,
+    /// Expiry of the lease.
+    lease_end: Timestamp,
     now: Timestamp,
 }
 
@@ -187,14 +190,16 @@ impl AttemptCompletion<'_> {
         attempt: &Attempt,
         recorded: &DeliveryAttempt,
     ) -> Result<AttemptOutcome, Error> {
-        let (due, lease_end) = (self.queue.state.due, self.delivery.due);
-        self.delivery.record_attempt(recorded.clone());
+        let due = self.queue.state.due;
+        self.queue.forget_lease(self.lease.event);
+        self.delivery
+            .record_leased(self.lease.epoch, recorded.clone());
         let outcome = match attempt.failure() {
             None => self.delivered(transaction).await?,
             Some(failure) => self.failed(transaction, failure).await?,
         };
         self.delivery.put(transaction, &self.queue);
-        self.reschedule(transaction, due, lease_end).await?;
+        self.reschedule(transaction, due).await?;
         if matches!(outcome, AttemptOutcome::Dead(Some(_))) && self.queue.state.due.is_some() {
             // The endpoint is disabled now, so its pending retries are dead-lettered too.
             self.queue.schedule_by(self.now);
@@ -306,16 +311,13 @@ impl AttemptCompletion<'_> {
         &mut self,
         transaction: &Transaction,
         due: Option<Timestamp>,
-        lease_end: Option<Timestamp>,
     ) -> Result<(), Error> {
         let event = self.lease.event;
-        let own = lease_end.map(|at| QueuedDelivery { at, event });
-        let others = self.queue.peek(transaction, 2).await?;
-        let first = others.into_iter().find(|other| Some(*other) != own);
-        let first = first.map(|other| other.at).into_iter();
-        let next = first.chain(self.delivery.due).min();
+        let own = |queued| queued == event;
+        let first = self.queue.earliest(transaction, 1, own).await?;
+        let next = first.into_iter().chain(self.delivery.due).min();
         // A due time at the expiry of this lease has no other reason.
-        let earlier = due.filter(|due| Some(*due) != lease_end);
+        let earlier = due.filter(|due| *due != self.lease_end);
         let earlier = earlier.filter(|due| next.is_some_and(|next| *due < next.max(self.now)));
         match earlier {
             Some(due) => self.queue.state.due = Some(due),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::exchange::Attempt;
 use super::finish::AttemptOutcome;
 use super::lease::DeliveryLease;
-use super::queue::{EndpointQueue, EndpointState, QueuedDelivery};
+use super::queue::{EndpointQueue, EndpointState};
 use super::record::StoredDelivery;
 use crate::error::Error;
 use crate::keys;
@@ -25,7 +25,7 @@ struct EndpointBatch {
     /// Events of the completed deliveries.
     events: Vec<EventId>,
     /// Expiries of their leases.
-    lease_ends: Vec<Option<Timestamp>>,
+    lease_ends: Vec<Timestamp>,
 }
 
 impl EndpointBatch {
@@ -46,12 +46,12 @@ impl EndpointBatch {
         mut delivery: StoredDelivery,
     ) -> Option<AttemptOutcome> {
         let is_ping = delivery.is_ping || self.queue.state.pings.contains(&lease.event);
-        if is_ping || !lease.is_held(&delivery) {
-            return None;
-        }
+        let lease_end = lease.held_until(&self.queue, &delivery);
+        let lease_end = lease_end.filter(|_| !is_ping)?;
         self.events.push(lease.event);
-        self.lease_ends.push(delivery.due);
-        delivery.record_attempt(attempt.record(lease.at));
+        self.lease_ends.push(lease_end);
+        self.queue.forget_lease(lease.event);
+        delivery.record_leased(lease.epoch, attempt.record(lease.at));
         delivery.end(transaction, &self.queue, DeliveryStatus::Delivered);
         delivery.put(transaction, &self.queue);
         Some(AttemptOutcome::Delivered)
@@ -68,12 +68,11 @@ impl EndpointBatch {
         self.queue.state.failing_since = None;
         // A due time at the expiry of one of these leases has no other reason.
         let due = self.queue.state.due;
-        let due = due.filter(|_| !self.lease_ends.contains(&due));
+        let due = due.filter(|due| !self.lease_ends.contains(due));
         // If it is due anyway, the next claim looks at its queue.
         if due.is_none_or(|due| due > now) {
-            let front = self.queue.peek(transaction, self.events.len() + 1).await?;
-            let is_other = |queued: &&QueuedDelivery| !self.events.contains(&queued.event);
-            let next = front.iter().find(is_other).map(|other| other.at);
+            let (own, is_own) = (self.events.len(), |event| self.events.contains(&event));
+            let next = self.queue.earliest(transaction, own, is_own).await?;
             let earlier = due.filter(|due| next.is_some_and(|next| *due < next.max(now)));
             match earlier {
                 Some(due) => self.queue.state.due = Some(due),

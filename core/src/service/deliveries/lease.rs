@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::queue::{EndpointQueue, EndpointState, QueuedDelivery};
+use super::queue::{EndpointQueue, EndpointState};
 use super::record::StoredDelivery;
 use crate::error::Error;
 use crate::keys;
@@ -54,17 +54,21 @@ impl DeliveryLease {
         keys::delivery(self.org, self.endpoint, self.event)
     }
 
-    /// Returns true if the delivery is in the lease's epoch and no result is recorded.
-    pub(super) fn is_held(&self, delivery: &StoredDelivery) -> bool {
-        delivery.is_pending() && delivery.is_leased && delivery.epoch == self.epoch
+    /// Returns the expiry, if the last claim of the delivery is that of this lease and no result is
+    /// recorded.
+    pub(super) fn held_until(
+        &self,
+        queue: &EndpointQueue,
+        delivery: &StoredDelivery,
+    ) -> Option<Timestamp> {
+        let lease = queue.state.leases.of(self.event)?;
+        (delivery.is_pending() && lease.epoch == self.epoch).then_some(lease.until)
     }
 }
 
 /// Leases of one endpoint that are renewed together.
 struct Renewal {
     queue: EndpointQueue,
-    /// Events of the leased deliveries.
-    events: Vec<EventId>,
     /// True if the endpoint was due at the expiry of one of the leases.
     is_due_at_lapse: bool,
     /// True if a lease expires earlier than before, because the clock was set back.
@@ -75,16 +79,15 @@ impl Renewal {
     fn of(queue: EndpointQueue) -> Self {
         Self {
             queue,
-            events: Vec::new(),
             is_due_at_lapse: false,
             is_earlier: false,
         }
     }
 
-    fn note_renewed(&mut self, event: EventId, before: Option<Timestamp>, until: Timestamp) {
-        self.events.push(event);
-        self.is_due_at_lapse |= before == self.queue.state.due;
-        self.is_earlier |= before.is_none_or(|before| until < before);
+    fn renew(&mut self, event: EventId, before: Timestamp, until: Timestamp) {
+        self.queue.state.leases.renew(event, until);
+        self.is_due_at_lapse |= Some(before) == self.queue.state.due;
+        self.is_earlier |= until < before;
     }
 
     /// Reschedules an endpoint that was due at the old expiry of a lease.
@@ -96,9 +99,7 @@ impl Renewal {
         until: Timestamp,
     ) -> Result<(), Error> {
         if self.is_due_at_lapse {
-            let front = self.queue.peek(transaction, self.events.len() + 1).await?;
-            let is_other = |queued: &&QueuedDelivery| !self.events.contains(&queued.event);
-            let first = front.iter().find(is_other).map(|other| other.at);
+            let first = self.queue.earliest(transaction, 0, |_| false).await?;
             let earliest = first.map_or(until, |first| first.min(until));
             // While the endpoint fails, the others wait for the end of its only attempt.
             let is_failing = self.queue.state.failing_since.is_some();
@@ -157,25 +158,20 @@ impl KnowledgeService {
                 let (Ok(state), Ok(delivery)) = (state, delivery) else {
                     continue;
                 };
-                let mut delivery = delivery.value;
-                if !lease.is_held(&delivery) {
-                    continue;
-                }
-                held.push(*lease);
                 let renewal = queues.entry(lease.endpoint).or_insert_with(|| {
                     Renewal::of(EndpointQueue::of(lease.org, lease.endpoint, state.value))
                 });
-                if delivery.due == Some(until) {
+                let Some(before) = lease.held_until(&renewal.queue, &delivery.value) else {
                     continue;
+                };
+                held.push(*lease);
+                if before != until {
+                    renewal.renew(lease.event, before, until);
                 }
-                let before = delivery.due;
-                delivery.renew(&mut transaction, &renewal.queue, until);
-                delivery.put(&mut transaction, &renewal.queue);
-                renewal.note_renewed(lease.event, before, until);
             }
             for mut renewal in queues.into_values() {
-                renewal.reschedule(&transaction, until).await?;
-                if renewal.is_earlier || renewal.queue.is_changed() {
+                if renewal.queue.is_changed() {
+                    renewal.reschedule(&transaction, until).await?;
                     renewal.queue.save(&mut transaction);
                 }
             }

@@ -3,16 +3,18 @@
 //! An endpoint is an outbound webhook or a citation subscription. The commit of a change writes its
 //! event to the outbox. Fan-out ([`fan_out`]) adds deliveries to the queues of the matching
 //! endpoints ([`queue`]). A dispatcher claims what is due ([`claim`], [`entry_claim`]) under leases
-//! ([`lease`]) and records the outcome ([`finish`], of many successful attempts at once
-//! [`finish_batch`]): success, a retry ([`schedule`]) or a dead letter. An endpoint receives only
-//! pings until it has answered one ([`confirmation`]). Callers inspect deliveries and redeliver them
-//! ([`queries`], [`redelivery`]). The host makes the HTTP exchange ([`exchange`]). [`dispatch`] does
-//! everything in one call.
+//! ([`lease`], [`endpoint_leases`]) and records the outcome ([`finish`], of many successful attempts
+//! at once [`finish_batch`]): success, a retry ([`schedule`]) or a dead letter ([`dead_letters`]). An
+//! endpoint receives only pings until it has answered one ([`confirmation`]). Callers inspect
+//! deliveries and redeliver them ([`queries`], [`redelivery`]). The host makes the HTTP exchange
+//! ([`exchange`]). [`dispatch`] does everything in one call.
 
 mod claim;
 mod confirmation;
+mod dead_letters;
 mod dispatch;
 mod endpoint;
+mod endpoint_leases;
 mod endpoint_record;
 mod entry_claim;
 mod exchange;

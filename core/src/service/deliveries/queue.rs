@@ -6,12 +6,16 @@
 //! also writes the state of the endpoint, so that a claim which has not seen the change conflicts.
 //! Removing an entry, or moving it to a later time, need not.
 //!
+//! While a delivery is leased, its entry stays where it is; the lease is in the state
+//! ([`EndpointLeases`]). It counts as an entry at the expiry of its lease.
+//!
 //! Invariant: while the queue is not empty, the endpoint has a due time. It is no later than the
 //! earliest entry, or than [`EndpointState::not_before`] if that is later. It may be earlier; the
 //! wake-up is then a no-op.
 
 use serde::{Deserialize, Serialize};
 
+use super::endpoint_leases::{EndpointLeases, StoredLease};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{EndpointId, EventId, OrgId, RecallId, Timestamp, WorkspaceId};
@@ -50,6 +54,20 @@ pub(in crate::service) struct EndpointState {
     /// Pings of an unconfirmed endpoint, which are the only deliveries that it receives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(in crate::service) pings: Vec<EventId>,
+    /// Number of claims that leased deliveries: the epoch of the last one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(in crate::service) claims: u64,
+    /// Leases of its deliveries.
+    #[serde(default, skip_serializing_if = "EndpointLeases::is_empty")]
+    pub(in crate::service) leases: EndpointLeases,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde requires a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// State of an endpoint within a transaction, written by [`EndpointQueue::save`].
@@ -98,6 +116,8 @@ impl EndpointQueue {
             not_before: None,
             failing_since: None,
             pings: Vec::new(),
+            claims: 0,
+            leases: EndpointLeases::default(),
         };
         transaction.create(keys::endpoint(org, endpoint), &state);
         transaction.put(keys::endpoint_due(now, org, endpoint), &());
@@ -142,6 +162,53 @@ impl EndpointQueue {
     /// Returns the read of the first entries of a queue.
     pub(in crate::service) fn front(org: OrgId, endpoint: EndpointId, limit: usize) -> RangeRead {
         RangeRead::first(keys::deliveries_due(org, endpoint), limit)
+    }
+
+    /// Leases deliveries under the epoch of a new claim.
+    pub(in crate::service) fn lease(&mut self, claimed: &[QueuedDelivery], until: Timestamp) {
+        if claimed.is_empty() {
+            return;
+        }
+        self.state.claims += 1;
+        let epoch = self.state.claims;
+        for queued in claimed {
+            self.state
+                .leases
+                .insert(*queued, StoredLease { epoch, until });
+        }
+    }
+
+    /// Removes the lease of a delivery that has ended.
+    ///
+    /// This alone is no change that [`Self::save`] has to write.
+    pub(in crate::service) fn forget_lease(&mut self, event: EventId) {
+        self.state.leases.remove(event);
+        self.stored.leases.remove(event);
+    }
+
+    /// Returns the earliest time that the queue, without the deliveries that `is_own` names,
+    /// requires the endpoint to be due: that of the first entry that is not leased, or the first
+    /// expiry of a lease.
+    ///
+    /// `own` is the number of these deliveries. As for [`Self::peek`], the state must have been
+    /// read before. Leases of deliveries that have ended are removed, which alone is no change that
+    /// [`Self::save`] has to write.
+    pub(in crate::service) async fn earliest(
+        &mut self,
+        transaction: &Transaction,
+        own: usize,
+        is_own: impl Fn(EventId) -> bool,
+    ) -> Result<Option<Timestamp>, Error> {
+        let limit = self.state.leases.len() + own + 1;
+        let front = self.peek(transaction, limit).await?;
+        let is_whole = front.len() < limit;
+        self.state.leases.retain_queued(&front, is_whole);
+        self.stored.leases.retain_queued(&front, is_whole);
+        let leases = &self.state.leases;
+        let is_waiting =
+            |queued: &&QueuedDelivery| !is_own(queued.event) && leases.of(queued.event).is_none();
+        let first = front.iter().find(is_waiting).map(|queued| queued.at);
+        Ok(first.into_iter().chain(leases.first_end()).min())
     }
 
     /// Returns the key of an entry of the queue.

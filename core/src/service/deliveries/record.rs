@@ -29,9 +29,10 @@ pub(in crate::service) struct StoredDelivery {
     /// Number of attempts in the current retry schedule.
     #[serde(rename = "tries")]
     pub(in crate::service) attempt_count: u32,
-    /// Number of claims so far. It is the fencing token of a lease.
+    /// Epoch of the lease under which the last attempt was recorded.
     pub(in crate::service) epoch: u64,
-    /// True if a lease of this epoch runs; `due` is then its expiry.
+    /// True if an earlier version leased it; `due` was then the expiry. Leases are now in the state of
+    /// the endpoint.
     pub(in crate::service) is_leased: bool,
     /// True for a test event: it has a single attempt, even if the service disabled the endpoint.
     #[serde(
@@ -134,7 +135,7 @@ impl StoredDelivery {
         transaction.create(keys::delivery_id(queue.org, self.delivery.id), &reference);
     }
 
-    /// Writes the index entries of a new delivery that is to be leased at once.
+    /// Writes a new delivery that is to be leased at once, without a change of the queue's state.
     pub(in crate::service) fn create_due(
         &mut self,
         transaction: &mut Transaction,
@@ -143,7 +144,9 @@ impl StoredDelivery {
     ) {
         self.index_status(transaction, queue);
         self.create_reference(transaction, queue);
+        self.move_to(transaction, queue, now);
         self.delivery.next_attempt_at = Some(now);
+        self.put(transaction, queue);
     }
 
     /// Queues the delivery for this time, as pending. [`Self::put`] writes it.
@@ -154,6 +157,7 @@ impl StoredDelivery {
         at: Timestamp,
     ) {
         self.is_leased = false;
+        queue.state.leases.remove(self.delivery.event_id);
         if self.delivery.status != DeliveryStatus::Pending {
             self.unindex_status(transaction, queue.org, queue.endpoint);
             self.delivery.status = DeliveryStatus::Pending;
@@ -164,28 +168,10 @@ impl StoredDelivery {
         self.delivery.next_attempt_at = Some(at);
     }
 
-    /// Leases the delivery for a new attempt. [`Self::put`] writes it.
-    ///
-    /// Its queue entry moves to the expiry of the lease.
-    pub(in crate::service) fn lease(
-        &mut self,
-        transaction: &mut Transaction,
-        queue: &EndpointQueue,
-        until: Timestamp,
-    ) {
-        self.move_to(transaction, queue, until);
-        self.epoch += 1;
-        self.is_leased = true;
-    }
-
-    /// Moves the expiry of the lease. [`Self::put`] writes it.
-    pub(in crate::service) fn renew(
-        &mut self,
-        transaction: &mut Transaction,
-        queue: &EndpointQueue,
-        until: Timestamp,
-    ) {
-        self.move_to(transaction, queue, until);
+    /// Records an attempt under a lease.
+    pub(in crate::service) fn record_leased(&mut self, epoch: u64, attempt: DeliveryAttempt) {
+        self.epoch = epoch;
+        self.record_attempt(attempt);
     }
 
     /// Records an attempt; of very many, only the last ones are kept.

@@ -57,7 +57,8 @@ pub(in crate::service) async fn redeliver_one(
         return Err(Error::EndpointInactive);
     }
     delivery.attempt_count = 0;
-    if !delivery.is_leased {
+    let is_leased = queue.state.leases.of(delivery.delivery.event_id).is_some();
+    if !(delivery.is_pending() && is_leased) {
         delivery.enqueue(transaction, &mut queue, operation.at);
     }
     delivery.put(transaction, &queue);

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{DifferenceCode, Verifier};
 use crate::digest::sha256;
 use crate::keys;
-use crate::model::{EndpointId, OrgId, Timestamp};
+use crate::model::{EndpointId, EventId, OrgId, Timestamp};
 use crate::service::deliveries::EndpointState;
 use crate::service::tasks::ScheduledTask;
 use crate::store::{Entry, Key, KeyRange, Store, StoreError, StoreExt, decode_value, read_json};
@@ -37,7 +37,7 @@ pub(super) enum Expectation {
     /// The endpoint exists, or the purge of its deliveries is scheduled.
     Endpoint(OrgId, EndpointId),
     /// The endpoint, if it exists, is due no later than its queue entry at this time requires.
-    ReadyBy(OrgId, EndpointId, Timestamp),
+    ReadyBy(OrgId, EndpointId, Timestamp, EventId),
     /// The first entry is an endpoint, its sequence number not above the counter in the second.
     Numbered(Key, Key),
 }
@@ -62,7 +62,7 @@ impl Expectation {
             | Self::Numbered(one, other) => {
                 vec![one.clone(), other.clone()]
             }
-            Self::Endpoint(org, endpoint) | Self::ReadyBy(org, endpoint, _) => {
+            Self::Endpoint(org, endpoint) | Self::ReadyBy(org, endpoint, ..) => {
                 vec![keys::endpoint(*org, *endpoint)]
             }
             Self::Scheduled(..) => Vec::new(),
@@ -171,15 +171,21 @@ impl Verifier {
                     self.former.insert((org, endpoint));
                 }
             }
-            Expectation::ReadyBy(org, endpoint, at) => {
+            Expectation::ReadyBy(org, endpoint, at, event) => {
                 let state = found().and_then(|entry| read_json(&entry.value).ok());
                 let Some(EndpointState {
-                    due, not_before, ..
+                    due,
+                    not_before,
+                    leases,
+                    ..
                 }) = state
                 else {
                     return;
                 };
-                let latest = not_before.map_or(at, |not_before| not_before.max(at));
+                // While the delivery is leased, it waits for the expiry.
+                let lease_end = leases.of(event).map(|lease| lease.until);
+                let waits = [not_before, lease_end].into_iter().flatten();
+                let latest = waits.fold(at, Timestamp::max);
                 if due.is_none_or(|due| due > latest) {
                     let key = keys::endpoint(org, endpoint);
                     let expected = format!("due at {latest} at the latest");

@@ -98,8 +98,8 @@ pub(super) fn delivery(
     let event = stored.delivery.event_id;
     is_of(&stored.delivery.id, event, endpoint)?;
     let (waits_at, next) = (stored.due, stored.delivery.next_attempt_at);
-    // While the delivery is leased, `due` is the expiry; `next_attempt_at` is when it was due
-    // before.
+    // If an earlier version leased the delivery, `due` is the expiry, and `next_attempt_at` is when
+    // it was due before.
     let is_shown = waits_at == next || (stored.is_leased && next.is_some());
     if waits_at.is_some() != stored.is_pending() || !is_shown {
         let expected = "a next attempt if, and only if, it is pending";
@@ -158,7 +158,7 @@ pub(super) fn delivery_due(
     let delivery = keys::delivery(org, endpoint, event);
     Ok(vec![
         Expectation::Contains(delivery, json!({ "due": at })),
-        Expectation::ReadyBy(org, endpoint, at),
+        Expectation::ReadyBy(org, endpoint, at, event),
     ])
 }
 
