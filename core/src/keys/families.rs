@@ -294,7 +294,7 @@ macro_rules! families {
             range deliveries_due(org, endpoint),
             parser parse_delivery_due(at: Timestamp, event: EventId),
             checked by deliveries::delivery_due(org, endpoint, at, event);
-        /// Organisation of a pending delivery, ordered by event, oldest first.
+        /// Organisation of a pending delivery that is attempted again, ordered by event, oldest first.
         undelivered(event: EventId, endpoint: EndpointId) => OrgId,
             range all_undelivered(), checked by deliveries::undelivered(event, endpoint);
         /// Counter of pending deliveries.

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use knowledge_core::model::DeliveryStatus;
-use knowledge_core::service::{AttemptOutcome, DELIVERY_LEASE, IN_FLIGHT_PER_ENDPOINT_MAX};
+use knowledge_core::service::{
+    AttemptOutcome, DELIVERY_LEASE, IN_FLIGHT_PER_ENDPOINT_MAX, InFlight,
+};
 
 use crate::dispatching::{answer, endpoint, under_way, webhook};
-use crate::make::MILLISECOND;
+use crate::make::{MILLISECOND, MINUTE};
 use crate::world::World;
 
 /// Returns the families with changed entries, once for each entry.
@@ -40,15 +42,7 @@ async fn claim_changes_no_entries_of_its_deliveries() {
     let (families, finished) =
         changed(&world, world.finish(&claimed.deliveries[0], &answer(204))).await;
     assert_eq!(finished, AttemptOutcome::Delivered);
-    assert_eq!(
-        families,
-        [
-            "delivery",
-            "delivery_due",
-            "undelivered",
-            "undelivered_count"
-        ]
-    );
+    assert_eq!(families, ["delivery", "delivery_due", "undelivered_count"]);
     world.assert_whole().await;
 }
 
@@ -138,5 +132,47 @@ async fn redelivered_event_is_leased_again_after_a_completed_lease() {
         world.finish(&second, &answer(204)).await,
         AttemptOutcome::Delivered
     );
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn only_deliveries_that_are_attempted_again_are_indexed_by_event() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    let indexed = async || world.family("undelivered").await.len();
+    let oldest = async || world.service.outbox_status().await.unwrap().oldest;
+    assert_eq!(oldest().await, None);
+    let made = world.announce(&webhook, 2).await;
+    let since = Some(made[0].created_at);
+    assert_eq!((indexed().await, oldest().await), (0, since));
+    let claimed = world.claim().await.deliveries;
+    assert_eq!((indexed().await, oldest().await), (0, since));
+    assert_eq!(
+        world.finish(&claimed[1], &answer(204)).await,
+        AttemptOutcome::Delivered
+    );
+    let finished = world.finish(&claimed[0], &answer(500)).await;
+    let AttemptOutcome::Retry(at) = finished else {
+        panic!("{finished:?}");
+    };
+    world.time.pass(MILLISECOND);
+    // It waits behind later events, but is the oldest.
+    world.announce(&webhook, 1).await;
+    assert_eq!((indexed().await, oldest().await), (1, since));
+    world.assert_whole().await;
+    world.time.set(at.plus(MINUTE));
+    for claimed in world.claim().await.deliveries {
+        world.finish(&claimed, &answer(204)).await;
+    }
+    world.time.pass(MILLISECOND);
+    let nobody = InFlight::default();
+    let claimed = world
+        .service
+        .claim_deliveries(world.time.now(), 8, &nobody)
+        .await;
+    for claimed in claimed.unwrap().deliveries {
+        world.finish(&claimed, &answer(204)).await;
+    }
+    assert_eq!((indexed().await, oldest().await), (0, None));
     world.assert_whole().await;
 }

@@ -163,7 +163,7 @@ impl StoredState {
 
 /// Deletes an unreadable delivery and the index entries that follow from its endpoint and event.
 ///
-/// It was counted as pending if it has an entry under `undelivered`.
+/// It was counted as pending if it has an entry in the queue or under `undelivered`.
 async fn delete_corrupt(
     transaction: &mut Transaction,
     org: OrgId,
@@ -174,16 +174,20 @@ async fn delete_corrupt(
     let entries = transaction
         .entries(std::slice::from_ref(&index_key))
         .await?;
-    if entries.iter().any(Option::is_some) {
+    let mut is_pending = entries.iter().any(Option::is_some);
+    if is_pending {
         transaction.delete(index_key);
-        transaction.add(keys::undelivered_count(org), -1);
     }
     let queue = keys::deliveries_due(org, endpoint);
     for queued in transaction.scan_unchecked(&queue).await? {
         let of = keys::parse_delivery_due(&queued.key).map(|(_, event)| event);
         if of == Some(event) {
             transaction.delete(queued.key);
+            is_pending = true;
         }
+    }
+    if is_pending {
+        transaction.add(keys::undelivered_count(org), -1);
     }
     transaction.delete(keys::dead_letter(org, endpoint, event));
     transaction.delete(keys::delivery_id(org, DeliveryId::of(event, endpoint)));

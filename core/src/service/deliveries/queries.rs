@@ -17,12 +17,19 @@ use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::kit::act::{Act, Caller, Identified, Wants};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
-use crate::store::{Direction, Key, MaybeSendSync, RangeRead, StoreExt, Transaction, decode};
+use crate::store::{
+    Direction, Found, Key, MaybeSendSync, RangeRead, Read, StoreExt, Transaction, decode,
+};
 
 /// Maximum to which events of the outbox are counted.
 ///
 /// Counting reads them, and one may list thousands of memories.
 const PENDING_EVENTS_COUNTED_MAX: usize = 100;
+
+/// Maximum number of queues in which the oldest delivery is looked for.
+const QUEUES_EXAMINED_MAX: usize = 64;
+/// Maximum number of entries of each that are examined: pings precede older deliveries.
+const FRONT_EXAMINED_MAX: usize = 8;
 
 /// An endpoint as callers name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +48,9 @@ pub struct OutboxStatus {
     /// Number of pending deliveries.
     pub undelivered: u64,
     /// Time of the oldest event that is not yet fanned out or has a pending delivery.
+    ///
+    /// Of deliveries that no attempt has failed, only the first 8 of the 64 queues that are due
+    /// first are considered.
     pub oldest: Option<Timestamp>,
     /// Earliest due time of an endpoint that is due but unclaimed.
     ///
@@ -340,21 +350,43 @@ impl KnowledgeService {
             .scan(&undelivered, 1, Direction::Forward)
             .await?;
         let ready = keys::endpoints_due();
-        let ready = self.store().scan(&ready, 1, Direction::Forward).await?;
+        let ready = self
+            .store()
+            .scan(&ready, QUEUES_EXAMINED_MAX, Direction::Forward)
+            .await?;
         let ready = ready
-            .first()
-            .and_then(|found| keys::parse_endpoint_due(&found.key));
+            .iter()
+            .filter_map(|found| keys::parse_endpoint_due(&found.key));
+        let ready: Vec<_> = ready.collect();
+        let queues: Vec<_> = ready
+            .iter()
+            .map(|(_, org, endpoint)| keys::deliveries_due(*org, *endpoint))
+            .collect();
+        let queues: Vec<_> = queues
+            .iter()
+            .map(|range| Read::Range {
+                range,
+                limit: FRONT_EXAMINED_MAX,
+                direction: Direction::Forward,
+            })
+            .collect();
+        let fronts = self.store().read(&queues).await?;
+        let fronts = fronts.into_iter().map(Found::into_range);
+        let fronts = fronts.collect::<Result<Vec<_>, _>>()?;
         let now = self.env().now();
         let pending_since = events.first().and_then(|found| keys::last_id(&found.key));
         let undelivered_since = undelivered
             .first()
             .and_then(|found| keys::second_last_id(&found.key));
+        let waiting = fronts.iter().flatten();
+        let waiting = waiting.filter_map(|found| keys::last_id(&found.key));
         let oldest = pending_since.into_iter().chain(undelivered_since);
+        let oldest = oldest.chain(waiting);
         Ok(OutboxStatus {
             pending_events: events.len() as u64,
             undelivered: self.sum_counters(&keys::undelivered_counts()).await?,
             oldest: oldest.map(time_of).min(),
-            overdue_since: ready.map(|(at, ..)| at).filter(|at| *at <= now),
+            overdue_since: ready.first().map(|(at, ..)| *at).filter(|at| *at <= now),
             disabled_endpoints: self.sum_counters(&keys::disabled_endpoint_counts()).await?,
         })
     }

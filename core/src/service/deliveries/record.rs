@@ -34,6 +34,11 @@ pub(in crate::service) struct StoredDelivery {
     /// True if an earlier version leased it; `due` was then the expiry. Leases are now in the state of
     /// the endpoint.
     pub(in crate::service) is_leased: bool,
+    /// True if it has been pending since its creation and no attempt has failed.
+    ///
+    /// Only other pending deliveries have an entry under `undelivered`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(in crate::service) is_fresh: bool,
     /// True for a test event: it has a single attempt, even if the service disabled the endpoint.
     #[serde(
         rename = "is_trial",
@@ -71,6 +76,7 @@ impl StoredDelivery {
             attempt_count: 0,
             epoch: 0,
             is_leased: false,
+            is_fresh: true,
             is_ping: false,
             made_for: Some(record.requirement().0),
         }
@@ -117,6 +123,7 @@ impl StoredDelivery {
         transaction: &mut Transaction,
         queue: &EndpointQueue,
     ) {
+        self.is_fresh = false;
         self.delivery.status = DeliveryStatus::Dead;
         self.index_status(transaction, queue);
         self.create(transaction, queue);
@@ -162,6 +169,9 @@ impl StoredDelivery {
             self.unindex_status(transaction, queue.org, queue.endpoint);
             self.delivery.status = DeliveryStatus::Pending;
             self.index_status(transaction, queue);
+        } else if self.is_fresh {
+            self.is_fresh = false;
+            self.index_again(transaction, queue);
         }
         self.move_to(transaction, queue, at);
         queue.schedule_by(at);
@@ -192,6 +202,7 @@ impl StoredDelivery {
     ) {
         self.leave_queue(transaction, queue.org, queue.endpoint);
         self.unindex_status(transaction, queue.org, queue.endpoint);
+        self.is_fresh = false;
         self.delivery.status = status;
         self.index_status(transaction, queue);
     }
@@ -277,7 +288,9 @@ impl StoredDelivery {
         let (event, endpoint) = (self.delivery.event_id, queue.endpoint);
         match self.delivery.status {
             DeliveryStatus::Pending => {
-                transaction.put(keys::undelivered(event, endpoint), &queue.org);
+                if !self.is_fresh {
+                    self.index_again(transaction, queue);
+                }
                 transaction.add(keys::undelivered_count(queue.org), 1);
             }
             DeliveryStatus::Dead => {
@@ -287,11 +300,19 @@ impl StoredDelivery {
         }
     }
 
+    /// Writes the index entry of a pending delivery that is not fresh.
+    fn index_again(&self, transaction: &mut Transaction, queue: &EndpointQueue) {
+        let key = keys::undelivered(self.delivery.event_id, queue.endpoint);
+        transaction.put(key, &queue.org);
+    }
+
     fn unindex_status(&self, transaction: &mut Transaction, org: OrgId, endpoint: EndpointId) {
         let event = self.delivery.event_id;
         match self.delivery.status {
             DeliveryStatus::Pending => {
-                transaction.delete(keys::undelivered(event, endpoint));
+                if !self.is_fresh {
+                    transaction.delete(keys::undelivered(event, endpoint));
+                }
                 transaction.add(keys::undelivered_count(org), -1);
             }
             DeliveryStatus::Dead => {

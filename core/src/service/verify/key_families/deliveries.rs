@@ -115,8 +115,10 @@ pub(super) fn delivery(
     if let Some(at) = waits_at {
         verifier.count(verifier.undelivered_counter(org), 1);
         let queued = keys::delivery_due(org, endpoint, at, event);
-        expectations.push(Expectation::Exists(keys::undelivered(event, endpoint)));
         expectations.push(Expectation::Exists(queued));
+        if !stored.is_fresh {
+            expectations.push(Expectation::Exists(keys::undelivered(event, endpoint)));
+        }
     }
     if stored.delivery.status == DeliveryStatus::Dead {
         expectations.push(Expectation::Exists(keys::dead_letter(org, endpoint, event)));
