@@ -1,5 +1,6 @@
 //! Notification of the dispatcher about commits that give it work.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -16,6 +17,8 @@ use crate::store::{
 pub(crate) struct Signal {
     sender: Mutex<mpsc::Sender<()>>,
     receiver: futures::lock::Mutex<mpsc::Receiver<()>>,
+    /// Number of commits that added to the outbox.
+    outbox_additions: AtomicU64,
 }
 
 impl Signal {
@@ -25,6 +28,7 @@ impl Signal {
         Arc::new(Self {
             sender: Mutex::new(sender),
             receiver: futures::lock::Mutex::new(receiver),
+            outbox_additions: AtomicU64::new(0),
         })
     }
 
@@ -43,7 +47,8 @@ impl Signal {
 pub(crate) struct NotifyingStore {
     store: Arc<dyn Store>,
     signal: Arc<Signal>,
-    watched: [KeyRange; 2],
+    outbox: KeyRange,
+    ready: KeyRange,
 }
 
 impl NotifyingStore {
@@ -51,16 +56,17 @@ impl NotifyingStore {
         Self {
             store,
             signal,
-            watched: [keys::outbox_events(), keys::endpoints_due()],
+            outbox: keys::outbox_events(),
+            ready: keys::endpoints_due(),
         }
     }
+}
 
-    fn adds_work(&self, commit: &Commit) -> bool {
-        commit.mutations().iter().any(|mutation| match mutation {
-            Mutation::Put { key, .. } => self.watched.iter().any(|range| range.contains(key)),
-            Mutation::Delete { .. } | Mutation::Add { .. } => false,
-        })
-    }
+fn adds_to(range: &KeyRange, commit: &Commit) -> bool {
+    commit.mutations().iter().any(|mutation| match mutation {
+        Mutation::Put { key, .. } => range.contains(key),
+        Mutation::Delete { .. } | Mutation::Add { .. } => false,
+    })
 }
 
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
@@ -71,10 +77,14 @@ impl Store for NotifyingStore {
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
-        let adds_work = self.adds_work(&commit);
+        let adds_events = adds_to(&self.outbox, &commit);
+        let adds_work = adds_events || adds_to(&self.ready, &commit);
         let result = self.store.commit(commit).await;
         // An indeterminate commit may have been applied.
         if adds_work && !matches!(result, Ok(CommitOutcome::Conflict)) {
+            let additions = u64::from(adds_events);
+            let counter = &self.signal.outbox_additions;
+            counter.fetch_add(additions, Ordering::SeqCst);
             self.signal.give();
         }
         result
@@ -96,6 +106,17 @@ impl KnowledgeService {
     /// tasks wait, one of them continues.
     pub async fn deliveries_pending(&self) {
         self.inner.pending.wait().await;
+    }
+
+    /// Returns the number of commits of this service so far that may have added an event to the
+    /// outbox.
+    ///
+    /// If it is the same as before a [`fan_out`](Self::fan_out) that found nothing to do, another
+    /// one would do nothing either. Like [`deliveries_pending`](Self::deliveries_pending), it does
+    /// not notice commits of other services over the same store.
+    #[must_use]
+    pub fn outbox_additions(&self) -> u64 {
+        self.inner.pending.outbox_additions.load(Ordering::SeqCst)
     }
 }
 
@@ -141,6 +162,24 @@ mod tests {
             let delete = Commit::builder().delete(key).build().unwrap();
             assert!(!signals(&store, &signal, delete).await);
         }
+    }
+
+    #[tokio::test]
+    async fn additions_to_the_outbox_are_counted() {
+        let (store, signal) = notifying();
+        let mut counts = Vec::new();
+        for commit in [
+            Commit::builder().put(outbox(), "1"),
+            Commit::builder().put(ready_entry(), "1"),
+            Commit::builder().delete(outbox()),
+            Commit::builder().put(outbox(), "1").put(ready_entry(), "1"),
+            // Its check fails.
+            Commit::builder().check(outbox(), None).put(outbox(), "1"),
+        ] {
+            store.commit(commit.build().unwrap()).await.unwrap();
+            counts.push(signal.outbox_additions.load(Ordering::SeqCst));
+        }
+        assert_eq!(counts, [1, 1, 1, 2, 2]);
     }
 
     #[tokio::test]
