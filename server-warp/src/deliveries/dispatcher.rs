@@ -36,6 +36,9 @@ pub(crate) struct Dispatcher {
     in_flight: LeasedAttempts,
     clock: ClockWatch,
     fan_out: Step,
+    /// [`KnowledgeService::outbox_additions`] that left nothing to fan out, and the time at which the
+    /// outbox is polled for those of other services.
+    fanned_out: Option<(u64, Instant)>,
     claims: Step,
     renewals: Step,
     /// Start of the last iteration.
@@ -60,6 +63,7 @@ impl Dispatcher {
             in_flight: LeasedAttempts::default(),
             clock,
             fan_out: Step::new(DispatchStep::FanOut),
+            fanned_out: None,
             claims: Step::new(DispatchStep::Claim),
             renewals: Step::new(DispatchStep::Renew),
             began,
@@ -158,8 +162,18 @@ impl Dispatcher {
     }
 
     /// Fans out a bounded number of events. Returns the latest time to continue.
+    ///
+    /// An outbox that is fanned out is not read again: an engine may pass everything that was deleted
+    /// there to find it empty.
     async fn fan_out(&mut self) -> Instant {
         if let Some(until) = self.fan_out.backoff_until() {
+            return until;
+        }
+        let additions = self.service().outbox_additions();
+        if let Some((known, until)) = self.fanned_out
+            && known == additions
+            && until > Instant::now()
+        {
             return until;
         }
         let result = self.service().fan_out(self.now()).await;
@@ -169,8 +183,12 @@ impl Dispatcher {
         self.attempts.metrics.record_fan_out(&expanded);
         let made_progress = expanded.events > 0 || expanded.deliveries > 0;
         let poll = self.poll_interval();
-        self.fan_out
-            .schedule_next(expanded.has_more, made_progress, poll)
+        let next = self
+            .fan_out
+            .schedule_next(expanded.has_more, made_progress, poll);
+        let is_done = !expanded.has_more && !made_progress;
+        self.fanned_out = is_done.then_some((additions, next));
+        next
     }
 
     /// Claims due deliveries within the free capacity and starts their exchanges. Returns the
