@@ -8,6 +8,7 @@
 mod commands;
 mod copy;
 mod errors;
+mod events;
 mod failover;
 mod secrets;
 mod servers;

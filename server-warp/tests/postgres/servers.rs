@@ -14,8 +14,9 @@ use knowledge_core::store::StoreExt;
 use knowledge_testing::fixture::{self, OrgFixture};
 use serde_json::{Value, json};
 
+use crate::events::all_announced;
 use crate::support::knowledge::Knowledge;
-use crate::support::{Call, Received, Receiver, Site, guarded};
+use crate::support::{Call, Receiver, Site, guarded};
 
 const SERVERS: usize = 3;
 const CLIENTS: usize = 64;
@@ -52,6 +53,10 @@ impl Cluster {
     /// Returns the number of a random server.
     pub(crate) fn any(&self, rng: &mut fastrand::Rng) -> usize {
         rng.usize(..SERVERS)
+    }
+
+    pub(crate) fn site(&self) -> &Site {
+        &self.site
     }
 
     /// Kills all servers, and returns what they served.
@@ -98,18 +103,6 @@ fn serve(site: &Site) -> Knowledge {
 pub(crate) async fn seeded_org(site: &Site) -> OrgFixture {
     let seeded = fixture::seed_orgs(&site.open().await, 1).await.unwrap();
     seeded.orgs.into_iter().next().expect("an organisation")
-}
-
-fn operation(received: &Received) -> String {
-    let operation = received.json()["data"]["operation_id"]
-        .as_str()
-        .map(str::to_owned);
-    operation.unwrap_or_else(|| panic!("{received:?}"))
-}
-
-/// Returns the operations that events announce.
-pub(crate) fn announced(received: &[Received]) -> BTreeSet<String> {
-    received.iter().map(operation).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -186,16 +179,8 @@ async fn requests_are_executed_once_by_several_servers() {
         operations.len(),
         "each request is an operation of its own"
     );
-    let received = receiver
-        .receives_until("all events", |received| {
-            wanted.is_subset(&announced(received))
-        })
-        .await;
-    assert_eq!(
-        announced(&received),
-        wanted,
-        "only committed changes are announced"
-    );
+    let announced = all_announced(&receiver, cluster.site(), &wanted).await;
+    assert_eq!(announced, wanted, "only committed changes are announced");
 
     let cluster = Arc::into_inner(cluster).expect("the clients have ended");
     let site = cluster.end();

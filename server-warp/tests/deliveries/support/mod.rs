@@ -3,6 +3,7 @@
 mod fake;
 mod hooked;
 pub(crate) mod peer;
+#[allow(dead_code, reason = "shared with tests that need more of it")]
 mod receiver;
 mod serving;
 mod world;

@@ -6,6 +6,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -140,6 +141,19 @@ impl Receiver {
         let waited = received.wait_for(|received| is_enough(received));
         let received = guarded(what, waited).await;
         received.expect("the receiver is there").clone()
+    }
+
+    /// Waits until there are more than this many requests, and returns those after them; `None` if
+    /// there are none within this time.
+    pub(crate) async fn receives_more(
+        &self,
+        count: usize,
+        time_max: Duration,
+    ) -> Option<Vec<Received>> {
+        let mut received = self.state.received.subscribe();
+        let waited = received.wait_for(|received| received.len() > count);
+        let received = tokio::time::timeout(time_max, waited).await.ok()?;
+        Some(received.expect("the receiver is there")[count..].to_vec())
     }
 
     /// Waits until this many responses have left this process.
