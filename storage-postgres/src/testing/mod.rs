@@ -12,6 +12,7 @@
 //! it or change its settings; [`Server::start_standby`] starts a standby of one, to fail over to.
 
 mod account;
+mod installation;
 mod replication;
 mod server;
 

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 
 use super::account::Account;
+use super::installation::copy_installation;
 
 /// Time limit of a start or a stop, long enough for a busy machine.
 pub(super) const TIME_MAX: Duration = Duration::from_secs(60);
@@ -59,20 +60,6 @@ impl ServerOptions {
         self.files.push((name.to_owned(), text.to_owned()));
         self
     }
-}
-
-/// Copies an installation into a directory that every user may enter, and returns that of its
-/// programs.
-fn copy_installation(programs: &Path, directory: &Path) -> PathBuf {
-    let installation = programs.parent().expect("the programs have a directory");
-    let copy = directory.join("installation");
-    let copied = Command::new("cp")
-        .arg("--recursive")
-        .args([installation, &copy])
-        .status();
-    let is_copied = copied.is_ok_and(|status| status.success());
-    assert!(is_copied, "{} cannot be copied", installation.display());
-    copy.join(programs.file_name().expect("the programs have a name"))
 }
 
 /// Running PostgreSQL server; it stops on drop.
