@@ -19,11 +19,6 @@ impl Backoff {
         doubled.min(DELAY_MAX).mul_f64(0.5 + 0.5 * fastrand::f64())
     }
 
-    /// Returns true if nothing has failed since the last success.
-    pub(crate) fn is_reset(&self) -> bool {
-        self.failures == 0
-    }
-
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }

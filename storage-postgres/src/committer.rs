@@ -43,19 +43,12 @@ impl Committer {
         loop {
             match self.connector.connect(Purpose::Commit).await {
                 Ok(mut connection) => {
-                    if !backoff.is_reset() {
-                        let server = connection.server();
-                        tracing::info!(server, "a committer is connected again");
-                    }
                     backoff.reset();
                     if self.serve(&mut connection).await {
                         return;
                     }
                 }
                 Err(error) => {
-                    if backoff.is_reset() {
-                        tracing::warn!(%error, "a committer has no connection");
-                    }
                     if self.queue.reject_unless_connected(&error.to_store_error()) {
                         return;
                     }

@@ -14,6 +14,7 @@ use tokio_postgres::{AsyncMessage, Client, NoTls, Socket};
 
 use crate::error::OpenError;
 use crate::options::{PasswordSource, PostgresOptions, SNAPSHOT_IDLE_TIME_MAX};
+use crate::reasons::Reasons;
 use crate::tls::MakeTls;
 use crate::url::HostConfig;
 
@@ -42,6 +43,7 @@ pub(crate) struct Connector {
     /// `None` if no host uses TLS.
     tls: Option<MakeTls>,
     password: Option<PasswordSource>,
+    reasons: Reasons,
     time_max: Duration,
     read_time_max: Duration,
     lock_time_max: Duration,
@@ -60,6 +62,7 @@ impl Connector {
             hosts,
             tls: tls.transpose()?,
             password: options.password.clone(),
+            reasons: Reasons::default(),
             time_max: options.connect_time_max,
             read_time_max: options.read_time_max,
             lock_time_max: options.lock_time_max,
@@ -68,9 +71,28 @@ impl Connector {
 
     /// Connects to the first host that accepts writes.
     ///
+    /// It logs why that is impossible, unless the last attempt failed for the same reasons.
+    ///
     /// # Errors
     /// The error of the host; of several, [`OpenError::Hosts`].
     pub(crate) async fn connect(&self, purpose: Purpose) -> Result<Connection, OpenError> {
+        let connected = self.try_hosts(purpose).await;
+        // An error of the schema is that of the call that opens the store.
+        if purpose != Purpose::Schema && self.reasons.is_news(connected.as_ref().err()) {
+            match &connected {
+                Ok(connection) => {
+                    tracing::info!(
+                        server = connection.server(),
+                        "connected to PostgreSQL again"
+                    );
+                }
+                Err(error) => tracing::warn!(%error, "no connection to PostgreSQL"),
+            }
+        }
+        connected
+    }
+
+    async fn try_hosts(&self, purpose: Purpose) -> Result<Connection, OpenError> {
         let password = self.password.as_ref().map(PasswordSource::read);
         let password = password.transpose()?;
         let mut errors = Vec::new();

@@ -161,8 +161,19 @@ impl OpenError {
         }
     }
 
+    /// Returns the error of a call without a connection.
+    ///
+    /// The reasons of several hosts, which each such call would repeat, are in the log only.
     pub(crate) fn to_store_error(&self) -> StoreError {
-        StoreError::new(StoreErrorKind::Unavailable, self.to_string())
+        match self {
+            Self::Hosts { errors } => {
+                let count = errors.len();
+                unavailable(format!(
+                    "none of the {count} hosts can be used; the log has the reasons"
+                ))
+            }
+            _ => unavailable(self.to_string()),
+        }
     }
 }
 

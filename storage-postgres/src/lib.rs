@@ -10,6 +10,7 @@ mod overlay;
 mod queue;
 mod read_plan;
 mod readers;
+mod reasons;
 mod schema;
 mod snapshot;
 mod store;

@@ -99,9 +99,6 @@ impl Readers {
             }
             Err(error) => {
                 let error = error.to_store_error();
-                if outage.backoff.is_reset() {
-                    tracing::warn!(%error, "no connection for reads");
-                }
                 let until = Instant::now() + outage.backoff.next_delay();
                 outage.error = Some((error.clone(), until));
                 self.any_live().ok_or(error)

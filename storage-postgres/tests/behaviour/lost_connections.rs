@@ -87,6 +87,34 @@ fn restarted_server_is_used_again() {
 }
 
 #[test]
+fn error_of_a_call_does_not_repeat_the_reasons_of_hosts() {
+    testing::run_alone(
+        &testing::installations(),
+        &ServerOptions::default(),
+        |server| async move {
+            let database = server.create_database().await;
+            let (port, password) = (server.port(), server.password());
+            let hosts = format!("127.0.0.1:{port},127.0.0.1:{port}");
+            let url = format!("postgres://postgres:{password}@{hosts}/{database}");
+            let store = open_with(PostgresOptions::new(&url).unwrap()).await;
+            server.stop();
+            let read = store.get(&[key("a")]).await.unwrap_err();
+            let snapshot = store.snapshot().await.err().expect("no server");
+            let commit = wait_for("a refused commit", || async {
+                let error = store.commit(put("a", "1")).await.unwrap_err();
+                error.to_string().contains("hosts").then_some(error)
+            });
+            for error in [read, snapshot, commit.await] {
+                let shown = error.to_string();
+                assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{shown}");
+                assert!(shown.contains("none of the 2 hosts can be used"), "{shown}");
+                assert!(!shown.contains("127.0.0.1"), "{shown}");
+            }
+        },
+    );
+}
+
+#[test]
 fn terminated_sessions_are_replaced() {
     testing::run(|server| async move {
         let database = server.create_database().await;
