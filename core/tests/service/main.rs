@@ -50,6 +50,7 @@ mod events;
 mod fan_out;
 mod fan_out_citations;
 mod fan_out_corruption;
+mod fan_out_time;
 mod fan_out_turns;
 mod host_pings;
 mod identity_groups;

@@ -10,6 +10,8 @@ mod step;
 mod targets;
 mod turns;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use self::cited_event::{Citations, Recalls};
@@ -21,6 +23,12 @@ use crate::error::Error;
 use crate::keys;
 use crate::model::{EndpointId, Timestamp};
 use crate::service::KnowledgeService;
+
+/// Time after which a call that has made progress begins no further commit.
+///
+/// Until it ends, its caller claims nothing and renews no lease. Without it, a call would last as
+/// long as events keep arriving, if commits are slow.
+const TIME_MAX: Duration = Duration::from_millis(500);
 
 /// Result of one call of [`KnowledgeService::fan_out`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,9 +100,10 @@ impl KnowledgeService {
     /// Fans out a bounded number of events of the outbox to their endpoints.
     ///
     /// Organisations take turns, so that a backlog of one does not delay the others; the events of
-    /// one begin with the oldest. Concurrent calls are safe, because every step is a conditional
-    /// commit. An event that is unreadable, or that keeps conflicting with other writers, stays for
-    /// another call and holds up no other event.
+    /// one begin with the oldest. After half a second, a call that has made progress ends.
+    /// Concurrent calls are safe, because every step is a conditional commit. An event that is
+    /// unreadable, or that keeps conflicting with other writers, stays for another call and holds
+    /// up no other event.
     ///
     /// # Errors
     /// Those of the store; earlier steps remain committed.
@@ -128,7 +137,8 @@ impl KnowledgeService {
         limits: FanOutLimits,
     ) -> Result<FanOutReport, Error> {
         let (mut report, mut steps) = (FanOutReport::default(), limits.steps);
-        let mut together = EVENTS_PER_BATCH;
+        let (mut together, mut has_stepped) = (EVENTS_PER_BATCH, false);
+        let began = self.env().now();
         loop {
             let mut batch = turns.next_batch(self).await?;
             if batch.is_empty() {
@@ -139,13 +149,16 @@ impl KnowledgeService {
                 turns.restart();
                 return Ok(report);
             }
-            if steps == 0 {
+            // Not before a step, because the next call meets what holds this one up again.
+            let is_late = has_stepped && self.env().now().since(began) >= TIME_MAX;
+            if steps == 0 || is_late {
                 report.has_more = true;
                 return Ok(report);
             }
             batch.truncate(together);
             match self.fan_out_batch(&batch, now, limits).await {
                 Ok(step) => {
+                    has_stepped = true;
                     report.events += step.events;
                     report.deliveries += step.deliveries;
                     report.dead_lettered += step.dead_lettered;
