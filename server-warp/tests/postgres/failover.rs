@@ -166,7 +166,7 @@ async fn failovers_lose_and_repeat_nothing() {
     let wanted: BTreeSet<_> = operations.values().cloned().collect();
     assert_eq!(wanted.len(), operations.len(), "an operation for each");
     println!(
-        "{} of {} requests are announced at the end of the load",
+        "{} events have arrived of {} operations at the end of the load",
         receiver.received().len(),
         wanted.len()
     );
