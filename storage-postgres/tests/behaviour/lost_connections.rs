@@ -99,7 +99,7 @@ fn error_of_a_call_does_not_repeat_the_reasons_of_hosts() {
             let store = open_with(PostgresOptions::new(&url).unwrap()).await;
             server.stop();
             let read = store.get(&[key("a")]).await.unwrap_err();
-            let snapshot = store.snapshot().await.err().expect("no server");
+            let snapshot = store.snapshot().await.expect_err("no server");
             let commit = wait_for("a refused commit", || async {
                 let error = store.commit(put("a", "1")).await.unwrap_err();
                 error.to_string().contains("hosts").then_some(error)
