@@ -123,6 +123,9 @@ pub fn init(config: &LogConfig) -> Result<LogControl, LogError> {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // A line that cannot be written is lost. By default the reason would be printed to standard
+        // error too, which panics if nobody reads it.
+        .log_internal_errors(false)
         .with_ansi(terminal);
     let (set_up, control) = if json {
         let lines = lines

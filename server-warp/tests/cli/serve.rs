@@ -48,6 +48,20 @@ fn serve_logs_its_address_in_each_format() {
 }
 
 #[test]
+fn serve_goes_on_if_nobody_reads_its_log() {
+    let scratch = Scratch::new();
+    for log in ["--log-format=text", "--log-format=json"] {
+        let mut server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0", log]);
+        let url = server.base_url();
+        server.close_errors();
+        for _ in 0..10 {
+            assert_eq!(health(&url, "/unknown"), 404);
+        }
+        assert_eq!(server.terminate(), 0);
+    }
+}
+
+#[test]
 fn serve_names_the_process_that_has_the_directory() {
     let scratch = Scratch::with_org();
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);

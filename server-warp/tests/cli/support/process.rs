@@ -157,6 +157,11 @@ impl Server {
         url.split('"').next().unwrap_or_default().trim().to_owned()
     }
 
+    /// Closes the pipe of standard error when the next line comes.
+    pub(crate) fn close_errors(&mut self) {
+        self.errors = channel().1;
+    }
+
     /// Writes to standard input.
     pub(crate) fn tell(&mut self, text: &str) {
         let input = self.process.stdin.as_mut().expect("a pipe");
