@@ -125,10 +125,10 @@ impl Target {
             .spawn()
             .expect("start the keeper");
         let output = BufReader::new(keeper.stdout.take().expect("a pipe"));
-        let path = output
-            .lines()
-            .map_while(Result::ok)
-            .find_map(|line| Some(line.split_once(SEEDED)?.1.to_owned()));
+        let mut lines = output.lines().map_while(Result::ok);
+        let path = lines.find_map(|line| Some(line.split_once(SEEDED)?.1.to_owned()));
+        // After a minute, the test runner says that the keeper is still running, and ends if it cannot.
+        std::thread::spawn(move || lines.for_each(drop));
         Self::read(
             Path::new(&path.expect("the keeper seeds a directory")),
             Some(keeper),
