@@ -116,6 +116,25 @@ async fn attempt_is_recorded_once_however_often_it_is_reported() {
     }
 }
 
+/// An endpoint that fails already, and is due anyway: a failure changes its state by the lease alone.
+#[tokio::test]
+async fn attempts_of_failing_endpoint_are_recorded_once() {
+    let world = World::new().await;
+    let webhook = webhook(&world).await;
+    world.announce(&webhook, 8).await;
+    let claimed = world.claim().await.deliveries;
+    assert!(claimed.len() > 4, "{}", claimed.len());
+    world.announce(&webhook, 2).await;
+    for claimed in &claimed {
+        let finished = world.finish(claimed, &answer(500)).await;
+        assert!(matches!(finished, AttemptOutcome::Retry(_)));
+        let before = world.contents().await;
+        assert_eq!(world.finish(claimed, &answer(500)).await, finished);
+        assert_eq!(world.contents().await, before);
+    }
+    world.assert_whole().await;
+}
+
 #[tokio::test]
 async fn renewed_leases_last_as_long_as_an_exchange() {
     let world = World::new().await;

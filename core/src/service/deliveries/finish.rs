@@ -204,6 +204,7 @@ impl AttemptCompletion<'_> {
             // The endpoint is disabled now, so its pending retries are dead-lettered too.
             self.queue.schedule_by(self.now);
         }
+        // The lease of a delivery that stays pending would accept the attempt again.
         if matches!(outcome, AttemptOutcome::Retry(_)) || self.queue.is_changed() {
             self.queue.save(transaction);
         }
