@@ -62,8 +62,15 @@ pub(crate) fn ci_cargo(subcommand: &str) -> Command {
     cargo
 }
 
-/// What the tools print in the lines about a failure.
-const FAILURE_MARKS: [&str; 5] = ["FAILED", "panicked at", "not ok ", "✖ ", "error"];
+/// Marks of the lines about a failure in the output of the tools.
+const FAILURE_MARKS: [&str; 6] = [
+    "FAILED",
+    "panicked at",
+    "not ok ",
+    "✖ ",
+    "error: ",
+    "error[",
+];
 /// Numbers of lines of a failed command that are repeated: about failures, and the last ones.
 const FAILURE_LINES_MAX: usize = 40;
 const LAST_LINES: usize = 20;
@@ -199,7 +206,7 @@ mod tests {
         let mut script = Command::new("sh");
         script.args([
             "-c",
-            "echo 'test a ... FAILED'; seq 30; echo last >&2; exit 3",
+            "for n in $(seq 50); do echo \"test errors::$n ... ok\"; done; echo 'test a ... FAILED'; seq 30; echo last >&2; exit 3",
         ]);
         let message = run(&mut script).unwrap_err().to_string();
         let lines: Vec<_> = message.lines().map(str::trim).collect();
