@@ -132,7 +132,7 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
     match view.is_outdated().await.map_err(BackupError::from)? {
         false => Ok(expected),
         true => Err(Failure::new(
-            "a server has changed the source during the copy, which lacks that; stop all servers, empty the target \
+            "a server has changed the source during the copy, which lacks the change; stop all servers, empty the target \
              and copy again",
         )),
     }

@@ -49,8 +49,8 @@ impl Backend {
 
     /// Returns a snapshot, which stays readable during writes.
     ///
-    /// That of an embedded store takes at most `bytes_max` bytes of memory, for values that changed
-    /// since, see [`Embedded::snapshot`]; that of a database takes a connection, see
+    /// A snapshot of an embedded store takes at most `bytes_max` bytes of memory, for values that
+    /// changed since, see [`Embedded::snapshot`]; one of a database takes a connection, see
     /// [`PostgresSnapshot`](knowledge_storage_postgres::PostgresSnapshot).
     ///
     /// # Errors

@@ -114,7 +114,7 @@ async fn copy_of_a_source_that_changes_is_rejected() {
     fixture::seed_orgs(&service, 12).await.unwrap();
     let running = begun(&source, &target).await;
     change(&service).await;
-    running.error_with("a server has changed the source during the copy, which lacks that");
+    running.error_with("a server has changed the source during the copy, which lacks the change");
     assert_eq!(running.ended(), 1);
 
     // An interrupted copy is not resumed with another state.
