@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use futures::future::join_all;
 
-use super::entry_claim::{ClaimResult, ClaimedDelivery, EntryClaim, postpone};
+use super::claim_builder::{ClaimResult, ClaimedDelivery, EntryClaim};
+use super::endpoint_leases::DELIVERY_LEASE;
+use super::entry_claim::postpone;
 use super::in_flight::{IN_FLIGHT_PER_QUICK_ENDPOINT_MAX, InFlight};
-use super::lease::DELIVERY_LEASE;
 use super::queue::{EndpointQueue, EndpointState};
 use super::schedule::{CORRUPT_RETRY_DELAY, REQUEUE_DELAY, RETRY_DELAY_MAX};
 use crate::error::Error;

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::claim_builder::ClaimResult;
 use super::endpoint_record::EndpointRecord;
-use super::entry_claim::{ClaimResult, postpone};
-use super::queue::{EndpointQueue, QueuedDelivery};
+use super::entry_claim::postpone;
+use super::queue::EndpointQueue;
+use super::queued_delivery::QueuedDelivery;
 use super::record::StoredDelivery;
 use super::schedule::{FAILING_MAX, REQUEUE_DELAY};
 use crate::error::Error;

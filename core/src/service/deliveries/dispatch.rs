@@ -5,11 +5,12 @@ use std::time::Duration;
 use futures::stream::{FuturesUnordered, StreamExt};
 
 use super::claim::{ClaimBatch, ClaimTerms};
-use super::entry_claim::ClaimedDelivery;
+use super::claim_builder::ClaimedDelivery;
+use super::endpoint_leases::DELIVERY_LEASE;
 use super::exchange::{DELIVERY_TIMEOUT, DeliverySender};
 use super::finish::AttemptOutcome;
 use super::in_flight::{IN_FLIGHT_PER_ENDPOINT_MAX, InFlight};
-use super::lease::{DELIVERY_LEASE, DeliveryLease};
+use super::lease::DeliveryLease;
 use crate::error::Error;
 use crate::model::Timestamp;
 use crate::service::KnowledgeService;

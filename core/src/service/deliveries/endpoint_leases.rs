@@ -10,10 +10,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::exchange::DELIVERY_TIMEOUT;
-use super::lease::DELIVERY_LEASE;
-use super::queue::QueuedDelivery;
+use super::queued_delivery::QueuedDelivery;
 use crate::model::{EventId, Timestamp};
 
+/// Duration of a lease that is not renewed.
+///
+/// After a crash, deliveries in flight are due again within this time.
+pub const DELIVERY_LEASE: Duration = Duration::from_secs(4);
 /// Maximum number of leases of one endpoint, over all dispatchers.
 ///
 /// They fit into one value, each in a group of its own.

@@ -1,8 +1,8 @@
 //! Leases: exclusive, temporary rights to attempt a delivery.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
+use super::endpoint_leases::DELIVERY_LEASE;
 use super::queue::{EndpointQueue, EndpointState};
 use super::record::StoredDelivery;
 use crate::error::Error;
@@ -11,10 +11,6 @@ use crate::model::{EndpointId, EventId, OrgId, Timestamp};
 use crate::service::KnowledgeService;
 use crate::store::{Key, Transaction, decode};
 
-/// Duration of a lease that is not renewed.
-///
-/// After a crash, deliveries in flight are due again within this time.
-pub const DELIVERY_LEASE: Duration = Duration::from_secs(4);
 /// Maximum number of leases that one commit renews.
 const RENEWED_PER_COMMIT: usize = 64;
 

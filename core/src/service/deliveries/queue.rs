@@ -16,10 +16,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::endpoint_leases::{EndpointLeases, StoredLease};
+use super::queued_delivery::QueuedDelivery;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{EndpointId, EventId, OrgId, RecallId, Timestamp, WorkspaceId};
-use crate::store::{Direction, Key, KeyEntry, RangeRead, StoreExt, Transaction};
+use crate::store::{Direction, Key, RangeRead, StoreExt, Transaction};
 
 /// Parent of an endpoint, which determines the key of its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,22 +79,6 @@ pub(in crate::service) struct EndpointQueue {
     pub(in crate::service) state: EndpointState,
     /// State as it is stored.
     stored: EndpointState,
-}
-
-/// Entry of an endpoint's queue: an event, and the time at which its delivery is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::service) struct QueuedDelivery {
-    pub(in crate::service) at: Timestamp,
-    pub(in crate::service) event: EventId,
-}
-
-impl QueuedDelivery {
-    /// Parses an entry of a queue.
-    pub(in crate::service) fn parse(found: &KeyEntry) -> Result<Self, Error> {
-        let parsed = keys::parse_delivery_due(&found.key);
-        let parsed = parsed.map(|(at, event)| Self { at, event });
-        parsed.ok_or_else(|| Error::internal(format!("{} is not a queue entry", found.key)))
-    }
 }
 
 impl EndpointQueue {

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::endpoint_record::EndpointRecord;
-use super::queue::{EndpointQueue, QueuedDelivery};
+use super::queue::EndpointQueue;
+use super::queued_delivery::QueuedDelivery;
 use crate::access::ActionSet;
 use crate::error::Error;
 use crate::keys;

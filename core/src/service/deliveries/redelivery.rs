@@ -7,7 +7,8 @@ use serde_json::json;
 
 use super::endpoint_record::EndpointRecord;
 use super::history::RetainedEvent;
-use super::queue::{EndpointQueue, QueuedDelivery};
+use super::queue::EndpointQueue;
+use super::queued_delivery::QueuedDelivery;
 use super::record::{StoredDelivery, delivery_keys, find_delivery};
 use crate::error::Error;
 use crate::keys;
