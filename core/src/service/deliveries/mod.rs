@@ -2,12 +2,13 @@
 //!
 //! An endpoint is an outbound webhook or a citation subscription. The commit of a change writes its
 //! event to the outbox. Fan-out ([`fan_out`]) adds deliveries to the queues of the matching
-//! endpoints ([`queue`]). A dispatcher claims what is due ([`claim`], [`entry_claim`], [`claim_builder`]) under leases
-//! ([`lease`], [`endpoint_leases`]) and records the outcome ([`finish`], of many successful attempts
-//! at once [`finish_batch`]): success, a retry ([`schedule`]) or a dead letter ([`dead_letters`]). An
-//! endpoint receives only pings until it has answered one ([`confirmation`]). Callers inspect
-//! deliveries and redeliver them ([`queries`], [`redelivery`]). The host makes the HTTP exchange
-//! ([`exchange`]). [`dispatch`] does everything in one call.
+//! endpoints ([`queue`], [`queued_delivery`]). A dispatcher claims what is due ([`claim`],
+//! [`entry_claim`], [`claim_builder`]) under leases ([`lease`], [`endpoint_leases`]) and records the
+//! outcome ([`finish`], of many successful attempts at once [`finish_batch`]): success, a retry
+//! ([`schedule`]) or a dead letter ([`dead_letters`]). An endpoint receives only pings until it has
+//! answered one ([`confirmation`]). Callers inspect deliveries and redeliver them ([`queries`],
+//! [`redelivery`]). The host makes the HTTP exchange ([`exchange`]). [`dispatch`] does everything in
+//! one call.
 
 mod claim;
 mod claim_builder;
