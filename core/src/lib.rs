@@ -14,6 +14,7 @@ mod keys;
 pub mod limits;
 pub mod model;
 mod operation;
+pub mod partition;
 mod request;
 #[cfg(feature = "openapi")]
 mod schema;

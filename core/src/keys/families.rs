@@ -315,6 +315,14 @@ macro_rules! families {
         /// of deleted roles, a step of an erasure, the sweep of a workspace with a retention.
         due(at: Timestamp, id: Uuid) => ScheduledTask,
             parser parse_due(at: Timestamp, id: Uuid), checked by operations::due();
+
+        /// Name of the store as a partition.
+        partition_name() => String;
+        /// Partition of an organisation that is elsewhere or is being moved; only in the directory.
+        placement(org: OrgId) => Placement,
+            range placements(), checked by tenants::placement(org);
+        /// Hold on the writes of an organisation that is being moved.
+        hold(org: OrgId) => Hold;
     } };
 }
 pub(crate) use families;

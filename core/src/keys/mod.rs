@@ -153,7 +153,7 @@ pub(crate) fn everything_of(org: OrgId, workspace: Option<WorkspaceId>) -> Vec<K
         .iter()
         .rev()
         .filter(|family| family.parts.starts_with(leading))
-        .filter(|family| family.name != "former_org")
+        .filter(|family| !["former_org", "placement"].contains(&family.name))
         .collect();
     families.sort_by_key(|family| family.name != "outbox_queue");
     let range = |family: &Family| {
@@ -175,6 +175,27 @@ pub(crate) fn everything_of(org: OrgId, workspace: Option<WorkspaceId>) -> Vec<K
 pub(crate) fn org_of(key: &Key) -> Option<OrgId> {
     let text = std::str::from_utf8(key.as_bytes()).ok()?;
     Part::parse(text.split(DIVIDER).nth(1)?)
+}
+
+/// Parses the organisation that a key belongs to by its family: the first part.
+pub(crate) fn leading_org(key: &Key) -> Option<OrgId> {
+    let text = std::str::from_utf8(key.as_bytes()).ok()?;
+    let (name, parts) = text.split_once(DIVIDER)?;
+    let mut families = FAMILIES.iter();
+    let family = families.find(|family| family.name == name)?;
+    (family.parts.first() == Some(&"org")).then_some(())?;
+    Part::parse(parts.split(DIVIDER).next()?)
+}
+
+/// Builds the ranges of what moves with an organisation, under keys that begin with it.
+///
+/// They are those of [`everything_of`] without the hold, and without the marks of events, which move
+/// with the events.
+pub(crate) fn movable_of(org: OrgId) -> Vec<KeyRange> {
+    let (hold, marks) = (hold(org), outbox_queue_of(org));
+    let mut ranges = everything_of(org, None);
+    ranges.retain(|range| !range.contains(&hold) && *range != marks);
+    ranges
 }
 
 /// Parses the due time from a `due` key.

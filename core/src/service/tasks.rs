@@ -189,7 +189,7 @@ impl ScheduledTask {
     }
 
     /// Returns the organisation that the task belongs to.
-    pub(super) fn org(&self) -> Option<OrgId> {
+    pub(crate) fn org(&self) -> Option<OrgId> {
         match self {
             Self::Expire { records, .. } => {
                 let keys = records.iter().map(Key::new);

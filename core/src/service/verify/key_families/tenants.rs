@@ -9,6 +9,7 @@ use crate::model::{
     CredentialId, CustomRole, ErasureStatus, Member, MemberId, MemberKind, OrgId, Organization,
     RoleId, Timestamp, Workspace, WorkspaceId,
 };
+use crate::partition::Placement;
 use crate::service::tasks::ScheduledTask;
 use crate::service::verify::expectation::Expectation;
 use crate::service::verify::{DifferenceCode, Verifier};
@@ -32,9 +33,20 @@ pub(super) fn org(verifier: &mut Verifier, _: &KeyEntry, org: Organization) -> E
     Ok(erasing.chain([slug]).collect())
 }
 
+/// Expects the organisation, or the directory's entry of one in another partition.
 pub(super) fn org_slug(_: &mut Verifier, _: &KeyEntry, org: OrgId, slug: &str) -> Expectations {
+    let (here, elsewhere) = (keys::org(org), keys::placement(org));
     let slug = json!({ "slug": slug });
-    Ok(vec![Expectation::Contains(keys::org(org), slug)])
+    Ok(vec![Expectation::ContainsOrExists(here, slug, elsewhere)])
+}
+
+pub(super) fn placement(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    placement: Placement,
+    org: OrgId,
+) -> Expectations {
+    Ok(vec![indexed(keys::org_slug(&placement.slug), org)])
 }
 
 pub(super) fn workspace(
