@@ -5,12 +5,14 @@
 
 mod turns;
 
+use std::collections::BTreeSet;
 use std::slice;
 
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::model::Timestamp;
+use crate::keys;
+use crate::model::{OrgId, Timestamp};
 use crate::service::KnowledgeService;
 use crate::service::tasks::ScheduledTask;
 use crate::store::{Key, KeyEntry, decode_value};
@@ -99,7 +101,10 @@ impl KnowledgeService {
                     settlements += u32::from(is_settlement);
                 }
                 Err(Error::Internal { detail }) => log_skipped(&found.key, &detail),
-                Err(error) => return Err(error),
+                Err(error) => {
+                    let org = kind.ok().and_then(|task| task.org()).into_iter().collect();
+                    self.held_orgs(error, org).await?;
+                }
             }
         }
         for batch in expiries.chunks(EXPIRIES_PER_COMMIT) {
@@ -213,22 +218,25 @@ impl KnowledgeService {
         .await
     }
 
-    /// Deletes expired records in one commit. If one of them is corrupt, the others are deleted one
-    /// by one.
+    /// Deletes expired records in one commit. If one of them is corrupt, or of an organisation whose
+    /// writes are held, the others are deleted one by one.
     ///
     /// Returns the number of completed tasks.
     async fn expire_all(&self, expiries: &[Expiry]) -> Result<usize, Error> {
         match self.expire(expiries).await {
             Ok(()) => return Ok(expiries.len()),
             Err(Error::Internal { .. }) => {}
-            Err(error) => return Err(error),
+            Err(error) => drop(self.held_orgs(error, orgs_of(expiries)).await?),
         }
         let mut completed = 0;
         for expiry in expiries {
             match self.expire(slice::from_ref(expiry)).await {
                 Ok(()) => completed += 1,
                 Err(Error::Internal { detail }) => log_skipped(&expiry.due, &detail),
-                Err(error) => return Err(error),
+                Err(error) => {
+                    let org = orgs_of(slice::from_ref(expiry));
+                    self.held_orgs(error, org).await?;
+                }
             }
         }
         Ok(completed)
@@ -274,6 +282,12 @@ impl KnowledgeService {
 /// Logs a task with corrupt data, which stays for repair and does not block the others.
 fn log_skipped(key: &Key, detail: &str) {
     tracing::error!(%key, %detail, "scheduled task failed; skipped");
+}
+
+/// Returns the organisations whose records have expired.
+fn orgs_of(expiries: &[Expiry]) -> BTreeSet<OrgId> {
+    let records = expiries.iter().flat_map(|expiry| &expiry.records);
+    records.filter_map(keys::org_of).collect()
 }
 
 /// Records that have expired, with the key of their task.

@@ -1,6 +1,6 @@
 //! Claims: passes over the ready queue that lease due deliveries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -79,6 +79,8 @@ struct ClaimPass<'c> {
     claimed_by_org: BTreeMap<OrgId, usize>,
     /// Entries of organisations that have their share, as many as there may be capacity for.
     deferred: Vec<ReadyEntry>,
+    /// Organisations whose writes are held, for which nothing is claimed.
+    held: BTreeSet<OrgId>,
     batch: ClaimBatch,
 }
 
@@ -93,6 +95,7 @@ impl<'c> ClaimPass<'c> {
             planned: Vec::new(),
             claimed_by_org: BTreeMap::new(),
             deferred: Vec::new(),
+            held: BTreeSet::new(),
             batch: ClaimBatch::default(),
         }
     }
@@ -237,6 +240,9 @@ impl KnowledgeService {
                     pass.batch.note_due(Some(entry.0));
                     return self.claim_deferred(pass).await;
                 }
+                if pass.held.contains(&entry.1) {
+                    continue;
+                }
                 if pass.is_over_share(entry.1) {
                     // Less may be claimed than was reserved.
                     self.claim_planned(pass).await?;
@@ -304,6 +310,9 @@ impl KnowledgeService {
         entry: ReadyEntry,
     ) -> Result<bool, Error> {
         let (at, org, endpoint) = entry;
+        if pass.held.contains(&org) {
+            return Ok(true);
+        }
         let in_flight = pass.in_flight.with_endpoint(endpoint);
         let endpoint_max = pass.endpoint_max(endpoint);
         if in_flight >= endpoint_max {
@@ -339,7 +348,10 @@ impl KnowledgeService {
         for (claim, result) in planned.into_iter().zip(results) {
             match result {
                 Ok(result) => pass.absorb(claim.org, result),
-                Err(error) => failed = Err(error),
+                Err(error) => match self.held_orgs(error, [claim.org].into()).await {
+                    Ok(held) => pass.held.extend(held),
+                    Err(error) => failed = Err(error),
+                },
             }
         }
         failed

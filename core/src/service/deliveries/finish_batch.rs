@@ -92,7 +92,8 @@ impl KnowledgeService {
     ///
     /// Returns the outcome of each; `None` if [`finish_delivery`](Self::finish_delivery) has to
     /// complete it: the attempt failed or was a ping, its lease is not held, its record is corrupt,
-    /// or its delivery occurs twice. These hold up no other. Like `finish_delivery`, it is
+    /// its delivery occurs twice, or a move holds the writes of its organisation. These hold up no
+    /// other. Like `finish_delivery`, it is
     /// idempotent.
     ///
     /// # Errors
@@ -104,15 +105,42 @@ impl KnowledgeService {
     ) -> Result<Vec<Option<AttemptOutcome>>, Error> {
         let mut outcomes = Vec::with_capacity(ended.len());
         for ended in ended.chunks(FINISHED_PER_COMMIT) {
-            outcomes.extend(self.finish_together(now, ended).await?);
+            outcomes.extend(self.finish_chunk(now, ended).await?);
         }
         Ok(outcomes)
+    }
+
+    /// Completes attempts, without those of organisations whose writes are held.
+    async fn finish_chunk(
+        &self,
+        now: Timestamp,
+        ended: &[EndedAttempt],
+    ) -> Result<Vec<Option<AttemptOutcome>>, Error> {
+        let mut held = BTreeSet::new();
+        loop {
+            let rest = ended.iter().filter(|(lease, _)| !held.contains(&lease.org));
+            let rest: Vec<_> = rest.collect();
+            match self.finish_together(now, &rest).await {
+                Ok(outcomes) => {
+                    let mut outcomes = outcomes.into_iter();
+                    let outcome = |(lease, _): &EndedAttempt| match held.contains(&lease.org) {
+                        true => None,
+                        false => outcomes.next().flatten(),
+                    };
+                    return Ok(ended.iter().map(outcome).collect());
+                }
+                Err(error) => {
+                    let orgs = rest.iter().map(|(lease, _)| lease.org).collect();
+                    held.extend(self.held_orgs(error, orgs).await?);
+                }
+            }
+        }
     }
 
     async fn finish_together(
         &self,
         now: Timestamp,
-        ended: &[EndedAttempt],
+        ended: &[&EndedAttempt],
     ) -> Result<Vec<Option<AttemptOutcome>>, Error> {
         let endpoints: BTreeMap<EndpointId, OrgId> = ended
             .iter()

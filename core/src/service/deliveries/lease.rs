@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::keys;
 use crate::model::{EndpointId, EventId, OrgId, Timestamp};
 use crate::service::KnowledgeService;
-use crate::store::{Key, Transaction, decode};
+use crate::store::{Key, StoreExt, Transaction, decode};
 
 /// Maximum number of leases that one commit renews.
 const RENEWED_PER_COMMIT: usize = 64;
@@ -113,6 +113,9 @@ impl Renewal {
 impl KnowledgeService {
     /// Renews leases until [`DELIVERY_LEASE`] after `now`; returns those that are still held.
     ///
+    /// While a move holds the writes of an organisation, its leases are returned unchanged: no
+    /// claim of its deliveries succeeds meanwhile.
+    ///
     /// # Errors
     /// Those of the store.
     pub async fn renew_leases(
@@ -124,9 +127,40 @@ impl KnowledgeService {
         sorted.sort_unstable();
         let mut held = Vec::with_capacity(leases.len());
         for leases in sorted.chunks(RENEWED_PER_COMMIT) {
-            held.extend(self.renew_together(now, leases).await?);
+            held.extend(self.renew_chunk(now, leases.to_vec()).await?);
         }
         Ok(held)
+    }
+
+    /// Returns true if a move to another partition holds the writes of the lease's organisation.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn is_on_hold(&self, lease: &DeliveryLease) -> Result<bool, Error> {
+        Ok(self.store().get(&[keys::hold(lease.org)]).await?[0].is_some())
+    }
+
+    /// Renews leases, without those of organisations whose writes are held.
+    async fn renew_chunk(
+        &self,
+        now: Timestamp,
+        mut leases: Vec<DeliveryLease>,
+    ) -> Result<Vec<DeliveryLease>, Error> {
+        let mut kept = Vec::new();
+        while !leases.is_empty() {
+            match self.renew_together(now, &leases).await {
+                Ok(held) => {
+                    kept.extend(held);
+                    break;
+                }
+                Err(error) => {
+                    let orgs = leases.iter().map(|lease| lease.org).collect();
+                    let orgs = self.held_orgs(error, orgs).await?;
+                    kept.extend(leases.extract_if(.., |lease| orgs.contains(&lease.org)));
+                }
+            }
+        }
+        Ok(kept)
     }
 
     async fn renew_together(

@@ -10,7 +10,7 @@ use futures::channel::mpsc;
 use crate::keys;
 use crate::service::KnowledgeService;
 use crate::store::{
-    Commit, CommitOutcome, Found, KeyRange, Mark, Mutation, Read, Store, StoreError,
+    Commit, CommitOutcome, Found, KeyRange, Mark, Mutation, Read, Store, StoreError, StoreErrorKind,
 };
 
 /// Signal that is kept, once, until a waiter takes it.
@@ -80,8 +80,11 @@ impl Store for NotifyingStore {
         let adds_events = adds_to(&self.outbox, &commit);
         let adds_work = adds_events || adds_to(&self.ready, &commit);
         let result = self.store.commit(commit).await;
-        // An indeterminate commit may have been applied.
-        if adds_work && !matches!(result, Ok(CommitOutcome::Conflict)) {
+        let may_be_applied = match &result {
+            Ok(outcome) => matches!(outcome, CommitOutcome::Committed(_)),
+            Err(error) => error.kind() == StoreErrorKind::Unknown,
+        };
+        if adds_work && may_be_applied {
             let additions = u64::from(adds_events);
             let counter = &self.signal.outbox_additions;
             counter.fetch_add(additions, Ordering::SeqCst);
@@ -189,6 +192,32 @@ mod tests {
         assert!(signals(&store, &signal, first.clone().build().unwrap()).await);
         // The check fails now.
         assert!(!signals(&store, &signal, first.build().unwrap()).await);
+    }
+
+    /// Store whose commits fail.
+    struct Failing(StoreErrorKind);
+
+    #[async_trait]
+    impl Store for Failing {
+        async fn read(&self, _: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
+            Err(StoreError::new(self.0, "no reads"))
+        }
+
+        async fn commit(&self, _: Commit) -> Result<CommitOutcome, StoreError> {
+            Err(StoreError::new(self.0, "no commits"))
+        }
+    }
+
+    #[tokio::test]
+    async fn failed_commit_gives_signal_only_if_it_may_be_applied() {
+        for kind in [StoreErrorKind::Unavailable, StoreErrorKind::Unknown] {
+            let signal = Signal::new();
+            let store = NotifyingStore::new(Arc::new(Failing(kind)), Arc::clone(&signal));
+            let commit = Commit::builder().put(ready_entry(), "1").build().unwrap();
+            store.commit(commit).await.unwrap_err();
+            let is_signalled = signal.wait().now_or_never().is_some();
+            assert_eq!(is_signalled, kind == StoreErrorKind::Unknown);
+        }
     }
 
     #[test]

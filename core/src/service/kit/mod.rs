@@ -1,8 +1,8 @@
 //! Shared parts of the operations.
 //!
 //! They are the shell around every operation, the reference monitor of memories, the audit log,
-//! pages, idempotency, the outbox, sealing, signing, the turns of calls that conflict and results that
-//! have not changed.
+//! pages, idempotency, holds, the outbox, sealing, signing, the turns of calls that conflict and results
+//! that have not changed.
 
 pub(crate) mod act;
 pub(crate) mod audit;
@@ -10,6 +10,7 @@ pub(crate) mod audit_entry;
 pub(crate) mod audit_pages;
 pub(crate) mod audit_runs;
 pub(crate) mod etag;
+mod holds;
 pub(crate) mod idempotency;
 pub(crate) mod monitor;
 pub(crate) mod outbox;

@@ -103,7 +103,7 @@ impl KnowledgeService {
     /// one begin with the oldest. After half a second, a call that has made progress ends.
     /// Concurrent calls are safe, because every step is a conditional commit. An event that is
     /// unreadable, or that keeps conflicting with other writers, stays for another call and holds
-    /// up no other event.
+    /// up no other event; so do those of an organisation whose writes are held.
     ///
     /// # Errors
     /// Those of the store; earlier steps remain committed.
@@ -186,7 +186,10 @@ impl KnowledgeService {
                     report.has_more = true;
                     turns.served(&batch, 1);
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    let orgs = batch.iter().map(|(org, _)| *org).collect();
+                    turns.skip(self.held_orgs(error, orgs).await?);
+                }
             }
         }
     }

@@ -4,6 +4,7 @@
 //! events of several organisations, interleaved, and begins after the organisation that was served
 //! last. It is read again before each commit.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::Error;
@@ -43,6 +44,8 @@ pub(super) struct Turns {
     start: Key,
     /// Positions of the organisations that were served, in order.
     positions: Vec<(OrgId, Position)>,
+    /// Organisations whose writes are held, which have no turn.
+    held: BTreeSet<OrgId>,
 }
 
 /// Position of an organisation in its queue.
@@ -57,6 +60,7 @@ impl Turns {
         Self {
             start,
             positions: Vec::new(),
+            held: BTreeSet::new(),
         }
     }
 
@@ -99,6 +103,11 @@ impl Turns {
                 self.start = end;
             }
         }
+    }
+
+    /// Leaves organisations out whose writes are held.
+    pub(super) fn skip(&mut self, held: BTreeSet<OrgId>) {
+        self.held.extend(held);
     }
 
     /// Returns the place of an organisation among the positions, or where it would be.
@@ -152,6 +161,9 @@ impl Turns {
         listed: &[QueuedEvent],
     ) -> Result<Vec<QueuedEvent>, Error> {
         let org = listed[0].0;
+        if self.held.contains(&org) {
+            return Ok(Vec::new());
+        }
         let Ok(place) = self.place(org) else {
             return Ok(listed.to_vec());
         };
@@ -243,9 +255,11 @@ impl KnowledgeService {
             if events.is_empty() {
                 continue;
             }
-            marked.added += events.len();
+            let added = events.len();
+            let orgs = marks.iter().filter_map(keys::parse_outbox_queue);
+            let orgs: BTreeSet<_> = orgs.map(|(org, _)| org).collect();
             let (events, marks) = (&events, &marks);
-            self.transact(|mut transaction| async move {
+            let result = self.transact(|mut transaction| async move {
                 let found = transaction.entries(events).await?;
                 for (mark, event) in marks.iter().zip(found) {
                     if event.is_some() {
@@ -253,8 +267,12 @@ impl KnowledgeService {
                     }
                 }
                 transaction.done(())
-            })
-            .await?;
+            });
+            match result.await {
+                Ok(()) => marked.added += added,
+                // They get their marks once no organisation among them is held.
+                Err(error) => drop(self.held_orgs(error, orgs).await?),
+            }
         }
     }
 

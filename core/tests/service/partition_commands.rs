@@ -1,0 +1,117 @@
+//! Tests of moves that are refused, and of what is left to a move by others.
+
+use std::sync::Arc;
+
+use knowledge_core::internals::keys;
+use knowledge_core::partition::identity::{self, IdentityError};
+use knowledge_core::partition::{
+    Directory, DirectoryError, HOME, MoveError, MoveOutcome, Relocation, Stores,
+};
+use knowledge_core::store::{MemoryStore, Store, StoreExt};
+
+use crate::partitions::{Site, contents, of, service_over, token, verify};
+
+fn directory(site: &Site) -> Directory {
+    Directory::new(Arc::<MemoryStore>::clone(&site.home))
+}
+
+async fn refusal(site: &Site, home: &Arc<MemoryStore>, eu: &Arc<MemoryStore>) -> IdentityError {
+    let before = (contents(&**home).await, contents(&**eu).await);
+    let store = |store: &Arc<MemoryStore>| -> Arc<dyn Store> { Arc::<MemoryStore>::clone(store) };
+    let stores: Stores = [(HOME.to_owned(), store(home)), ("eu".to_owned(), store(eu))].into();
+    let (org, to) = (site.org.id, "eu");
+    let refused = Relocation { org, to }.run(&stores, |_, _| {}).await;
+    assert_eq!((contents(&**home).await, contents(&**eu).await), before);
+    match refused {
+        Err(MoveError::Identity(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn store_that_is_not_the_partition_is_refused() {
+    let site = Site::small().await;
+    let unused = Arc::new(MemoryStore::new());
+    let refused = refusal(&site, &site.home, &unused).await;
+    assert_eq!(
+        refused.to_string(),
+        "no server has opened the partition \"eu\"; start the servers with it first"
+    );
+    // One store under two names, and names that were exchanged.
+    for (home, eu) in [(&site.home, &site.home), (&site.eu, &site.home)] {
+        let refused = refusal(&site, home, eu).await;
+        assert!(matches!(refused, IdentityError::Other { .. }), "{refused}");
+    }
+    let renamed = identity::adopt(&*site.eu, "us").await;
+    assert!(matches!(renamed, Err(IdentityError::Other { .. })));
+    assert_eq!(identity::name(&*site.eu).await.unwrap().unwrap(), "eu");
+}
+
+#[tokio::test]
+async fn organisation_that_is_deleted_during_its_move_leaves_nothing() {
+    for (first, from, to) in [(HOME, HOME, "eu"), ("eu", "eu", HOME)] {
+        let site = Site::small().await;
+        site.move_to(first).await.unwrap();
+        // After it has been recorded, and its first entries were copied.
+        assert!(!site.stopped_after(to, 5).await);
+        let store = match from {
+            HOME => &site.home,
+            _ => &site.eu,
+        };
+        let service = service_over(store).await;
+        let provisioning = service.provisioning();
+        provisioning.delete_organization(site.org.id).await.unwrap();
+        let ended = site.move_to(to).await;
+        assert!(matches!(ended, Err(MoveError::Deleted)), "{ended:?}");
+        while service
+            .maintain(service.env().now())
+            .await
+            .unwrap()
+            .has_more
+        {}
+        for store in [&site.home, &site.eu] {
+            assert_eq!(of(site.org.id, &contents(&**store).await), [].into());
+            verify(store).await;
+        }
+        let slug = &site.org.slug;
+        assert_eq!(directory(&site).organization(slug).await.unwrap(), None);
+        let again = site.move_to(to).await;
+        assert!(
+            matches!(again, Err(MoveError::UnknownOrganization)),
+            "{again:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn directory_forgets_no_organisation_during_its_move() {
+    let site = Site::small().await;
+    let org = site.org.id;
+    site.move_to("eu").await.unwrap();
+    assert!(!site.stopped_after(HOME, 5).await);
+    let refused = directory(&site).forget(org).await;
+    assert!(
+        matches!(refused, Err(DirectoryError::Changed)),
+        "{refused:?}"
+    );
+    site.move_to(HOME).await.unwrap();
+    site.move_to("eu").await.unwrap();
+    directory(&site).forget(org).await.unwrap();
+    assert_eq!(directory(&site).placement(org).await.unwrap(), None);
+    let slug = &site.org.slug;
+    assert_eq!(directory(&site).organization(slug).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn hold_without_a_move_ends_with_a_move_to_the_same_partition() {
+    let site = Site::small().await;
+    site.hold().await;
+    let service = service_over(&site.home).await;
+    let memory = site.org.side.memories.internal[0];
+    let token = token(&site.org);
+    assert!(service.delete_memory(&token, memory).await.is_err());
+    assert_eq!(site.move_to(HOME).await.unwrap(), MoveOutcome::Unmoved);
+    service.delete_memory(&token, memory).await.unwrap();
+    let hold = keys::hold(site.org.id);
+    assert_eq!(site.home.get(&[hold]).await.unwrap(), [None]);
+}
