@@ -32,6 +32,7 @@ use self::call::Call;
 pub use self::response::status;
 use self::response::{ApiResponse, Challenge};
 use self::route::{Parameters, Routes};
+use crate::access::Credential;
 use crate::error::Error;
 use crate::model::OrgId;
 pub use crate::operation::{
@@ -159,6 +160,27 @@ impl Api {
             principal: message.webhook().0,
         };
         Some((Identity::Sender(message), Some(caller)))
+    }
+
+    /// Returns the organisation that the credential or the path of a request names.
+    ///
+    /// It is a hint for a router between services, and nothing is read: whether the credential is
+    /// valid is unknown.
+    #[must_use]
+    pub fn org_hint(&self, request: &Request<Bytes>) -> Option<OrgId> {
+        let path = request.uri().path();
+        if let Some(wanted) = self.routes.authentication(path).credential() {
+            return match headers::credential(request.headers(), wanted).ok()? {
+                Credential::Secret(secret) => secret.org_hint(),
+                Credential::Trusted { .. } => None,
+            };
+        }
+        let (spec, parameters) = self.routes.find(request.method(), path).ok()?;
+        if spec.authentication != Authentication::Signature {
+            return None;
+        }
+        let named = parameters.iter().find(|(name, _)| name == "org");
+        named.and_then(|(_, org)| org.parse().ok())
     }
 
     fn new_call<'c>(
