@@ -48,6 +48,7 @@ use crate::metrics::{MaintenanceMetrics, Metrics};
 use crate::net::{BindError, Certificates, NetConfig, Server, ShutdownReport};
 #[cfg(feature = "oidc")]
 use crate::oidc::Oidc;
+use crate::partitions::Partitions;
 use crate::responder::ApiResponder;
 use crate::telemetry::RequestTracer;
 
@@ -57,7 +58,7 @@ pub const MAINTENANCE_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
 /// Service with its HTTP server, bound and not yet accepting.
 #[derive(Debug)]
 pub struct App {
-    service: KnowledgeService,
+    partitions: Partitions,
     server: Server<ApiResponder>,
     metrics: Arc<Metrics>,
     maintenance_interval: Duration,
@@ -93,29 +94,35 @@ impl App {
         Self::bind_with_metrics(service, config, Metrics::new()).await
     }
 
-    /// Binds like [`bind`](Self::bind) and records metrics. Metrics of the store also need a
-    /// service over a [metered](Metrics::meter_store) store.
+    /// Binds like [`bind`](Self::bind) and records metrics, with one service or several
+    /// [`Partitions`]. Metrics of the store also need a service over a
+    /// [metered](Metrics::meter_store) store.
     ///
     /// # Errors
     /// Those of [`Server::bind`].
     pub async fn bind_with_metrics(
-        service: KnowledgeService,
+        service: impl Into<Partitions>,
         config: NetConfig,
         metrics: Arc<Metrics>,
     ) -> Result<Self, BindError> {
+        let partitions = service.into();
         let trusted_origins = match &config.cors {
             Some(cors) => cors.origins_with_credentials(),
             None => &[],
         };
         let shutdown_timeout = config.shutdown_timeout;
-        let api = Api::new(service.clone()).trust_origins(trusted_origins);
-        let server = Server::bind(config, ApiResponder::new(api)).await?;
+        let api =
+            |service: &KnowledgeService| Api::new(service.clone()).trust_origins(trusted_origins);
+        let responder = ApiResponder::over(partitions.clone(), api);
+        let server = Server::bind(config, responder).await?;
         let is_https = server.certificates().is_some();
-        service.set_base_url(base_url(server.local_addr(), is_https));
+        for service in partitions.services() {
+            service.set_base_url(base_url(server.local_addr(), is_https));
+        }
         Ok(Self {
             server: server.with_metrics(metrics.http().clone()),
             metrics,
-            service,
+            partitions,
             maintenance_interval: MAINTENANCE_INTERVAL_DEFAULT,
             deliveries: None,
             shutdown_timeout,
@@ -182,10 +189,10 @@ impl App {
         self.server.certificates()
     }
 
-    /// Returns the service.
+    /// Returns the service; with several partitions, that of home.
     #[must_use]
     pub fn service(&self) -> &KnowledgeService {
-        &self.service
+        self.partitions.home()
     }
 
     /// Serves until `shutdown` resolves, then shuts down as [`Server::run`] does.
@@ -196,21 +203,22 @@ impl App {
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> ShutdownReport {
         let mut dispatching = JoinSet::new();
         let (stop_dispatching, stopped) = oneshot::channel();
+        let stopped = dropped(stopped).shared();
         let shutdown = async move {
             shutdown.await;
             drop(stop_dispatching);
         };
-        if let Some(deliveries) = self.deliveries {
-            let metrics = self.metrics.deliveries().clone();
-            let dispatcher = Dispatcher::new(self.service.clone(), deliveries, metrics);
-            dispatching.spawn(dispatcher.run(dropped(stopped), self.shutdown_timeout));
-        }
         let mut background = JoinSet::new();
-        background.spawn(maintain(
-            self.service,
-            self.maintenance_interval,
-            self.metrics,
-        ));
+        for (index, service) in self.partitions.services().iter().enumerate() {
+            if let Some(deliveries) = self.deliveries.clone() {
+                let metrics = self.metrics.deliveries().clone();
+                let dispatcher = Dispatcher::new(service.clone(), deliveries, metrics);
+                dispatching.spawn(dispatcher.run(stopped.clone(), self.shutdown_timeout));
+            }
+            let metrics = self.metrics.maintenance().clone();
+            let service = service.clone();
+            background.spawn(maintain(index, service, self.maintenance_interval, metrics));
+        }
         #[cfg(unix)]
         let (stop_admin, admin) = spawn_admin(self.admin);
         let report = self.server.run(shutdown).await;
@@ -221,8 +229,10 @@ impl App {
                 tracing::error!(%error, "admin socket failed");
             }
         }
-        if let Some(Err(error)) = dispatching.join_next().await {
-            tracing::error!(%error, "dispatcher failed");
+        while let Some(ended) = dispatching.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "dispatcher failed");
+            }
         }
         // Each maintenance step is one commit, so an interrupted step has no effect.
         background.shutdown().await;
@@ -276,18 +286,23 @@ pub async fn serve(
     Ok(App::bind(service, config).await?.run(shutdown).await)
 }
 
-/// Runs maintenance now and at every interval; never returns.
-async fn maintain(service: KnowledgeService, interval: Duration, metrics: Arc<Metrics>) {
+/// Runs maintenance of the partition at this position now and at every interval; never returns.
+async fn maintain(
+    index: usize,
+    service: KnowledgeService,
+    interval: Duration,
+    metrics: MaintenanceMetrics,
+) {
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let run = maintain_until_done(&service, metrics.maintenance());
+        let run = maintain_until_done(index, &service, &metrics);
         // A panic ends this run only.
         let run = AssertUnwindSafe(run).catch_unwind().await;
         let outcome = run.unwrap_or_else(|_| Err(Error::internal("maintenance panicked")));
         let now = service.env().now();
-        metrics.maintenance().record_end(outcome.is_ok(), now);
+        metrics.record_end(index, outcome.is_ok(), now);
         if let Err(error) = outcome {
             let detail = explain(&error);
             tracing::warn!(detail, "maintenance failed; continuing in the next run");
@@ -296,6 +311,7 @@ async fn maintain(service: KnowledgeService, interval: Duration, metrics: Arc<Me
 }
 
 async fn maintain_until_done(
+    index: usize,
     service: &KnowledgeService,
     metrics: &MaintenanceMetrics,
 ) -> Result<(), Error> {
@@ -304,7 +320,7 @@ async fn maintain_until_done(
         let now = service.env().now();
         let done = service.maintain(now).await?;
         if std::mem::take(&mut is_first) {
-            metrics.record_start(now, done.oldest_due);
+            metrics.record_start(index, now, done.oldest_due);
         }
         metrics.record_progress(&done);
         if done.purged > 0 || done.holders_rewritten > 0 {
@@ -362,7 +378,7 @@ mod tests {
         store.panics.store(true, Ordering::SeqCst);
         let metrics = Metrics::new();
         let interval = MAINTENANCE_INTERVAL_DEFAULT;
-        let maintaining = maintain(service.unwrap(), interval, Arc::clone(&metrics));
+        let maintaining = maintain(0, service.unwrap(), interval, metrics.maintenance().clone());
         let some_turns = tokio::time::timeout(3 * interval, maintaining);
         assert!(some_turns.await.is_err(), "it never ends by itself");
         let shown = metrics.render();

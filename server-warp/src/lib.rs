@@ -15,6 +15,7 @@
 //!   compaction.
 //! - [`data`], [`store_address`], [`sealing`]: the store, its address and its key file;
 //!   [`private_file`]: files that only their owner may read.
+//! - [`partitions`]: organisations over several stores.
 //! - [`deliveries`]: the dispatcher of events to webhooks and citation subscriptions.
 //! - [`console`]: the console at `/`, a page for people.
 //! - [`reference`](mod@reference): the API reference at `/openapi.json` and `/docs`.
@@ -41,6 +42,7 @@ pub mod metrics;
 pub mod net;
 #[cfg(feature = "oidc")]
 pub mod oidc;
+pub mod partitions;
 mod postgres_address;
 pub mod private_file;
 mod progress;

@@ -1,61 +1,195 @@
 //! Core's HTTP API as the responder of the server.
 
-use bytes::Bytes;
-use http::{Method, Request, Response, Uri};
-use knowledge_core::Error;
-use knowledge_core::api::{Api, Caller};
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::auth::Auth;
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, Uri};
+use knowledge_core::Error;
+use knowledge_core::api::{Api, Caller, ClientInfo};
+use knowledge_core::model::OrgId;
+
+use crate::auth::{Auth, OrgHint};
 use crate::console::Console;
 use crate::explain::explain;
-use crate::net::{Rejection, Responder};
+use crate::net::{ClientScheme, Rejection, Responder};
 #[cfg(feature = "oidc")]
 use crate::oidc::Oidc;
+use crate::partitions::{AT_HOME, Partitions, Place};
 use crate::reference::Reference;
+
+/// Time after which a request can be repeated whose organisation is being switched.
+const SWITCH_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Responder that passes requests to [`Api`], and serves the [`Console`], the [`Reference`] and
 /// [`Auth`]. The server's rejections get the error format of the operation at the requested path.
+///
+/// With several [`Partitions`], a request goes to that of the organisation which its credential or
+/// its path names.
 #[derive(Clone, Debug)]
 pub struct ApiResponder {
-    api: Api,
-    auth: Auth,
+    partitions: Partitions,
+    fronts: Arc<[Front]>,
     console: Console,
     reference: Reference,
+}
+
+/// Interfaces of one partition.
+#[derive(Clone, Debug)]
+struct Front {
+    api: Api,
+    auth: Auth,
+}
+
+/// Organisation that a request names, and its place when the caller was identified.
+#[derive(Clone, Copy, Debug)]
+struct Routed {
+    org: Option<OrgId>,
+    place: Place,
+    /// True if the directory was read, and not only what is known of it.
+    is_looked_up: bool,
 }
 
 impl ApiResponder {
     /// Creates a responder over this API.
     #[must_use]
     pub fn new(api: Api) -> Self {
+        let partitions = Partitions::from(api.service().clone());
+        Self::over(partitions, |_| api.clone())
+    }
+
+    /// Creates a responder over partitions, with the API of each service.
+    #[must_use]
+    pub fn over(
+        partitions: Partitions,
+        api: impl Fn(&knowledge_core::service::KnowledgeService) -> Api,
+    ) -> Self {
+        let front = |service| Front {
+            api: api(service),
+            auth: Auth::new(service.clone()),
+        };
         Self {
-            auth: Auth::new(api.service().clone()),
             console: Console::new(),
-            reference: Reference::new(api.service().limits()),
-            api,
+            reference: Reference::new(partitions.home().limits()),
+            fronts: partitions.services().iter().map(front).collect(),
+            partitions,
         }
     }
 
     /// Signs members in with this OpenID Connect provider too.
     #[cfg(feature = "oidc")]
     pub fn sign_in_with(&mut self, oidc: Oidc) {
-        self.auth.sign_in_with(oidc);
+        let mut fronts = self.fronts.to_vec();
+        for front in &mut fronts {
+            front.auth.sign_in_with(oidc.clone());
+        }
+        self.fronts = fronts.into();
+    }
+
+    fn home(&self) -> &Front {
+        &self.fronts[AT_HOME]
+    }
+
+    /// Returns the organisation that a request names.
+    async fn org_named(&self, request: &Request<Bytes>) -> Option<OrgId> {
+        let home = self.home();
+        if !home.auth.identifies(request) {
+            return home.api.org_hint(request);
+        }
+        match home.auth.org_hint(request)? {
+            OrgHint::Id(org) => Some(org),
+            OrgHint::Slug(slug) => {
+                let found = self.partitions.directory().organization(slug).await;
+                found.ok().flatten()
+            }
+        }
+    }
+
+    /// Passes a request to the partition of its organisation; to another one if it was moved.
+    async fn respond_partitioned(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let routed = match request.extensions().get::<Routed>() {
+            Some(routed) => *routed,
+            None => self.route(&request).await,
+        };
+        let (Some(org), Place::At(index)) = (routed.org, routed.place) else {
+            return self.respond_at(routed, request).await;
+        };
+        let again = unidentified(&request);
+        let response = self.fronts[index].respond(request).await;
+        let place = match response.status() {
+            // Nothing was changed. The partition may not have the organisation any more.
+            StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND if !routed.is_looked_up => {
+                self.partitions.look_up(org).await
+            }
+            // The partition may hold its writes, and remove it: a retry goes to the new one.
+            status if status.is_server_error() => {
+                self.partitions.look_up(org).await;
+                return response;
+            }
+            _ => return response,
+        };
+        match place {
+            Place::At(now) if now == index => response,
+            place => self.respond_at(Routed { place, ..routed }, again).await,
+        }
+    }
+
+    /// Passes a request to the partition at this place, once no move switches its organisation.
+    async fn respond_at(&self, routed: Routed, mut request: Request<Bytes>) -> Response<Bytes> {
+        let mut place = routed.place;
+        if let (Some(org), Place::Switching) = (routed.org, place) {
+            place = self.partitions.settled(org).await;
+            request = unidentified(&request);
+        }
+        match place {
+            Place::At(index) => self.fronts[index].respond(request).await,
+            place => {
+                let error = Error::Unavailable {
+                    retry_after: SWITCH_RETRY_AFTER,
+                    detail: place.reason().to_owned(),
+                };
+                let (method, uri) = (request.method(), request.uri());
+                self.home().api.reject(method, uri, &error)
+            }
+        }
+    }
+
+    /// Returns the place of the organisation that a request names, as far as it is known.
+    async fn route(&self, request: &Request<Bytes>) -> Routed {
+        let org = self.org_named(request).await;
+        Routed {
+            org,
+            place: Place::At(self.partitions.known(org)),
+            is_looked_up: false,
+        }
+    }
+
+    /// Identifies the caller in the partition of its organisation; looks it up if that fails.
+    async fn identify_partitioned(&self, request: &mut Request<Bytes>) -> Option<Caller> {
+        let mut routed = self.route(request).await;
+        let index = self.partitions.known(routed.org);
+        let mut caller = self.fronts[index].identify(request).await;
+        if let (None, Some(org)) = (&caller, routed.org) {
+            routed.place = self.partitions.look_up(org).await;
+            routed.is_looked_up = true;
+            if let Place::At(now) = routed.place
+                && now != index
+            {
+                *request = unidentified(request);
+                caller = self.fronts[now].identify(request).await;
+            }
+        }
+        request.extensions_mut().insert(routed);
+        caller
     }
 }
 
-impl Responder for ApiResponder {
+impl Front {
     async fn respond(&self, request: Request<Bytes>) -> Response<Bytes> {
-        let page = self.console.respond(&request);
-        if let Some(response) = page.or_else(|| self.reference.respond(&request)) {
-            return response;
-        }
         match self.auth.respond(&request).await {
             Some(response) => response,
             None => self.api.handle(request).await,
         }
-    }
-
-    fn reject(&self, method: &Method, uri: &Uri, rejection: &Rejection) -> Response<Bytes> {
-        self.api.reject(method, uri, &error(rejection))
     }
 
     async fn identify(&self, request: &mut Request<Bytes>) -> Option<Caller> {
@@ -64,9 +198,50 @@ impl Responder for ApiResponder {
             false => self.api.identify(request).await,
         }
     }
+}
+
+/// Returns the request without what one partition has found out about its caller.
+fn unidentified(request: &Request<Bytes>) -> Request<Bytes> {
+    let mut again = Request::new(request.body().clone());
+    *again.method_mut() = request.method().clone();
+    *again.uri_mut() = request.uri().clone();
+    *again.version_mut() = request.version();
+    *again.headers_mut() = request.headers().clone();
+    let (from, to) = (request.extensions(), again.extensions_mut());
+    if let Some(client) = from.get::<ClientInfo>() {
+        to.insert(*client);
+    }
+    if let Some(scheme) = from.get::<ClientScheme>() {
+        to.insert(*scheme);
+    }
+    again
+}
+
+impl Responder for ApiResponder {
+    async fn respond(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let page = self.console.respond(&request);
+        if let Some(response) = page.or_else(|| self.reference.respond(&request)) {
+            return response;
+        }
+        match self.partitions.is_partitioned() {
+            true => self.respond_partitioned(request).await,
+            false => self.home().respond(request).await,
+        }
+    }
+
+    fn reject(&self, method: &Method, uri: &Uri, rejection: &Rejection) -> Response<Bytes> {
+        self.home().api.reject(method, uri, &error(rejection))
+    }
+
+    async fn identify(&self, request: &mut Request<Bytes>) -> Option<Caller> {
+        match self.partitions.is_partitioned() {
+            true => self.identify_partitioned(request).await,
+            false => self.home().identify(request).await,
+        }
+    }
 
     async fn ready(&self) -> Result<(), String> {
-        let ready = self.api.service().ready().await;
+        let ready = self.partitions.home().ready().await;
         ready.map_err(|error| explain(&error))
     }
 }

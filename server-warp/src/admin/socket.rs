@@ -17,7 +17,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use knowledge_core::api::AdminApi;
 use knowledge_core::{Error, ProblemCode};
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio::sync::{Semaphore, watch};
@@ -25,6 +24,7 @@ use tokio::sync::{Semaphore, watch};
 use super::body::AdminBody;
 use super::path::SocketPath;
 use crate::net::{REQUEST_ID, StallGuard};
+use crate::partitions::OperatorApi;
 
 /// Concurrent connections; further ones wait.
 const CONNECTIONS_MAX: usize = 64;
@@ -59,7 +59,7 @@ pub struct AdminSocket {
 
 /// State shared by all connections.
 struct Handler {
-    api: AdminApi,
+    api: OperatorApi,
     long: Vec<Arc<dyn LongOperation>>,
 }
 
@@ -110,7 +110,8 @@ impl AdminSocket {
     ///
     /// # Errors
     /// [`SocketError`].
-    pub async fn bind(path: &Path, api: AdminApi) -> Result<Self, SocketError> {
+    pub async fn bind(path: &Path, api: impl Into<OperatorApi>) -> Result<Self, SocketError> {
+        let api = api.into();
         let failed = |source: io::Error| SocketError::Io {
             path: path.to_owned(),
             source,
@@ -286,7 +287,7 @@ impl Handler {
 
     async fn respond(&self, request: Request<Incoming>) -> Response<AdminBody> {
         let (head, body) = request.into_parts();
-        let bytes_max = self.api.service().limits().body_bytes_max;
+        let bytes_max = self.api.limits().body_bytes_max;
         let reading = Limited::new(body, bytes_max).collect();
         let body = match tokio::time::timeout(READ_TIMEOUT, reading).await {
             Ok(Ok(body)) => body.to_bytes(),

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use knowledge_core::api::AdminApi;
 use knowledge_core::env::Env;
 use knowledge_storage_embedded::OpenError;
 
@@ -13,6 +12,7 @@ use knowledge_storage_embedded::OpenError;
 use super::client::{AdminClient, ClientError};
 use crate::config::Config;
 use crate::data::{Data, DataConfig, DataError};
+use crate::partitions::OperatorApi;
 use crate::store_address::StoreAddress;
 
 /// Attempts to reach a directory that is held without a socket: its server may be starting.
@@ -36,7 +36,7 @@ pub struct OpenedStore {
     /// The store and its key.
     pub data: Data,
     /// The operator's interface.
-    pub api: AdminApi,
+    pub api: OperatorApi,
 }
 
 /// Reason why a request does not reach the operator's interface.
@@ -131,7 +131,10 @@ impl Transport {
     /// [`TransportError::Data`].
     pub async fn rehearsal(config: &Config) -> Result<Self, TransportError> {
         let data = DataConfig::of(StoreAddress::Memory).open().await?;
-        Ok(Self::Store(Box::new(opened(data, config).await?)))
+        let options = data.options(config.limits.clone());
+        let service = data.service(Env::system(), options).await?;
+        let api = service.into();
+        Ok(Self::Store(Box::new(OpenedStore { data, api })))
     }
 
     /// Sends a request and returns the response.
@@ -180,10 +183,11 @@ async fn open_store(config: &Config, may_create: bool) -> Result<OpenedStore, Da
 }
 
 async fn opened(data: Data, config: &Config) -> Result<OpenedStore, DataError> {
+    let others = config.data().open_partitions(&data).await?;
     let options = data.options(config.limits.clone());
-    let service = data.service(Env::system(), options).await?;
+    let partitions = data.partitions(others, Env::system(), options).await?;
     Ok(OpenedStore {
         data,
-        api: AdminApi::new(service),
+        api: OperatorApi::new(partitions),
     })
 }

@@ -20,6 +20,7 @@ use knowledge_core::Error;
 use knowledge_core::ProblemCode;
 use knowledge_core::access::Secret;
 use knowledge_core::api::{Caller, ClientInfo, MatchedRoute, front_end};
+use knowledge_core::model::OrgId;
 use knowledge_core::service::{Issued, KnowledgeService};
 use serde::Deserialize;
 
@@ -97,6 +98,15 @@ impl<'r> Route<'r> {
     }
 }
 
+/// Organisation that a request names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrgHint<'h> {
+    /// By its identifier, in a credential.
+    Id(OrgId),
+    /// By its slug, in the configuration.
+    Slug(&'h str),
+}
+
 /// Handler of the paths for signing in.
 #[derive(Clone, Debug)]
 pub struct Auth {
@@ -131,6 +141,24 @@ impl Auth {
             return true;
         }
         Route::of(path).is_some()
+    }
+
+    /// Returns the organisation that a request for one of the paths names; a hint for a router
+    /// between services.
+    #[must_use]
+    pub fn org_hint(&self, request: &Request<Bytes>) -> Option<OrgHint<'_>> {
+        #[cfg(feature = "oidc")]
+        if oidc::Step::of(request.uri().path()).is_some() {
+            return self
+                .oidc
+                .as_ref()
+                .map(|oidc| OrgHint::Slug(oidc.organization()));
+        }
+        let secret = match Route::of(request.uri().path())? {
+            Route::Login => link(request).ok()?.parse().ok()?,
+            _ => front_end::session(request.headers()).ok()?,
+        };
+        secret.org_hint().map(OrgHint::Id)
     }
 
     /// Identifies the caller by its session, for rate limits; signing in is a stranger's request.

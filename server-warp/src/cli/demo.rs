@@ -113,7 +113,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             data: config.clone(),
             ..Config::default()
         };
-        app.with_admin(admin_socket(&config, &service, &store).await?)
+        app.with_admin(admin_socket(&config, service.clone(), &store).await?)
     };
     let base_url = app.base_url();
     let shutdown = shutdown_signal()?;

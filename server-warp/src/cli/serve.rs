@@ -4,10 +4,7 @@ use std::future::Future;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-#[cfg(unix)]
-use knowledge_core::api::AdminApi;
 use knowledge_core::env::{Env, OsRandomness, SystemClock};
-use knowledge_core::service::KnowledgeService;
 
 use super::failure::Failure;
 use super::settings::ServerArgs;
@@ -24,7 +21,9 @@ use crate::metrics::{self, Metrics};
 use crate::net::{BindError, Certificates};
 #[cfg(feature = "oidc")]
 use crate::oidc::Oidc;
-use crate::store_address::STORES_FOR_HELP;
+#[cfg(unix)]
+use crate::partitions::OperatorApi;
+use crate::store_address::{STORES_FOR_HELP, StoreAddress};
 use crate::telemetry::Telemetry;
 
 /// Serve the API over HTTP until SIGTERM or SIGINT
@@ -67,9 +66,16 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let metrics = Metrics::new();
     let mut data = config.data().open_when_free().await?;
     data.measure(&metrics);
+    let mut others = config.data().open_partitions_when_free(&data).await?;
     let telemetry = Telemetry::start(&config.telemetry, &metrics)?;
     if let Some(telemetry) = &telemetry {
         data.store = telemetry.trace_store(data.store);
+    }
+    for (_, other) in &mut others {
+        other.measure_calls(&metrics);
+        if let Some(telemetry) = &telemetry {
+            other.store = telemetry.trace_store(Arc::clone(&other.store));
+        }
     }
     let deliveries = deliveries(&config, telemetry.as_ref())?;
     let mut options = data.options(config.limits.clone());
@@ -78,10 +84,13 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     options.session_timeouts = config.session_timeouts;
     options.webhook_addresses = config.webhooks.addresses.clone();
     let env = Env::new(metrics.meter_clock(SystemClock), OsRandomness);
-    let service = data.service(env, options).await?;
+    let partitions = data.partitions(others, env, options).await?;
     #[cfg(unix)]
-    let admin = admin_socket(&config, &service, data.backend()).await?;
-    let app = App::bind_with_metrics(service, net, Arc::clone(&metrics)).await?;
+    let admin = {
+        let api = OperatorApi::new(partitions.clone());
+        admin_socket(&config, api, data.backend()).await?
+    };
+    let app = App::bind_with_metrics(partitions, net, Arc::clone(&metrics)).await?;
     #[cfg(unix)]
     let app = app.with_admin(admin);
     #[cfg(feature = "oidc")]
@@ -128,7 +137,9 @@ fn deliveries(
     let client = DeliveryClient::new(&config.webhooks)?;
     let mut deliveries =
         Deliveries::through(Arc::new(client)).in_flight_max(config.webhooks.in_flight_max);
-    if config.data().store.is_shared() {
+    let data = config.data();
+    let others = data.partitions.iter().map(|partition| &partition.store);
+    if others.chain([&data.store]).any(StoreAddress::is_shared) {
         deliveries = deliveries.poll_every(POLL_INTERVAL_SHARED);
     }
     Ok(Some(match telemetry {
@@ -141,13 +152,12 @@ fn deliveries(
 #[cfg(unix)]
 pub(super) async fn admin_socket(
     config: &Config,
-    service: &KnowledgeService,
+    api: impl Into<OperatorApi>,
     store: &Backend,
 ) -> Result<Option<AdminSocket>, Failure> {
     let Some(path) = config.admin_socket.path(&config.data())? else {
         return Ok(None);
     };
-    let api = AdminApi::new(service.clone());
     let socket = AdminSocket::bind(&path, api).await.map_err(|error| {
         Failure::new(format!(
             "{error} (choose another path with --admin-socket, or disable the socket with --admin-socket=off)"

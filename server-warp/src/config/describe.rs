@@ -199,6 +199,13 @@ fn toml(value: &Value) -> String {
             let items: Vec<_> = items.iter().map(|item| quoted(item)).collect();
             format!("[{}]", items.join(", "))
         }
+        Value::Map(items) if items.is_empty() => "{}".to_owned(),
+        Value::Map(items) => {
+            let items = items
+                .iter()
+                .map(|(name, value)| format!("{name} = {}", quoted(value)));
+            format!("{{ {} }}", items.collect::<Vec<_>>().join(", "))
+        }
     }
 }
 
@@ -215,6 +222,10 @@ fn json(value: &Value) -> Json {
         Value::Ratio(number) => json!(number),
         Value::Time(_) | Value::Text(_) => json!(value.to_string()),
         Value::List(items) => json!(items),
+        Value::Map(items) => items
+            .iter()
+            .map(|(name, value)| (name.clone(), json!(value)))
+            .collect(),
     }
 }
 

@@ -81,7 +81,12 @@ fn raw<'t>(value: &DeValue<'t>) -> Raw<'t> {
         DeValue::Boolean(value) => Raw::Boolean(*value),
         DeValue::Array(items) => Raw::List(items.iter().map(|item| raw(item.get_ref())).collect()),
         DeValue::Datetime(_) => Raw::Other("a date"),
-        DeValue::Table(_) => Raw::Other("a section"),
+        DeValue::Table(items) => Raw::Table(
+            items
+                .iter()
+                .map(|(name, item)| (name.get_ref().clone(), raw(item.get_ref())))
+                .collect(),
+        ),
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) enum Raw<'r> {
     Boolean(bool),
     /// List from a file.
     List(Vec<Raw<'r>>),
+    /// Table from a file.
+    Table(Vec<(Cow<'r, str>, Raw<'r>)>),
     /// Value from a file with a type that no setting accepts, by its name.
     Other(&'static str),
 }
@@ -41,6 +43,7 @@ impl fmt::Display for Raw<'_> {
                 let items: Vec<_> = items.iter().map(ToString::to_string).collect();
                 write!(f, "the list of {}", items.join(", "))
             }
+            Self::Table(_) => f.write_str("a section"),
             Self::Other(name) => f.write_str(name),
         }
     }
@@ -57,6 +60,7 @@ pub(crate) enum Value {
     Time(Duration),
     Text(String),
     List(Vec<String>),
+    Map(Vec<(String, String)>),
 }
 
 impl Value {
@@ -65,6 +69,7 @@ impl Value {
         match self {
             Self::None => true,
             Self::List(items) => items.is_empty(),
+            Self::Map(items) => items.is_empty(),
             _ => false,
         }
     }
@@ -81,6 +86,10 @@ impl fmt::Display for Value {
             Self::Time(time) => f.write_str(&format_time(*time)),
             Self::Text(text) => f.write_str(text),
             Self::List(items) => f.write_str(&items.join(",")),
+            Self::Map(items) => {
+                let items = items.iter().map(|(name, value)| format!("{name}={value}"));
+                f.write_str(&items.collect::<Vec<_>>().join(";"))
+            }
         }
     }
 }
@@ -412,6 +421,70 @@ impl<T: Textual> Kind for List<T> {
     fn value(&self, config: &Config) -> Value {
         let items = (self.0.get)(config).iter();
         Value::List(items.filter_map(Textual::write).collect())
+    }
+}
+
+/// Named value that is written as text.
+pub(crate) trait Named: Sized {
+    /// Description of the accepted names and values.
+    const EXPECTS: &'static str;
+
+    /// Parses a name and its value; `None` if one is invalid.
+    fn read(name: &str, value: &str) -> Option<Self>;
+
+    /// Returns the name and the value.
+    fn write(&self) -> (String, String);
+}
+
+/// Table of named values; `NAME=VALUE`, separated by semicolons, in a variable or a flag.
+pub(crate) struct Map<T>(pub(super) Field<Vec<T>>);
+
+impl<T: Named> Kind for Map<T> {
+    fn expects(&self) -> String {
+        T::EXPECTS.to_owned()
+    }
+
+    fn unit(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn placeholder(&self) -> &'static str {
+        "TABLE"
+    }
+
+    fn may_be_shown(&self) -> bool {
+        false
+    }
+
+    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue> {
+        let items: Option<Vec<T>> = match raw {
+            Raw::Word(word) => {
+                let items = word.to_str().ok_or(InvalidValue)?.split(';');
+                let items = items.map(str::trim).filter(|item| !item.is_empty());
+                let read = |item: &str| {
+                    let (name, value) = item.split_once('=')?;
+                    T::read(name.trim(), value.trim())
+                };
+                items.map(read).collect()
+            }
+            Raw::Table(items) => items
+                .iter()
+                .map(|(name, value)| T::read(name, text_of(value).ok()?.to_str()?))
+                .collect(),
+            _ => None,
+        };
+        let mut items = items.ok_or(InvalidValue)?;
+        items.sort_by_key(|item| item.write().0);
+        let is_repeated = |pair: &[T]| pair[0].write().0 == pair[1].write().0;
+        if items.windows(2).any(is_repeated) {
+            return Err(InvalidValue);
+        }
+        self.0.put(config, items);
+        Ok(())
+    }
+
+    fn value(&self, config: &Config) -> Value {
+        Value::Map((self.0.get)(config).iter().map(Named::write).collect())
     }
 }
 

@@ -72,9 +72,10 @@ use crate::data::{DATA_DIR_DEFAULT, DataConfig};
 pub use crate::deliveries::WebhookSettings;
 use crate::deliveries::open_files_max;
 use crate::logging::LogConfig;
-use crate::net::NetConfig;
+use crate::net::{NetConfig, OPEN_FILES_RESERVED};
 #[cfg(feature = "oidc")]
 use crate::oidc::OidcConfig;
+use crate::partitions::PartitionAddress;
 use crate::store_address::StoreAddress;
 use crate::telemetry::TelemetryConfig;
 
@@ -180,10 +181,11 @@ impl Config {
 
     #[cfg(feature = "postgres")]
     fn database_connections_max(&self) -> usize {
-        match self.data().store.is_shared() {
-            true => self.data.postgres.connections_max(),
-            false => 0,
-        }
+        let data = self.data();
+        let others = data.partitions.iter().map(|partition| &partition.store);
+        let stores = std::iter::once(&data.store).chain(others);
+        let shared = stores.filter(|store| store.is_shared()).count();
+        shared * data.postgres.connections_max()
     }
 
     #[cfg(not(feature = "postgres"))]
@@ -192,12 +194,16 @@ impl Config {
     }
 
     fn open_files_reserved(&self) -> usize {
+        let others = &self.data.partitions;
         let for_deliveries = if self.webhooks.deliver {
-            open_files_max(self.webhooks.in_flight_max)
+            open_files_max(self.webhooks.in_flight_max) * (1 + others.len())
         } else {
             0
         };
-        self.net.open_files_reserved + for_deliveries + self.database_connections_max()
+        let in_directory = |found: &&PartitionAddress| found.store.directory().is_some();
+        let for_stores = OPEN_FILES_RESERVED * others.iter().filter(in_directory).count();
+        let for_server = self.net.open_files_reserved;
+        for_server + for_stores + for_deliveries + self.database_connections_max()
     }
 }
 

@@ -227,6 +227,7 @@ fn changed(setting: &Setting) -> Config {
         "low_space",
         "memory:",
         "seven",
+        "seven=sled:/seven",
         "confidential",
         #[cfg(feature = "oidc")]
         "seven = team:seven",
@@ -337,21 +338,43 @@ fn example_file_uncommented_yields_defaults() {
 
 #[test]
 fn file_limit_reserves_descriptors_for_deliveries() {
-    let reserved = |deliver, in_flight_max| {
+    let reserved = |deliver, in_flight_max, partitions: &[&str]| {
         let webhooks = WebhookSettings {
             deliver,
             in_flight_max,
             ..WebhookSettings::default()
         };
-        let config = Config {
+        let mut config = Config {
             webhooks,
             ..Config::default()
         };
+        let partition = |store| crate::partitions::PartitionAddress::parse("eu", store).unwrap();
+        config.data.partitions = partitions.iter().copied().map(partition).collect();
         config.net().open_files_reserved
     };
-    assert_eq!(reserved(true, 256), 384 + 2 * 256);
-    assert_eq!(reserved(true, 1_000), 384 + 2 * 1_000);
-    assert_eq!(reserved(false, 1_000), 256);
+    assert_eq!(reserved(true, 256, &[]), 384 + 2 * 256);
+    assert_eq!(reserved(true, 1_000, &[]), 384 + 2 * 1_000);
+    assert_eq!(reserved(false, 1_000, &[]), 256);
+    // Each partition has its own deliveries and, in a directory, its own files.
+    assert_eq!(reserved(false, 256, &["sled:/eu"]), 256 + 256);
+    let of_deliveries = 128 + 2 * 256;
+    assert_eq!(
+        reserved(true, 256, &["sled:/eu"]),
+        2 * (256 + of_deliveries)
+    );
+}
+
+#[test]
+fn partition_in_memory_is_rejected() {
+    let sources = Sources {
+        environment: vec![("KNOWLEDGE_STORAGE__PARTITIONS".into(), "eu=memory:".into())],
+        ..Sources::default()
+    };
+    let rejected = sources.load().unwrap_err().to_string();
+    assert!(
+        rejected.contains("storage.partitions must not name memory:"),
+        "{rejected}"
+    );
 }
 
 #[cfg(feature = "oidc")]

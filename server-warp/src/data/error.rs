@@ -7,6 +7,7 @@ use knowledge_core::service::OpenError;
 use knowledge_core::store::StoreError;
 
 use crate::backup::switch::SwitchError;
+use crate::partitions::PartitionError;
 use crate::sealing::KeyFileError;
 
 /// Error of opening the data.
@@ -72,6 +73,17 @@ pub enum DataError {
         /// Name of the store.
         store: String,
     },
+    /// No partition has this name.
+    #[error("there is no partition {name:?} (storage.partitions); known partitions: {known}")]
+    UnknownPartition {
+        /// The name.
+        name: String,
+        /// The known names.
+        known: String,
+    },
+    /// The stores cannot be used together.
+    #[error(transparent)]
+    Partitions(#[from] PartitionError),
     /// The store is in no directory.
     #[error("{store} is a database and has no directory")]
     NoDirectory {

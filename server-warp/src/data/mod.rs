@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
+use knowledge_core::partition::{HOME, HoldingStore};
 use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 use knowledge_core::store::Store;
 use knowledge_storage_embedded::{
@@ -32,6 +33,7 @@ pub use self::postgres::PostgresConfig;
 pub use self::snapshot::StableView;
 use crate::backup::switch::SwapPaths;
 use crate::metrics::Metrics;
+use crate::partitions::{PartitionAddress, Partitions};
 use crate::private_file;
 use crate::sealing::{self, KeyFileError};
 use crate::store_address::{Engine, StoreAddress};
@@ -49,6 +51,8 @@ const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 pub struct DataConfig {
     /// Address of the store.
     pub store: StoreAddress,
+    /// Further partitions, in the order of their names.
+    pub partitions: Vec<PartitionAddress>,
     /// File of the sealing key. Without one, it is [`sealing::default_path`], created with the
     /// store.
     pub sealing_key_file: Option<PathBuf>,
@@ -74,6 +78,7 @@ impl Default for DataConfig {
     fn default() -> Self {
         Self {
             store: StoreAddress::in_directory(DATA_DIR_DEFAULT),
+            partitions: Vec::new(),
             sealing_key_file: None,
             cache_bytes: CACHE_BYTES_DEFAULT,
             free_bytes_min: FREE_BYTES_MIN_DEFAULT,
@@ -153,11 +158,11 @@ impl DataConfig {
             // Before anything is created.
             self.sealing_key_path()?;
         }
-        let backend = match self.store {
-            StoreAddress::Memory => Backend::Memory(Arc::default()),
-            _ => self.make_backend().await?,
-        };
-        let store = backend.store();
+        let backend = self.backend().await?;
+        let mut store = backend.store();
+        if self.store.is_shared() || !self.partitions.is_empty() {
+            store = Arc::new(HoldingStore::new(store));
+        }
         let sealing_key = self.key(&store).await?;
         Ok(Data {
             store,
@@ -167,6 +172,63 @@ impl DataConfig {
         })
     }
 
+    /// Opens the stores of the further partitions, which have the key of the first, and creates
+    /// those that are missing.
+    ///
+    /// # Errors
+    /// Those of [`DataConfig::open`].
+    pub async fn open_partitions(&self, home: &Data) -> Result<Vec<(String, Data)>, DataError> {
+        let mut opened = Vec::with_capacity(self.partitions.len());
+        for partition in &self.partitions {
+            let config = Self {
+                store: partition.store.clone(),
+                partitions: Vec::new(),
+                ..self.clone()
+            };
+            let backend = config.backend().await?;
+            let data = Data {
+                store: Arc::new(HoldingStore::new(backend.store())),
+                sealing_key: home.sealing_key.clone(),
+                backend,
+                name: config.name(),
+            };
+            opened.push((partition.name.clone(), data));
+        }
+        Ok(opened)
+    }
+
+    /// Returns the configuration of the partition with this name, which may be that of `self`.
+    ///
+    /// # Errors
+    /// [`DataError::UnknownPartition`], and those of [`DataConfig::sealing_key_path`].
+    pub fn partition(&self, name: &str) -> Result<Self, DataError> {
+        let store = match self.partitions.iter().find(|found| found.name == name) {
+            Some(found) => found.store.clone(),
+            None if name == HOME => self.store.clone(),
+            None => {
+                let others = self.partitions.iter().map(|found| found.name.as_str());
+                let known: Vec<_> = std::iter::once(HOME).chain(others).collect();
+                return Err(DataError::UnknownPartition {
+                    name: name.to_owned(),
+                    known: known.join(", "),
+                });
+            }
+        };
+        Ok(Self {
+            store,
+            partitions: Vec::new(),
+            sealing_key_file: Some(self.sealing_key_path()?),
+            ..self.clone()
+        })
+    }
+
+    async fn backend(&self) -> Result<Backend, DataError> {
+        match self.store {
+            StoreAddress::Memory => Ok(Backend::Memory(Arc::default())),
+            _ => self.make_backend().await,
+        }
+    }
+
     /// Opens the store like [`open`](Self::open), but waits for another process to release it.
     ///
     /// It waits up to [`LOCK_WAIT_MAX`] for a command or the previous server.
@@ -174,22 +236,19 @@ impl DataConfig {
     /// # Errors
     /// Those of [`DataConfig::open`].
     pub async fn open_when_free(&self) -> Result<Data, DataError> {
-        let deadline = Instant::now() + LOCK_WAIT_MAX;
-        let mut is_logged = false;
-        loop {
-            match self.open().await {
-                Err(held @ DataError::Store(OpenError::InUse { .. }))
-                    if Instant::now() < deadline =>
-                {
-                    if !is_logged {
-                        tracing::info!("waiting for the data directory: {held}");
-                        is_logged = true;
-                    }
-                    tokio::time::sleep(LOCK_RETRY_INTERVAL).await;
-                }
-                opened => return opened,
-            }
-        }
+        when_free(|| self.open()).await
+    }
+
+    /// Opens the stores of the further partitions like [`open_partitions`](Self::open_partitions),
+    /// but waits for another process to release them, as [`open_when_free`](Self::open_when_free).
+    ///
+    /// # Errors
+    /// Those of [`DataConfig::open`].
+    pub async fn open_partitions_when_free(
+        &self,
+        home: &Data,
+    ) -> Result<Vec<(String, Data)>, DataError> {
+        when_free(|| self.open_partitions(home)).await
     }
 
     /// Opens an existing store.
@@ -397,14 +456,37 @@ impl DataConfig {
     }
 }
 
+/// Opens something, waiting up to [`LOCK_WAIT_MAX`] while another process holds its directory.
+async fn when_free<T>(open: impl AsyncFn() -> Result<T, DataError>) -> Result<T, DataError> {
+    let deadline = Instant::now() + LOCK_WAIT_MAX;
+    let mut is_logged = false;
+    loop {
+        match open().await {
+            Err(held @ DataError::Store(OpenError::InUse { .. })) if Instant::now() < deadline => {
+                if !is_logged {
+                    tracing::info!("waiting for the data directory: {held}");
+                    is_logged = true;
+                }
+                tokio::time::sleep(LOCK_RETRY_INTERVAL).await;
+            }
+            opened => return opened,
+        }
+    }
+}
+
 impl Data {
     /// Records metrics of the store from now on: its calls and its own statistics. At most once per
     /// `metrics`.
     pub fn measure(&mut self, metrics: &Metrics) {
-        self.store = metrics.meter_store(Arc::clone(&self.store));
+        self.measure_calls(metrics);
         if let Backend::Embedded(store) = &self.backend {
             metrics.register_embedded(store);
         }
+    }
+
+    /// Records metrics of the calls of the store from now on, together with those of others.
+    pub fn measure_calls(&mut self, metrics: &Metrics) {
+        self.store = metrics.meter_store(Arc::clone(&self.store));
     }
 
     /// Returns the store itself, for its snapshots.
@@ -424,6 +506,25 @@ impl Data {
                 store: self.name.clone(),
                 source,
             })
+    }
+
+    /// Opens the services over this store, which has the directory, and those of the partitions.
+    ///
+    /// # Errors
+    /// [`DataError::Service`], [`DataError::Partitions`].
+    pub async fn partitions(
+        &self,
+        others: Vec<(String, Self)>,
+        env: Env,
+        options: Options,
+    ) -> Result<Partitions, DataError> {
+        let home = self.service(env.clone(), options.clone()).await?;
+        let mut services = Vec::with_capacity(others.len());
+        for (name, data) in others {
+            let service = data.service(env.clone(), options.clone()).await?;
+            services.push((name, service));
+        }
+        Ok(Partitions::open(home, services).await?)
     }
 
     /// Returns the options of a service over the store: the key, the limits, and defaults.

@@ -9,7 +9,8 @@ use futures::FutureExt as _;
 use knowledge_core::Error;
 use knowledge_core::model::{DeliveryFailureCode, DisabledReason};
 use knowledge_core::service::{
-    Attempt, AttemptOutcome, ClaimedDelivery, DeliveryLease, DeliveryRequest, KnowledgeService,
+    Attempt, AttemptOutcome, ClaimedDelivery, DELIVERY_LEASE, DeliveryLease, DeliveryRequest,
+    KnowledgeService,
 };
 use opentelemetry::trace::FutureExt as _;
 use tokio::time::Instant;
@@ -142,11 +143,12 @@ impl Attempts {
 
     /// Completes the delivery, retrying as long as necessary. Meanwhile the lease is renewed; if it
     /// is lost, that is the result. Returns `None` if a defect prevents recording, since a retry
-    /// would fail in the same way.
+    /// would fail in the same way, and after the time of a lease if a move holds the organisation,
+    /// which must not take up the places of others.
     async fn finish(&self, claimed: &ClaimedDelivery, attempt: &Attempt) -> Option<AttemptOutcome> {
         let lease = &claimed.lease;
         let (event, endpoint) = (lease.event(), lease.endpoint());
-        let mut wait = RECORD_RETRY_MIN;
+        let (began, mut wait) = (Instant::now(), RECORD_RETRY_MIN);
         loop {
             let now = self.service.env().now();
             let finish = self.service.finish_delivery(now, lease, attempt);
@@ -164,6 +166,11 @@ impl Attempts {
             let detail = explain(&error);
             if matches!(error, Error::Internal { .. }) {
                 tracing::error!(%event, %endpoint, detail, "delivery attempt cannot be recorded");
+                return None;
+            }
+            if began.elapsed() >= DELIVERY_LEASE
+                && matches!(self.service.is_on_hold(lease).await, Ok(true))
+            {
                 return None;
             }
             if wait == RECORD_RETRY_MIN {

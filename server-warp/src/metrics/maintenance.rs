@@ -1,5 +1,6 @@
 //! Metrics of background maintenance.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use knowledge_core::model::Timestamp;
@@ -11,7 +12,7 @@ use super::catalogue::{self, register};
 const OK: &str = "ok";
 const FAILED: &str = "failed";
 
-/// Metrics of the maintenance of one service.
+/// Metrics of the maintenance of all partitions. The gauges are those of the worst one.
 #[derive(Clone, Debug)]
 pub struct MaintenanceMetrics {
     runs: IntCounterVec,
@@ -19,6 +20,14 @@ pub struct MaintenanceMetrics {
     holders_rewritten: IntCounter,
     last_success: IntGauge,
     lag: IntGauge,
+    partitions: Arc<Mutex<Vec<State>>>,
+}
+
+/// State of the maintenance of one partition, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    last_success: i64,
+    lag: i64,
 }
 
 impl MaintenanceMetrics {
@@ -33,6 +42,7 @@ impl MaintenanceMetrics {
             holders_rewritten: catalogue::MAINTENANCE_HOLDERS.counter(),
             last_success: catalogue::MAINTENANCE_LAST.gauge(),
             lag: catalogue::MAINTENANCE_LAG.gauge(),
+            partitions: Arc::default(),
         }
     }
 
@@ -50,11 +60,32 @@ impl MaintenanceMetrics {
         );
     }
 
-    /// Records the start of a run and the delay of its oldest due task.
-    pub(crate) fn record_start(&self, now: Timestamp, oldest_due: Option<Timestamp>) {
+    /// Records the start of a run in the partition at this position, and the delay of its oldest due
+    /// task.
+    pub(crate) fn record_start(
+        &self,
+        partition: usize,
+        now: Timestamp,
+        oldest_due: Option<Timestamp>,
+    ) {
         let late = oldest_due.map_or(0, |due| now.as_millis().saturating_sub(due.as_millis()));
         let late = Duration::from_millis(u64::try_from(late).unwrap_or(0));
-        self.lag.set(seconds(late));
+        let mut states = self.states(partition);
+        states[partition].lag = seconds(late);
+        let worst = states.iter().map(|state| state.lag).max();
+        self.lag.set(worst.unwrap_or_default());
+    }
+
+    /// Returns the states of the partitions up to this one.
+    fn states(&self, partition: usize) -> MutexGuard<'_, Vec<State>> {
+        let mut states = self
+            .partitions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if states.len() <= partition {
+            states.resize(partition + 1, State::default());
+        }
+        states
     }
 
     /// Records a completed part of a run.
@@ -63,13 +94,16 @@ impl MaintenanceMetrics {
         self.holders_rewritten.inc_by(done.holders_rewritten);
     }
 
-    /// Records the end of a run.
-    pub(crate) fn record_end(&self, succeeded: bool, now: Timestamp) {
+    /// Records the end of a run in the partition at this position.
+    pub(crate) fn record_end(&self, partition: usize, succeeded: bool, now: Timestamp) {
         let outcome = if succeeded { OK } else { FAILED };
         self.runs.with_label_values(&[outcome]).inc();
+        let mut states = self.states(partition);
         if succeeded {
-            self.last_success.set(now.as_millis().div_euclid(1_000));
+            states[partition].last_success = now.as_millis().div_euclid(1_000);
         }
+        let worst = states.iter().map(|state| state.last_success).min();
+        self.last_success.set(worst.unwrap_or_default());
     }
 }
 
@@ -92,8 +126,23 @@ mod tests {
             (Some(Timestamp::from_millis(200_000)), 0),
             (None, 0),
         ] {
-            metrics.record_start(now, oldest_due);
+            metrics.record_start(0, now, oldest_due);
             assert_eq!(metrics.lag.get(), lag, "{oldest_due:?}");
         }
+    }
+    #[test]
+    fn gauges_are_those_of_the_worst_partition() {
+        let metrics = MaintenanceMetrics::new();
+        let now = Timestamp::from_millis(100_000);
+        metrics.record_start(0, now, Some(Timestamp::from_millis(40_000)));
+        metrics.record_start(1, now, None);
+        assert_eq!(metrics.lag.get(), 60);
+        metrics.record_end(1, false, now);
+        metrics.record_end(0, true, now);
+        assert_eq!(metrics.last_success.get(), 0);
+        metrics.record_end(1, true, Timestamp::from_millis(200_000));
+        assert_eq!(metrics.last_success.get(), 100);
+        metrics.record_start(0, now, None);
+        assert_eq!(metrics.lag.get(), 0);
     }
 }

@@ -143,6 +143,11 @@ impl Oidc {
         }))))
     }
 
+    /// Returns the slug of the organisation whose members sign in.
+    pub(crate) fn organization(&self) -> &str {
+        &self.0.organization
+    }
+
     /// Returns the name of the provider for people.
     pub(crate) fn label(&self) -> &str {
         &self.0.config.label

@@ -7,11 +7,11 @@ use std::time::Duration;
 use rustix::fs::Access;
 
 use super::{A_DAY, SIZE_MAX};
-use crate::config::kind::{Bytes, Switch, Text, Time, field};
+use crate::config::kind::{Bytes, Map, Named, Switch, Text, Time, field};
 use crate::config::setting::{Section, Setting};
 use crate::config::{Check, Config};
+use crate::partitions::PartitionAddress;
 use crate::sealing;
-#[cfg(feature = "postgres")]
 use crate::store_address::StoreAddress;
 
 /// Path of the setting with the store's address.
@@ -19,6 +19,7 @@ pub(in crate::config) const STORE: &str = "storage.store";
 /// Path of the setting with the store's directory only.
 pub(in crate::config) const DATA_DIR: &str = "storage.data_dir";
 
+const PARTITIONS: &str = "storage.partitions";
 const SEALING_KEY_FILE: &str = "storage.sealing_key_file";
 
 pub(super) static SECTION: Section = Section {
@@ -48,6 +49,12 @@ pub(super) static SECTION: Section = Section {
              with the store; required for postgres:, the same key on every server",
         )
         .flag("sealing-key-file"),
+        Setting::new(
+            PARTITIONS,
+            &Map(field!(data.partitions)),
+            "Further stores by name, to which `knowledge org move` moves organisations; the store \
+             above is the partition `home`, has the directory, and its key is that of all",
+        ),
         Setting::new(
             "storage.cache_bytes",
             &Bytes {
@@ -94,10 +101,50 @@ pub(super) static SECTION: Section = Section {
     inspect,
 };
 
+impl Named for PartitionAddress {
+    const EXPECTS: &'static str = "a table of stores by name, such as { eu = \"sled:DIR\" }, each \
+                                   name of the characters a-z 0-9 _ - and not home";
+
+    fn read(name: &str, value: &str) -> Option<Self> {
+        Self::parse(name, value)
+    }
+
+    fn write(&self) -> (String, String) {
+        (self.name.clone(), self.store.to_string())
+    }
+}
+
 fn check(config: &Config, check: &mut Check<'_>) {
     if config.store.is_some() && check.has_one_source(STORE, DATA_DIR) {
         let reason = "conflicts with storage.store; set only one of them";
         check.reject(DATA_DIR, &[STORE], reason);
+    }
+    let stores: Vec<_> = config
+        .data
+        .partitions
+        .iter()
+        .map(|found| &found.store)
+        .collect();
+    let data = config.data();
+    let is_used_twice = |(index, store): (usize, &&StoreAddress)| {
+        **store == data.store || stores[..index].contains(store)
+    };
+    if stores.iter().enumerate().any(is_used_twice) {
+        let reason = "must name each store once, and not that of storage.store";
+        check.reject(PARTITIONS, &[STORE], reason);
+    }
+    if stores.contains(&&StoreAddress::Memory) {
+        let reason = "must not name memory:, which would lose the organisations moved there";
+        check.reject(PARTITIONS, &[STORE], reason);
+    }
+    #[cfg(feature = "postgres")]
+    for partition in &config.data.partitions {
+        if let StoreAddress::Postgres(address) = &partition.store
+            && let Err(error) = config.data.postgres.options(address)
+        {
+            let reason = format!("cannot be used: {}: {error}", partition.name);
+            check.reject(PARTITIONS, &[], &reason);
+        }
     }
     #[cfg(feature = "postgres")]
     if let Some(StoreAddress::Postgres(address)) = &config.store

@@ -1,0 +1,258 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use knowledge_core::api::Api;
+use knowledge_core::env::Env;
+use knowledge_core::internals::keys;
+use knowledge_core::partition::{HoldingStore, Relocation, Stores};
+use knowledge_core::service::{Options, SealingKey};
+use knowledge_core::store::{
+    Commit, CommitOutcome, Found, MemoryStore, Read, Store, StoreError, StoreExt,
+};
+use knowledge_testing::fixture::{OrgFixture, seed_orgs};
+
+use super::*;
+use crate::net::Responder as _;
+use crate::responder::ApiResponder;
+
+/// Store that counts the reads of the directory.
+struct Counting {
+    store: Arc<dyn Store>,
+    lookups: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl Store for Counting {
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
+        let is_lookup = |read: &Read<'_>| match read {
+            Read::Keys(keys) => keys
+                .iter()
+                .any(|key| key.to_string().starts_with("placement/")),
+            Read::Range { .. } => false,
+        };
+        let lookups = reads.iter().filter(|read| is_lookup(read)).count();
+        self.lookups.fetch_add(lookups, Ordering::SeqCst);
+        self.store.read(reads).await
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        self.store.commit(commit).await
+    }
+}
+
+/// Home and the partition `eu`, with a server of both and two organisations at home.
+struct Site {
+    stores: Stores,
+    partitions: Partitions,
+    responder: ApiResponder,
+    lookups: Arc<AtomicUsize>,
+    moved: OrgFixture,
+    stays: OrgFixture,
+}
+
+async fn service_over(store: &Arc<dyn Store>) -> KnowledgeService {
+    let store = Arc::new(HoldingStore::new(Arc::clone(store)));
+    let options = Options::new(SealingKey::new([7; 32]));
+    let opened = KnowledgeService::open(store, Env::system(), options);
+    opened.await.unwrap()
+}
+
+fn memory() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new())
+}
+
+impl Site {
+    async fn new() -> Self {
+        let (home, eu) = (memory(), memory());
+        let lookups = Arc::<AtomicUsize>::default();
+        let counting: Arc<dyn Store> = Arc::new(Counting {
+            store: Arc::clone(&home),
+            lookups: Arc::clone(&lookups),
+        });
+        let others = vec![("eu".to_owned(), service_over(&eu).await)];
+        let home_service = service_over(&counting).await;
+        let seeded = seed_orgs(&home_service, 2).await.unwrap();
+        let [moved, stays] = seeded.orgs.try_into().expect("two organisations");
+        let partitions = Partitions::open(home_service, others).await.unwrap();
+        let responder = ApiResponder::over(partitions.clone(), |service| Api::new(service.clone()));
+        Self {
+            stores: [(HOME.to_owned(), home), ("eu".to_owned(), eu)].into(),
+            partitions,
+            responder,
+            lookups,
+            moved,
+            stays,
+        }
+    }
+
+    async fn move_to(&self, to: &str) {
+        let org = self.moved.id;
+        let moved = Relocation { org, to }.run(&self.stores, |_, _| {}).await;
+        moved.unwrap();
+    }
+
+    /// Writes the entry of the directory, as a move in another process does.
+    async fn place(&self, entry: &str) {
+        let entry = entry.replace("SLUG", &self.moved.slug);
+        let commit = Commit::builder().put(keys::placement(self.moved.id), entry);
+        let committed = self.stores[HOME].commit(commit.build().unwrap()).await;
+        assert!(matches!(committed, Ok(CommitOutcome::Committed(_))));
+    }
+
+    /// Sends a request as the server does: it is identified, then answered.
+    async fn get(&self, path: &str, token: &str) -> (StatusCode, String) {
+        let request = Request::get(path).header("authorization", format!("Bearer {token}"));
+        let mut request = request.body(Bytes::new()).unwrap();
+        self.responder.identify(&mut request).await;
+        let response = self.responder.respond(request).await;
+        let body = String::from_utf8(response.body().to_vec()).unwrap();
+        (response.status(), body)
+    }
+
+    async fn webhooks(&self, org: &OrgFixture) -> StatusCode {
+        let path = format!("/v1/workspaces/{}/webhooks", org.main.id);
+        self.get(&path, &org.members.owner.token).await.0
+    }
+
+    fn lookups(&self) -> usize {
+        self.lookups.swap(0, Ordering::SeqCst)
+    }
+}
+
+#[tokio::test]
+async fn request_looks_its_organisation_up_at_most_once() {
+    let site = Site::new().await;
+    site.lookups();
+    assert_eq!(site.webhooks(&site.moved).await, 200);
+    assert_eq!(site.lookups(), 0, "nothing is looked up at home");
+    for to in ["eu", HOME] {
+        site.move_to(to).await;
+        site.lookups();
+        assert_eq!(site.webhooks(&site.moved).await, 200);
+        assert_eq!(site.lookups(), 1, "the first one finds the new partition");
+        assert_eq!(site.webhooks(&site.moved).await, 200);
+        assert_eq!(site.webhooks(&site.stays).await, 200);
+        assert_eq!(site.lookups(), 0, "and it is remembered");
+    }
+    // Tokens that nobody issued.
+    let token = &site.moved.members.owner.token;
+    let own = site.moved.id.0.simple().to_string();
+    let path = format!("/v1/workspaces/{}/webhooks", site.moved.main.id);
+    for forged in [uuid::Uuid::from_u128(1), uuid::Uuid::from_u128(2)] {
+        let forged = token.replace(&own, &forged.simple().to_string());
+        assert_ne!(forged, *token);
+        assert_eq!(site.get(&path, &forged).await.0, 401);
+        assert_eq!(site.lookups(), 1);
+    }
+    let inner = &site.partitions.inner;
+    assert!(inner.elsewhere.read().unwrap().is_empty());
+    assert!(inner.switches.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_wait_together_until_the_switch_is_over() {
+    let site = Site::new().await;
+    site.move_to("eu").await;
+    site.place(r#"{"slug":"SLUG","partition":"home","moving":{"switching":{"to":"eu"}}}"#)
+        .await;
+    site.lookups();
+    let requests = futures::future::join_all((0..50).map(|_| site.webhooks(&site.moved)));
+    let switch = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        site.place(r#"{"slug":"SLUG","partition":"eu"}"#).await;
+    };
+    let (statuses, ()) = futures::future::join(requests, switch).await;
+    assert!(statuses.iter().all(|status| *status == 200), "{statuses:?}");
+    // One for each request, and those of one task that waits.
+    let lookups = site.lookups();
+    assert!(lookups < 50 + 60, "{lookups}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn organisation_that_cannot_be_reached_is_unavailable_and_not_unknown() {
+    let site = Site::new().await;
+    site.move_to("eu").await;
+    for entry in [
+        r#"{"slug":"SLUG","partition":"home","moving":{"switching":{"to":"eu"}}}"#,
+        r#"{"slug":"SLUG","partition":"us"}"#,
+    ] {
+        site.place(entry).await;
+        assert_eq!(site.webhooks(&site.moved).await, 503);
+        assert_eq!(site.webhooks(&site.stays).await, 200);
+    }
+}
+
+#[tokio::test]
+async fn rejected_write_leads_its_repetition_to_the_new_partition() {
+    let site = Site::new().await;
+    // A webhook of another service, whose caller has no credential, is still known to home.
+    site.place(r#"{"slug":"SLUG","partition":"eu","moving":{"removing":{"from":"home"}}}"#)
+        .await;
+    let hold = r#"{"from":"home","to":"eu","is_sealed":true}"#;
+    let commit = Commit::builder().put(keys::hold(site.moved.id), hold);
+    site.stores[HOME]
+        .commit(commit.build().unwrap())
+        .await
+        .unwrap();
+    assert_eq!(site.partitions.known(Some(site.moved.id)), AT_HOME);
+    let memory = site.moved.main.memories.internal[0];
+    let token = &site.moved.members.owner.token;
+    let request = Request::delete(format!("/v1/memories/{memory}"))
+        .header("authorization", format!("Bearer {token}"));
+    let response = site.responder.respond(request.body(Bytes::new()).unwrap());
+    assert_eq!(response.await.status(), 503);
+    assert_ne!(site.partitions.known(Some(site.moved.id)), AT_HOME);
+}
+
+#[tokio::test]
+async fn stores_with_other_names_are_refused() {
+    let site = Site::new().await;
+    let (home, eu) = (&site.stores[HOME], &site.stores["eu"]);
+    for (home, eu) in [(eu, home), (home, home)] {
+        let others = vec![("eu".to_owned(), service_over(eu).await)];
+        let refused = Partitions::open(service_over(home).await, others).await;
+        assert!(
+            matches!(refused, Err(PartitionError::Identity(_))),
+            "{refused:?}"
+        );
+    }
+    // The store of a partition is not a whole installation.
+    let alone = Partitions::open(service_over(eu).await, Vec::new()).await;
+    assert!(
+        matches!(alone, Err(PartitionError::Identity(_))),
+        "{alone:?}"
+    );
+    // A store without partitions gets no name.
+    let other = memory();
+    Partitions::open(service_over(&other).await, Vec::new())
+        .await
+        .unwrap();
+    assert_eq!(identity::name(&*other).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn every_partition_in_the_directory_has_to_be_configured() {
+    let site = Site::new().await;
+    for entry in [
+        r#"{"slug":"SLUG","partition":"eu"}"#,
+        r#"{"slug":"SLUG","partition":"home","moving":{"copying":{"to":"eu"}}}"#,
+        r#"{"slug":"SLUG","partition":"home","moving":{"removing":{"from":"eu"}}}"#,
+    ] {
+        site.place(entry).await;
+        let alone = Partitions::open(service_over(&site.stores[HOME]).await, Vec::new()).await;
+        let error = alone.unwrap_err().to_string();
+        assert!(
+            error.contains("name its store in storage.partitions"),
+            "{error}"
+        );
+    }
+    assert_eq!(
+        site.stores[HOME]
+            .get(&[keys::hold(site.moved.id)])
+            .await
+            .unwrap(),
+        [None]
+    );
+}
