@@ -22,6 +22,7 @@ mod init;
 mod login_link;
 mod operator;
 mod org;
+mod org_move;
 mod output;
 mod rekey;
 mod relabel;

@@ -11,12 +11,13 @@ use super::args::OutputFormat;
 use super::confirm::confirm;
 use super::failure::Failure;
 use super::operator::{Operator, path};
+use super::org_move;
 use super::output::{draw, print_json};
 use super::settings::AdminArgs;
 use super::table::{Cell, Fit, Table};
 use knowledge_core::service::{NewOrganization, NewOwner};
 
-/// Create, list and delete organisations
+/// Create, list, move and delete organisations
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -27,6 +28,7 @@ pub(super) struct Args {
 enum Command {
     Create(CreateArgs),
     List(ListArgs),
+    Move(org_move::Args),
     Delete(DeleteArgs),
 }
 
@@ -107,6 +109,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::Create(args) => create(args).await,
         Command::List(args) => list(args).await,
+        Command::Move(args) => org_move::run(args).await,
         Command::Delete(args) => delete(args).await,
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use knowledge_core::env::Env;
+use knowledge_core::partition::{Directory, HOME, identity};
 use knowledge_core::service::{OpenError, Rekey, SealingKey, SealingKeys};
 use knowledge_core::store::Store;
 use serde_json::json;
@@ -42,6 +43,13 @@ pub(super) struct Args {
     data: DataArgs,
 }
 
+/// Returns true if a store is a partition other than home, or has a directory of such.
+async fn has_partitions(store: &Arc<dyn Store>) -> Result<bool, DataError> {
+    let name = identity::name(&**store).await?;
+    let directory = Directory::new(Arc::clone(store));
+    Ok(name.is_some_and(|name| name != HOME) || !directory.placements().await?.is_empty())
+}
+
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     quiet_log()?;
     let config = args.data.load()?.config.data();
@@ -57,6 +65,13 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         )?;
     }
     let store = config.open_backend().await?.store();
+    if !config.partitions.is_empty() || has_partitions(&store).await? {
+        // All have one key, and the others would be left with the old one.
+        return Err(Failure::new(
+            "the sealing key of several partitions cannot be replaced; move all organisations home, \
+             and remove storage.partitions",
+        ));
+    }
     let files = KeyFiles::of(config.sealing_key_path()?);
     let env = Env::system();
     let of_service = |source| DataError::Service {

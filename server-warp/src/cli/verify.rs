@@ -39,6 +39,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
 
+    /// Verify this partition of storage.partitions instead of the store in storage.store
+    #[arg(long, value_name = "NAME", conflicts_with = "dump")]
+    partition: Option<String>,
+
     /// Parent of the scratch directory for a dump; defaults to the system's temporary directory
     #[arg(long, value_name = "DIR", requires = "dump")]
     scratch: Option<PathBuf>,
@@ -57,7 +61,10 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let found = match args.dump {
         Some(file) => of_dump(&file, args.scratch, args.data).await?,
         None => {
-            let config = args.data.load()?.config.data();
+            let mut config = args.data.load()?.config.data();
+            if let Some(name) = &args.partition {
+                config = config.partition(name).map_err(not_verified)?;
+            }
             let store = config.open_backend().await;
             let store = store.map_err(damaged_or_not_verified)?;
             check_entries(&store)?;
