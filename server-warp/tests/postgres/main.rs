@@ -10,6 +10,7 @@ mod copy;
 mod errors;
 mod events;
 mod failover;
+mod partitions;
 mod secrets;
 mod servers;
 mod support;

@@ -28,7 +28,7 @@ use tempfile::TempDir;
 
 pub(crate) use self::client::{Call, GUARD};
 use self::knowledge::{database, database_at, place, postgres};
-pub(crate) use self::process::{Finished, Server, knowledge, knowledge_in, start};
+pub(crate) use self::process::{Finished, Server, knowledge, knowledge_in, start, start_in};
 pub(crate) use self::receiver::{Received, Receiver};
 
 /// Awaits a future that must complete.

@@ -96,6 +96,12 @@ fn config_show_locates_each_setting_of_a_variable() {
                     let items = items.iter().map(|item| item.as_str().expect("text"));
                     items.collect::<Vec<_>>().join(",")
                 }
+                serde_json::Value::Object(items) => {
+                    let item = |(name, value): (&String, &serde_json::Value)| {
+                        format!("{name}={}", value.as_str().expect("text"))
+                    };
+                    items.iter().map(item).collect::<Vec<_>>().join(";")
+                }
                 other => other.to_string(),
             };
             (name, value)

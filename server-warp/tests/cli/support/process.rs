@@ -85,7 +85,13 @@ pub(crate) struct Server {
 
 /// Starts the binary.
 pub(crate) fn start(args: &[&str]) -> Server {
+    start_in(&[], args)
+}
+
+/// Starts the binary, with these environment variables.
+pub(crate) fn start_in(environment: &[(&str, &str)], args: &[&str]) -> Server {
     let mut process = command(args)
+        .envs(environment.iter().copied())
         .stdin(Stdio::piped())
         .spawn()
         .expect("start the binary");
@@ -138,14 +144,20 @@ impl Server {
 
     /// Returns the next line on standard error that contains `mark`.
     pub(crate) fn error_with(&self, mark: &str) -> String {
+        let found = self.error_or_end(mark);
+        found.unwrap_or_else(|| panic!("ended without {mark:?}"))
+    }
+
+    /// Returns the next line on standard error that contains `mark`; `None` if the run ends before.
+    pub(crate) fn error_or_end(&self, mark: &str) -> Option<String> {
         let deadline = Instant::now() + GUARD;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.errors.recv_timeout(left) {
-                Ok(line) if line.contains(mark) => return line,
+                Ok(line) if line.contains(mark) => return Some(line),
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => panic!("waited too long for {mark:?}"),
-                Err(RecvTimeoutError::Disconnected) => panic!("ended without {mark:?}"),
+                Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
     }

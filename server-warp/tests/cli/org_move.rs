@@ -1,0 +1,100 @@
+//! Tests of `knowledge org move` between stores in directories.
+
+use crate::support::{Finished, Scratch, knowledge_in};
+
+/// A home store with the organisation `acme`, and names of further stores.
+struct Site {
+    scratch: Scratch,
+}
+
+impl Site {
+    fn new() -> Self {
+        Self {
+            scratch: Scratch::with_org(),
+        }
+    }
+
+    /// Runs a command with the store `home` and the partition `eu` in these directories.
+    fn run_in(&self, home: &str, eu: &str, args: &[&str]) -> Finished {
+        let partitions = format!("eu=sled:{}", self.scratch.arg(eu));
+        let data_dir = format!("--data-dir={}", self.scratch.arg(home));
+        let key = self.scratch.arg("data.key");
+        let variables = [
+            ("KNOWLEDGE_STORAGE__PARTITIONS", &*partitions),
+            ("KNOWLEDGE_STORAGE__SEALING_KEY_FILE", &*key),
+        ];
+        knowledge_in(&variables, &[args, &[&data_dir]].concat())
+    }
+
+    fn run(&self, args: &[&str]) -> Finished {
+        self.run_in("data", "eu", args)
+    }
+
+    /// Opens the partitions, which gives the stores their names.
+    fn open(&self) {
+        let listed = self.run(&["org", "list"]).ok().stdout;
+        assert!(listed.contains("acme"), "{listed}");
+    }
+}
+
+#[test]
+fn organisation_moves_to_a_partition_and_back() {
+    let site = Site::new();
+    site.open();
+    let moved = site.run(&["org", "move", "acme", "--to=eu"]).ok().stdout;
+    assert!(
+        moved.starts_with("acme was moved from home to eu: "),
+        "{moved}"
+    );
+    let again = site.run(&["org", "move", "acme", "--to=eu"]).ok().stdout;
+    assert_eq!(again, "acme is in eu\n");
+    site.open();
+    for partition in ["home", "eu"] {
+        let verified = site.run(&["verify", "--partition", partition]).ok().stdout;
+        assert!(verified.contains(", 0 differences"), "{verified}");
+    }
+
+    // What would lose it is refused.
+    let alone = ["org", "list", &*site.scratch.data_dir()];
+    let alone = knowledge_in(&[], &alone).failed();
+    assert!(
+        alone.contains("name its store in storage.partitions"),
+        "{alone}"
+    );
+    let rekeyed = knowledge_in(&[], &["rekey", &site.scratch.data_dir()]).failed();
+    assert!(rekeyed.contains("several partitions"), "{rekeyed}");
+    let partition = site.scratch.arg("eu");
+    let key = site.scratch.arg("data.key");
+    let flags = [
+        format!("--data-dir={partition}"),
+        format!("--sealing-key-file={key}"),
+    ];
+    let partition = knowledge_in(&[], &["org", "list", &flags[0], &flags[1]]).failed();
+    assert!(partition.contains("is the partition \"eu\""), "{partition}");
+
+    let back = site.run(&["org", "move", "acme", "--to=home"]).ok().stdout;
+    assert!(
+        back.starts_with("acme was moved from eu to home: "),
+        "{back}"
+    );
+    knowledge_in(&[], &["org", "list", &site.scratch.data_dir()]).ok();
+}
+
+#[test]
+fn move_to_a_store_that_is_not_the_partition_changes_nothing() {
+    let site = Site::new();
+    let unknown = site.run(&["org", "move", "acme", "--to=us"]).failed();
+    assert!(unknown.contains("known partitions: home, eu"), "{unknown}");
+    site.open();
+    let mistyped = site.run_in("data", "ue", &["org", "move", "acme", "--to=eu"]);
+    let mistyped = mistyped.failed();
+    assert!(mistyped.contains("there is no store in"), "{mistyped}");
+    assert!(!site.scratch.path("ue").exists());
+    let moved = site.run(&["org", "move", "acme", "--to=home"]).ok().stdout;
+    assert_eq!(moved, "acme is in home\n");
+    let exchanged = site.run_in("eu", "data", &["org", "list"]).failed();
+    assert!(
+        exchanged.contains("the store of the partition"),
+        "{exchanged}"
+    );
+}
