@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::SET_COOKIE;
 use http::{Method, Request, Response, StatusCode, Uri};
 use knowledge_core::Error;
 use knowledge_core::api::{Api, Caller, ClientInfo};
@@ -90,18 +91,12 @@ impl ApiResponder {
         &self.fronts[AT_HOME]
     }
 
-    /// Returns the organisation that a request names.
-    async fn org_named(&self, request: &Request<Bytes>) -> Option<OrgId> {
+    /// Returns the organisation that a request names; nothing is read.
+    fn org_hint(&self, request: &Request<Bytes>) -> Option<OrgHint<'_>> {
         let home = self.home();
-        if !home.auth.identifies(request) {
-            return home.api.org_hint(request);
-        }
-        match home.auth.org_hint(request)? {
-            OrgHint::Id(org) => Some(org),
-            OrgHint::Slug(slug) => {
-                let found = self.partitions.directory().organization(slug).await;
-                found.ok().flatten()
-            }
+        match home.auth.identifies(request) {
+            true => home.auth.org_hint(request),
+            false => home.api.org_hint(request).map(OrgHint::Id),
         }
     }
 
@@ -117,8 +112,8 @@ impl ApiResponder {
         let again = unidentified(&request);
         let response = self.fronts[index].respond(request).await;
         let place = match response.status() {
-            // Nothing was changed. The partition may not have the organisation any more.
-            StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND if !routed.is_looked_up => {
+            // The partition may not have the organisation any more.
+            _ if !routed.is_looked_up && is_unknown(&response) => {
                 self.partitions.look_up(org).await
             }
             // The partition may hold its writes, and remove it: a retry goes to the new one.
@@ -134,6 +129,33 @@ impl ApiResponder {
         }
     }
 
+    /// Passes a request to the only partition that is configured here.
+    ///
+    /// A server that shares its store and was started before there were partitions knows none: an
+    /// organisation that was moved since is unavailable, and its credentials are not invalid.
+    async fn respond_alone(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let Some(OrgHint::Id(org)) = self.org_hint(&request) else {
+            return self.home().respond(request).await;
+        };
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let response = self.home().respond(request).await;
+        if !is_unknown(&response) {
+            return response;
+        }
+        match self.partitions.look_up(org).await {
+            Place::At(_) => response,
+            place => self.unavailable(&method, &uri, place),
+        }
+    }
+
+    fn unavailable(&self, method: &Method, uri: &Uri, place: Place) -> Response<Bytes> {
+        let error = Error::Unavailable {
+            retry_after: SWITCH_RETRY_AFTER,
+            detail: place.reason().to_owned(),
+        };
+        self.home().api.reject(method, uri, &error)
+    }
+
     /// Passes a request to the partition at this place, once no move switches its organisation.
     async fn respond_at(&self, routed: Routed, mut request: Request<Bytes>) -> Response<Bytes> {
         let mut place = routed.place;
@@ -143,20 +165,30 @@ impl ApiResponder {
         }
         match place {
             Place::At(index) => self.fronts[index].respond(request).await,
-            place => {
-                let error = Error::Unavailable {
-                    retry_after: SWITCH_RETRY_AFTER,
-                    detail: place.reason().to_owned(),
-                };
-                let (method, uri) = (request.method(), request.uri());
-                self.home().api.reject(method, uri, &error)
-            }
+            place => self.unavailable(request.method(), request.uri(), place),
         }
     }
 
-    /// Returns the place of the organisation that a request names, as far as it is known.
+    /// Returns the place of the organisation that a request names.
     async fn route(&self, request: &Request<Bytes>) -> Routed {
-        let org = self.org_named(request).await;
+        let slug = match self.org_hint(request) {
+            Some(OrgHint::Slug(slug)) => slug,
+            Some(OrgHint::Id(org)) => return self.known(Some(org)),
+            None => return self.known(None),
+        };
+        // A sign-in has other failures where there is no such organisation.
+        match self.partitions.directory().organization(slug).await {
+            Ok(Some(org)) => Routed {
+                place: self.partitions.look_up(org).await,
+                is_looked_up: true,
+                org: Some(org),
+            },
+            _ => self.known(None),
+        }
+    }
+
+    /// Returns the place of an organisation as far as it is known.
+    fn known(&self, org: Option<OrgId>) -> Routed {
         Routed {
             org,
             place: Place::At(self.partitions.known(org)),
@@ -166,10 +198,15 @@ impl ApiResponder {
 
     /// Identifies the caller in the partition of its organisation; looks it up if that fails.
     async fn identify_partitioned(&self, request: &mut Request<Bytes>) -> Option<Caller> {
-        let mut routed = self.route(request).await;
-        let index = self.partitions.known(routed.org);
+        let org = match self.org_hint(request) {
+            Some(OrgHint::Id(org)) => Some(org),
+            // Whoever signs in has no caller yet.
+            Some(OrgHint::Slug(_)) => return None,
+            None => None,
+        };
+        let (mut routed, index) = (self.known(org), self.partitions.known(org));
         let mut caller = self.fronts[index].identify(request).await;
-        if let (None, Some(org)) = (&caller, routed.org) {
+        if let (None, Some(org)) = (&caller, org) {
             routed.place = self.partitions.look_up(org).await;
             routed.is_looked_up = true;
             if let Place::At(now) = routed.place
@@ -200,6 +237,16 @@ impl Front {
     }
 }
 
+/// Returns true if a partition may have answered so because it has the organisation no more.
+///
+/// A response with a cookie has had an effect, and is not replaced: the sign-in is over, even if the
+/// new session was moved before it could be shown.
+fn is_unknown(response: &Response<Bytes>) -> bool {
+    let status = response.status();
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND)
+        && !response.headers().contains_key(SET_COOKIE)
+}
+
 /// Returns the request without what one partition has found out about its caller.
 fn unidentified(request: &Request<Bytes>) -> Request<Bytes> {
     let mut again = Request::new(request.body().clone());
@@ -225,7 +272,7 @@ impl Responder for ApiResponder {
         }
         match self.partitions.is_partitioned() {
             true => self.respond_partitioned(request).await,
-            false => self.home().respond(request).await,
+            false => self.respond_alone(request).await,
         }
     }
 
@@ -276,6 +323,21 @@ mod tests {
     use knowledge_core::api::status;
 
     use super::*;
+
+    #[test]
+    fn response_with_a_cookie_is_not_replaced() {
+        let response = |status, cookie: Option<&str>| {
+            let mut response = Response::builder().status(status);
+            if let Some(cookie) = cookie {
+                response = response.header(SET_COOKIE, cookie);
+            }
+            response.body(Bytes::new()).unwrap()
+        };
+        assert!(is_unknown(&response(401, None)));
+        assert!(is_unknown(&response(404, None)));
+        assert!(!is_unknown(&response(401, Some("service_session=a"))));
+        assert!(!is_unknown(&response(403, None)));
+    }
 
     #[test]
     fn error_response_keeps_its_status() {

@@ -147,12 +147,11 @@ impl Auth {
     /// between services.
     #[must_use]
     pub fn org_hint(&self, request: &Request<Bytes>) -> Option<OrgHint<'_>> {
+        // The other steps read nothing of the organisation.
         #[cfg(feature = "oidc")]
-        if oidc::Step::of(request.uri().path()).is_some() {
-            return self
-                .oidc
-                .as_ref()
-                .map(|oidc| OrgHint::Slug(oidc.organization()));
+        if let Some(oidc::Step::Callback) = oidc::Step::of(request.uri().path()) {
+            let oidc = self.oidc.as_ref()?;
+            return Some(OrgHint::Slug(oidc.organization()));
         }
         let secret = match Route::of(request.uri().path())? {
             Route::Login => link(request).ok()?.parse().ok()?,

@@ -266,6 +266,10 @@ impl Partitions {
                 place => break place,
             }
         };
+        if place == Place::Switching {
+            let message = "move does not go on; repeat `knowledge org move` if it was interrupted";
+            self.log(|| tracing::warn!(%org, message));
+        }
         lock(&self.inner.switches).remove(&org);
         place
     }

@@ -103,10 +103,19 @@ impl Site {
 
     /// Sends a request as the server does: it is identified, then answered.
     async fn get(&self, path: &str, token: &str) -> (StatusCode, String) {
+        self.get_from(&self.responder, path, token).await
+    }
+
+    async fn get_from(
+        &self,
+        responder: &ApiResponder,
+        path: &str,
+        token: &str,
+    ) -> (StatusCode, String) {
         let request = Request::get(path).header("authorization", format!("Bearer {token}"));
         let mut request = request.body(Bytes::new()).unwrap();
-        self.responder.identify(&mut request).await;
-        let response = self.responder.respond(request).await;
+        responder.identify(&mut request).await;
+        let response = responder.respond(request).await;
         let body = String::from_utf8(response.body().to_vec()).unwrap();
         (response.status(), body)
     }
@@ -179,8 +188,59 @@ async fn organisation_that_cannot_be_reached_is_unavailable_and_not_unknown() {
         r#"{"slug":"SLUG","partition":"us"}"#,
     ] {
         site.place(entry).await;
+        *site.partitions.inner.logged.lock().unwrap() = None;
         assert_eq!(site.webhooks(&site.moved).await, 503);
+        let logged = *site.partitions.inner.logged.lock().unwrap();
+        assert!(logged.is_some(), "the log says why");
         assert_eq!(site.webhooks(&site.stays).await, 200);
+    }
+}
+
+#[tokio::test]
+async fn server_that_knows_no_partition_rejects_no_credential_of_a_moved_organisation() {
+    let site = Site::new().await;
+    let alone = ApiResponder::new(Api::new(site.partitions.home().clone()));
+    let get = async |org: &OrgFixture, token: &str| {
+        let path = format!("/v1/workspaces/{}/webhooks", org.main.id);
+        site.get_from(&alone, &path, token).await.0
+    };
+    let (moved, stays) = (&site.moved, &site.stays);
+    let token = &moved.members.owner.token;
+    site.lookups();
+    assert_eq!(get(moved, token).await, 200);
+    assert_eq!(site.lookups(), 0);
+    site.move_to("eu").await;
+    assert_eq!(get(moved, token).await, 503);
+    assert_eq!(get(stays, &stays.members.owner.token).await, 200);
+    let [own, other] = [moved, stays].map(|org| org.id.0.simple().to_string());
+    let forged = token.replace(&own, &other);
+    assert_ne!(forged, *token);
+    site.lookups();
+    assert_eq!(get(stays, &forged).await, 401);
+    assert_eq!(site.lookups(), 1);
+    site.move_to(HOME).await;
+    assert_eq!(get(moved, token).await, 200);
+}
+
+#[cfg(feature = "oidc")]
+#[tokio::test]
+async fn sign_in_looks_its_organisation_up_after_the_rate_limit_only() {
+    let mut site = Site::new().await;
+    let config = crate::oidc::OidcConfig {
+        issuer: crate::oidc::Issuer::parse("https://sso.test"),
+        client_id: Some("client".to_owned()),
+        organization: Some(site.moved.slug.clone()),
+        ..Default::default()
+    };
+    let oidc = crate::oidc::Oidc::new(&config).unwrap();
+    site.responder.sign_in_with(oidc.expect("a provider"));
+    for (path, lookups) in [("/auth/oidc", 0), ("/auth/oidc/callback", 1)] {
+        let mut request = Request::get(path).body(Bytes::new()).unwrap();
+        site.lookups();
+        site.responder.identify(&mut request).await;
+        assert_eq!(site.lookups(), 0, "{path}");
+        site.responder.respond(request).await;
+        assert_eq!(site.lookups(), lookups, "{path}");
     }
 }
 
