@@ -102,8 +102,9 @@ pub(super) static SECTION: Section = Section {
 };
 
 impl Named for PartitionAddress {
-    const EXPECTS: &'static str = "a table of stores by name, such as { eu = \"sled:DIR\" }, each \
-                                   name of the characters a-z 0-9 _ - and not home";
+    const EXPECTS: &'static str = "a table of stores by name, such as { eu = \"sled:DIR\" }, or in \
+                                   a variable eu=STORE;us=STORE, each name of the characters a-z \
+                                   0-9 _ - and not home";
 
     fn read(name: &str, value: &str) -> Option<Self> {
         Self::parse(name, value)
