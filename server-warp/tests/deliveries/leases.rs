@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use knowledge_core::access::Credential;
 use knowledge_core::internals::keys;
+use knowledge_core::partition::HoldingStore;
 use knowledge_core::service::{DELIVERY_LEASE, DELIVERY_TIMEOUT};
-use knowledge_core::store::{StoreError, StoreErrorKind};
+use knowledge_core::store::{Commit, StoreError, StoreErrorKind};
 use knowledge_server::deliveries::{Deliveries, IN_FLIGHT_MAX_DEFAULT};
 
 use crate::support::{
@@ -109,6 +111,38 @@ async fn claims_stop_while_leases_cannot_be_renewed() {
     let renewals = [("step", "renew")];
     let failures = "knowledge_dispatch_failures_total";
     assert!(server.number(failures, &renewals).await > 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delivery_of_a_held_organisation_gives_its_place_up_and_is_made_again() {
+    let (store, env, world) = World::virtual_time().await;
+    world.chunk_webhook(URL).await;
+    let Credential::Trusted { org, .. } = world.owner else {
+        unreachable!("a trusted owner");
+    };
+    let hold = keys::hold(org);
+    let holds = Commit::builder().put(hold.clone(), r#"{"from":"home","to":"eu"}"#);
+    let (holding, raw) = (Arc::new(HoldingStore::new(Arc::clone(&store))), store);
+    let sender = FakeSender::new(async |_, _| {
+        tokio::time::sleep(DELIVERY_LEASE / 4).await;
+        answered(200)
+    });
+    let server = Serving::start(&open(holding, env).await, often(&sender)).await;
+    world.ingest().await;
+    sender.sends(1).await;
+    raw.commit(holds.build().unwrap()).await.unwrap();
+    until("the attempt to be given up", async || {
+        server.attempts("unrecorded").await == 1.0
+    })
+    .await;
+    let in_flight = "knowledge_deliveries_in_flight";
+    let is_free = |count| count == 0.0;
+    server.number_becomes(in_flight, &[], is_free).await;
+    let release = Commit::builder().delete(hold).build().unwrap();
+    raw.commit(release).await.unwrap();
+    world.is_idle().await;
+    assert_eq!(sender.sent().len(), 2);
+    assert_eq!(server.attempts("delivered").await, 1.0);
 }
 
 #[tokio::test(start_paused = true)]
