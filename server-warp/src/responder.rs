@@ -117,7 +117,7 @@ impl ApiResponder {
                 self.partitions.look_up(org).await
             }
             // The partition may hold its writes, and remove it: a retry goes to the new one.
-            status if status.is_server_error() => {
+            status if !routed.is_looked_up && status.is_server_error() => {
                 self.partitions.look_up(org).await;
                 return response;
             }

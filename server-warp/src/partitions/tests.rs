@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use knowledge_core::internals::keys;
 use knowledge_core::partition::{HoldingStore, Relocation, Stores};
 use knowledge_core::service::{Options, SealingKey};
 use knowledge_core::store::{
-    Commit, CommitOutcome, Found, MemoryStore, Read, Store, StoreError, StoreExt,
+    Commit, CommitOutcome, Found, MemoryStore, Read, Store, StoreError, StoreErrorKind, StoreExt,
 };
 use knowledge_testing::fixture::{OrgFixture, seed_orgs};
 
@@ -42,12 +42,33 @@ impl Store for Counting {
     }
 }
 
+/// Store that cannot be read while it is down.
+struct Failing {
+    store: Arc<dyn Store>,
+    is_down: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Store for Failing {
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
+        if self.is_down.load(Ordering::SeqCst) {
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "is down"));
+        }
+        self.store.read(reads).await
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        self.store.commit(commit).await
+    }
+}
+
 /// Home and the partition `eu`, with a server of both and two organisations at home.
 struct Site {
     stores: Stores,
     partitions: Partitions,
     responder: ApiResponder,
     lookups: Arc<AtomicUsize>,
+    is_eu_down: Arc<AtomicBool>,
     moved: OrgFixture,
     stays: OrgFixture,
 }
@@ -71,7 +92,12 @@ impl Site {
             store: Arc::clone(&home),
             lookups: Arc::clone(&lookups),
         });
-        let others = vec![("eu".to_owned(), service_over(&eu).await)];
+        let is_eu_down = Arc::<AtomicBool>::default();
+        let failing: Arc<dyn Store> = Arc::new(Failing {
+            store: Arc::clone(&eu),
+            is_down: Arc::clone(&is_eu_down),
+        });
+        let others = vec![("eu".to_owned(), service_over(&failing).await)];
         let home_service = service_over(&counting).await;
         let seeded = seed_orgs(&home_service, 2).await.unwrap();
         let [moved, stays] = seeded.orgs.try_into().expect("two organisations");
@@ -82,6 +108,7 @@ impl Site {
             partitions,
             responder,
             lookups,
+            is_eu_down,
             moved,
             stays,
         }
@@ -264,6 +291,21 @@ async fn rejected_write_leads_its_repetition_to_the_new_partition() {
     let response = site.responder.respond(request.body(Bytes::new()).unwrap());
     assert_eq!(response.await.status(), 503);
     assert_ne!(site.partitions.known(Some(site.moved.id)), AT_HOME);
+}
+
+#[tokio::test]
+async fn request_to_a_partition_that_is_down_reads_the_directory_once() {
+    let site = Site::new().await;
+    site.move_to("eu").await;
+    assert_eq!(site.webhooks(&site.moved).await, 200);
+    site.is_eu_down.store(true, Ordering::SeqCst);
+    let [own, other] = [&site.moved, &site.stays].map(|org| org.id.0.simple().to_string());
+    let path = format!("/v1/workspaces/{}/webhooks", site.moved.main.id);
+    // The credential was never issued, and names the organisation only.
+    let forged = site.stays.members.owner.token.replace(&other, &own);
+    site.lookups();
+    assert_eq!(site.get(&path, &forged).await.0, 503);
+    assert_eq!(site.lookups(), 1);
 }
 
 #[tokio::test]
