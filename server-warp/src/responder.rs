@@ -198,11 +198,13 @@ impl ApiResponder {
 
     /// Identifies the caller in the partition of its organisation; looks it up if that fails.
     async fn identify_partitioned(&self, request: &mut Request<Bytes>) -> Option<Caller> {
+        if Auth::is_sign_in(request) {
+            // There is no caller yet. The organisation is looked up if it turns out to be elsewhere.
+            return None;
+        }
         let org = match self.org_hint(request) {
             Some(OrgHint::Id(org)) => Some(org),
-            // Whoever signs in has no caller yet.
-            Some(OrgHint::Slug(_)) => return None,
-            None => None,
+            _ => None,
         };
         let (mut routed, index) = (self.known(org), self.partitions.known(org));
         let mut caller = self.fronts[index].identify(request).await;

@@ -89,18 +89,19 @@ impl Directory {
         Ok(found.and_then(|entry| read_json(&entry.value).ok()))
     }
 
-    /// Removes the entry and the slug of an organisation that was deleted in its partition.
+    /// Removes the entry and the slug of an organisation that was deleted in this partition.
     ///
     /// # Errors
-    /// [`DirectoryError`]; [`DirectoryError::Changed`] also while the organisation is being moved.
-    pub async fn forget(&self, org: OrgId) -> Result<(), DirectoryError> {
-        match self.stored(org).await? {
-            None => Ok(()),
-            Some((placement, version)) if placement.moving.is_none() => {
-                self.remove(org, &placement.slug, Some(version)).await
-            }
-            Some(_) => Err(DirectoryError::Changed),
+    /// [`DirectoryError`]; [`DirectoryError::Changed`] also if another partition has the
+    /// organisation, or while it is being moved.
+    pub async fn forget(&self, org: OrgId, partition: &str) -> Result<(), DirectoryError> {
+        let Some((placement, version)) = self.stored(org).await? else {
+            return Ok(());
+        };
+        if placement.partition != partition || placement.moving.is_some() {
+            return Err(DirectoryError::Changed);
         }
+        self.remove(org, &placement.slug, Some(version)).await
     }
 
     /// Removes the entry, and the slug if it is that of the organisation.

@@ -84,19 +84,24 @@ async fn organisation_that_is_deleted_during_its_move_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn directory_forgets_no_organisation_during_its_move() {
+async fn directory_forgets_no_organisation_that_is_elsewhere_or_moved() {
     let site = Site::small().await;
     let org = site.org.id;
     site.move_to("eu").await.unwrap();
     assert!(!site.stopped_after(HOME, 5).await);
-    let refused = directory(&site).forget(org).await;
+    let refused = directory(&site).forget(org, "eu").await;
     assert!(
         matches!(refused, Err(DirectoryError::Changed)),
         "{refused:?}"
     );
     site.move_to(HOME).await.unwrap();
     site.move_to("eu").await.unwrap();
-    directory(&site).forget(org).await.unwrap();
+    let refused = directory(&site).forget(org, "us").await;
+    assert!(
+        matches!(refused, Err(DirectoryError::Changed)),
+        "{refused:?}"
+    );
+    directory(&site).forget(org, "eu").await.unwrap();
     assert_eq!(directory(&site).placement(org).await.unwrap(), None);
     let slug = &site.org.slug;
     assert_eq!(directory(&site).organization(slug).await.unwrap(), None);

@@ -160,9 +160,19 @@ impl Auth {
         secret.org_hint().map(OrgHint::Id)
     }
 
-    /// Identifies the caller by its session, for rate limits; signing in is a stranger's request.
+    /// Returns true for a request to sign in, which is a stranger's.
+    pub fn is_sign_in(request: &Request<Bytes>) -> bool {
+        let path = request.uri().path();
+        #[cfg(feature = "oidc")]
+        if oidc::Step::of(path).is_some() {
+            return true;
+        }
+        matches!(Route::of(path), Some(Route::Login))
+    }
+
+    /// Identifies the caller by its session, for rate limits.
     pub async fn identify(&self, request: &Request<Bytes>) -> Option<Caller> {
-        if matches!(Route::of(request.uri().path())?, Route::Login) {
+        if Self::is_sign_in(request) {
             return None;
         }
         let session = front_end::session(request.headers()).ok()?;

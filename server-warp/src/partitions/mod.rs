@@ -10,8 +10,9 @@
 mod operator;
 mod place;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -98,6 +99,15 @@ pub enum PartitionError {
     /// A store is another partition than the configuration says.
     #[error("{0}; see storage.store and storage.partitions")]
     Identity(#[from] IdentityError),
+    /// The store of a partition that has been in use has no name: it is another one.
+    #[error(
+        "the store of the partition {partition:?} is a new one, but the partition has been in use; \
+         check its address in storage.store or storage.partitions"
+    )]
+    New {
+        /// Name of the partition.
+        partition: String,
+    },
     /// The directory names a partition that is not configured.
     #[error(
         "the organisation {slug:?} is in the partition {partition:?} or moves from or to it; name its \
@@ -146,14 +156,12 @@ impl Partitions {
         others: Vec<(String, KnowledgeService)>,
     ) -> Result<Self, PartitionError> {
         let all = Self::new(home, others);
-        let stores = all.services().iter().map(KnowledgeService::store);
-        let is_named = identity::name(&**all.home().store()).await?.is_some();
-        if all.is_partitioned() || is_named {
-            for (name, store) in all.inner.names.iter().zip(stores) {
-                identity::adopt(&**store, name).await?;
-            }
-        }
-        for (org, placement) in all.directory().placements().await? {
+        let placements = all.directory().placements().await?;
+        let used = placements
+            .iter()
+            .flat_map(|(_, found)| partitions_of(found));
+        all.identify(&used.collect()).await?;
+        for (org, placement) in placements {
             for partition in partitions_of(&placement) {
                 if all.named(partition).is_none() {
                     return Err(PartitionError::Unknown {
@@ -165,6 +173,32 @@ impl Partitions {
             all.remember(org, &placement.partition);
         }
         Ok(all)
+    }
+
+    /// Checks the names of the stores, and gives new ones theirs.
+    ///
+    /// A store without a name is not that of a partition which has been in use: its address leads
+    /// elsewhere. Home gets its name first.
+    async fn identify(&self, used: &BTreeSet<&str>) -> Result<(), PartitionError> {
+        let mut found = Vec::with_capacity(self.services().len());
+        for service in self.services() {
+            found.push(identity::name(&**service.store()).await?);
+        }
+        let is_in_use = found.iter().any(Option::is_some);
+        if !self.is_partitioned() && !is_in_use {
+            return Ok(());
+        }
+        for (name, found) in self.inner.names.iter().zip(&found) {
+            let is_used = used.contains(&**name) || (name == HOME && is_in_use);
+            if found.is_none() && is_used {
+                let partition = name.clone();
+                return Err(PartitionError::New { partition });
+            }
+        }
+        for (name, service) in self.inner.names.iter().zip(self.services()) {
+            identity::adopt(&**service.store(), name).await?;
+        }
+        Ok(())
     }
 
     fn named(&self, name: &str) -> Option<usize> {
@@ -242,13 +276,22 @@ impl Partitions {
         }
     }
 
-    /// Waits for up to [`SWITCH_WAIT_MAX`] until no move switches the organisation.
+    /// Waits for up to [`SWITCH_WAIT_MAX`] until no move switches the organisation, which a lookup
+    /// has found to be switched.
+    ///
+    /// A task of its own reads the directory, so that it goes on if whoever waits for it ends.
     pub(crate) async fn settled(&self, org: OrgId) -> Place {
         let switch = {
             let mut switches = lock(&self.inner.switches);
             let new = || {
                 let this = self.clone();
-                async move { this.poll(org).await }.boxed().shared()
+                let poll = tokio::spawn(async move {
+                    let place = AssertUnwindSafe(this.poll(org)).catch_unwind().await;
+                    lock(&this.inner.switches).remove(&org);
+                    place.unwrap_or(Place::Unreadable)
+                });
+                let place = async move { poll.await.unwrap_or(Place::Unreadable) };
+                place.boxed().shared()
             };
             switches.entry(org).or_insert_with(new).clone()
         };
@@ -270,7 +313,6 @@ impl Partitions {
             let message = "move does not go on; repeat `knowledge org move` if it was interrupted";
             self.log(|| tracing::warn!(%org, message));
         }
-        lock(&self.inner.switches).remove(&org);
         place
     }
 

@@ -88,7 +88,11 @@ impl OperatorApi {
             Ok(None) => return home.handle(request).await,
             Err(error) => return self.reject(error.into()),
         };
-        let index = match self.partitions.settled(org).await {
+        let place = match self.partitions.look_up(org).await {
+            Place::Switching => self.partitions.settled(org).await,
+            place => place,
+        };
+        let index = match place {
             Place::At(index) => index,
             place => return self.unavailable(place.reason()),
         };
@@ -108,7 +112,7 @@ impl OperatorApi {
         if is_deletion
             && is_gone
             && index != AT_HOME
-            && let Err(error) = directory.forget(org).await
+            && let Err(error) = directory.forget(org, self.partitions.name(index)).await
         {
             // The same request again completes it.
             return self.unavailable(&format!(

@@ -3,11 +3,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Request, StatusCode};
+use knowledge_core::access::CredentialKind;
 use knowledge_core::api::Api;
 use knowledge_core::env::Env;
 use knowledge_core::internals::keys;
 use knowledge_core::partition::{HoldingStore, Relocation, Stores};
-use knowledge_core::service::{Options, SealingKey};
+use knowledge_core::service::{NewToken, Options, SealingKey};
 use knowledge_core::store::{
     Commit, CommitOutcome, Found, MemoryStore, Read, Store, StoreError, StoreErrorKind, StoreExt,
 };
@@ -272,6 +273,30 @@ async fn sign_in_looks_its_organisation_up_after_the_rate_limit_only() {
 }
 
 #[tokio::test]
+async fn login_link_is_valid_if_its_organisation_is_moved_after_the_rate_limit() {
+    let site = Site::new().await;
+    let org = site.moved.id;
+    let (kind, lifetime) = (CredentialKind::Link, Duration::from_secs(60));
+    let new = NewToken::builder().member(site.moved.members.owner.id);
+    let new = new.kind(kind).name("Login link").lifetime(lifetime).build();
+    let provisioning = site.partitions.home().provisioning();
+    let link = provisioning.issue(org, &new).await.unwrap().secret;
+    let body = format!(r#"{{"link":"{}"}}"#, link.expose());
+    let request = Request::post("/auth/login")
+        .header("content-type", "application/json")
+        .header("sec-fetch-site", "same-origin");
+    let mut request = request.body(Bytes::from(body)).unwrap();
+    site.lookups();
+    site.responder.identify(&mut request).await;
+    assert_eq!(site.lookups(), 0);
+    site.move_to("eu").await;
+    site.lookups();
+    let response = site.responder.respond(request).await;
+    assert_eq!(response.status(), 200, "{response:?}");
+    assert_eq!(site.lookups(), 1);
+}
+
+#[tokio::test]
 async fn rejected_write_leads_its_repetition_to_the_new_partition() {
     let site = Site::new().await;
     // A webhook of another service, whose caller has no credential, is still known to home.
@@ -332,6 +357,35 @@ async fn stores_with_other_names_are_refused() {
         .await
         .unwrap();
     assert_eq!(identity::name(&*other).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn new_store_takes_the_place_of_no_partition_that_has_been_in_use() {
+    let site = Site::new().await;
+    site.move_to("eu").await;
+    let (home, eu, other) = (&site.stores[HOME], &site.stores["eu"], memory());
+    for (home, eu, name) in [(home, &other, "eu"), (&other, eu, HOME)] {
+        let others = vec![("eu".to_owned(), service_over(eu).await)];
+        let refused = Partitions::open(service_over(home).await, others).await;
+        assert!(
+            matches!(&refused, Err(PartitionError::New { partition }) if partition == name),
+            "{refused:?}"
+        );
+        assert_eq!(identity::name(&*other).await.unwrap(), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn wait_for_a_switch_goes_on_without_whoever_waited() {
+    let site = Site::new().await;
+    let org = site.moved.id;
+    site.place(r#"{"slug":"SLUG","partition":"home","moving":{"switching":{"to":"eu"}}}"#)
+        .await;
+    let waited = tokio::time::timeout(SWITCH_POLL_INTERVAL, site.partitions.settled(org));
+    assert!(waited.await.is_err());
+    site.place(r#"{"slug":"SLUG","partition":"eu"}"#).await;
+    tokio::time::sleep(2 * SWITCH_POLL_INTERVAL).await;
+    assert!(site.partitions.inner.switches.lock().unwrap().is_empty());
 }
 
 #[tokio::test]

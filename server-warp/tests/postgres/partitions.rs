@@ -6,12 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use knowledge_core::internals::keys;
-use knowledge_core::model::OrgId;
-use knowledge_core::store::StoreExt;
 use knowledge_testing::fixture::{self, OrgFixture};
 use serde_json::{Value, json};
 
+use crate::servers::audited;
 use crate::support::knowledge::Knowledge;
 use crate::support::{
     Call, Finished, Received, Receiver, Server, Site, guarded, knowledge_in, start_in,
@@ -244,23 +242,6 @@ fn update(key: &str, org: &OrgFixture) -> Call {
         .bearer(&org.members.owner.token)
         .key(key)
         .json(&update)
-}
-
-/// Returns the operation of each key in the audit log, which has each once.
-async fn audited(site: &Site, org: OrgId) -> BTreeMap<String, String> {
-    let store = site.config.make_backend().await.unwrap().store();
-    let mut operations = BTreeMap::new();
-    for page in store.scan_all(&keys::audits(org)).await.unwrap() {
-        let stored: Value = serde_json::from_slice(&page.entry.value).unwrap();
-        let audience = stored["body"]["memories"]["change"]["audienceTag"].as_str();
-        let key = audience.and_then(|audience| audience.strip_prefix("team:client-"));
-        if let Some(key) = key.filter(|_| stored["action"] == "memory.bulk_update") {
-            let operation = stored["operation_id"].as_str().expect("an identifier");
-            let earlier = operations.insert(format!("client-{key}"), operation.to_owned());
-            assert_eq!(earlier, None, "{key} was executed twice");
-        }
-    }
-    operations
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

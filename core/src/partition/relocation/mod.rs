@@ -68,7 +68,7 @@ pub enum MoveOutcome {
     Moved {
         /// Partition that it was moved from.
         from: String,
-        /// What was compared; `None` for a move that was resumed after that.
+        /// Entries that were compared; `None` for a move that was resumed after that.
         copied: Option<Copied>,
     },
 }
