@@ -73,8 +73,8 @@ fn dispatch(arguments: &[&str]) -> Result<ExitCode> {
     std::env::set_current_dir(root.canonicalize()?)?;
     match arguments {
         ["ci", options @ ..] => ci::main(options),
-        // Run by the step `wasm`, in a copy of the sources.
-        ["module"] => wasm::compile_module().map(|()| ExitCode::SUCCESS),
+        // Run by the step `wasm`, for a copy of the sources.
+        ["module", directory] => wasm::compile_module(directory).map(|()| ExitCode::SUCCESS),
         // Run beside earlier steps.
         ["ahead", step] => ahead::compile(step).map(|()| ExitCode::SUCCESS),
         ["bench", options @ ..] => bench::main(options).map(|()| ExitCode::SUCCESS),

@@ -3,9 +3,9 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use crate::process::{Result, cargo, find_program, format_command, low_priority, run};
+use crate::process::{Result, find_program, format_command, low_priority, run};
 use crate::programs::{self, GLUE, Programs};
 use crate::tools::{self, Node};
 use crate::wasm_target::{TYPES_IN_NAMES, WasmTarget};
@@ -148,11 +148,12 @@ fn output(package: &Package) -> PathBuf {
     WasmTarget::output(package.profile).join("knowledge_wasm.wasm")
 }
 
-/// Compiles the published module without a package around it.
+/// Compiles the published module of a copy of the sources, without a package around it.
 ///
 /// # Errors
 /// If it does not compile.
-pub(crate) fn compile_module() -> Result {
+pub(crate) fn compile_module(directory: &str) -> Result {
+    std::env::set_current_dir(directory)?;
     compile(&PUBLISHED).map(drop)
 }
 
@@ -184,8 +185,8 @@ pub(crate) fn compile_all() -> Result {
     compile(&TESTING).map(drop)
 }
 
-/// A second compilation of the module in another directory, with a standard library that is compiled
-/// there too. It runs beside the tests, because most of the time each uses one processor.
+/// A second compilation of the module in another directory, with the same compiler and standard
+/// library. It runs beside the tests, because most of the time each uses one processor.
 pub(crate) struct Rebuild {
     process: Child,
     log: PathBuf,
@@ -202,15 +203,15 @@ impl Rebuild {
             fs::remove_dir_all(directory)?;
         }
         copy_directory(Path::new("."), directory, &EXCLUDED)?;
+        WasmTarget::share(directory)?;
         let log = directory.join("build.log");
         let output = File::create(&log)?;
-        let mut command = low_priority(&cargo());
+        let mut command = low_priority(&Command::new(std::env::current_exe()?));
         command
-            .args(["xtask", "module"])
-            .current_dir(directory)
+            .args(["module", REBUILD_DIRECTORY])
             .stdout(output.try_clone()?)
             .stderr(output);
-        println!("$ {} (in {REBUILD_DIRECTORY})", format_command(&command));
+        println!("$ {}", format_command(&command));
         let process = command.spawn()?;
         Ok(Self { process, log })
     }

@@ -53,6 +53,18 @@ impl WasmTarget {
         }
     }
 
+    /// Gives a copy of the workspace the libraries that have been built here.
+    ///
+    /// # Errors
+    /// If the copy cannot be written.
+    pub(crate) fn share(workspace: &Path) -> Result {
+        let shared = workspace.join(SYSROOTS);
+        let parent = shared.parent().ok_or("the sysroots are in a directory")?;
+        fs::create_dir_all(parent)?;
+        let built = std::env::current_dir()?.join(SYSROOTS);
+        Ok(std::os::unix::fs::symlink(built, shared)?)
+    }
+
     /// Finds the target's library, or builds it.
     ///
     /// # Errors
