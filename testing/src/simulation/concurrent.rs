@@ -1,5 +1,6 @@
 //! Concurrent callers, whose calls must be linearizable in the order of their commits.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -158,17 +159,33 @@ impl ConcurrentRun {
             .collect()
     }
 
-    /// Finds a valid order of all calls.
+    /// Finds a valid order of the calls of each organisation, which is one of all calls: no call
+    /// reads what another organisation has.
     ///
     /// Commits are ordered by their versions; every other call is at a point within its duration.
+    /// Commits of two organisations may have the same version, or versions in the opposite order.
     ///
     /// # Errors
     /// A [`Divergence`] if there is no such order, or if the stored data differs from the model.
     pub async fn check(mut self) -> Result<(), Divergence> {
         let observed = std::mem::take(&mut *lock(&self.shared.observed));
-        let (mut commits, quiet): (Vec<_>, Vec<_>) = observed
+        let mut histories = BTreeMap::<_, Vec<_>>::new();
+        for observed in observed {
+            if !observed.call.is_maintenance() {
+                let history = histories.entry(observed.call.org()).or_default();
+                history.push(observed);
+            }
+        }
+        for history in histories.into_values() {
+            self.explain(history)?;
+        }
+        self.compare().await
+    }
+
+    /// Finds a valid order of the calls of an organisation.
+    fn explain(&mut self, history: Vec<ObservedCall>) -> Result<(), Divergence> {
+        let (mut commits, quiet): (Vec<_>, Vec<_>) = history
             .into_iter()
-            .filter(|observed| !observed.call.is_maintenance())
             .partition(|observed| !observed.applied.is_empty());
         commits.sort_by_key(|observed| observed.applied[0].version);
         let mut open: Vec<(usize, usize, ObservedCall)> = quiet
@@ -184,7 +201,7 @@ impl ConcurrentRun {
                 self.replay(observed)?;
             }
         }
-        self.compare().await
+        Ok(())
     }
 
     /// Applies a call with a commit to the model, which must return the same result.

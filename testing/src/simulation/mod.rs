@@ -140,8 +140,9 @@ where
 
 /// Runs the property tests with concurrent callers over stores of one kind.
 ///
-/// The calls must be linearizable: one order of all calls, by the versions of their commits, in
-/// which the model returns the same results.
+/// The calls must be linearizable: one order of the calls of each organisation, by the versions of
+/// their commits, in which the model returns the same results. Versions of commits that share a key
+/// must therefore increase, which no other test requires.
 ///
 /// `run` runs all tasks concurrently. Threads reveal races inside a store; if the tasks take turns
 /// on a single thread, as in the example, a seed always gives the same run.
