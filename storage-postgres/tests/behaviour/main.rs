@@ -2,6 +2,7 @@
 
 mod commits;
 mod failures;
+mod full_disk;
 mod lost_connections;
 mod opening;
 mod proxy;
