@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
 
+/// Versions of PostgreSQL that can be the store.
+const POSTGRES: &str = "PostgreSQL 15 to 18";
 /// Lock file of the workspace, with the versions of the engines.
 const LOCK: &str = "../Cargo.lock";
 /// File that git changes at each commit.
@@ -69,8 +71,11 @@ fn version() -> io::Result<String> {
         _ => "debug build".to_owned(),
     };
     let version = env::var("CARGO_PKG_VERSION").expect("cargo sets it");
-    let engines = ["sled", "fjall"].map(engine).join(", ");
-    Ok(format!("{version} ({build}; {engines})"))
+    let mut engines = ["sled", "fjall"].map(engine).to_vec();
+    if env::var_os("CARGO_FEATURE_POSTGRES").is_some() {
+        engines.push(POSTGRES.to_owned());
+    }
+    Ok(format!("{version} ({build}; {})", engines.join(", ")))
 }
 
 /// Returns the commit of the sources, or `None` outside a repository.

@@ -117,7 +117,13 @@ fn version_names_the_build_and_the_engines() {
     let shown = knowledge(&["--version"]).ok().stdout;
     let number = r"\d+\.\d+\.\d+";
     let build = "debug build|commit [0-9a-f]{12,}(-dirty)?|unknown commit";
-    let form = format!(r"^knowledge {number} \(({build}); sled {number}, fjall {number}\)\n$");
+    let postgres = if cfg!(feature = "postgres") {
+        ", PostgreSQL 15 to 18"
+    } else {
+        ""
+    };
+    let engines = format!("sled {number}, fjall {number}{postgres}");
+    let form = format!(r"^knowledge {number} \(({build}); {engines}\)\n$");
     let form = regex::Regex::new(&form).expect("a valid expression");
     assert!(form.is_match(&shown), "{shown}");
 }
