@@ -2,7 +2,8 @@
 //
 //   node launch.mjs MEMORIES
 //
-// It prints the address of the service. Everything ends with its standard input.
+// It prints the address of the service, and the directory with the socket of PostgreSQL, where other
+// databases can be created. Everything ends with its standard input.
 import cluster from "node:cluster";
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -63,7 +64,8 @@ async function launch(memories) {
     postgres = startPostgres(directory);
     postgres.once("exit", () => end(1));
     await load(directory, memories);
-    console.log(await startWorkers(directory, () => end(1)));
+    const address = await startWorkers(directory, () => end(1));
+    console.log(`${address} ${directory}`);
   } catch (error) {
     console.error(error);
     await end(1);

@@ -12,7 +12,8 @@ use crate::{results, wasm};
 
 /// Package of the server, its benchmarks among them.
 const PACKAGE: &str = "knowledge-server";
-/// Row that the benchmark `deliveries` measures; `whole` measures the others.
+/// Row that the benchmark `deliveries` measures, over the peer's PostgreSQL too; `whole` measures the
+/// others.
 const DELIVERIES: &str = "deliveries";
 /// Row that needs a running peer.
 const PEERS: &str = "peers";
@@ -47,14 +48,16 @@ pub(crate) fn main(options: &[&str]) -> Result {
             _ => {}
         }
     }
+    let is_over_peer = [DELIVERIES, PEERS].map(|row| options.includes(row));
+    let peer = is_over_peer.contains(&true).then(|| Peer::start(MEMORIES));
+    let peer = peer.transpose()?;
     if options.includes(DELIVERIES) {
         run(ci_cargo("bench")
             .args(["--package", PACKAGE, "--bench", "deliveries", "--", "--out"])
             .arg(&out)
-            .args(options.wait()))?;
+            .args(options.wait())
+            .args(peer.iter().flat_map(Peer::database)))?;
     }
-    let peer = options.includes(PEERS).then(|| Peer::start(MEMORIES));
-    let peer = peer.transpose()?;
     let (is_wasm, is_service) = (options.includes(WASM), options.includes(SERVICE));
     if is_wasm {
         wasm::build()?;
@@ -83,7 +86,7 @@ pub(crate) fn main(options: &[&str]) -> Result {
     Ok(())
 }
 
-/// Makes one short round of the row with the peer, in a debug build.
+/// Makes one short round of the rows with the peer or its PostgreSQL, in a debug build.
 ///
 /// # Errors
 /// If the peer does not start, or one side responds wrongly.
@@ -91,7 +94,10 @@ pub(crate) fn test_peer() -> Result {
     let peer = Peer::start(MEMORIES_SHORT)?;
     run(workspace_cargo("test")
         .args(["--bench", "whole", "--", "--row", PEERS])
-        .args(peer.options()))
+        .args(peer.options()))?;
+    run(workspace_cargo("test")
+        .args(["--bench", "deliveries", "--"])
+        .args(peer.database()))
 }
 
 /// Makes one short round of the row of the built package, in a debug build.

@@ -14,6 +14,8 @@ const DIRECTORY: &str = "benches/peers";
 pub(crate) struct Peer {
     process: Child,
     address: String,
+    /// Directory with the socket of its PostgreSQL.
+    directory: String,
 }
 
 impl Peer {
@@ -39,12 +41,16 @@ impl Peer {
             .stdout(Stdio::piped());
         println!("$ {} &", format_command(&launch));
         let mut process = launch.spawn()?;
-        let mut address = String::new();
+        let mut line = String::new();
         if let Some(output) = process.stdout.take() {
-            BufReader::new(output).read_line(&mut address)?;
+            BufReader::new(output).read_line(&mut line)?;
         }
-        let address = address.trim().to_owned();
-        let peer = Self { process, address };
+        let (address, directory) = line.trim().split_once(' ').unwrap_or_default();
+        let peer = Self {
+            process,
+            address: address.to_owned(),
+            directory: directory.to_owned(),
+        };
         match peer.address.is_empty() {
             true => Err("the peer does not start".into()),
             false => Ok(peer),
@@ -53,8 +59,14 @@ impl Peer {
 
     /// Returns the options by which the benchmark `whole` measures the peer.
     pub(crate) fn options(&self) -> [String; 2] {
-        let target = format!("{}@{}", self.process.id(), self.address);
-        ["--peer".to_owned(), target]
+        let (id, address, directory) = (self.process.id(), &self.address, &self.directory);
+        ["--peer".to_owned(), format!("{id}@{address}@{directory}")]
+    }
+
+    /// Returns the options by which the benchmark `deliveries` uses its PostgreSQL too.
+    pub(crate) fn database(&self) -> [String; 2] {
+        let (id, directory) = (self.process.id(), &self.directory);
+        ["--postgres".to_owned(), format!("{id}@{directory}")]
     }
 }
 

@@ -5,8 +5,12 @@
 //! nothing but send the same requests with the same HTTP library shows what the machine permits.
 //! Every event has to arrive at every endpoint exactly once, signed, and nothing may be left; the
 //! figures are printed, not asserted. `KNOWLEDGE_TEST_ENGINE` chooses the engine. Without `--bench`
-//! it makes one short round; `--out DIRECTORY` makes five rounds and writes their medians to
-//! `deliveries.json` there, and `--wait SECONDS` limits the wait for an idle machine before them.
+//! it makes one short round. Options of a measurement:
+//!
+//! - `--out DIRECTORY` makes five rounds and writes their medians to `deliveries.json` there.
+//! - `--postgres PROCESS@DIRECTORY` makes rounds over PostgreSQL too, with databases of the server
+//!   that belongs to this process and has its socket in this directory.
+//! - `--wait SECONDS` limits the wait for an idle machine before the rounds.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,11 +26,13 @@ use reqwest::Client;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use self::knowledge::{Knowledge, open};
+use self::knowledge::{Knowledge, database_at, open};
 use self::receiver::Receiver;
 use self::report::{Row, Sample, Target};
 
 mod bare;
+#[path = "../support/database.rs"]
+mod database;
 #[path = "../../tests/support/knowledge.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod knowledge;
@@ -97,16 +103,19 @@ fn main() {
         Some(arguments.get(at + 1).expect("the option has a value"))
     };
     let out = option("--out");
+    let postgres = option("--postgres").map(|option| Postgres::read(option));
     let wait = option("--wait").map_or(IDLE_WAIT_DEFAULT, |seconds| {
         Duration::from_secs(seconds.parse().expect("a number of seconds"))
     });
     runtime.block_on(async {
         let mut rows = Vec::new();
-        for scale in scales {
-            match out {
-                Some(_) => rows.extend(measure(scale, wait).await),
-                None => {
-                    run(scale).await;
+        for place in [None].into_iter().chain(postgres.as_ref().map(Some)) {
+            for scale in scales {
+                match out {
+                    Some(_) => rows.extend(measure(scale, place, wait).await),
+                    None => {
+                        run(scale, place).await;
+                    }
                 }
             }
         }
@@ -116,12 +125,31 @@ fn main() {
     });
 }
 
+/// A PostgreSQL server.
+struct Postgres {
+    /// Process to which it belongs.
+    id: u32,
+    /// Directory of its socket.
+    socket: PathBuf,
+}
+
+impl Postgres {
+    /// Returns the server that `PROCESS@DIRECTORY` denotes.
+    fn read(option: &str) -> Self {
+        let (id, socket) = option.split_once('@').expect("PROCESS@DIRECTORY");
+        Self {
+            id: id.parse().expect("the identifier of a process"),
+            socket: socket.into(),
+        }
+    }
+}
+
 /// Makes rounds on a machine that is idle before them, and returns their medians.
-async fn measure(scale: &Scale, wait: Duration) -> Vec<Row> {
+async fn measure(scale: &Scale, postgres: Option<&Postgres>, wait: Duration) -> Vec<Row> {
     let is_idle = machine::wait_until_idle(wait).await;
     let (mut waiting, mut live) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let round = run(scale).await;
+        let round = run(scale, postgres).await;
         waiting.push(round.waiting);
         live.push(round.live);
     }
@@ -130,18 +158,23 @@ async fn measure(scale: &Scale, wait: Duration) -> Vec<Row> {
             1 => format!("{name}, 1 endpoint"),
             endpoints => format!("{name}, {endpoints} endpoints"),
         };
+        let name = match postgres {
+            Some(_) => format!("{name}, {}", database::NAME),
+            None => name,
+        };
         let row = Row::new("deliveries", name, "/s", target, samples);
         Row {
             idle: is_idle,
             ..row.against("requests of the same HTTP client in a bare loop")
         }
     };
+    // Half of the bare loop is what an embedded engine has to reach.
+    let target = match postgres {
+        Some(_) => Target::None,
+        None => Target::RatioAtLeast(0.5),
+    };
     vec![
-        row(
-            "webhook deliveries that have waited",
-            Target::RatioAtLeast(0.5),
-            &waiting,
-        ),
+        row("webhook deliveries that have waited", target, &waiting),
         row(
             "webhook deliveries as they happen, updates included",
             Target::None,
@@ -156,11 +189,14 @@ struct Round {
     live: Sample,
 }
 
-async fn run(scale: &Scale) -> Round {
+async fn run(scale: &Scale, postgres: Option<&Postgres>) -> Round {
     let receiver = Receiver::start().await;
-    let site = Site::create().await;
+    let site = Site::create(postgres).await;
     let endpoints = scale.endpoints;
-    println!("{endpoints} endpoints");
+    match postgres {
+        Some(_) => println!("{endpoints} endpoints, {}", database::NAME),
+        None => println!("{endpoints} endpoints"),
+    }
 
     let server = site.serve(true);
     let secrets = site.register(&server, &receiver, endpoints).await;
@@ -172,19 +208,19 @@ async fn run(scale: &Scale) -> Round {
     stop(server);
 
     let server = site.serve(true);
-    let waiting = Measured::begin(&server);
+    let waiting = Measured::begin(&server, postgres);
     let expected = scale.waiting * endpoints;
     receiver.wait(expected, ROUND_MAX).await;
-    let waiting = waiting.print("waiting", &server, expected);
+    let waiting = waiting.print("waiting", expected);
     let bare = print_bare(&receiver, expected.min(20_000), waiting.per_second);
     site.assert_settled(server).await;
 
     let server = site.serve(true);
-    let live = Measured::begin(&server);
+    let live = Measured::begin(&server, postgres);
     operations.extend(site.update(&server, scale.live).await);
     let expected = (scale.waiting + scale.live) * endpoints;
     receiver.wait(expected, ROUND_MAX).await;
-    let live = live.print("live, updates included", &server, scale.live * endpoints);
+    let live = live.print("live, updates included", scale.live * endpoints);
     site.assert_settled(server).await;
     assert_eq!(operations.len(), scale.waiting + scale.live);
     receiver.assert_received(&secrets, &operations);
@@ -242,25 +278,32 @@ impl Figures {
     }
 }
 
-/// Measurement of a server.
+/// Measurement of a server, and of its database.
 struct Measured {
     began: Instant,
+    server: u32,
+    processes: Vec<u32>,
     cpu_ms: f64,
 }
 
 impl Measured {
-    fn begin(server: &Knowledge) -> Self {
+    fn begin(server: &Knowledge, postgres: Option<&Postgres>) -> Self {
+        let server = server.id();
+        let database = postgres.map(|postgres| postgres.id);
+        let processes: Vec<_> = [server].into_iter().chain(database).collect();
         Self {
             began: Instant::now(),
-            cpu_ms: process::cpu_ms(server.id()),
+            server,
+            cpu_ms: process::cpu_ms_of(&processes),
+            processes,
         }
     }
 
     /// Prints and returns what the deliveries took.
-    fn print(&self, what: &str, server: &Knowledge, deliveries: usize) -> Figures {
+    fn print(&self, what: &str, deliveries: usize) -> Figures {
         let (count, elapsed) = (deliveries as f64, self.began.elapsed().as_secs_f64());
-        let cpu_ms = (process::cpu_ms(server.id()) - self.cpu_ms) / count;
-        let (per_second, peak) = (count / elapsed, process::peak_mib(server.id()));
+        let cpu_ms = (process::cpu_ms_of(&self.processes) - self.cpu_ms) / count;
+        let (per_second, peak) = (count / elapsed, process::peak_mib(self.server));
         println!(
             "  {what}: {per_second:.0} deliveries/s, {cpu_ms:.3} ms of CPU each, {peak:.0} MiB"
         );
@@ -268,7 +311,7 @@ impl Measured {
     }
 }
 
-/// A data directory with an organisation.
+/// A data directory, or a database that stands for one, with an organisation.
 struct Site {
     _directory: TempDir,
     data_dir: PathBuf,
@@ -279,9 +322,12 @@ struct Site {
 }
 
 impl Site {
-    async fn create() -> Self {
+    async fn create(postgres: Option<&Postgres>) -> Self {
         let directory = tempfile::tempdir().expect("a directory can be created");
         let data_dir = directory.path().join("data");
+        if let Some(postgres) = postgres {
+            database_at(&data_dir, &database::create(&postgres.socket).await);
+        }
         let service = open(&data_dir).await;
         let seed = Seed::new(&service, &new_organization("acme", "owner")).await;
         let seed = seed.expect("the organisation is created");

@@ -11,7 +11,8 @@
 //! - `--out DIRECTORY` writes `summary.json` there, with the rows of `deliveries.json`.
 //! - `--results FILE` writes the same as a table.
 //! - `--row ROW` measures only this row (repeatable).
-//! - `--peer PROCESS@ADDRESS` measures the row `peers` too, against the peer with this address.
+//! - `--peer PROCESS@ADDRESS@DIRECTORY` measures the row `peers` too, against the peer with this
+//!   address, and with the socket of its PostgreSQL server in this directory.
 //! - `--node PROGRAM` measures the row `wasm` too, in this Node.js.
 //! - `--native PROGRAM` is its reference, the compiled benchmark `service` of `knowledge-benches`;
 //!   with it, the row `service` is measured too.
@@ -21,7 +22,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use self::load::Target;
+use self::peers::{Peer, Shared};
 use self::report::Row;
 use self::rows::{Bench, ROWS, RowKind};
 use self::scale::{FULL, FULL_SIZE, SHORT, SHORT_SIZE, Size};
@@ -29,6 +30,8 @@ use self::spec::Engine;
 
 mod bare;
 mod calls;
+#[path = "../support/database.rs"]
+mod database;
 #[path = "../../tests/support/knowledge.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod knowledge;
@@ -73,7 +76,7 @@ const WAIT_DEFAULT: Duration = Duration::from_secs(30);
 struct Options {
     is_full: bool,
     out: Option<PathBuf>,
-    peer: Option<Target>,
+    peer: Option<Peer>,
     node: Option<PathBuf>,
     native: Option<PathBuf>,
     results: Option<PathBuf>,
@@ -92,7 +95,7 @@ impl Options {
             match &**argument {
                 "--bench" => options.is_full = true,
                 "--out" => options.out = Some(value().into()),
-                "--peer" => options.peer = Some(peers::target(value())),
+                "--peer" => options.peer = Some(Peer::read(value())),
                 "--node" => options.node = Some(value().into()),
                 "--native" => options.native = Some(value().into()),
                 "--results" => options.results = Some(value().into()),
@@ -120,7 +123,7 @@ impl Options {
         let (peer, node) = (options.peer.is_some(), options.node.is_some());
         let native = node && options.native.is_some();
         for (row, has_options, needed) in [
-            (peers::NAME, peer, "--peer PROCESS@ADDRESS"),
+            (peers::NAME, peer, "--peer PROCESS@ADDRESS@DIRECTORY"),
             (module::WASM, node, "--node PROGRAM"),
             (module::SERVICE, native, "--node and --native PROGRAM"),
         ] {
@@ -197,6 +200,19 @@ async fn run(options: &Options) {
             measured.extend(options.finish(rows, is_idle, others.used()));
         }
         bench.stop();
+    }
+    if let Some(peer) = options
+        .peer
+        .clone()
+        .filter(|_| options.includes(peers::NAME))
+    {
+        println!("{}, {} memories", database::NAME, scale.memories);
+        let shared = Shared::start(scale, peer).await;
+        let is_idle = options.wait_until_idle().await;
+        let others = machine::Others::watch(shared.processes());
+        let rows = shared.measure().await;
+        measured.extend(options.finish(rows, is_idle, others.used()));
+        shared.stop();
     }
     for engine in Engine::ALL {
         measured.extend(size::measure(options, engine).await);

@@ -1,18 +1,26 @@
 //! The same requests to the server and to a peer, an equivalent service over PostgreSQL.
 //!
 //! `benches/peers` has the peer and its data, and describes what it leaves out. `cargo xtask bench`
-//! starts it and passes its address; without one there is no such row.
+//! starts it and passes its address; without one there is no such row. The server runs on its
+//! default engine, and then on the PostgreSQL server of the peer.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use http::Method;
+use knowledge_core::env::Env;
+use knowledge_core::limits::Limits;
 use knowledge_core::model::MemoryId;
 use serde_json::Value;
 
-use crate::calls::{assert_succeeded, patch_as};
+use crate::calls::{assert_succeeded, call, patch_as};
+use crate::knowledge::{self, Knowledge};
 use crate::load::{Answer, Call, Job, Load, Target, Until};
 use crate::report::{self, Row, Sample};
 use crate::rows::{Bench, DASHBOARD_CONNECTIONS, UPDATE_CONNECTIONS};
+use crate::scale::Scale;
+use crate::site::Tenant;
+use crate::{database, process};
 
 /// Name of the group of rows.
 pub(crate) const NAME: &str = "peers";
@@ -31,31 +39,63 @@ const OWN_FIELDS: [&str; 7] = [
     "workspaceId",
 ];
 
-/// Returns the target that `PROCESS@ADDRESS` denotes.
-pub(crate) fn target(option: &str) -> Target {
-    let (id, address) = option.split_once('@').expect("PROCESS@ADDRESS");
-    Target {
-        address: address.to_owned(),
-        id: id.parse().expect("the identifier of a process"),
+/// A running peer.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) target: Target,
+    /// Directory with the socket of its PostgreSQL server.
+    postgres: PathBuf,
+}
+
+impl Peer {
+    /// Returns the peer that `PROCESS@ADDRESS@DIRECTORY` denotes.
+    pub(crate) fn read(option: &str) -> Self {
+        let parts: Vec<_> = option.splitn(3, '@').collect();
+        let [id, address, directory] = parts[..] else {
+            panic!("expected PROCESS@ADDRESS@DIRECTORY, not {option}");
+        };
+        Self {
+            target: Target {
+                address: address.to_owned(),
+                id: id.parse().expect("the identifier of a process"),
+            },
+            postgres: directory.into(),
+        }
     }
 }
 
 /// One of the two services, with what its requests name.
 struct Side<'b> {
     target: &'b Target,
+    /// Name of the store of the measured service, for which no other requests have the same keys.
+    store: &'static str,
     token: String,
     workspace: String,
     memories: Arc<Vec<MemoryId>>,
 }
 
-impl Side<'_> {
+impl<'b> Side<'b> {
+    /// Returns the side of the peer with this number of memories, for a store of the other side.
+    fn of_peer(peer: &'b Peer, store: &'static str, memories: usize) -> Self {
+        let memory = |number| format!("00000000-0000-7000-9000-{number:012x}").parse();
+        let memories = (0..memories).map(|number| memory(number).expect("a UUID"));
+        Self {
+            target: &peer.target,
+            store,
+            token: TOKEN.to_owned(),
+            workspace: WORKSPACE.to_owned(),
+            memories: Arc::new(memories.collect()),
+        }
+    }
+
     fn update(&self, key: &str, memories: &[MemoryId], label: &str) -> Call {
         patch_as(&self.token, key, memories, "audienceTag", label)
     }
 
     /// Returns updates of `count` memories each, which give them labels that they never had.
-    fn updates(&self, prefix: &'static str, first: usize, last: usize, count: usize) -> Arc<Job> {
+    fn updates(&self, kind: &str, first: usize, last: usize, count: usize) -> Arc<Job> {
         let (token, memories) = (self.token.clone(), Arc::clone(&self.memories));
+        let prefix = format!("{}-{kind}", self.store.to_lowercase());
         let per_turn = (last - first) / count;
         Job::new(
             move |number| {
@@ -73,12 +113,8 @@ impl Side<'_> {
     }
 
     fn dashboard(&self) -> Call {
-        Call {
-            method: Method::GET,
-            path: format!("/v1/workspaces/{}/dashboard-summary", self.workspace),
-            headers: vec![("authorization", format!("Bearer {}", self.token))],
-            body: bytes::Bytes::new(),
-        }
+        let path = format!("/v1/workspaces/{}/dashboard-summary", self.workspace);
+        call(&self.token, Method::GET, path)
     }
 
     /// Returns the dashboard without what only this store has.
@@ -104,7 +140,8 @@ impl Side<'_> {
 
     /// Returns replays of an update.
     async fn replays(&self, count: usize) -> Arc<Job> {
-        let call = self.update("peers-replay", &self.memories[..count], "team:peers-replay");
+        let key = format!("{}-replay", self.store.to_lowercase());
+        let call = self.update(&key, &self.memories[..count], &format!("team:{key}"));
         let first = self.target.send(call.clone()).await;
         assert_succeeded(&first, count);
         let (again, job) = self.repeated(call).await;
@@ -139,99 +176,165 @@ impl Bench {
     pub(crate) async fn peers(&self) -> Vec<Row> {
         let ours = Side {
             target: &self.target,
+            store: self.engine.name(),
             token: self.site.token.clone(),
             workspace: self.site.workspace.to_string(),
             memories: Arc::clone(&self.site.memories),
         };
-        let memories = 0..self.scale.memories;
-        let memory = |number| format!("00000000-0000-7000-9000-{number:012x}").parse();
-        let memories = memories.map(|number| memory(number).expect("a UUID"));
-        let peer = Side {
-            target: self.peer.as_ref().expect("a peer"),
-            token: TOKEN.to_owned(),
-            workspace: WORKSPACE.to_owned(),
-            memories: Arc::new(memories.collect()),
-        };
-        let dashboards = (
-            ours.comparable_dashboard().await,
-            peer.comparable_dashboard().await,
-        );
-        assert_eq!(dashboards.0, dashboards.1, "both have the same data");
-
-        let (scale, bulk) = (self.scale, self.scale.bulk);
-        let jobs = [&ours, &peer].map(|side| side.updates("peers-bulk", 0, bulk, bulk));
-        let until = Until::Count(scale.large);
-        let median = |load: &Load| report::median(load.latencies_ms.clone());
-        let large = self.compare(&ours, &peer, jobs, 1, until, median).await;
-
-        let updated = scale.updated();
-        let jobs =
-            [&ours, &peer].map(|side| side.updates("peers-one", updated.start, updated.end, 1));
-        let (until, rate) = (scale.small, |load: &Load| load.per_second);
-        let small = self.compare(&ours, &peer, jobs, UPDATE_CONNECTIONS, until, rate);
-        let small = small.await;
-
-        let (_, our_job) = ours.repeated(ours.dashboard()).await;
-        let (_, peer_job) = peer.repeated(peer.dashboard()).await;
-        let jobs = [our_job, peer_job];
-        let dashboard = self.compare(&ours, &peer, jobs, DASHBOARD_CONNECTIONS, until, rate);
-        let dashboard = dashboard.await;
-
-        let jobs = [ours.replays(bulk).await, peer.replays(bulk).await];
-        let until = Until::Count(5 * scale.large);
-        let replay = self.compare(&ours, &peer, jobs, 1, until, median).await;
-
-        let row = |what: &str, unit, target, samples: &[Sample]| {
-            let name = self.name(&format!("{what}, against a peer"));
-            Row::new(NAME, name, unit, target, samples).against(REFERENCE)
-        };
-        let (at_most, at_least) = (
-            report::Target::RatioAtMost(1.0),
-            report::Target::RatioAtLeast(1.0),
-        );
-        vec![
-            row(&format!("bulk update of {bulk}"), "ms", at_most, &large),
-            row("bulk updates of 1, 64 connections", "/s", at_least, &small),
-            row(
-                "dashboard summary, 32 connections",
-                "/s",
-                at_least,
-                &dashboard,
-            ),
-            row(
-                &format!("replay of a bulk update of {bulk}"),
-                "ms",
-                at_most,
-                &replay,
-            ),
-        ]
+        let peer = self.peer.as_ref().expect("a peer");
+        let peer = Side::of_peer(peer, ours.store, self.scale.memories);
+        compare_all(self.scale, &ours, &peer).await
     }
+}
 
-    /// Measures both sides in turns, after a round of each that does not count: it compiles the
-    /// peer's JavaScript and fills the caches of both.
-    async fn compare(
-        &self,
-        ours: &Side<'_>,
-        peer: &Side<'_>,
-        jobs: [Arc<Job>; 2],
-        connections: usize,
-        until: Until,
-        value: impl Fn(&Load) -> f64,
-    ) -> Vec<Sample> {
-        let mut samples = Vec::new();
-        for round in 0..=self.scale.rounds {
-            let ours = ours.target.load(connections, until, &jobs[0]).await;
-            let peer = peer.target.load(connections, until, &jobs[1]).await;
-            if round > 0 {
-                samples.push(Sample {
-                    value: value(&ours),
-                    reference: value(&peer),
-                    per_second: ours.per_second,
-                    cpu_us: ours.cpu_us,
-                    reference_cpu_us: peer.cpu_us,
-                });
-            }
+/// A server over the PostgreSQL server of the peer.
+pub(crate) struct Shared {
+    scale: &'static Scale,
+    peer: Peer,
+    server: Knowledge,
+    target: Target,
+    tenant: Tenant,
+    memories: Arc<Vec<MemoryId>>,
+    _directory: tempfile::TempDir,
+}
+
+impl Shared {
+    /// Fills a new database and serves it.
+    pub(crate) async fn start(scale: &'static Scale, peer: Peer) -> Self {
+        let directory = tempfile::tempdir().expect("a directory can be created");
+        let place = directory.path().join("data");
+        let url = database::create(&peer.postgres).await;
+        let data = knowledge::database_at(&place, &url).open().await;
+        let data = data.expect("the store opens");
+        let service = data.service(Env::system(), data.options(Limits::default()));
+        let tenant = Tenant::create(&service.await.expect("the service opens")).await;
+        let memories = tenant.ingest(0..scale.memories).await;
+        tenant.furnish().await;
+        let server = Knowledge::serve(&place);
+        Self {
+            target: Target {
+                address: server.address().to_owned(),
+                id: server.id(),
+            },
+            scale,
+            peer,
+            server,
+            tenant,
+            memories: Arc::new(memories),
+            _directory: directory,
         }
-        samples
     }
+
+    /// Returns the processes of both sides.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        vec![self.target.id, self.peer.target.id]
+    }
+
+    /// Measures the rows against the peer.
+    ///
+    /// # Panics
+    /// If one side responds wrongly.
+    pub(crate) async fn measure(&self) -> Vec<Row> {
+        let ours = Side {
+            target: &self.target,
+            store: database::NAME,
+            token: self.tenant.token.clone(),
+            workspace: self.tenant.workspace.to_string(),
+            memories: Arc::clone(&self.memories),
+        };
+        let peer = Side::of_peer(&self.peer, ours.store, self.scale.memories);
+        compare_all(self.scale, &ours, &peer).await
+    }
+
+    /// Ends the server in order.
+    pub(crate) fn stop(self) {
+        self.server.terminate();
+        assert!(self.server.ended().success(), "the server stops in order");
+    }
+}
+
+async fn compare_all(scale: &Scale, ours: &Side<'_>, peer: &Side<'_>) -> Vec<Row> {
+    let dashboards = (
+        ours.comparable_dashboard().await,
+        peer.comparable_dashboard().await,
+    );
+    assert_eq!(dashboards.0, dashboards.1, "both have the same data");
+
+    let bulk = scale.bulk;
+    let jobs = [ours, peer].map(|side| side.updates("bulk", 0, bulk, bulk));
+    let until = Until::Count(scale.large);
+    let median = |load: &Load| report::median(load.latencies_ms.clone());
+    let large = compare(scale, ours, peer, jobs, 1, until, median).await;
+
+    let updated = scale.updated();
+    let jobs = [ours, peer].map(|side| side.updates("one", updated.start, updated.end, 1));
+    let (until, rate) = (scale.small, |load: &Load| load.per_second);
+    let small = compare(scale, ours, peer, jobs, UPDATE_CONNECTIONS, until, rate).await;
+
+    let (_, our_job) = ours.repeated(ours.dashboard()).await;
+    let (_, peer_job) = peer.repeated(peer.dashboard()).await;
+    let jobs = [our_job, peer_job];
+    let dashboard = compare(scale, ours, peer, jobs, DASHBOARD_CONNECTIONS, until, rate).await;
+
+    let jobs = [ours.replays(bulk).await, peer.replays(bulk).await];
+    let until = Until::Count(5 * scale.large);
+    let replay = compare(scale, ours, peer, jobs, 1, until, median).await;
+
+    let row = |what: &str, unit, target, samples: &[Sample]| {
+        let name = format!("{what}, against a peer, {}", ours.store);
+        Row::new(NAME, name, unit, target, samples).against(REFERENCE)
+    };
+    let (at_most, at_least) = (
+        report::Target::RatioAtMost(1.0),
+        report::Target::RatioAtLeast(1.0),
+    );
+    vec![
+        row(&format!("bulk update of {bulk}"), "ms", at_most, &large),
+        row("bulk updates of 1, 64 connections", "/s", at_least, &small),
+        row(
+            "dashboard summary, 32 connections",
+            "/s",
+            at_least,
+            &dashboard,
+        ),
+        row(
+            &format!("replay of a bulk update of {bulk}"),
+            "ms",
+            at_most,
+            &replay,
+        ),
+    ]
+}
+
+/// Measures both sides in turns, after a round of each that does not count: it compiles the peer's
+/// JavaScript and fills the caches of both.
+///
+/// The processor time of a side includes that of the PostgreSQL server, which belongs to the process
+/// of the peer: while one side is measured, the other one waits.
+async fn compare(
+    scale: &Scale,
+    ours: &Side<'_>,
+    peer: &Side<'_>,
+    jobs: [Arc<Job>; 2],
+    connections: usize,
+    until: Until,
+    value: impl Fn(&Load) -> f64,
+) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for round in 0..=scale.rounds {
+        let shared = process::cpu_ms(peer.target.id);
+        let load = ours.target.load(connections, until, &jobs[0]).await;
+        let shared = process::cpu_ms(peer.target.id) - shared;
+        let reference = peer.target.load(connections, until, &jobs[1]).await;
+        if round > 0 {
+            samples.push(Sample {
+                value: value(&load),
+                reference: value(&reference),
+                per_second: load.per_second,
+                cpu_us: load.cpu_us + 1e3 * shared / load.latencies_ms.len() as f64,
+                reference_cpu_us: reference.cpu_us,
+            });
+        }
+    }
+    samples
 }

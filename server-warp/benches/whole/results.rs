@@ -26,8 +26,8 @@ and no rate limit. The reference is a process with a copy of the store: warp sen
 bytes of the same responses, and the bare engine, with the settings of the store, reads or writes
 the recorded keys and values of the same operations. Loading batches ends in one sync; all other
 writes are synced before they count. The reference of the rows `peers` is another service, of Fastify
-and PostgreSQL with the same data; `peers/README.md` describes it. Its CPU is that of all its
-processes.
+and PostgreSQL with the same data; `peers/README.md` describes it. Rows that end with PostgreSQL are
+those of a server on that PostgreSQL. CPU includes the processes of PostgreSQL.
 
 Rows that name a number of memories or holders compare a store or a role of that size with one of
 1,000. The service fills them. sled has a tenth of what fjall has, because it takes ten times the

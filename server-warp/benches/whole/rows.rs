@@ -14,7 +14,7 @@ use crate::bare::{self, Reference};
 use crate::calls::{assert_succeeded, call, dashboard_path, patch, patch_as, record, with_tag};
 use crate::knowledge::Knowledge;
 use crate::load::{Call, Job, Target, Until};
-use crate::peers;
+use crate::peers::{self, Peer};
 use crate::report::{self, Row, Sample, quantile};
 use crate::scale::Scale;
 use crate::site::{BATCH, Site, memory};
@@ -80,12 +80,12 @@ pub(crate) const ROWS: [RowKind; 9] = [
 
 /// A running server with its reference.
 pub(crate) struct Bench {
-    engine: Engine,
+    pub(crate) engine: Engine,
     pub(crate) scale: &'static Scale,
     pub(crate) site: Site,
     server: Knowledge,
     pub(crate) target: Target,
-    pub(crate) peer: Option<Target>,
+    pub(crate) peer: Option<Peer>,
     reference: Reference,
     dashboard: Recorded,
     etag: String,
@@ -94,7 +94,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) async fn start(engine: Engine, scale: &'static Scale, peer: Option<Target>) -> Self {
+    pub(crate) async fn start(engine: Engine, scale: &'static Scale, peer: Option<Peer>) -> Self {
         let mut site = Site::create(engine, scale).await;
         let server = Knowledge::serve(&site.data_dir());
         let target = Target {
@@ -162,7 +162,8 @@ impl Bench {
     /// Returns the processes of the server, the reference and the peer.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let measured = [&self.target, &self.reference.target];
-        let measured = measured.into_iter().chain(&self.peer);
+        let peer = self.peer.as_ref().map(|peer| &peer.target);
+        let measured = measured.into_iter().chain(peer);
         measured.map(|target| target.id).collect()
     }
 

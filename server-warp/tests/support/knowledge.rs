@@ -193,13 +193,15 @@ async fn unused(database: &str) {
 
 /// Opens the service over a directory that no process serves, through the library.
 pub(crate) async fn open(data_dir: &Path) -> KnowledgeService {
-    let config = match std::env::var(ENGINE).as_deref() {
-        Ok(POSTGRES) => database(data_dir).await,
-        Ok(engine) => {
+    let engine = std::env::var(ENGINE);
+    let config = match (engine.as_deref(), fs::read_to_string(url_file(data_dir))) {
+        (Ok(POSTGRES), _) => database(data_dir).await,
+        (_, Ok(url)) => config_of(data_dir, &url),
+        (Ok(engine), Err(_)) => {
             let address = format!("{engine}:{}", data_dir.display());
             DataConfig::of(address.parse().expect("the address of a store"))
         }
-        Err(_) => DataConfig::at(data_dir),
+        (Err(_), Err(_)) => DataConfig::at(data_dir),
     };
     let data = config.open().await.expect("open the data");
     let options = data.options(Limits::default());
