@@ -34,7 +34,7 @@ const TOOLS: &str = "target/tools";
 /// Profile settings that favour compile time, because the tools run only for seconds.
 const INSTALL_PROFILE: [(&str, &str); 4] = [
     ("CARGO_PROFILE_RELEASE_LTO", "off"),
-    ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
+    ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"),
     ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
     ("CARGO_PROFILE_RELEASE_DEBUG", "0"),
 ];
