@@ -193,8 +193,10 @@ pub(crate) struct Shared {
     peer: Peer,
     server: Knowledge,
     target: Target,
-    tenant: Tenant,
+    token: String,
+    workspace: String,
     memories: Arc<Vec<MemoryId>>,
+    /// Directory with the address of the database.
     _directory: tempfile::TempDir,
 }
 
@@ -219,7 +221,8 @@ impl Shared {
             scale,
             peer,
             server,
-            tenant,
+            token: tenant.token.clone(),
+            workspace: tenant.workspace.to_string(),
             memories: Arc::new(memories),
             _directory: directory,
         }
@@ -238,8 +241,8 @@ impl Shared {
         let ours = Side {
             target: &self.target,
             store: database::NAME,
-            token: self.tenant.token.clone(),
-            workspace: self.tenant.workspace.to_string(),
+            token: self.token.clone(),
+            workspace: self.workspace.clone(),
             memories: Arc::clone(&self.memories),
         };
         let peer = Side::of_peer(&self.peer, ours.store, self.scale.memories);
