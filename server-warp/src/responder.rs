@@ -110,10 +110,11 @@ impl ApiResponder {
             return self.respond_at(routed, request).await;
         };
         let again = unidentified(&request);
+        let is_signed = self.home().api.is_signed(&request);
         let response = self.fronts[index].respond(request).await;
         let place = match response.status() {
             // The partition may not have the organisation any more.
-            _ if !routed.is_looked_up && is_unknown(&response) => {
+            _ if !routed.is_looked_up && is_unknown(&response, is_signed) => {
                 self.partitions.look_up(org).await
             }
             // The partition may hold its writes, and remove it: a retry goes to the new one.
@@ -138,8 +139,9 @@ impl ApiResponder {
             return self.home().respond(request).await;
         };
         let (method, uri) = (request.method().clone(), request.uri().clone());
+        let is_signed = self.home().api.is_signed(&request);
         let response = self.home().respond(request).await;
-        if !is_unknown(&response) {
+        if !is_unknown(&response, is_signed) {
             return response;
         }
         match self.partitions.look_up(org).await {
@@ -241,12 +243,15 @@ impl Front {
 
 /// Returns true if a partition may have answered so because it has the organisation no more.
 ///
+/// A signed message acts by a credential of its endpoint, which leaves first: it is then forbidden.
 /// A response with a cookie has had an effect, and is not replaced: the sign-in is over, even if the
 /// new session was moved before it could be shown.
-fn is_unknown(response: &Response<Bytes>) -> bool {
-    let status = response.status();
-    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND)
-        && !response.headers().contains_key(SET_COOKIE)
+fn is_unknown(response: &Response<Bytes>, is_signed: bool) -> bool {
+    let is_without = match response.status() {
+        StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND => true,
+        status => is_signed && status == StatusCode::FORBIDDEN,
+    };
+    is_without && !response.headers().contains_key(SET_COOKIE)
 }
 
 /// Returns the request without what one partition has found out about its caller.
@@ -335,10 +340,14 @@ mod tests {
             }
             response.body(Bytes::new()).unwrap()
         };
-        assert!(is_unknown(&response(401, None)));
-        assert!(is_unknown(&response(404, None)));
-        assert!(!is_unknown(&response(401, Some("service_session=a"))));
-        assert!(!is_unknown(&response(403, None)));
+        assert!(is_unknown(&response(401, None), false));
+        assert!(is_unknown(&response(404, None), false));
+        assert!(!is_unknown(
+            &response(401, Some("service_session=a")),
+            false
+        ));
+        assert!(!is_unknown(&response(403, None), false));
+        assert!(is_unknown(&response(403, None), true));
     }
 
     #[test]

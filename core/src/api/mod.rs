@@ -183,6 +183,13 @@ impl Api {
         named.and_then(|(_, org)| org.parse().ok())
     }
 
+    /// Returns true if a signature authenticates the request: its sender has no credential.
+    #[must_use]
+    pub fn is_signed(&self, request: &Request<Bytes>) -> bool {
+        let found = self.routes.find(request.method(), request.uri().path());
+        found.is_ok_and(|(spec, _)| spec.authentication == Authentication::Signature)
+    }
+
     fn new_call<'c>(
         &'c self,
         service: &'c KnowledgeService,

@@ -263,7 +263,9 @@ impl Partitions {
                 return Place::Unreadable;
             }
         };
-        if found.as_ref().is_some_and(Placement::is_switching) {
+        if let Some(found) = found.as_ref().filter(|found| found.is_switching()) {
+            // Whose credentials have not left yet is still served there.
+            self.remember(org, &found.partition);
             return Place::Switching;
         }
         let partition = found.as_ref().map_or(HOME, |found| &found.partition);

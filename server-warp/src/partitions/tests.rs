@@ -18,6 +18,8 @@ use super::*;
 use crate::net::Responder as _;
 use crate::responder::ApiResponder;
 
+mod signed;
+
 /// Store that counts the reads of the directory.
 struct Counting {
     store: Arc<dyn Store>,
@@ -316,6 +318,19 @@ async fn rejected_write_leads_its_repetition_to_the_new_partition() {
     let response = site.responder.respond(request.body(Bytes::new()).unwrap());
     assert_eq!(response.await.status(), 503);
     assert_ne!(site.partitions.known(Some(site.moved.id)), AT_HOME);
+}
+
+#[tokio::test(start_paused = true)]
+async fn organisation_whose_move_was_interrupted_is_read_where_it_is() {
+    let site = Site::new().await;
+    site.move_to("eu").await;
+    assert_eq!(site.webhooks(&site.moved).await, 200);
+    // Another process moves it back and again, and is killed before the credentials leave home.
+    site.move_to(HOME).await;
+    site.place(r#"{"slug":"SLUG","partition":"home","moving":{"switching":{"to":"eu"}}}"#)
+        .await;
+    assert_eq!(site.webhooks(&site.moved).await, 503);
+    assert_eq!(site.webhooks(&site.moved).await, 200);
 }
 
 #[tokio::test]
