@@ -322,7 +322,8 @@ macro_rules! families {
         placement(org: OrgId) => Placement,
             range placements(), checked by tenants::placement(org);
         /// Hold on the writes of an organisation that is being moved.
-        hold(org: OrgId) => Hold;
+        hold(org: OrgId) => Hold,
+            range holds();
     } };
 }
 pub(crate) use families;

@@ -31,6 +31,17 @@ impl HoldingStore {
     }
 }
 
+/// Returns the organisations that are being moved from or to this store, in order: it may have a part
+/// of each.
+///
+/// # Errors
+/// Those of the store.
+pub async fn moving(store: &dyn Store) -> Result<Vec<OrgId>, StoreError> {
+    let found = store.scan_all(&keys::holds()).await?;
+    let orgs = found.iter().filter_map(|found| keys::last_id(&found.key));
+    Ok(orgs.map(OrgId).collect())
+}
+
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 impl Store for HoldingStore {

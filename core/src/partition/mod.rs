@@ -17,7 +17,7 @@ mod records;
 mod relocation;
 
 pub use self::directory::{Directory, DirectoryError};
-pub use self::holding::HoldingStore;
+pub use self::holding::{HoldingStore, moving};
 pub(crate) use self::records::Hold;
 pub use self::records::{MoveState, Placement};
 pub use self::relocation::{Copied, MoveError, MoveOutcome, MoveStep, Relocation, Stores};

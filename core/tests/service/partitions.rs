@@ -12,6 +12,7 @@ use knowledge_core::env::Env;
 use knowledge_core::model::OrgId;
 use knowledge_core::partition::{
     Directory, HOME, HoldingStore, MoveError, MoveOutcome, MoveStep, Relocation, Stores, identity,
+    moving,
 };
 use knowledge_core::service::{InFlight, KnowledgeService, Options, SealingKey, Verify};
 use knowledge_core::store::{
@@ -311,6 +312,13 @@ async fn move_is_resumed_after_every_commit() {
             assert!(claimed.is_ok(), "{commits}: {claimed:?}");
             let maintained = service.maintain(now).await;
             assert!(maintained.is_ok(), "{commits}: {maintained:?}");
+            // A part of an organisation is known to be one.
+            let verified = service.verify().await.unwrap();
+            let named = moving(&**store).await.unwrap();
+            assert!(
+                verified.differences.is_empty() || named == [site.org.id],
+                "after {commits} commits: {verified:?}"
+            );
         }
         site.move_to("eu")
             .await
@@ -324,6 +332,7 @@ async fn move_is_resumed_after_every_commit() {
         site.assert_nothing_left_at_home().await;
         for store in [&site.home, &site.eu] {
             verify(store).await;
+            assert_eq!(moving(&**store).await.unwrap(), []);
         }
         if is_complete {
             assert!(commits > 20, "the move has only {commits} commits");
