@@ -23,7 +23,7 @@ pub use self::copying::{compare, copy_store, summarize};
 pub use self::dump_file::{DumpFile, Origin};
 pub use self::lines::{CheckedDump, DumpLines, check};
 #[cfg(unix)]
-pub use self::operation::{BACKUP_PATH, Backup, ENTRIES_HEADER};
+pub use self::operation::{BACKUP_PATH, Backup, ENTRIES_HEADER, PARTITION};
 
 /// Reason for a failed dump, restore or compaction.
 #[derive(Debug, thiserror::Error)]

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use knowledge_core::dump::Export;
+use knowledge_core::partition::HOME;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -16,6 +17,8 @@ use crate::data::Backend;
 
 /// Path of the backup, for `GET`.
 pub const BACKUP_PATH: &str = "/admin/v1/backup";
+/// Name of the query parameter with the partition, which is home without it.
+pub const PARTITION: &str = "partition";
 /// Response header with the approximate number of entries, for a progress bar; not of a database.
 pub const ENTRIES_HEADER: HeaderName = HeaderName::from_static("knowledge-entries");
 /// Memory limit, in bytes, for data changed while a backup is read. Further changes abort it. A
@@ -31,6 +34,7 @@ const BACKUPS_MAX: usize = 2;
 #[derive(Debug)]
 pub struct Backup {
     store: Backend,
+    partitions: Vec<(String, Backend)>,
     changed_bytes_max: usize,
     slots: Arc<Semaphore>,
 }
@@ -41,8 +45,30 @@ impl Backup {
     pub fn of(store: Backend) -> Self {
         Self {
             store,
+            partitions: Vec::new(),
             changed_bytes_max: CHANGED_BYTES_MAX,
             slots: Arc::new(Semaphore::new(BACKUPS_MAX)),
+        }
+    }
+
+    /// Adds the stores of further partitions, by name.
+    #[must_use]
+    pub fn with_partitions(mut self, partitions: Vec<(String, Backend)>) -> Self {
+        self.partitions = partitions;
+        self
+    }
+
+    /// Returns the store that a request names; `None` if there is none.
+    fn store_of(&self, request: &Request<Bytes>) -> Option<&Backend> {
+        let query = request.uri().query().unwrap_or_default();
+        let mut pairs = url::form_urlencoded::parse(query.as_bytes());
+        let Some((_, wanted)) = pairs.find(|(name, _)| name == PARTITION) else {
+            return Some(&self.store);
+        };
+        let mut all = self.partitions.iter();
+        match all.find(|(name, _)| *name == wanted) {
+            Some((_, store)) => Some(store),
+            None => (wanted == HOME).then_some(&self.store),
         }
     }
 
@@ -72,12 +98,16 @@ impl LongOperation for Backup {
             response.headers_mut().insert(ALLOW, allow);
             return response;
         }
+        let Some(store) = self.store_of(&request) else {
+            let message = "the server has no partition of this name";
+            return error_response(StatusCode::NOT_FOUND, "not_found", message);
+        };
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
             let message = "too many backups are running; try again when one has finished";
             return error_response(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
         };
-        let entries = self.store.entries();
-        let snapshot = match self.store.snapshot(self.changed_bytes_max).await {
+        let entries = store.entries();
+        let snapshot = match store.snapshot(self.changed_bytes_max).await {
             Ok(snapshot) => snapshot,
             Err(error) => {
                 tracing::error!(%error, "backup failed to start");

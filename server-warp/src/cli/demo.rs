@@ -21,6 +21,8 @@ use super::serve::shutdown_signal;
 use crate::app::App;
 use crate::auth::login_url;
 #[cfg(unix)]
+use crate::backup::Backup;
+#[cfg(unix)]
 use crate::config::Config;
 use crate::config::WebhookSettings;
 use crate::data::{Data, DataConfig, DataError};
@@ -113,7 +115,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             data: config.clone(),
             ..Config::default()
         };
-        app.with_admin(admin_socket(&config, service.clone(), &store).await?)
+        app.with_admin(admin_socket(&config, service.clone(), Backup::of(store.clone())).await?)
     };
     let base_url = app.base_url();
     let shutdown = shutdown_signal()?;

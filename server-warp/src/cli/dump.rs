@@ -15,7 +15,7 @@ use super::output::{print, print_json};
 use super::settings::AdminArgs;
 use crate::backup::{BackupError, DumpFile, Origin};
 use crate::config::Config;
-use crate::data::{DataError, StableView};
+use crate::data::{DataConfig, DataError, StableView};
 use crate::progress::{Progress, counted, grouped};
 
 /// Write the whole database to a file of JSON lines
@@ -40,6 +40,10 @@ pub(super) struct Args {
     #[arg(long)]
     force: bool,
 
+    /// Dump this partition of storage.partitions instead of the store in storage.store
+    #[arg(long, value_name = "NAME")]
+    partition: Option<String>,
+
     /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     output: OutputFormat,
@@ -53,10 +57,11 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let Args {
         file: path,
         force,
+        partition,
         output,
         admin,
     } = args;
-    let config = admin.load()?.config;
+    let place = Place::of(&admin.load()?.config, partition)?;
     let is_stream = path.as_os_str() == "-";
     if is_stream && io::stdout().is_terminal() {
         return Err(Failure::usage(
@@ -69,12 +74,12 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             path.display()
         )));
     }
-    let summary = match (Source::find(&config).await?, is_stream) {
+    let summary = match (place.source().await?, is_stream) {
         (source, true) => to_stream(source).await?,
-        (Source::Store(store), false) => store_to_file(&config, store, &path).await?,
+        (Source::Store(store), false) => store_to_file(&place.data, store, &path).await?,
         (Source::Snapshot(store), false) => snapshot_to_file(store, &path).await?,
         #[cfg(unix)]
-        (source @ Source::Server(_), false) => {
+        (source @ Source::Server { .. }, false) => {
             let file = DumpFile::create(&path, None)?;
             source_to_file(source, file).await?
         }
@@ -105,31 +110,48 @@ fn report(summary: &Summary, file: &Path, output: OutputFormat) -> Result<(), Fa
     Ok(())
 }
 
-/// Source of a dump.
-enum Source {
-    Store(Arc<dyn Embedded>),
-    /// Snapshot of a database.
-    Snapshot(Arc<dyn Store>),
+/// Store to dump, and the server that may have it open.
+struct Place {
+    data: DataConfig,
+    /// Socket of the server, with the directory that it serves.
     #[cfg(unix)]
-    Server(crate::admin::AdminClient),
+    admin: Option<(PathBuf, Option<PathBuf>)>,
+    partition: Option<String>,
 }
 
-impl Source {
+impl Place {
+    fn of(config: &Config, partition: Option<String>) -> Result<Self, Failure> {
+        let home = config.data();
+        Ok(Self {
+            data: match &partition {
+                Some(name) => home.partition(name)?,
+                None => home.clone(),
+            },
+            #[cfg(unix)]
+            admin: config
+                .admin_socket
+                .path(&home)?
+                .map(|socket| (socket, home.directory().map(Path::to_owned))),
+            partition,
+        })
+    }
+
     /// Returns the server of the store if one listens, otherwise the store.
-    async fn find(config: &Config) -> Result<Self, Failure> {
+    async fn source(&self) -> Result<Source, Failure> {
         #[cfg(unix)]
-        if let Some(socket) = config.admin_socket.path(&config.data())?
+        if let Some((socket, directory)) = &self.admin
             && let Ok(client) =
-                crate::admin::AdminClient::connect_of(&socket, config.data().directory()).await
+                crate::admin::AdminClient::connect_of(socket, directory.as_deref()).await
         {
-            return Ok(Self::Server(client));
+            let partition = self.partition.clone();
+            return Ok(Source::Server { client, partition });
         }
-        if config.data().store.is_shared() {
-            let store = config.data().open_backend().await?;
+        if self.data.store.is_shared() {
+            let store = self.data.open_backend().await?;
             let view = StableView::of(&store).await.map_err(DataError::from)?;
-            return Ok(Self::Snapshot(view.store));
+            return Ok(Source::Snapshot(view.store));
         }
-        let store = config.data().resolved()?.open_store()?;
+        let store = self.data.clone().resolved()?.open_store()?;
         // A dump of a damaged store would look complete.
         let mut progress = Progress::over_entries("checking", Some(store.entries()));
         let checked = store.check(&mut |entries, _| {
@@ -137,8 +159,20 @@ impl Source {
         });
         progress.end();
         checked.map_err(BackupError::from)?;
-        Ok(Self::Store(store))
+        Ok(Source::Store(store))
     }
+}
+
+/// Source of a dump.
+enum Source {
+    Store(Arc<dyn Embedded>),
+    /// Snapshot of a database.
+    Snapshot(Arc<dyn Store>),
+    #[cfg(unix)]
+    Server {
+        client: crate::admin::AdminClient,
+        partition: Option<String>,
+    },
 }
 
 async fn to_stream(source: Source) -> Result<Summary, Failure> {
@@ -158,7 +192,9 @@ async fn to_stream(source: Source) -> Result<Summary, Failure> {
             write_all(export.map_err(BackupError::from)?, None, &mut write).await?
         }
         #[cfg(unix)]
-        Source::Server(client) => from_server(&client, &mut write).await?,
+        Source::Server { client, partition } => {
+            from_server(&client, partition.as_deref(), &mut write).await?
+        }
     };
     out.flush()
         .map_err(BackupError::io(Path::new("standard output")))?;
@@ -167,12 +203,12 @@ async fn to_stream(source: Source) -> Result<Summary, Failure> {
 
 /// Dumps a directory that no other process has open, or resumes a dump of the same state.
 async fn store_to_file(
-    config: &Config,
+    data: &DataConfig,
     store: Arc<dyn Embedded>,
     path: &Path,
 ) -> Result<Summary, Failure> {
     let origin = Origin {
-        directory: config.data().path()?.to_string_lossy().into_owned(),
+        directory: data.path()?.to_string_lossy().into_owned(),
         revision: store.revision(),
     };
     let mut resumed = None;
@@ -233,8 +269,8 @@ fn finish(file: DumpFile) -> Result<Summary, Failure> {
 
 #[cfg(unix)]
 async fn source_to_file(source: Source, mut file: DumpFile) -> Result<Summary, Failure> {
-    if let Source::Server(client) = source {
-        from_server(&client, |lines| file.write(lines)).await?;
+    if let Source::Server { client, partition } = source {
+        from_server(&client, partition.as_deref(), |lines| file.write(lines)).await?;
     }
     finish(file)
 }
@@ -243,18 +279,24 @@ async fn source_to_file(source: Source, mut file: DumpFile) -> Result<Summary, F
 #[cfg(unix)]
 async fn from_server(
     client: &crate::admin::AdminClient,
+    partition: Option<&str>,
     mut write: impl FnMut(&[u8]) -> Result<(), BackupError>,
 ) -> Result<Summary, Failure> {
     use knowledge_core::dump::Decoder;
 
-    use crate::backup::{BACKUP_PATH, ENTRIES_HEADER};
+    use crate::backup::{BACKUP_PATH, ENTRIES_HEADER, PARTITION};
 
     let broken = |error| {
         Failure::new(format!(
             "the server aborted the backup; see its log: {error}"
         ))
     };
-    let request = http::Request::get(BACKUP_PATH).body(bytes::Bytes::new());
+    let path = match partition {
+        // A name has only characters that a query may have.
+        Some(name) => format!("{BACKUP_PATH}?{PARTITION}={name}"),
+        None => BACKUP_PATH.to_owned(),
+    };
+    let request = http::Request::get(path).body(bytes::Bytes::new());
     let response = client.stream(request.expect("a path")).await;
     let (head, mut stream) = response.map_err(broken)?.into_parts();
     if head.status != http::StatusCode::OK {

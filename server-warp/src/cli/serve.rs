@@ -14,7 +14,8 @@ use crate::app::App;
 #[cfg(unix)]
 use crate::backup::Backup;
 use crate::config::{BaseUrl, Config, Sources, settings_for_help};
-use crate::data::Backend;
+#[cfg(unix)]
+use crate::data::Data;
 use crate::deliveries::{Deliveries, DeliveryClient, POLL_INTERVAL_SHARED};
 use crate::logging::{self, LogConfig, LogControl, LogFormat};
 use crate::metrics::{self, Metrics};
@@ -84,11 +85,16 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     options.session_timeouts = config.session_timeouts;
     options.webhook_addresses = config.webhooks.addresses.clone();
     let env = Env::new(metrics.meter_clock(SystemClock), OsRandomness);
+    #[cfg(unix)]
+    let backup = {
+        let stored = |(name, other): &(String, Data)| (name.clone(), other.backend().clone());
+        Backup::of(data.backend().clone()).with_partitions(others.iter().map(stored).collect())
+    };
     let partitions = data.partitions(others, env, options).await?;
     #[cfg(unix)]
     let admin = {
         let api = OperatorApi::new(partitions.clone());
-        admin_socket(&config, api, data.backend()).await?
+        admin_socket(&config, api, backup).await?
     };
     let app = App::bind_with_metrics(partitions, net, Arc::clone(&metrics)).await?;
     #[cfg(unix)]
@@ -153,7 +159,7 @@ fn deliveries(
 pub(super) async fn admin_socket(
     config: &Config,
     api: impl Into<OperatorApi>,
-    store: &Backend,
+    backup: Backup,
 ) -> Result<Option<AdminSocket>, Failure> {
     let Some(path) = config.admin_socket.path(&config.data())? else {
         return Ok(None);
@@ -163,7 +169,6 @@ pub(super) async fn admin_socket(
             "{error} (choose another path with --admin-socket, or disable the socket with --admin-socket=off)"
         ))
     })?;
-    let backup = Backup::of(store.clone());
     Ok(Some(socket.with(Arc::new(backup))))
 }
 

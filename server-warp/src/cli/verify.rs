@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use knowledge_core::dump::CredentialPolicy;
 use knowledge_core::env::Env;
+use knowledge_core::model::OrgId;
+use knowledge_core::partition;
 use knowledge_core::service::{SealingKey, SealingKeys, Verification, Verify};
 use knowledge_core::store::Store;
 use knowledge_core::store::StoreErrorKind;
@@ -30,6 +32,9 @@ use crate::store_address::StoreAddress;
 /// servers may use it. A dump is restored into a scratch directory, which needs up to five
 /// times the size of the file. Nothing is changed. Sealed secrets are opened if the sealing key
 /// is available.
+///
+/// The stores of an organisation that is being moved differ until the move is complete; such
+/// organisations are named.
 ///
 /// Exit codes: 0 if the data is consistent; 1 if there are differences, which are listed; 2 if the
 /// data could not be verified.
@@ -66,7 +71,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
                 config = config.partition(name).map_err(not_verified)?;
             }
             let store = config.open_backend().await;
-            let store = store.map_err(damaged_or_not_verified)?;
+            let store = store.map_err(|error| damaged_or_not_verified(error, &args.partition))?;
             check_entries(&store)?;
             let entries = store.entries();
             let view = StableView::of(&store).await.map_err(not_verified)?;
@@ -77,6 +82,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         OutputFormat::Text => print(&text(&found))?,
         OutputFormat::Json => print_json(&report(&found))?,
     }
+    let Found { found, .. } = found;
     match found.differences_total {
         0 => Ok(()),
         number => Err(Failure::new(counted(number, "difference", "differences"))),
@@ -89,12 +95,16 @@ fn not_verified(error: impl ToString) -> Failure {
 }
 
 /// Maps the error of opening a store: a corrupt store counts as different.
-fn damaged_or_not_verified(error: DataError) -> Failure {
+fn damaged_or_not_verified(error: DataError, partition: &Option<String>) -> Failure {
+    let option = match partition {
+        Some(name) => format!(" --partition {name}"),
+        None => String::new(),
+    };
     match error {
         DataError::Store(OpenError::Corrupt { .. }) => error.into(),
         DataError::Store(OpenError::InUse { .. }) => not_verified(format!(
-            "{error}; to verify the data of a running server, run `knowledge backup FILE`, then \
-             `knowledge verify --dump FILE`"
+            "{error}; to verify the data of a running server, run `knowledge backup FILE{option}`, \
+             then `knowledge verify --dump FILE`"
         )),
         error => not_verified(error),
     }
@@ -137,12 +147,20 @@ fn check_entries(store: &Backend) -> Result<(), Failure> {
     })
 }
 
+/// Result for a store.
+struct Found {
+    found: Verification,
+    /// Organisations of which the store may have a part only.
+    moving: Vec<OrgId>,
+}
+
 async fn of_store(
     store: Arc<dyn Store>,
     config: &DataConfig,
     total: Option<u64>,
-) -> Result<Verification, Failure> {
+) -> Result<Found, Failure> {
     let keys = keys_of(config, &*store).await?;
+    let moving = partition::moving(&*store).await.map_err(not_verified)?;
     let mut verify = Verify::begin(store, &keys).await.map_err(not_verified)?;
     let mut progress = Progress::over_entries("verifying", total);
     while verify.read().await.map_err(not_verified)? {
@@ -150,15 +168,14 @@ async fn of_store(
     }
     progress.advance(verify.entries(), verify.entries());
     progress.end();
-    Ok(verify.finish())
+    Ok(Found {
+        found: verify.finish(),
+        moving,
+    })
 }
 
 /// Verifies the store that a dump restores to.
-async fn of_dump(
-    file: &Path,
-    scratch: Option<PathBuf>,
-    data: DataArgs,
-) -> Result<Verification, Failure> {
+async fn of_dump(file: &Path, scratch: Option<PathBuf>, data: DataArgs) -> Result<Found, Failure> {
     let config = data.load()?.config.data();
     // A file that cannot be read is no difference, unlike an incomplete dump.
     DumpLines::open(file).map_err(not_verified)?;
@@ -201,7 +218,8 @@ impl Drop for Scratch {
     }
 }
 
-fn text(found: &Verification) -> String {
+fn text(found: &Found) -> String {
+    let Found { found, moving } = found;
     let mut text = String::new();
     for difference in &found.differences {
         text.push_str(&format!("{difference}\n"));
@@ -218,10 +236,17 @@ fn text(found: &Verification) -> String {
     let entries = counted(found.entries, "entry", "entries");
     let differences = counted(found.differences_total, "difference", "differences");
     text.push_str(&format!("{entries}, {secrets}, {differences}\n"));
+    for org in moving {
+        text.push_str(&format!(
+            "the organisation {org} is being moved, and differs until `knowledge org move` has \
+             completed it\n"
+        ));
+    }
     text
 }
 
-fn report(found: &Verification) -> Value {
+fn report(found: &Found) -> Value {
+    let Found { found, moving } = found;
     let differences = found.differences.iter().map(|difference| {
         json!({
             "code": difference.code.as_str(),
@@ -236,5 +261,6 @@ fn report(found: &Verification) -> Value {
         "secrets_opened": found.secrets,
         "differences_total": found.differences_total,
         "differences": differences.collect::<Vec<_>>(),
+        "moving": moving,
     })
 }

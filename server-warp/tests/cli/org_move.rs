@@ -1,6 +1,6 @@
 //! Tests of `knowledge org move` between stores in directories.
 
-use crate::support::{Finished, Scratch, knowledge_in};
+use crate::support::{Finished, Scratch, Server, knowledge_in, start_in};
 
 /// A home store with the organisation `acme`, and names of further stores.
 struct Site {
@@ -24,6 +24,26 @@ impl Site {
             ("KNOWLEDGE_STORAGE__SEALING_KEY_FILE", &*key),
         ];
         knowledge_in(&variables, &[args, &[&data_dir]].concat())
+    }
+
+    /// Starts a server of the home store and the partition.
+    fn serve(&self) -> Server {
+        let partitions = format!("eu=sled:{}", self.scratch.arg("eu"));
+        let variables = [("KNOWLEDGE_STORAGE__PARTITIONS", &*partitions)];
+        let data_dir = self.scratch.data_dir();
+        let server = start_in(&variables, &["serve", &data_dir, "--listen=127.0.0.1:0"]);
+        server.base_url();
+        server
+    }
+
+    /// Dumps a partition, checks the dump, and returns it.
+    fn dump(&self, partition: &str) -> String {
+        let file = self.scratch.arg("dump.jsonl");
+        self.run(&["dump", &file, "--force", "--partition", partition])
+            .ok();
+        let verified = self.run(&["verify", "--dump", &file]).ok().stdout;
+        assert!(verified.contains(", 0 differences"), "{verified}");
+        std::fs::read_to_string(file).expect("the dump")
     }
 
     fn run(&self, args: &[&str]) -> Finished {
@@ -97,4 +117,38 @@ fn move_to_a_store_that_is_not_the_partition_changes_nothing() {
         exchanged.contains("the store of the partition"),
         "{exchanged}"
     );
+}
+
+#[test]
+fn partition_is_dumped_by_its_name() {
+    let site = Site::new();
+    site.open();
+    site.run(&["org", "move", "acme", "--to=eu"]).ok();
+    let has_members = |dump: &str| dump.contains(r#"{"key":"member/"#);
+    let server = site.serve();
+    let served = ["eu", "home"].map(|name| site.dump(name));
+    let unknown = ["dump", &*site.scratch.arg("us.jsonl"), "--partition=us"];
+    let expected = "known partitions: home, eu";
+    let refused = site.run(&unknown).failed();
+    assert!(refused.contains(expected), "{refused}");
+    let verified = site.run(&["verify", "--partition=eu"]).refused();
+    assert!(
+        verified.contains("run `knowledge backup FILE --partition eu`"),
+        "{verified}"
+    );
+    assert_eq!(server.terminate(), 0);
+
+    let [eu, home] = &served;
+    assert!(has_members(eu) && !has_members(home), "{eu}\n{home}");
+    let closed = ["eu", "home"].map(|name| site.dump(name));
+    assert_eq!(closed, served);
+    // The store of a partition is not also the one of the command.
+    let store = format!("--store=sled:{}", site.scratch.arg("eu"));
+    let variables = [(
+        "KNOWLEDGE_STORAGE__PARTITIONS",
+        &*format!("eu=sled:{}", site.scratch.arg("eu")),
+    )];
+    let file = site.scratch.arg("again.jsonl");
+    let refused = knowledge_in(&variables, &["dump", &file, &store]).refused();
+    assert!(refused.contains("--partition NAME"), "{refused}");
 }

@@ -131,7 +131,8 @@ fn check(config: &Config, check: &mut Check<'_>) {
         **store == data.store || stores[..index].contains(store)
     };
     if stores.iter().enumerate().any(is_used_twice) {
-        let reason = "must name each store once, and not that of storage.store";
+        let reason = "must name each store once, and not that of storage.store; dump and verify take \
+                      a partition by --partition NAME";
         check.reject(PARTITIONS, &[STORE], reason);
     }
     if stores.contains(&&StoreAddress::Memory) {
