@@ -110,7 +110,11 @@ impl ApiResponder {
             return self.respond_at(routed, request).await;
         };
         let again = unidentified(&request);
-        let is_signed = self.home().api.is_signed(&request);
+        let is_signed = || {
+            self.home()
+                .api
+                .is_signed(again.method(), again.uri().path())
+        };
         let response = self.fronts[index].respond(request).await;
         let place = match response.status() {
             // The partition may not have the organisation any more.
@@ -139,7 +143,7 @@ impl ApiResponder {
             return self.home().respond(request).await;
         };
         let (method, uri) = (request.method().clone(), request.uri().clone());
-        let is_signed = self.home().api.is_signed(&request);
+        let is_signed = || self.home().api.is_signed(&method, uri.path());
         let response = self.home().respond(request).await;
         if !is_unknown(&response, is_signed) {
             return response;
@@ -246,10 +250,11 @@ impl Front {
 /// A signed message acts by a credential of its endpoint, which leaves first: it is then forbidden.
 /// A response with a cookie has had an effect, and is not replaced: the sign-in is over, even if the
 /// new session was moved before it could be shown.
-fn is_unknown(response: &Response<Bytes>, is_signed: bool) -> bool {
+fn is_unknown(response: &Response<Bytes>, is_signed: impl FnOnce() -> bool) -> bool {
     let is_without = match response.status() {
         StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND => true,
-        status => is_signed && status == StatusCode::FORBIDDEN,
+        StatusCode::FORBIDDEN => is_signed(),
+        _ => false,
     };
     is_without && !response.headers().contains_key(SET_COOKIE)
 }
@@ -340,14 +345,12 @@ mod tests {
             }
             response.body(Bytes::new()).unwrap()
         };
-        assert!(is_unknown(&response(401, None), false));
-        assert!(is_unknown(&response(404, None), false));
-        assert!(!is_unknown(
-            &response(401, Some("service_session=a")),
-            false
-        ));
-        assert!(!is_unknown(&response(403, None), false));
-        assert!(is_unknown(&response(403, None), true));
+        let cookie = Some("service_session=a");
+        assert!(is_unknown(&response(401, None), || false));
+        assert!(is_unknown(&response(404, None), || false));
+        assert!(!is_unknown(&response(401, cookie), || false));
+        assert!(!is_unknown(&response(403, None), || false));
+        assert!(is_unknown(&response(403, None), || true));
     }
 
     #[test]

@@ -183,10 +183,10 @@ impl Api {
         named.and_then(|(_, org)| org.parse().ok())
     }
 
-    /// Returns true if a signature authenticates the request: its sender has no credential.
+    /// Returns true if a signature authenticates such a request: its sender has no credential.
     #[must_use]
-    pub fn is_signed(&self, request: &Request<Bytes>) -> bool {
-        let found = self.routes.find(request.method(), request.uri().path());
+    pub fn is_signed(&self, method: &Method, path: &str) -> bool {
+        let found = self.routes.find(method, path);
         found.is_ok_and(|(spec, _)| spec.authentication == Authentication::Signature)
     }
 

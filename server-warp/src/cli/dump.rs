@@ -151,7 +151,7 @@ impl Place {
             let view = StableView::of(&store).await.map_err(DataError::from)?;
             return Ok(Source::Snapshot(view.store));
         }
-        let store = self.data.clone().resolved()?.open_store()?;
+        let store = self.data.resolved()?.open_store()?;
         // A dump of a damaged store would look complete.
         let mut progress = Progress::over_entries("checking", Some(store.entries()));
         let checked = store.check(&mut |entries, _| {

@@ -82,8 +82,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         OutputFormat::Text => print(&text(&found))?,
         OutputFormat::Json => print_json(&report(&found))?,
     }
-    let Found { found, .. } = found;
-    match found.differences_total {
+    match found.verification.differences_total {
         0 => Ok(()),
         number => Err(Failure::new(counted(number, "difference", "differences"))),
     }
@@ -149,7 +148,7 @@ fn check_entries(store: &Backend) -> Result<(), Failure> {
 
 /// Result for a store.
 struct Found {
-    found: Verification,
+    verification: Verification,
     /// Organisations of which the store may have a part only.
     moving: Vec<OrgId>,
 }
@@ -169,7 +168,7 @@ async fn of_store(
     progress.advance(verify.entries(), verify.entries());
     progress.end();
     Ok(Found {
-        found: verify.finish(),
+        verification: verify.finish(),
         moving,
     })
 }
@@ -219,7 +218,7 @@ impl Drop for Scratch {
 }
 
 fn text(found: &Found) -> String {
-    let Found { found, moving } = found;
+    let (found, moving) = (&found.verification, &found.moving);
     let mut text = String::new();
     for difference in &found.differences {
         text.push_str(&format!("{difference}\n"));
@@ -246,7 +245,7 @@ fn text(found: &Found) -> String {
 }
 
 fn report(found: &Found) -> Value {
-    let Found { found, moving } = found;
+    let (found, moving) = (&found.verification, &found.moving);
     let differences = found.differences.iter().map(|difference| {
         json!({
             "code": difference.code.as_str(),

@@ -14,9 +14,14 @@ impl Site {
         }
     }
 
+    /// Returns the setting by which the partition `eu` is in this directory.
+    fn partitions(&self, eu: &str) -> String {
+        format!("eu=sled:{}", self.scratch.arg(eu))
+    }
+
     /// Runs a command with the store `home` and the partition `eu` in these directories.
     fn run_in(&self, home: &str, eu: &str, args: &[&str]) -> Finished {
-        let partitions = format!("eu=sled:{}", self.scratch.arg(eu));
+        let partitions = self.partitions(eu);
         let data_dir = format!("--data-dir={}", self.scratch.arg(home));
         let key = self.scratch.arg("data.key");
         let variables = [
@@ -28,7 +33,7 @@ impl Site {
 
     /// Starts a server of the home store and the partition.
     fn serve(&self) -> Server {
-        let partitions = format!("eu=sled:{}", self.scratch.arg("eu"));
+        let partitions = self.partitions("eu");
         let variables = [("KNOWLEDGE_STORAGE__PARTITIONS", &*partitions)];
         let data_dir = self.scratch.data_dir();
         let server = start_in(&variables, &["serve", &data_dir, "--listen=127.0.0.1:0"]);
@@ -144,10 +149,8 @@ fn partition_is_dumped_by_its_name() {
     assert_eq!(closed, served);
     // The store of a partition is not also the one of the command.
     let store = format!("--store=sled:{}", site.scratch.arg("eu"));
-    let variables = [(
-        "KNOWLEDGE_STORAGE__PARTITIONS",
-        &*format!("eu=sled:{}", site.scratch.arg("eu")),
-    )];
+    let partitions = site.partitions("eu");
+    let variables = [("KNOWLEDGE_STORAGE__PARTITIONS", &*partitions)];
     let file = site.scratch.arg("again.jsonl");
     let refused = knowledge_in(&variables, &["dump", &file, &store]).refused();
     assert!(refused.contains("--partition NAME"), "{refused}");
