@@ -33,13 +33,13 @@ before(() => {
 });
 
 /**
- * Returns what is wrong with a page as it is now.
+ * Returns what is wrong with a page once it has settled.
  * @param {import("playwright-core").Page} page
  * @param {string} name
  */
 async function problemsOf(page, name) {
-  if (PICTURES) await page.screenshot({ path: join(PICTURES, `${name}.png`) });
   const violations = await findViolations(page);
+  if (PICTURES) await page.screenshot({ path: join(PICTURES, `${name}.png`) });
   if (await overflows(page)) violations.push("wider than its window");
   return violations.map((violation) => `${name}: ${violation}`);
 }
@@ -55,7 +55,6 @@ for (const width of WIDTHS) {
       await signIn(page, site.current.demo.link());
       for (const screen of SCREENS) {
         await page.goto(`${site.current.url}#/${WORKSPACE}/${screen}`);
-        await settled(page);
         problems.push(...(await problemsOf(page, `${width}-${scheme}-${screen}`)));
       }
       await page.goto(`${site.current.url}#/${WORKSPACE}/memories`);

@@ -77,11 +77,12 @@ export async function settled(page) {
 }
 
 /**
- * Returns what axe finds wrong with the page, in lines.
+ * Returns what axe finds wrong with the page once it has settled, in lines.
  * @param {Page} page
  * @returns {Promise<string[]>}
  */
 export async function findViolations(page) {
+  await settled(page);
   // Evaluated by the debugger, to which the policy of the page does not apply.
   await page.evaluate(AXE);
   const { violations } = await page.evaluate("axe.run({ resultTypes: ['violations'] })");
