@@ -316,8 +316,8 @@ macro_rules! families {
         due(at: Timestamp, id: Uuid) => ScheduledTask,
             parser parse_due(at: Timestamp, id: Uuid), checked by operations::due();
 
-        /// Name of the store as a partition.
-        partition_name() => String;
+        /// Name of the store as a partition; at home also those of the others.
+        partition_identity() => Identity;
         /// Partition of an organisation that is elsewhere or is being moved; only in the directory.
         placement(org: OrgId) => Placement,
             range placements(), checked by tenants::placement(org);

@@ -152,7 +152,10 @@ async fn add_moves(store: &Arc<dyn Store>) {
     let hold = json!({ "from": "home", "to": "eu" });
     let commit = Commit::builder()
         .put(keys::placement(id), placement.to_string())
-        .put(keys::partition_name(), "\"home\"")
+        .put(
+            keys::partition_identity(),
+            r#"{"name":"home","others":["eu"]}"#,
+        )
         .put(keys::hold(id), hold.to_string());
     write(store, commit).await;
 }

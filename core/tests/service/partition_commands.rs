@@ -44,7 +44,8 @@ async fn store_that_is_not_the_partition_is_refused() {
     }
     let renamed = identity::adopt(&*site.eu, "us").await;
     assert!(matches!(renamed, Err(IdentityError::Other { .. })));
-    assert_eq!(identity::name(&*site.eu).await.unwrap().unwrap(), "eu");
+    let kept = identity::read(&*site.eu).await.unwrap().unwrap();
+    assert_eq!(kept.name, "eu");
 }
 
 #[tokio::test]

@@ -188,8 +188,8 @@ impl Operator {
         Ok(OrgOperator { operator, org })
     }
 
-    /// Returns all organisations.
-    pub(super) async fn orgs(&self) -> Result<Vec<Organization>, CallError> {
+    /// Returns all organisations, with as much of each as `T` has.
+    pub(super) async fn orgs<T: DeserializeOwned>(&self) -> Result<Vec<T>, CallError> {
         self.list(ORGS, &[]).await
     }
 
@@ -198,7 +198,7 @@ impl Operator {
         if let Some(slug) = slug {
             return match self.call(Method::GET, &path(&[&slug]), None).await {
                 Err(CallError::Rejected(response)) if response.code == "not_found" => {
-                    let all = self.orgs().await?;
+                    let all: Vec<Organization> = self.orgs().await?;
                     let known = known(all.iter().map(|org| org.slug.as_str()));
                     Err(Failure::new(format!(
                         "unknown organisation {slug:?}; known organisations: {known}"
@@ -207,7 +207,7 @@ impl Operator {
                 found => Ok(found?),
             };
         }
-        let mut all = self.orgs().await?;
+        let mut all: Vec<Organization> = self.orgs().await?;
         match (all.pop(), all.is_empty()) {
             (Some(org), true) => Ok(org),
             (None, _) => Err(Failure::new(

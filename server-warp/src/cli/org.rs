@@ -4,6 +4,8 @@ use clap::Subcommand;
 use http::Method;
 use knowledge_core::api::admin::MemberView;
 use knowledge_core::model::Organization;
+use knowledge_core::partition::MoveState;
+use knowledge_core::service::{NewOrganization, NewOwner};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -15,7 +17,7 @@ use super::org_move;
 use super::output::{draw, print_json};
 use super::settings::AdminArgs;
 use super::table::{Cell, Fit, Table};
-use knowledge_core::service::{NewOrganization, NewOwner};
+use crate::partitions::Location;
 
 /// Create, list, move and delete organisations
 #[derive(Debug, clap::Args)]
@@ -188,25 +190,45 @@ async fn delete(args: DeleteArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// An organisation, and its place if there are several partitions.
+#[derive(Deserialize, Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    org: Organization,
+    #[serde(flatten)]
+    location: Location,
+}
+
 async fn list(args: ListArgs) -> Result<(), Failure> {
     let operator = Operator::open(args.admin, false).await?;
-    let orgs = operator.orgs().await?;
+    let orgs: Vec<Listed> = operator.orgs().await?;
     if args.output == OutputFormat::Json {
         return print_json(&orgs);
     }
-    let mut table = Table::new(&[
-        ("SLUG", Fit::Cut),
-        ("ID", Fit::Whole),
-        ("CREATED", Fit::Optional),
-        ("NAME", Fit::Cut),
-    ]);
-    for org in &orgs {
-        table.row([
-            Cell::new(&org.slug),
-            Cell::new(org.id.to_string()),
-            Cell::new(org.created_at.to_string()),
-            Cell::new(&org.name),
-        ]);
+    let is_partitioned = orgs.iter().any(|found| found.location.partition.is_some());
+    let mut columns = vec![("SLUG", Fit::Cut), ("ID", Fit::Whole)];
+    if is_partitioned {
+        columns.push(("PARTITION", Fit::Whole));
+    }
+    columns.extend([("CREATED", Fit::Optional), ("NAME", Fit::Cut)]);
+    let mut table = Table::new(&columns);
+    for Listed { org, location } in &orgs {
+        let mut cells = vec![Cell::new(&org.slug), Cell::new(org.id.to_string())];
+        if is_partitioned {
+            cells.push(Cell::new(place(location)));
+        }
+        cells.extend([Cell::new(org.created_at.to_string()), Cell::new(&org.name)]);
+        table.row(cells);
     }
     draw(&table)
+}
+
+fn place(location: &Location) -> String {
+    let partition = location.partition.as_deref().unwrap_or_default();
+    match &location.moving {
+        Some(MoveState::Copying { to }) => format!("{partition} (being copied to {to})"),
+        Some(MoveState::Switching { to }) => format!("{partition} (being switched to {to})"),
+        Some(MoveState::Removing { from }) => format!("{partition} (being removed from {from})"),
+        _ => partition.to_owned(),
+    }
 }

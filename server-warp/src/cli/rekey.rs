@@ -45,9 +45,10 @@ pub(super) struct Args {
 
 /// Returns true if a store is a partition other than home, or has a directory of such.
 async fn has_partitions(store: &Arc<dyn Store>) -> Result<bool, DataError> {
-    let name = identity::name(&**store).await?;
+    let identity = identity::read(&**store).await?;
     let directory = Directory::new(Arc::clone(store));
-    Ok(name.is_some_and(|name| name != HOME) || !directory.placements().await?.is_empty())
+    Ok(identity.is_some_and(|found| found.name != HOME)
+        || !directory.placements().await?.is_empty())
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {

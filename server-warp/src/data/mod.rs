@@ -10,13 +10,14 @@ mod owner;
 mod postgres;
 mod snapshot;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
-use knowledge_core::partition::{HOME, HoldingStore};
+use knowledge_core::partition::{HOME, HoldingStore, identity};
 use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 use knowledge_core::store::Store;
 use knowledge_storage_embedded::{
@@ -173,11 +174,13 @@ impl DataConfig {
     }
 
     /// Opens the stores of the further partitions, which have the key of the first, and creates
-    /// those that are missing.
+    /// those that are missing and have not been opened before.
     ///
     /// # Errors
-    /// Those of [`DataConfig::open`].
+    /// [`DataError::Missing`], and those of [`DataConfig::open`].
     pub async fn open_partitions(&self, home: &Data) -> Result<Vec<(String, Data)>, DataError> {
+        let identity = identity::read(&*home.store).await?;
+        let known = identity.map_or_else(BTreeSet::new, |home| home.others);
         let mut opened = Vec::with_capacity(self.partitions.len());
         for partition in &self.partitions {
             let config = Self {
@@ -185,6 +188,10 @@ impl DataConfig {
                 partitions: Vec::new(),
                 ..self.clone()
             };
+            // Nothing is created in its place.
+            if known.contains(&partition.name) && config.directory().is_some() {
+                config.require_store()?;
+            }
             let backend = config.backend().await?;
             let data = Data {
                 store: Arc::new(HoldingStore::new(backend.store())),

@@ -25,7 +25,7 @@ use knowledge_core::service::KnowledgeService;
 use knowledge_core::store::StoreError;
 use tokio::time::Instant;
 
-pub use self::operator::OperatorApi;
+pub use self::operator::{Location, OperatorApi};
 pub use self::place::PartitionAddress;
 
 /// Time for which a request waits while a move switches its organisation.
@@ -99,10 +99,10 @@ pub enum PartitionError {
     /// A store is another partition than the configuration says.
     #[error("{0}; see storage.store and storage.partitions")]
     Identity(#[from] IdentityError),
-    /// The store of a partition that has been in use has no name: it is another one.
+    /// The store of a partition that there has been has no name: it is another one.
     #[error(
-        "the store of the partition {partition:?} is a new one, but the partition has been in use; \
-         check its address in storage.store or storage.partitions"
+        "the store of the partition {partition:?} is a new one, but there has been a store with this \
+         name; check its address in storage.store or storage.partitions, or choose another name"
     )]
     New {
         /// Name of the partition.
@@ -157,10 +157,10 @@ impl Partitions {
     ) -> Result<Self, PartitionError> {
         let all = Self::new(home, others);
         let placements = all.directory().placements().await?;
-        let used = placements
+        let placed = placements
             .iter()
             .flat_map(|(_, found)| partitions_of(found));
-        all.identify(&used.collect()).await?;
+        all.identify(placed).await?;
         for (org, placement) in placements {
             for partition in partitions_of(&placement) {
                 if all.named(partition).is_none() {
@@ -177,20 +177,25 @@ impl Partitions {
 
     /// Checks the names of the stores, and gives new ones theirs.
     ///
-    /// A store without a name is not that of a partition which has been in use: its address leads
-    /// elsewhere. Home gets its name first.
-    async fn identify(&self, used: &BTreeSet<&str>) -> Result<(), PartitionError> {
+    /// A store without a name is not that of a partition which there has been: its address leads
+    /// elsewhere. Home gets its name first, and records those of the others last.
+    async fn identify(&self, placed: impl Iterator<Item = &str>) -> Result<(), PartitionError> {
         let mut found = Vec::with_capacity(self.services().len());
         for service in self.services() {
-            found.push(identity::name(&**service.store()).await?);
+            found.push(identity::read(&**service.store()).await?);
         }
-        let is_in_use = found.iter().any(Option::is_some);
-        if !self.is_partitioned() && !is_in_use {
+        if !self.is_partitioned() && found[AT_HOME].is_none() {
             return Ok(());
         }
+        let mut known: BTreeSet<&str> = placed.collect();
+        if let Some(home) = &found[AT_HOME] {
+            known.extend(home.others.iter().map(String::as_str));
+        } else if found.iter().any(Option::is_some) {
+            // Whichever store has a name got it after home.
+            known.insert(HOME);
+        }
         for (name, found) in self.inner.names.iter().zip(&found) {
-            let is_used = used.contains(&**name) || (name == HOME && is_in_use);
-            if found.is_none() && is_used {
+            if found.is_none() && known.contains(&**name) {
                 let partition = name.clone();
                 return Err(PartitionError::New { partition });
             }
@@ -198,6 +203,8 @@ impl Partitions {
         for (name, service) in self.inner.names.iter().zip(self.services()) {
             identity::adopt(&**service.store(), name).await?;
         }
+        let names = self.inner.names.iter().map(String::as_str);
+        identity::record_others(&**self.home().store(), names.skip(1)).await?;
         Ok(())
     }
 

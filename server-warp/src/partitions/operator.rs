@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
-use knowledge_core::Error;
 use knowledge_core::api::AdminApi;
 use knowledge_core::limits::Limits;
 use knowledge_core::model::OrgId;
-use knowledge_core::partition::HOME;
+use knowledge_core::partition::{HOME, MoveState};
 use knowledge_core::service::KnowledgeService;
-use serde_json::Value;
+use knowledge_core::{Error, ProblemCode};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::{AT_HOME, Partitions, Place};
 
@@ -25,11 +26,22 @@ const CURSOR_DIVIDER: char = '~';
 /// The operator's interface, which passes each request to the partition of its organisation.
 ///
 /// Organisations are created at home. A list of organisations has those of one partition after
-/// those of another.
+/// those of another, each with its [`Location`].
 #[derive(Clone, Debug)]
 pub struct OperatorApi {
     partitions: Partitions,
     apis: Arc<[AdminApi]>,
+}
+
+/// Place of an organisation, in lists over several partitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Location {
+    /// Partition that has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
+    /// Progress of its move, while there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moving: Option<MoveState>,
 }
 
 impl From<AdminApi> for OperatorApi {
@@ -100,8 +112,9 @@ impl OperatorApi {
         if is_deletion {
             match directory.placement(org).await {
                 Ok(Some(found)) if found.moving.is_some() => {
-                    return self
-                        .unavailable("the organisation is being moved; complete that first");
+                    let message = "is being moved; complete that with `knowledge org move` first";
+                    let code = ProblemCode::InvalidValue;
+                    return self.reject(Error::invalid("organization", code, message));
                 }
                 Ok(_) => {}
                 Err(error) => return self.reject(error.into()),
@@ -174,8 +187,8 @@ impl OperatorApi {
         self.continued(index, response).await
     }
 
-    /// Removes what a partition has only a copy of, and makes the cursor one of the list over all
-    /// partitions.
+    /// Removes what a partition has only a copy of, adds the [`Location`] of the rest, and makes the
+    /// cursor one of the list over all partitions.
     async fn continued(&self, index: usize, response: Response<Bytes>) -> Response<Bytes> {
         let (mut head, body) = response.into_parts();
         let Ok(mut page) = serde_json::from_slice::<Value>(&body) else {
@@ -186,13 +199,19 @@ impl OperatorApi {
             Err(error) => return self.reject(error.into()),
         };
         let name = self.partitions.name(index);
-        let is_here = |org: &Value| {
+        let locate = |org: &mut Value| {
             let id = org["id"].as_str().and_then(|id| id.parse::<OrgId>().ok());
             let found = placements.iter().find(|(org, _)| Some(*org) == id);
-            found.map_or(HOME, |(_, placement)| &*placement.partition) == name
+            let found = found.map(|(_, placement)| placement);
+            let is_here = found.map_or(HOME, |placement| &*placement.partition) == name;
+            org["partition"] = name.into();
+            if let Some(moving) = found.and_then(|placement| placement.moving.as_ref()) {
+                org["moving"] = json!(moving);
+            }
+            is_here
         };
         if let Some(orgs) = page["data"].as_array_mut() {
-            orgs.retain(is_here);
+            orgs.retain_mut(locate);
         }
         let next = match page["next_cursor"].as_str() {
             Some(next) => Some(format!("{index}{CURSOR_DIVIDER}{next}")),

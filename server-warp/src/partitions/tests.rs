@@ -18,6 +18,7 @@ use super::*;
 use crate::net::Responder as _;
 use crate::responder::ApiResponder;
 
+mod operator;
 mod signed;
 
 /// Store that counts the reads of the directory.
@@ -371,22 +372,35 @@ async fn stores_with_other_names_are_refused() {
     Partitions::open(service_over(&other).await, Vec::new())
         .await
         .unwrap();
-    assert_eq!(identity::name(&*other).await.unwrap(), None);
+    assert_eq!(identity::read(&*other).await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn new_store_takes_the_place_of_no_partition_that_has_been_in_use() {
-    let site = Site::new().await;
-    site.move_to("eu").await;
-    let (home, eu, other) = (&site.stores[HOME], &site.stores["eu"], memory());
-    for (home, eu, name) in [(home, &other, "eu"), (&other, eu, HOME)] {
-        let others = vec![("eu".to_owned(), service_over(eu).await)];
-        let refused = Partitions::open(service_over(home).await, others).await;
-        assert!(
-            matches!(&refused, Err(PartitionError::New { partition }) if partition == name),
-            "{refused:?}"
-        );
-        assert_eq!(identity::name(&*other).await.unwrap(), None);
+async fn new_store_takes_the_place_of_no_partition() {
+    for is_in_use in [false, true] {
+        let site = Site::new().await;
+        if is_in_use {
+            site.move_to("eu").await;
+        }
+        let (home, eu, other) = (&site.stores[HOME], &site.stores["eu"], memory());
+        for (home, eu, name) in [(home, &other, "eu"), (&other, eu, HOME)] {
+            let others = vec![("eu".to_owned(), service_over(eu).await)];
+            let refused = Partitions::open(service_over(home).await, others).await;
+            assert!(
+                matches!(&refused, Err(PartitionError::New { partition }) if partition == name),
+                "{refused:?}"
+            );
+            assert_eq!(identity::read(&*other).await.unwrap(), None);
+        }
+        // A further one is welcome, and known from then on.
+        for (us, is_accepted) in [(other, true), (memory(), false)] {
+            let others = vec![
+                ("us".to_owned(), service_over(&us).await),
+                ("eu".to_owned(), service_over(eu).await),
+            ];
+            let opened = Partitions::open(service_over(home).await, others).await;
+            assert_eq!(opened.is_ok(), is_accepted, "{opened:?}");
+        }
     }
 }
 

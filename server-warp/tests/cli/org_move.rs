@@ -73,7 +73,12 @@ fn organisation_moves_to_a_partition_and_back() {
     );
     let again = site.run(&["org", "move", "acme", "--to=eu"]).ok().stdout;
     assert_eq!(again, "acme is in eu\n");
-    site.open();
+    let listed = site.run(&["org", "list"]).ok().stdout;
+    let [header, acme] = &*listed.lines().collect::<Vec<_>>() else {
+        panic!("{listed}")
+    };
+    assert!(header.contains("PARTITION"), "{listed}");
+    assert!(acme.contains(" eu "), "{listed}");
     for partition in ["home", "eu"] {
         let verified = site.run(&["verify", "--partition", partition]).ok().stdout;
         assert!(verified.contains(", 0 differences"), "{verified}");
@@ -117,6 +122,10 @@ fn move_to_a_store_that_is_not_the_partition_changes_nothing() {
     assert!(!site.scratch.path("ue").exists());
     let moved = site.run(&["org", "move", "acme", "--to=home"]).ok().stdout;
     assert_eq!(moved, "acme is in home\n");
+    // Nothing takes the place of a partition, which has no organisation yet.
+    let missing = site.run_in("data", "ue", &["org", "list"]).failed();
+    assert!(missing.contains("there is no store in"), "{missing}");
+    assert!(!site.scratch.path("ue").exists());
     let exchanged = site.run_in("eu", "data", &["org", "list"]).failed();
     assert!(
         exchanged.contains("the store of the partition"),

@@ -10,6 +10,7 @@ use super::{
 use crate::access::{CredentialRecord, RoleRef, SecretHash};
 use crate::keys::{self, Sha256, families, written};
 use crate::model::*;
+use crate::partition::identity::Identity;
 use crate::partition::{Hold, Placement};
 use crate::service::Event;
 use crate::service::connectors::types::Connector;
