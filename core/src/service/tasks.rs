@@ -11,7 +11,7 @@ use crate::model::{
 use crate::store::{Key, Transaction};
 
 /// A task that is due at some time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "StoredTask")]
 pub(crate) enum ScheduledTask {
     /// Deletes records, if the `expires_at` of the first one has passed.

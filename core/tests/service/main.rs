@@ -102,6 +102,7 @@ mod sources;
 mod table;
 mod tenancy;
 mod tenancy_ids;
+mod verify_cost;
 mod webhook_changes;
 mod webhooks;
 mod workspaces;

@@ -1,5 +1,8 @@
 //! Expectations that an entry implies about others, and their check.
 
+use std::collections::{HashMap, HashSet, hash_map};
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -81,9 +84,15 @@ impl Verifier {
             .flat_map(|expected_from| expected_from.expectation.about())
             .collect();
         let mut found = store.get(&about).await?.into_iter();
+        // Of each time once: a bulk update schedules a task for each memory at the same time.
+        let mut scheduled = HashMap::new();
         for ExpectationFrom { by, expectation } in expectations {
             if let Expectation::Scheduled(at, task) = &expectation {
-                if !is_due(store, *at, task).await? {
+                let tasks = match scheduled.entry(*at) {
+                    hash_map::Entry::Occupied(tasks) => tasks.into_mut(),
+                    hash_map::Entry::Vacant(tasks) => tasks.insert(Tasks::at(store, *at).await?),
+                };
+                if !tasks.include(task) {
                     let expected = format!("a scheduled task at {at}");
                     self.differ(DifferenceCode::NotDue, &by, None, expected, "nothing");
                 }
@@ -245,27 +254,55 @@ fn shown(value: &Value) -> String {
     value.to_string().chars().take(SHOWN_CHARS_MAX).collect()
 }
 
-/// Returns true if this task is scheduled for exactly this time.
-async fn is_due(
-    store: &dyn Store,
-    at: Timestamp,
-    wanted: &ScheduledTask,
-) -> Result<bool, StoreError> {
-    let then = KeyRange::new(
-        keys::due(at, Uuid::nil()),
-        keys::due(at, Uuid::max()).successor(),
-    );
-    let found = store.scan_all(&then).await?;
-    // An unreadable one is a difference of its own.
-    let mut found = found.iter().filter_map(|found| decode_value(found).ok());
-    Ok(found.any(|found| match (found, wanted) {
-        (
-            ScheduledTask::Expire { records, counter },
-            ScheduledTask::Expire {
-                records: wanted,
-                counter: counted,
-            },
-        ) => counter == *counted && wanted.iter().all(|key| records.contains(key)),
-        (found, wanted) => found == *wanted,
-    }))
+/// Tasks that are scheduled for the same time.
+#[derive(Default)]
+struct Tasks {
+    /// All but those that let records expire.
+    others: HashSet<ScheduledTask>,
+    /// Those that let a record expire.
+    expiring: HashMap<String, Vec<Arc<Expiry>>>,
+}
+
+/// Fields of [`ScheduledTask::Expire`].
+struct Expiry {
+    records: Vec<String>,
+    counter: Option<String>,
+}
+
+impl Tasks {
+    async fn at(store: &dyn Store, at: Timestamp) -> Result<Self, StoreError> {
+        let then = KeyRange::new(
+            keys::due(at, Uuid::nil()),
+            keys::due(at, Uuid::max()).successor(),
+        );
+        let mut tasks = Self::default();
+        for found in store.scan_all(&then).await? {
+            match decode_value(&found) {
+                Ok(ScheduledTask::Expire { records, counter }) => {
+                    let expiry = Arc::new(Expiry { records, counter });
+                    for record in &expiry.records {
+                        let of_record = tasks.expiring.entry(record.clone()).or_default();
+                        of_record.push(Arc::clone(&expiry));
+                    }
+                }
+                Ok(task) => drop(tasks.others.insert(task)),
+                // An unreadable one is a difference of its own.
+                Err(_) => {}
+            }
+        }
+        Ok(tasks)
+    }
+
+    /// Returns true if this task is among them, or one that lets more records expire.
+    fn include(&self, wanted: &ScheduledTask) -> bool {
+        let ScheduledTask::Expire { records, counter } = wanted else {
+            return self.others.contains(wanted);
+        };
+        let first = records.first().and_then(|first| self.expiring.get(first));
+        first.is_some_and(|found| {
+            let includes = |all: &[String]| records.iter().all(|record| all.contains(record));
+            let is_it = |of: &Arc<Expiry>| of.counter == *counter && includes(&of.records);
+            found.iter().any(is_it)
+        })
+    }
 }
