@@ -1,5 +1,6 @@
 //! Tests of the fan-out from the outbox to the queues.
 
+use bytes::Bytes;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
     DeliveryId, EndpointId, EventId, EventType, MemoryId, SensitivityLabel, Timestamp, Webhook,
@@ -38,13 +39,16 @@ impl World {
 
     /// Returns all entries of a family, as JSON.
     pub(crate) async fn family(&self, family: &str) -> Vec<(Key, Value)> {
+        let json = |value: Bytes| serde_json::from_slice(&value).unwrap();
+        let entries = self.entries(family).await.into_iter();
+        entries.map(|(key, value)| (key, json(value))).collect()
+    }
+
+    pub(crate) async fn entries(&self, family: &str) -> Vec<(Key, Bytes)> {
         let range = KeyRange::prefix(&Key::new(format!("{family}/")).unwrap());
         let found = self.faults.inner().scan_all(&range).await.unwrap();
-        let json = |value: &[u8]| serde_json::from_slice(value).unwrap();
         let found = found.into_iter();
-        found
-            .map(|found| (found.key, json(&found.entry.value)))
-            .collect()
+        found.map(|found| (found.key, found.entry.value)).collect()
     }
 
     pub(crate) async fn deliveries(&self) -> Vec<StoredDelivery> {

@@ -169,10 +169,9 @@ impl World {
     pub(crate) async fn confirm(&self, endpoint: EndpointId) {
         let mut commit = Commit::builder();
         for family in ["webhook", "subscription", "endpoint", "endpoint_due"] {
-            for (key, mut value) in self.family(family).await {
-                if keys::last_id(&key) != Some(endpoint.0) {
-                    continue;
-                }
+            let entries = self.entries(family).await.into_iter();
+            for (key, value) in entries.filter(|(key, _)| keys::last_id(key) == Some(endpoint.0)) {
+                let mut value: Value = serde_json::from_slice(&value).unwrap();
                 match family {
                     "endpoint_due" => {
                         commit = commit.delete(key);
