@@ -105,17 +105,18 @@ pub(crate) fn main(options: &[&str]) -> Result<ExitCode> {
     let steps = select(options)?;
     let includes = |name| steps.iter().any(|step| step.name == name);
     // Each step, with the later one whose compilations are made beside it.
-    let beside = [("test", Later::Wasm), ("wasm", Later::Fuzz)];
-    let mut ahead = None;
+    let beside = [("test", Later::Wasm), ("openapi", Later::Fuzz)];
+    let mut ahead: Vec<(Later, Ahead)> = Vec::new();
     let mut outcomes = Vec::new();
     for step in &steps {
-        ahead
-            .take_if(|(later, _): &mut (Later, Ahead)| later.name() == step.name)
-            .map_or(Ok(()), |(_, running)| running.wait())?;
+        let ready = |(later, _): &(Later, Ahead)| later.name() == step.name;
+        if let Some(at) = ahead.iter().position(ready) {
+            ahead.swap_remove(at).1.wait()?;
+        }
         let later = beside.iter().find(|(name, _)| *name == step.name);
         if let Some((_, later)) = later.filter(|(_, later)| includes(later.name())) {
             match Ahead::start(*later) {
-                Ok(started) => ahead = Some((*later, started)),
+                Ok(started) => ahead.push((*later, started)),
                 Err(error) => println!("nothing is compiled beside this step: {error}"),
             }
         }
