@@ -6,18 +6,18 @@ mod directory;
 mod error;
 #[cfg(unix)]
 mod owner;
+mod partitions;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod snapshot;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
-use knowledge_core::partition::{HOME, HoldingStore, identity};
+use knowledge_core::partition::HoldingStore;
 use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 use knowledge_core::store::Store;
 use knowledge_storage_embedded::{
@@ -34,7 +34,7 @@ pub use self::postgres::PostgresConfig;
 pub use self::snapshot::StableView;
 use crate::backup::switch::SwapPaths;
 use crate::metrics::Metrics;
-use crate::partitions::{PartitionAddress, Partitions};
+use crate::partitions::PartitionAddress;
 use crate::private_file;
 use crate::sealing::{self, KeyFileError};
 use crate::store_address::{Engine, StoreAddress};
@@ -173,62 +173,6 @@ impl DataConfig {
         })
     }
 
-    /// Opens the stores of the further partitions, which have the key of the first, and creates
-    /// those that are missing and have not been opened before.
-    ///
-    /// # Errors
-    /// [`DataError::Missing`], and those of [`DataConfig::open`].
-    pub async fn open_partitions(&self, home: &Data) -> Result<Vec<(String, Data)>, DataError> {
-        let identity = identity::read(&*home.store).await?;
-        let known = identity.map_or_else(BTreeSet::new, |home| home.others);
-        let mut opened = Vec::with_capacity(self.partitions.len());
-        for partition in &self.partitions {
-            let config = Self {
-                store: partition.store.clone(),
-                partitions: Vec::new(),
-                ..self.clone()
-            };
-            // Nothing is created in its place.
-            if known.contains(&partition.name) && config.directory().is_some() {
-                config.require_store()?;
-            }
-            let backend = config.backend().await?;
-            let data = Data {
-                store: Arc::new(HoldingStore::new(backend.store())),
-                sealing_key: home.sealing_key.clone(),
-                backend,
-                name: config.name(),
-            };
-            opened.push((partition.name.clone(), data));
-        }
-        Ok(opened)
-    }
-
-    /// Returns the configuration of the partition with this name, which may be that of `self`.
-    ///
-    /// # Errors
-    /// [`DataError::UnknownPartition`], and those of [`DataConfig::sealing_key_path`].
-    pub fn partition(&self, name: &str) -> Result<Self, DataError> {
-        let store = match self.partitions.iter().find(|found| found.name == name) {
-            Some(found) => found.store.clone(),
-            None if name == HOME => self.store.clone(),
-            None => {
-                let others = self.partitions.iter().map(|found| found.name.as_str());
-                let known: Vec<_> = std::iter::once(HOME).chain(others).collect();
-                return Err(DataError::UnknownPartition {
-                    name: name.to_owned(),
-                    known: known.join(", "),
-                });
-            }
-        };
-        Ok(Self {
-            store,
-            partitions: Vec::new(),
-            sealing_key_file: Some(self.sealing_key_path()?),
-            ..self.clone()
-        })
-    }
-
     async fn backend(&self) -> Result<Backend, DataError> {
         match self.store {
             StoreAddress::Memory => Ok(Backend::Memory(Arc::default())),
@@ -244,18 +188,6 @@ impl DataConfig {
     /// Those of [`DataConfig::open`].
     pub async fn open_when_free(&self) -> Result<Data, DataError> {
         when_free(|| self.open()).await
-    }
-
-    /// Opens the stores of the further partitions like [`open_partitions`](Self::open_partitions),
-    /// but waits for another process to release them, as [`open_when_free`](Self::open_when_free).
-    ///
-    /// # Errors
-    /// Those of [`DataConfig::open`].
-    pub async fn open_partitions_when_free(
-        &self,
-        home: &Data,
-    ) -> Result<Vec<(String, Data)>, DataError> {
-        when_free(|| self.open_partitions(home)).await
     }
 
     /// Opens an existing store.
@@ -513,25 +445,6 @@ impl Data {
                 store: self.name.clone(),
                 source,
             })
-    }
-
-    /// Opens the services over this store, which has the directory, and those of the partitions.
-    ///
-    /// # Errors
-    /// [`DataError::Service`], [`DataError::Partitions`].
-    pub async fn partitions(
-        &self,
-        others: Vec<(String, Self)>,
-        env: Env,
-        options: Options,
-    ) -> Result<Partitions, DataError> {
-        let home = self.service(env.clone(), options.clone()).await?;
-        let mut services = Vec::with_capacity(others.len());
-        for (name, data) in others {
-            let service = data.service(env.clone(), options.clone()).await?;
-            services.push((name, service));
-        }
-        Ok(Partitions::open(home, services).await?)
     }
 
     /// Returns the options of a service over the store: the key, the limits, and defaults.
