@@ -8,14 +8,15 @@ use knowledge_core::partition::{HOME, HoldingStore, identity};
 use knowledge_core::service::Options;
 
 use super::{Data, DataConfig, DataError, when_free};
-use crate::partitions::Partitions;
+use crate::partitions::{PartitionError, Partitions};
 
 impl DataConfig {
     /// Opens the stores of the further partitions, which have the key of the first, and creates
     /// those that are missing and have not been opened before.
     ///
     /// # Errors
-    /// [`DataError::Missing`], and those of [`DataConfig::open`].
+    /// [`PartitionError::New`] for a missing one that has been opened before, and those of
+    /// [`DataConfig::open`].
     pub async fn open_partitions(&self, home: &Data) -> Result<Vec<(String, Data)>, DataError> {
         let identity = identity::read(&*home.store).await?;
         let known = identity.map_or_else(BTreeSet::new, |home| home.others);
@@ -26,9 +27,15 @@ impl DataConfig {
                 partitions: Vec::new(),
                 ..self.clone()
             };
-            // Nothing is created in its place.
             if known.contains(&partition.name) && config.directory().is_some() {
-                config.require_store()?;
+                // Nothing is created in its place.
+                config.require_store().map_err(|error| match error {
+                    DataError::Missing { .. } => PartitionError::New {
+                        partition: partition.name.clone(),
+                    }
+                    .into(),
+                    error => error,
+                })?;
             }
             let backend = config.backend().await?;
             let data = Data {

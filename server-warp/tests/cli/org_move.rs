@@ -124,7 +124,7 @@ fn move_to_a_store_that_is_not_the_partition_changes_nothing() {
     assert_eq!(moved, "acme is in home\n");
     // Nothing takes the place of a partition, which has no organisation yet.
     let missing = site.run_in("data", "ue", &["org", "list"]).failed();
-    assert!(missing.contains("there is no store in"), "{missing}");
+    assert!(missing.contains("check its address"), "{missing}");
     assert!(!site.scratch.path("ue").exists());
     let exchanged = site.run_in("eu", "data", &["org", "list"]).failed();
     assert!(
