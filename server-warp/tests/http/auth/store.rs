@@ -7,14 +7,15 @@ use async_trait::async_trait;
 use http::Method;
 use knowledge_core::access::CredentialKind;
 use knowledge_core::store::{
-    Commit, CommitOutcome, Found, Mark, MemoryStore, Read, Store, StoreError, StoreErrorKind,
+    Commit, CommitOutcome, Found, Mark, MemoryStore, Mutation, Read, Store, StoreError,
+    StoreErrorKind,
 };
 use serde_json::json;
 
 use super::{PLAIN, attributes, issue, login, session_of};
 use crate::support::{Call, InProcess};
 
-/// Store whose reads fail after a commit that changes a credential, once told to.
+/// Store whose reads fail after a commit that creates a credential, once told to.
 #[derive(Default)]
 struct UnreadableStore {
     inner: MemoryStore,
@@ -33,9 +34,11 @@ impl Store for UnreadableStore {
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
-        // Maintenance commits meanwhile.
-        let mut mutations = commit.mutations().iter();
-        let signs_in = mutations.any(|change| change.key().as_bytes().starts_with(b"credential/"));
+        // Maintenance commits meanwhile, and deletes credentials that have expired.
+        let signs_in = commit.mutations().iter().any(|change| {
+            let is_credential = change.key().as_bytes().starts_with(b"credential/");
+            is_credential && matches!(change, Mutation::Put { .. })
+        });
         let outcome = self.inner.commit(commit).await;
         if signs_in && self.fails_next.swap(false, Ordering::SeqCst) {
             self.fails.store(true, Ordering::SeqCst);
