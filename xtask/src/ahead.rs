@@ -1,7 +1,7 @@
 //! Compilations for later steps, beside earlier ones.
 //!
 //! Tests often wait, and use about two thirds of two processors; those of the OpenAPI document use one.
-//! What is compiled beside them has the lowest priority, so that it takes only the rest.
+//! Compilations beside them have the lowest priority, so that they take only the rest.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;

@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use crate::keys;
 use crate::store::{Commit, CommitOutcome, Store, StoreError, StoreExt, Version};
 
-/// What a store knows about itself as a partition.
+/// Identity of a store as a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Identity {
     /// Name of the partition.
     pub name: String,
-    /// At [`HOME`](super::HOME), the names of all other partitions that there have been.
+    /// Names of all other partitions that were ever opened; only at [`HOME`](super::HOME).
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub others: BTreeSet<String>,
 }

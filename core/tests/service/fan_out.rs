@@ -44,6 +44,7 @@ impl World {
         entries.map(|(key, value)| (key, json(value))).collect()
     }
 
+    /// Returns all entries of a family, undecoded.
     pub(crate) async fn entries(&self, family: &str) -> Vec<(Key, Bytes)> {
         let range = KeyRange::prefix(&Key::new(format!("{family}/")).unwrap());
         let found = self.faults.inner().scan_all(&range).await.unwrap();

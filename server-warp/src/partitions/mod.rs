@@ -99,7 +99,7 @@ pub enum PartitionError {
     /// A store is another partition than the configuration says.
     #[error("{0}; see storage.store and storage.partitions")]
     Identity(#[from] IdentityError),
-    /// The store of a partition that there has been has no name: it is another one.
+    /// The store of a known partition has no name: it is another one.
     #[error(
         "the store of the partition {partition:?} is a new one, but there has been a store with this \
          name; check its address in storage.store or storage.partitions, or choose another name"
@@ -177,7 +177,7 @@ impl Partitions {
 
     /// Checks the names of the stores, and gives new ones theirs.
     ///
-    /// A store without a name is not that of a partition which there has been: its address leads
+    /// A store without a name in the place of a known partition is refused: its address leads
     /// elsewhere. Home gets its name first, and records those of the others last.
     async fn identify(&self, placed: impl Iterator<Item = &str>) -> Result<(), PartitionError> {
         let mut found = Vec::with_capacity(self.services().len());

@@ -122,7 +122,7 @@ fn move_to_a_store_that_is_not_the_partition_changes_nothing() {
     assert!(!site.scratch.path("ue").exists());
     let moved = site.run(&["org", "move", "acme", "--to=home"]).ok().stdout;
     assert_eq!(moved, "acme is in home\n");
-    // Nothing takes the place of a partition, which has no organisation yet.
+    // Nothing takes the place of a partition, even of one without organisations.
     let missing = site.run_in("data", "ue", &["org", "list"]).failed();
     assert!(missing.contains("check its address"), "{missing}");
     assert!(!site.scratch.path("ue").exists());
