@@ -373,7 +373,9 @@ fn assert_written(file: &str, tables: &[(&str, String)]) {
     reason = "the environment tells this test to update the file"
 )]
 fn assert_contains(file: &str, update: impl FnOnce(&str) -> String) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(file);
     let written = std::fs::read_to_string(&path).unwrap();
     let expected = update(&written);
     if std::env::var_os("UPDATE_REFERENCE").is_some() {
