@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::HOME;
 use crate::keys;
 use crate::store::{Commit, CommitOutcome, Store, StoreError, StoreExt, Version};
 
@@ -18,7 +19,7 @@ use crate::store::{Commit, CommitOutcome, Store, StoreError, StoreExt, Version};
 pub struct Identity {
     /// Name of the partition.
     pub name: String,
-    /// Names of all other partitions that were ever opened; only at [`HOME`](super::HOME).
+    /// Names of all other partitions that were ever opened; only at [`HOME`].
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub others: BTreeSet<String>,
 }
@@ -37,6 +38,15 @@ pub enum IdentityError {
         name: String,
         /// Name that the store has.
         found: String,
+    },
+    /// The store is a new one in the place of a partition that there has been.
+    #[error(
+        "the store of the partition {name:?} is a new one, but there has been a store with this name; \
+         check its address, or choose another name"
+    )]
+    New {
+        /// Name of the partition.
+        name: String,
     },
     /// No host has opened the store as a partition.
     #[error("no server has opened the partition {name:?}; start the servers with it first")]
@@ -92,11 +102,53 @@ pub async fn require(store: &dyn Store, expected: &str) -> Result<(), IdentityEr
     }
 }
 
-/// Checks that a store is the partition with this name, and records the name if it has none.
+/// Checks the names of the stores of all partitions, and gives new stores theirs.
+///
+/// `others` are the stores beside home, and `placed` the partitions that the directory names. A new
+/// store in the place of a partition that there has been is refused: its address leads elsewhere. A
+/// home without other partitions gets no name.
+///
+/// Home gets its name first, and records those of the others last.
 ///
 /// # Errors
-/// [`IdentityError::Store`], [`IdentityError::Other`].
-pub async fn adopt(store: &dyn Store, new: &str) -> Result<(), IdentityError> {
+/// [`IdentityError::Store`], [`IdentityError::Other`], [`IdentityError::New`].
+pub async fn establish(
+    home: &dyn Store,
+    others: &[(&str, &dyn Store)],
+    placed: impl IntoIterator<Item = &str>,
+) -> Result<(), IdentityError> {
+    let mut stores = vec![(HOME, home)];
+    stores.extend(others);
+    let mut identities = Vec::with_capacity(stores.len());
+    for (_, store) in &stores {
+        identities.push(read(*store).await?);
+    }
+    if others.is_empty() && identities[0].is_none() {
+        return Ok(());
+    }
+    let mut known: BTreeSet<&str> = placed.into_iter().collect();
+    if let Some(home) = &identities[0] {
+        known.extend(home.others.iter().map(String::as_str));
+    } else if identities.iter().any(Option::is_some) {
+        // Whichever store has a name got it after home.
+        known.insert(HOME);
+    }
+    for ((name, _), identity) in stores.iter().zip(&identities) {
+        if identity.is_none() && known.contains(name) {
+            return Err(IdentityError::New {
+                name: (*name).to_owned(),
+            });
+        }
+    }
+    for (name, store) in &stores {
+        adopt(*store, name).await?;
+    }
+    record_others(home, others.iter().map(|(name, _)| *name)).await?;
+    Ok(())
+}
+
+/// Checks that a store is the partition with this name, and records the name if it has none.
+async fn adopt(store: &dyn Store, new: &str) -> Result<(), IdentityError> {
     if read(store).await?.is_none() {
         let identity = Identity {
             name: new.to_owned(),
@@ -111,17 +163,13 @@ pub async fn adopt(store: &dyn Store, new: &str) -> Result<(), IdentityError> {
 }
 
 /// Records further names of other partitions at home, which has its own name.
-///
-/// # Errors
-/// Those of the store.
-pub async fn record_others<'n>(
+async fn record_others<'n>(
     home: &dyn Store,
-    names: impl IntoIterator<Item = &'n str> + Clone,
+    names: impl Iterator<Item = &'n str> + Clone,
 ) -> Result<(), StoreError> {
     while let Some((mut identity, version)) = stored(home).await? {
         let before = identity.others.len();
-        let names = names.clone().into_iter().map(str::to_owned);
-        identity.others.extend(names);
+        identity.others.extend(names.clone().map(str::to_owned));
         if identity.others.len() == before || replace(home, Some(version), &identity).await? {
             break;
         }

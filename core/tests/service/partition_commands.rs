@@ -42,10 +42,37 @@ async fn store_that_is_not_the_partition_is_refused() {
         let refused = refusal(&site, home, eu).await;
         assert!(matches!(refused, IdentityError::Other { .. }), "{refused}");
     }
-    let renamed = identity::adopt(&*site.eu, "us").await;
+    let renamed = identity::establish(&*site.home, &[("us", &*site.eu)], []).await;
     assert!(matches!(renamed, Err(IdentityError::Other { .. })));
     let kept = identity::read(&*site.eu).await.unwrap().unwrap();
     assert_eq!(kept.name, "eu");
+}
+
+#[tokio::test]
+async fn new_store_takes_the_place_of_no_known_partition() {
+    let site = Site::small().await;
+    let [home, eu] = [&*site.home, &*site.eu].map(|store| store as &dyn Store);
+    let new = MemoryStore::new();
+    let nowhere: [&str; 0] = [];
+    for (home, eu, name) in [(home, &new as &dyn Store, "eu"), (&new, eu, HOME)] {
+        let refused = identity::establish(home, &[("eu", eu)], nowhere).await;
+        assert!(
+            matches!(&refused, Err(IdentityError::New { name: found }) if found == name),
+            "{refused:?}"
+        );
+    }
+    // The directory of a restored home names what the store itself does not.
+    let refused = identity::establish(home, &[("us", &new)], ["us"]).await;
+    assert!(
+        matches!(refused, Err(IdentityError::New { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(contents(&new).await, [].into());
+    identity::establish(home, &[("us", &new)], nowhere)
+        .await
+        .expect("a further partition");
+    let known = identity::read(home).await.unwrap().unwrap().others;
+    assert!(known.iter().eq(["eu", "us"]), "{known:?}");
 }
 
 #[tokio::test]

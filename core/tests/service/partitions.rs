@@ -152,10 +152,11 @@ impl Site {
 
 async fn named_stores() -> (Arc<MemoryStore>, Arc<MemoryStore>) {
     let (home, eu) = (Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new()));
-    for (store, name) in [(&home, HOME), (&eu, "eu")] {
+    for store in [&home, &eu] {
         service_over(store).await;
-        identity::adopt(&**store, name).await.expect("a name");
     }
+    let named = identity::establish(&*home, &[("eu", &*eu)], []).await;
+    named.expect("new stores");
     (home, eu)
 }
 

@@ -232,3 +232,34 @@ fn place(location: &Location) -> String {
         _ => partition.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn place_of_an_organisation_says_how_far_its_move_is() {
+        let shown = |moving| {
+            let partition = Some("home".to_owned());
+            place(&Location { partition, moving })
+        };
+        let eu = || "eu".to_owned();
+        for (moving, expected) in [
+            (None, "home"),
+            (
+                Some(MoveState::Copying { to: eu() }),
+                "home (being copied to eu)",
+            ),
+            (
+                Some(MoveState::Switching { to: eu() }),
+                "home (being switched to eu)",
+            ),
+            (
+                Some(MoveState::Removing { from: eu() }),
+                "home (being removed from eu)",
+            ),
+        ] {
+            assert_eq!(shown(moving), expected);
+        }
+    }
+}

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use knowledge_core::env::Env;
-use knowledge_core::partition::{HOME, HoldingStore, identity};
+use knowledge_core::partition::identity::{self, IdentityError};
+use knowledge_core::partition::{HOME, HoldingStore};
 use knowledge_core::service::Options;
 
 use super::{Data, DataConfig, DataError, when_free};
@@ -15,7 +16,7 @@ impl DataConfig {
     /// those that are missing and have not been opened before.
     ///
     /// # Errors
-    /// [`PartitionError::New`] for a missing one that has been opened before, and those of
+    /// [`IdentityError::New`] for a missing one that has been opened before, and those of
     /// [`DataConfig::open`].
     pub async fn open_partitions(&self, home: &Data) -> Result<Vec<(String, Data)>, DataError> {
         let identity = identity::read(&*home.store).await?;
@@ -30,10 +31,10 @@ impl DataConfig {
             if known.contains(&partition.name) && config.directory().is_some() {
                 // Nothing is created in its place.
                 config.require_store().map_err(|error| match error {
-                    DataError::Missing { .. } => PartitionError::New {
-                        partition: partition.name.clone(),
+                    DataError::Missing { .. } => {
+                        let name = partition.name.clone();
+                        PartitionError::from(IdentityError::New { name }).into()
                     }
-                    .into(),
                     error => error,
                 })?;
             }

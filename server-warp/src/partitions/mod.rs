@@ -10,7 +10,7 @@
 mod operator;
 mod place;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -96,18 +96,9 @@ pub enum PartitionError {
     /// The directory cannot be read.
     #[error("cannot read the directory of partitions: {0}")]
     Store(#[from] StoreError),
-    /// A store is another partition than the configuration says.
+    /// A store is not the partition that the configuration says.
     #[error("{0}; see storage.store and storage.partitions")]
     Identity(#[from] IdentityError),
-    /// The store of a known partition has no name: it is another one.
-    #[error(
-        "the store of the partition {partition:?} is a new one, but there has been a store with this \
-         name; check its address in storage.store or storage.partitions, or choose another name"
-    )]
-    New {
-        /// Name of the partition.
-        partition: String,
-    },
     /// The directory names a partition that is not configured.
     #[error(
         "the organisation {slug:?} is in the partition {partition:?} or moves from or to it; name its \
@@ -176,36 +167,11 @@ impl Partitions {
     }
 
     /// Checks the names of the stores, and gives new ones theirs.
-    ///
-    /// A store without a name in the place of a known partition is refused: its address leads
-    /// elsewhere. Home gets its name first, and records those of the others last.
     async fn identify(&self, placed: impl Iterator<Item = &str>) -> Result<(), PartitionError> {
-        let mut found = Vec::with_capacity(self.services().len());
-        for service in self.services() {
-            found.push(identity::read(&**service.store()).await?);
-        }
-        if !self.is_partitioned() && found[AT_HOME].is_none() {
-            return Ok(());
-        }
-        let mut known: BTreeSet<&str> = placed.collect();
-        if let Some(home) = &found[AT_HOME] {
-            known.extend(home.others.iter().map(String::as_str));
-        } else if found.iter().any(Option::is_some) {
-            // Whichever store has a name got it after home.
-            known.insert(HOME);
-        }
-        for (name, found) in self.inner.names.iter().zip(&found) {
-            if found.is_none() && known.contains(&**name) {
-                let partition = name.clone();
-                return Err(PartitionError::New { partition });
-            }
-        }
-        for (name, service) in self.inner.names.iter().zip(self.services()) {
-            identity::adopt(&**service.store(), name).await?;
-        }
         let names = self.inner.names.iter().map(String::as_str);
-        identity::record_others(&**self.home().store(), names.skip(1)).await?;
-        Ok(())
+        let stores = self.services().iter().map(|service| &**service.store());
+        let others: Vec<_> = names.zip(stores).skip(1).collect();
+        Ok(identity::establish(&**self.home().store(), &others, placed).await?)
     }
 
     fn named(&self, name: &str) -> Option<usize> {

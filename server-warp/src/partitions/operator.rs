@@ -34,7 +34,7 @@ pub struct OperatorApi {
 }
 
 /// Place of an organisation, in lists over several partitions.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Location {
     /// Partition that has it.
     #[serde(skip_serializing_if = "Option::is_none")]

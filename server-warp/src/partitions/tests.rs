@@ -387,7 +387,10 @@ async fn new_store_takes_the_place_of_no_partition() {
             let others = vec![("eu".to_owned(), service_over(eu).await)];
             let refused = Partitions::open(service_over(home).await, others).await;
             assert!(
-                matches!(&refused, Err(PartitionError::New { partition }) if partition == name),
+                matches!(
+                    &refused,
+                    Err(PartitionError::Identity(IdentityError::New { name: found })) if found == name
+                ),
                 "{refused:?}"
             );
             assert_eq!(identity::read(&*other).await.unwrap(), None);
