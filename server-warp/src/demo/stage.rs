@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use knowledge_core::Error;
 use knowledge_core::access::Credential;
+use knowledge_core::env::Clock as _;
 use knowledge_core::model::{MemberId, OrgId, Timestamp, Workspace};
 use knowledge_core::service::{
     KnowledgeService, NewMember, NewOrganization, NewOwner, NewWorkspace,
@@ -54,6 +55,8 @@ impl Stage {
                 .slug(workspace.slug.clone())
                 .build();
             workspaces.push(provisioning.create_workspace(org.id, &new).await?);
+            // They are listed in the order of their creation, and the console opens the first one.
+            clock.set(clock.now().plus(Duration::from_millis(1)));
         }
         let mut members = HashMap::from([(founder.handle.as_str(), owner.id)]);
         for member in others {
@@ -111,4 +114,29 @@ fn new_member(member: &data::Member) -> NewMember {
         .role(member.role)
         .teams(member.teams.clone())
         .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use knowledge_core::env::{Env, OsRandomness};
+    use knowledge_core::service::{Options, SealingKey};
+    use knowledge_core::store::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn workspaces_are_created_one_after_another() {
+        let now = Timestamp::from_millis(1_790_000_000_000);
+        let clock = HistoryClock::at(now);
+        let store = Arc::new(MemoryStore::new());
+        let env = Env::new(clock.clone(), OsRandomness);
+        let service =
+            KnowledgeService::open(store, env, Options::new(SealingKey::new([7; 32]))).await;
+        let service = service.expect("an empty store");
+        let stage = Stage::create(service, clock, now).await.expect("a stage");
+        let times = stage.workspaces.iter().map(|place| place.created_at);
+        assert!(times.is_sorted_by(|before, after| before < after));
+    }
 }
