@@ -73,7 +73,7 @@ const FAILURE_MARKS: [&str; 6] = [
 ];
 /// Numbers of lines of a failed command that are repeated: about failures, and the last ones.
 const FAILURE_LINES_MAX: usize = 40;
-const LAST_LINES: usize = 20;
+const LAST_LINES: usize = 60;
 
 /// Prints a command and runs it, with its output passed through.
 ///
@@ -206,7 +206,7 @@ mod tests {
         let mut script = Command::new("sh");
         script.args([
             "-c",
-            "for n in $(seq 50); do echo \"test errors::$n ... ok\"; done; echo 'test a ... FAILED'; seq 30; echo last >&2; exit 3",
+            "for n in $(seq 50); do echo \"test errors::$n ... ok\"; done; echo 'test a ... FAILED'; seq 70; echo last >&2; exit 3",
         ]);
         let message = run(&mut script).unwrap_err().to_string();
         let lines: Vec<_> = message.lines().map(str::trim).collect();
@@ -215,7 +215,7 @@ mod tests {
             "{message}"
         );
         let mut expected = vec!["test a ... FAILED".to_owned()];
-        expected.extend((12..=30).map(|number| number.to_string()));
+        expected.extend((12..=70).map(|number| number.to_string()));
         expected.push("last".to_owned());
         assert_eq!(lines[1..], expected);
     }

@@ -40,7 +40,7 @@ def map_path_parameters(context, path_parameters):
         return path_parameters
     path = context.operation.path
     changed = dict(path_parameters)
-    if isinstance(changed.get("orgSlug"), str) and re.fullmatch(r"[a-z0-9._-]+", changed["orgSlug"]):
+    if isinstance(changed.get("orgSlug"), str) and re.fullmatch(r"[a-z0-9._-]{1,64}", changed["orgSlug"]):
         changed["orgSlug"] = DEMO["org_slug"]
     for name, value in path_parameters.items():
         # Some stay as they are: what names nothing is refused, too.
@@ -59,17 +59,17 @@ def map_path_parameters(context, path_parameters):
 
 @schemathesis.hook
 def map_body(context, body):
-    """The same for the bodies that name memories and recalls."""
+    """The same for the bodies that name memories and recalls. What is no valid list stays."""
     if not isinstance(body, dict):
         return body
     changed = dict(body)
     for name in ("memoryIds", "memory_ids"):
         values = changed.get(name)
         if isinstance(values, list) and all(isinstance(value, str) and UUID.fullmatch(value) for value in values):
-            # One after the other, so that no two are the same.
+            # One after the other, so that no two become the same. Of two that are the same, none changes.
             start = sum(values[0].encode()) if values else 0
             known = DEMO["memory_ids"]
-            if len(values) <= len(known):
+            if len(set(values)) == len(values) <= len(known):
                 changed[name] = [known[(start + index) % len(known)] for index in range(len(values))]
     recall = changed.get("recall_id")
     if isinstance(recall, str) and UUID.fullmatch(recall):
@@ -81,7 +81,7 @@ def map_body(context, body):
 def map_headers(context, headers):
     """A key for each request: with another body the same key is refused, which is not what is tried here."""
     key = (headers or {}).get("Idempotency-Key")
-    if isinstance(key, str) and re.fullmatch(r"[!#-~][!-~]*", key):
+    if isinstance(key, str) and re.fullmatch(r"[!#-~][!-~]{0,254}", key):
         return {**headers, "Idempotency-Key": str(uuid.uuid4())}
     return headers
 
