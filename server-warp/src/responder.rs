@@ -231,9 +231,14 @@ impl ApiResponder {
 
 impl Front {
     async fn respond(&self, request: Request<Bytes>) -> Response<Bytes> {
-        match self.auth.respond(&request).await {
+        // Boxed, so that the layers around them need not move them.
+        let signed_in = match self.auth.identifies(&request) {
+            true => Box::pin(self.auth.respond(&request)).await,
+            false => None,
+        };
+        match signed_in {
             Some(response) => response,
-            None => self.api.handle(request).await,
+            None => Box::pin(self.api.handle(request)).await,
         }
     }
 
@@ -283,7 +288,8 @@ impl Responder for ApiResponder {
             return response;
         }
         match self.partitions.is_partitioned() {
-            true => self.respond_partitioned(request).await,
+            // Boxed, so that a server without partitions does not reserve room for them.
+            true => Box::pin(self.respond_partitioned(request)).await,
             false => self.respond_alone(request).await,
         }
     }

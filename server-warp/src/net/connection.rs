@@ -56,13 +56,14 @@ pub(super) async fn open<R: Responder>(
         return serve(shared, protocol, stream, peer).await;
     };
     let mut phases = shared.phases.clone();
+    // Boxed, like the connection below, so that connections without TLS do not reserve room for it.
     let accepted = tokio::select! {
-        accepted = certificates.accept(stream) => accepted,
+        accepted = Box::pin(certificates.accept(stream)) => accepted,
         // Without a handshake there is no request to complete.
         _ = reached(&mut phases, Phase::Draining) => return CloseReason::Shutdown,
     };
     match accepted {
-        Some(stream) => serve(shared, protocol, stream, peer).await,
+        Some(stream) => Box::pin(serve(shared, protocol, stream, peer)).await,
         None => CloseReason::Handshake,
     }
 }
@@ -158,4 +159,43 @@ fn is_stalled(error: &hyper::Error) -> bool {
         .source()
         .and_then(|source| source.downcast_ref::<io::Error>())
         .is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::Request;
+    use hyper::body::Incoming;
+    use tokio_rustls::server::TlsStream;
+    use tower_service::Service;
+    use warp::reply::Response;
+
+    use super::*;
+    use crate::responder::ApiResponder;
+
+    fn future_bytes<A, B, C, D, F>(_: impl FnOnce(A, B, C, D) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    fn response_bytes<R, S>(_routes: impl FnOnce(Arc<Shared<R>>) -> S) -> usize
+    where
+        R: Responder,
+        S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
+    {
+        future_bytes(respond::<R, S>)
+    }
+
+    #[test]
+    fn connection_without_tls_reserves_no_room_for_it() {
+        let tls = future_bytes(serve::<ApiResponder, TlsStream<TcpStream>>);
+        let bytes = future_bytes(open::<ApiResponder>);
+        assert!(bytes < tls && bytes <= 2_048, "{bytes} bytes, TLS {tls}");
+    }
+
+    #[test]
+    fn connection_keeps_little_room_for_its_next_response() {
+        let bytes = response_bytes(routes::service::<ApiResponder>);
+        assert!(bytes <= 3_072, "{bytes} bytes");
+    }
 }

@@ -52,11 +52,13 @@ pub(super) fn service<R: Responder>(
         .and(warp::body::stream())
         .then(move |exchange: Arc<Exchange>, headers, body| {
             let shared = Arc::clone(&shared);
-            async move {
+            // Boxed: each layer around it moves it, and hyper keeps the room of one response for the
+            // next as long as the connection is open.
+            Box::pin(async move {
                 respond(&shared, &exchange, headers, body)
                     .await
                     .into_response()
-            }
+            })
         });
 
     warp::service(health.or(ready).unify().or(everything_else).unify())
