@@ -113,7 +113,8 @@ pub struct NetConfig {
     /// Maximum size of a request's body, chunked or not. A longer one is rejected with 413.
     pub body_bytes_max: usize,
     /// Memory for bodies that are being read. The first [`BODY_BYTES_UNCOUNTED`] of each are not
-    /// counted. A body that would exceed it is rejected with 503. At least
+    /// counted. A body that would exceed it is rejected with 503, and so is a further body of a client
+    /// that would then hold more than is left: one that is alone gets half. At least
     /// [`body_bytes_max`](Self::body_bytes_max).
     pub body_bytes_held_max: usize,
     /// Time for a whole request, from the end of its header to its response. Then it is rejected

@@ -226,6 +226,7 @@ where
         bytes_max: config.body_bytes_max,
         deadline: deadline.min(exchange.started + config.body_read_timeout),
         budget: &shared.body_budget,
+        client: exchange.client,
         arrived: &exchange.bytes_in,
     };
     body::read(stream, &bounds).await
