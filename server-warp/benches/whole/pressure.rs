@@ -8,6 +8,7 @@ use http::{Method, StatusCode};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
+use crate::bare;
 use crate::calls::{assert_succeeded, call, dashboard_path, patch_as};
 use crate::load::{Job, Load, Until};
 use crate::process::{HALF_A_HEADER, resident_mib};
@@ -41,6 +42,15 @@ impl Bench {
         (job, served)
     }
 
+    /// Returns requests for the bytes of the dashboard summary from bare warp.
+    fn bare_summaries(&self) -> Arc<Job> {
+        let get = call(&self.site.token, Method::GET, bare::DASHBOARD.to_owned());
+        Job::new(
+            move |_| get.clone(),
+            |answer| assert_eq!(answer.status, StatusCode::OK),
+        )
+    }
+
     /// Measures an overload, and clients that send half a request and wait.
     pub(crate) async fn overload(&self) -> Vec<Row> {
         let clients = self.scale.clients;
@@ -50,7 +60,8 @@ impl Bench {
             let requests = load.latencies_ms.len() as f64;
             load.per_second * served.swap(0, Ordering::Relaxed) as f64 / requests
         };
-        let (mut rates, mut growth) = (Vec::new(), Vec::new());
+        let bare = self.bare_summaries();
+        let (mut rates, mut bare_rates, mut growth) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..self.scale.rounds {
             let small = self.scale.small;
             let few = self.target.load(DASHBOARD_CONNECTIONS, small, &job).await;
@@ -67,6 +78,16 @@ impl Bench {
             growth.push(Sample {
                 value: resident() - before,
                 ..Sample::UNKNOWN
+            });
+            let reference = &self.reference.target;
+            let few = reference.load(DASHBOARD_CONNECTIONS, small, &bare).await;
+            let many = reference.load(clients, small, &bare).await;
+            bare_rates.push(Sample {
+                value: many.per_second,
+                reference: few.per_second,
+                per_second: many.per_second,
+                cpu_us: many.cpu_us,
+                reference_cpu_us: few.cpu_us,
             });
         }
 
@@ -107,6 +128,13 @@ impl Bench {
                 "/s",
                 report::Target::RatioAtLeast(0.9),
                 &rates,
+            )
+            .against("the same with 32 connections"),
+            row(
+                &format!("the same of bare warp, {clients} connections"),
+                "/s",
+                report::Target::None,
+                &bare_rates,
             )
             .against("the same with 32 connections"),
             row(

@@ -86,7 +86,7 @@ pub(crate) struct Bench {
     server: Knowledge,
     pub(crate) target: Target,
     pub(crate) peer: Option<Peer>,
-    reference: Reference,
+    pub(crate) reference: Reference,
     dashboard: Recorded,
     etag: String,
     replayed: Call,
