@@ -232,11 +232,11 @@ impl ApiResponder {
 impl Front {
     async fn respond(&self, request: Request<Bytes>) -> Response<Bytes> {
         // Boxed, so that the layers around them need not move them.
-        let signed_in = match self.auth.identifies(&request) {
+        let by_auth = match self.auth.identifies(&request) {
             true => Box::pin(self.auth.respond(&request)).await,
             false => None,
         };
-        match signed_in {
+        match by_auth {
             Some(response) => response,
             None => Box::pin(self.api.handle(request)).await,
         }

@@ -68,8 +68,8 @@ struct Reservation {
 }
 
 impl Reservation {
-    /// Grows the reservation to a body of `length` bytes; returns false if the budget is exhausted,
-    /// or the share of the client. Its only body has no share.
+    /// Grows the reservation to a body of `length` bytes; returns false if the budget is exhausted, or
+    /// the client's share. A client's only body is not bound by its share.
     fn grow_to(&mut self, length: usize) -> bool {
         let more = length
             .saturating_sub(BODY_BYTES_UNCOUNTED)
