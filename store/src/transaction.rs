@@ -255,6 +255,12 @@ impl Transaction {
         Ok(found)
     }
 
+    /// Returns true if a key was read ahead and not used yet.
+    #[must_use]
+    pub fn has_ahead(&self, key: &Key) -> bool {
+        self.ahead.entry(key).is_some()
+    }
+
     /// Returns the JSON value under a key that was read ahead, without using it.
     ///
     /// # Errors

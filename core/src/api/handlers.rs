@@ -57,7 +57,7 @@ impl Call<'_> {
             let (headers, method) = (self.request.headers(), self.request.method());
             if let Err(refused) = headers::reject_cross_site(headers, method, trusted_origins) {
                 // Authentication takes precedence.
-                self.service.recognize(&credential, kind).await?;
+                self.service.authenticate(&credential, kind).await?;
                 return Err(refused);
             }
         }

@@ -94,6 +94,9 @@ pub struct OperationSpec {
     pub audit_actions: &'static [AuditAction],
     /// Maximum number of store reads of a call, for a caller with custom roles and a first page.
     ///
+    /// It is the number for a credential that the service has not read before. For another, a read
+    /// contains the credential and what it leads to, which saves one or two.
+    ///
     /// Not counted are commits, another read for a filter of memories, further reads for records that
     /// do not exist for the caller, the clean-up after the removal of a member, the steps of an
     /// erasure, and two reads for the first use of a token in an hour.

@@ -350,7 +350,7 @@ macro_rules! operations {
         /// organisation-wide custom role. It is required if the role has holders.
         DeleteCustomRole: DELETE "/v1/orgs/{orgSlug}/custom-roles/{roleId}",
             Session, Body, Specified, 204, [400, 404, 409 "role_in_use"],
-            requires [Organization RoleManage], audits [RoleDelete], reads 3,
+            requires [Organization RoleManage], audits [RoleDelete], reads 2,
             delete_custom_role(orgSlug: OrgSlug, roleId: RoleId, body: DeleteRole) -> Nothing,
             example { "reassign_to": "viewer" };
         /// Changes a custom role.
@@ -358,7 +358,7 @@ macro_rules! operations {
         /// Omitted fields are unchanged. A caller cannot grant permissions that it does not hold.
         UpdateCustomRole: PATCH "/v1/orgs/{orgSlug}/custom-roles/{roleId}",
             Session, Body, Specified, 200, [400, 404, 409 "slug_taken", 412],
-            requires [Organization RoleManage], audits [RoleUpdate], reads 3,
+            requires [Organization RoleManage], audits [RoleUpdate], reads 2,
             update_custom_role(
                 orgSlug: OrgSlug, roleId: RoleId, body: CustomRoleUpdate, version: Option<IfMatch>
             ) -> Data<WithEtag<CustomRole>>,
@@ -371,14 +371,14 @@ macro_rules! operations {
         /// All of them on one page, sorted by name, then by identifier.
         ListCustomRoles: GET "/v1/orgs/{orgSlug}/custom-roles",
             Session, Body, Specified, 200, [404],
-            requires [Organization RoleRead], audits [], reads 3,
+            requires [Organization RoleRead], audits [], reads 2,
             list_custom_roles(orgSlug: OrgSlug) -> Data<Vec<CustomRole>>;
         /// Creates a custom role.
         ///
         /// A caller cannot grant permissions that it does not hold.
         CreateCustomRole: POST "/v1/orgs/{orgSlug}/custom-roles",
             Session, Body, Addition, 201, [400, 404, 409 "slug_taken"],
-            requires [Organization RoleManage], audits [RoleCreate], reads 3 replays GetCustomRole,
+            requires [Organization RoleManage], audits [RoleCreate], reads 2 replays GetCustomRole,
             create_custom_role(
                 orgSlug: OrgSlug, body: NewCustomRole
             ) -> Data<WithEtag<CustomRole>>,
@@ -394,7 +394,7 @@ macro_rules! operations {
         ///
         /// In order of addition.
         ListMembers: GET "/v1/orgs/{orgSlug}/members", Session, Body, Addition, 200, [400, 404],
-            requires [Organization RoleRead], audits [], reads 3,
+            requires [Organization RoleRead], audits [], reads 2,
             list_members(orgSlug: OrgSlug, page: PageRequest) -> Page<Member>;
         /// Adds a member.
         ///
@@ -403,13 +403,13 @@ macro_rules! operations {
         /// it is not in. Only owners can add owners.
         AddMember: POST "/v1/orgs/{orgSlug}/members",
             Session, Body, Addition, 201, [400, 404, 409 "slug_taken"],
-            requires [Organization MemberManage], audits [MemberCreate], reads 3 replays GetMember,
+            requires [Organization MemberManage], audits [MemberCreate], reads 2 replays GetMember,
             add_member(orgSlug: OrgSlug, body: NewMember) -> Data<WithEtag<MemberDetails>>,
             example { "handle": "ada", "name": "Ada", "role": "member", "teams": ["platform"] },
             links [GetMember, UpdateMember, RemoveMember];
         /// Reads a member with its workspace roles.
         GetMember: GET "/v1/orgs/{orgSlug}/members/{memberId}", Session, Body, Addition, 200, [404],
-            requires [Organization RoleRead], audits [], reads 3,
+            requires [Organization RoleRead], audits [], reads 2,
             get_member(orgSlug: OrgSlug, memberId: MemberId) -> Data<WithEtag<MemberDetails>>;
         /// Changes a member.
         ///
@@ -417,7 +417,7 @@ macro_rules! operations {
         /// remains.
         UpdateMember: PATCH "/v1/orgs/{orgSlug}/members/{memberId}",
             Session, Body, Addition, 200, [400, 404, 412],
-            requires [Organization MemberManage], audits [MemberUpdate, RoleAssign], reads 3,
+            requires [Organization MemberManage], audits [MemberUpdate, RoleAssign], reads 2,
             update_member(
                 orgSlug: OrgSlug, memberId: MemberId, body: MemberUpdate, version: Option<IfMatch>
             ) -> Data<WithEtag<MemberDetails>>,
@@ -428,14 +428,14 @@ macro_rules! operations {
         /// owners, and one owner always remains.
         RemoveMember: DELETE "/v1/orgs/{orgSlug}/members/{memberId}",
             Session, Body, Addition, 204, [400, 404],
-            requires [Organization MemberManage], audits [MemberRemove], reads 3,
+            requires [Organization MemberManage], audits [MemberRemove], reads 2,
             remove_member(orgSlug: OrgSlug, memberId: MemberId) -> Nothing;
         /// Assigns a member a role in a workspace.
         ///
         /// It replaces the role in the organisation there. Only owners can restrict owners.
         AssignWorkspaceRole: PUT "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}",
             Session, Body, Addition, 204, [400, 404],
-            requires [Organization MemberManage], audits [RoleAssign], reads 3,
+            requires [Organization MemberManage], audits [RoleAssign], reads 2,
             assign_workspace_role(
                 orgSlug: OrgSlug, memberId: MemberId, workspaceId: WorkspaceId,
                 body: AssignWorkspaceRoleRequest
@@ -446,7 +446,7 @@ macro_rules! operations {
         /// The role in the organisation applies there again.
         EndWorkspaceRole: DELETE "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}",
             Session, Body, Addition, 204, [404],
-            requires [Organization MemberManage], audits [RoleAssign], reads 3,
+            requires [Organization MemberManage], audits [RoleAssign], reads 2,
             end_workspace_role(
                 orgSlug: OrgSlug, memberId: MemberId, workspaceId: WorkspaceId
             ) -> Nothing;

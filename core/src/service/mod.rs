@@ -39,6 +39,7 @@ pub use self::deliveries::{
 use self::deliveries::{CorruptEvents, NextTurn, NotifyingStore, Signal};
 pub use self::erasures::ErasureResult;
 pub use self::inbound::post::{InboundBatch, VerifiedMessage};
+use self::kit::act::KnownLogins;
 pub use self::kit::audit_entry::{AuditEntry, AuditOutcome, AuditResource, ClientInfo};
 pub use self::kit::etag::{IfMatch, WithEtag};
 use self::kit::idempotency::KeyedRequest;
@@ -52,7 +53,6 @@ use self::kit::sealing::Sealer;
 pub use self::kit::sealing::{RotatedSecret, SealingKey};
 pub use self::kit::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};
 use self::kit::turns::Turns;
-use self::kit::unchanged::Unchanged;
 pub use self::maintain::MaintenanceReport;
 use self::maintain::TaskTurns;
 pub use self::members::assign::MemberAssignment;
@@ -78,13 +78,13 @@ pub(crate) use self::workspace::dashboard_cache::Dashboard;
 use self::workspace::dashboard_cache::DashboardCache;
 pub use self::workspace::mcp_key_types::{IssuedMcpKey, NewMcpKey};
 pub use self::workspace::retention_types::{MemoryDays, NewRetention, Retention};
-use crate::access::{Credential, CredentialKind, SecretHash};
+use crate::access::{Credential, CredentialKind};
 use crate::env::Env;
 use crate::error::Error;
 pub use crate::format::SCHEMA;
 use crate::keys;
 use crate::limits::{InvalidLimit, Limits};
-use crate::model::{AddressPolicy, AuditReads, MemberId, OrgId};
+use crate::model::{AddressPolicy, AuditReads};
 pub use crate::model::{AuditAction, ResourceKind};
 use crate::request::Checks;
 use crate::store::{
@@ -182,7 +182,7 @@ struct Inner {
     written_in_hour: WrittenInHour,
     next_turn: NextTurn,
     bulk_turns: Turns,
-    recognized: Unchanged<(SecretHash, CredentialKind), (OrgId, MemberId)>,
+    logins: KnownLogins,
     dashboards: DashboardCache,
     task_turns: TaskTurns,
     pending: Arc<Signal>,
@@ -349,7 +349,7 @@ impl KnowledgeService {
             written_in_hour: WrittenInHour::default(),
             next_turn: NextTurn::default(),
             bulk_turns: Turns::default(),
-            recognized: Unchanged::default(),
+            logins: KnownLogins::default(),
             dashboards: DashboardCache::default(),
             task_turns: TaskTurns::default(),
             pending,

@@ -82,8 +82,13 @@ async fn long_body_is_parsed_only_for_a_known_caller() {
             }
         }
     }
-    // The server identifies the caller. To authenticate it, its credential is read and confirmed.
+    // The server identifies the caller, once in five seconds, as this store marks no changes. To
+    // authenticate it, its credential is read and confirmed.
     let (update, token) = (&Operation::all(org)[0], &org.members.owner.second_token);
     assert_eq!(send(update, token, "{}", JSON).await, (400, 3));
-    assert_eq!(send(update, token, &objects, JSON).await, (400, 3));
+    let (status, reads) = send(update, token, &objects, JSON).await;
+    assert!(
+        status == 400 && (2..=3).contains(&reads),
+        "{status}, {reads} reads"
+    );
 }

@@ -245,8 +245,12 @@ impl Org {
             let Some(operation) = read(&shown["operation_id"]).filter(|_| !is_known) else {
                 continue;
             };
+            let resource = read(&shown["resource"]["id"]);
             let found = matching.iter().find_map(|(place, index)| {
-                let candidate = Some(&self.audit[*place]).filter(|of| of.ids.is_none())?;
+                let can_be = |of: &&Arc<AuditOperation>| {
+                    of.ids.is_none() && Some(of.entries[*index].resource) == resource
+                };
+                let candidate = Some(&self.audit[*place]).filter(can_be)?;
                 let place = (*place, *index);
                 let ids = candidate.ids_by(place, matching, (*id, operation), (upper, &by_id))?;
                 Some((place.0, ids))

@@ -28,6 +28,11 @@ impl AreaMarks {
         marks.collect::<Option<_>>().map(Self)
     }
 
+    /// Returns the marks of no area, for what follows from the time alone.
+    pub(crate) fn none() -> Self {
+        Self(Vec::new())
+    }
+
     /// Adds the marks of further areas.
     pub(crate) fn and(mut self, others: Self) -> Self {
         self.0.extend(others.0);
@@ -75,18 +80,44 @@ impl<K: Hash + Eq, V: Clone> Unchanged<K, V> {
         is_same.then(|| found.value.clone())
     }
 
+    /// Returns the last result for `key`, whether or not it would be the same now.
+    pub(crate) fn last(&self, key: &K) -> Option<V> {
+        self.kept().get(key).map(|kept| kept.value.clone())
+    }
+
     /// Keeps the result for `key`, which follows from the areas with these marks, for this time.
     pub(crate) fn keep(&self, key: K, value: V, marks: AreaMarks, during: Range<Timestamp>) {
-        let mut kept = self.kept();
-        if kept.len() >= KEPT_MAX && !kept.contains_key(&key) {
-            // What is still asked for comes back.
-            kept.clear();
-        }
         let value = Kept {
             value,
             marks,
             during,
         };
+        Self::put(&mut self.kept(), key, value);
+    }
+
+    /// Keeps the result for `key` as the last one.
+    ///
+    /// It takes the place of an earlier result, as long as that would have been the same.
+    pub(crate) fn keep_last(&self, key: K, value: V) {
+        let mut kept = self.kept();
+        if let Some(kept) = kept.get_mut(&key) {
+            kept.value = value;
+            return;
+        }
+        let never = Timestamp::MAX..Timestamp::MAX;
+        let value = Kept {
+            value,
+            marks: AreaMarks::none(),
+            during: never,
+        };
+        Self::put(&mut kept, key, value);
+    }
+
+    fn put(kept: &mut HashMap<K, Kept<V>>, key: K, value: Kept<V>) {
+        if kept.len() >= KEPT_MAX && !kept.contains_key(&key) {
+            // What is still asked for comes back.
+            kept.clear();
+        }
         kept.insert(key, value);
     }
 }
@@ -127,6 +158,22 @@ mod tests {
         assert_eq!(results.get(&store, &2, at(10)), None);
         change(&store, &key("audit/acme/7"));
         assert_eq!(results.get(&store, &1, at(10)), None);
+        assert_eq!((results.last(&1), results.last(&2)), (Some("a"), None));
+    }
+
+    #[test]
+    fn last_result_is_valid_as_long_as_the_one_that_it_replaces() {
+        let store = MemoryStore::new();
+        let results = Unchanged::default();
+        let marks = AreaMarks::take(&store, [key("memory/acme/1")]).unwrap();
+        results.keep(1, "a", marks, at(10)..at(20));
+        for key in [1, 2] {
+            results.keep_last(key, "b");
+            assert_eq!(results.last(&key), Some("b"));
+        }
+        assert_eq!(results.get(&store, &1, at(19)), Some("b"));
+        assert_eq!(results.get(&store, &1, at(20)), None);
+        assert_eq!(results.get(&store, &2, at(10)), None);
     }
 
     #[test]

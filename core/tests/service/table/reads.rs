@@ -1,5 +1,6 @@
 //! Test of the store reads that the table declares.
 
+use knowledge_core::access::{ActionSet, BaseRole, RoleRef};
 use knowledge_core::api::{Authentication, OPERATIONS, Operation};
 
 use super::callers::Caller;
@@ -46,6 +47,46 @@ async fn operation_makes_as_many_reads_as_declared() {
         [],
         "declared, with custom roles, with a built-in role"
     );
+}
+
+/// What authenticated a caller before is read with everything else, as long as it stays the same.
+#[tokio::test]
+async fn known_caller_takes_one_read_unless_its_roles_have_changed() {
+    let world = World::new().await;
+    let caller = Caller::custom(&world).await;
+    let call = Call::new(&world, Operation::GetDashboardSummary, &caller).await;
+    for expected in [3, 1, 1] {
+        assert_eq!(reads(&world, &call, &caller).await, expected);
+    }
+    let role = world.role(BaseRole::Viewer, ActionSet::ALL, ActionSet::EMPTY);
+    let role = RoleRef::Custom(role.await.id);
+    world.assign(caller.member, role).await.unwrap();
+    for expected in [2, 1] {
+        assert_eq!(reads(&world, &call, &caller).await, expected);
+    }
+}
+
+/// What authenticated a caller before does not authenticate it again.
+#[tokio::test]
+async fn known_caller_is_checked_by_each_operation() {
+    let world = World::new().await;
+    let caller = Caller::custom(&world).await;
+    let call = Call::new(&world, Operation::GetDashboardSummary, &caller).await;
+    for _ in 0..2 {
+        call.succeed(&world, &caller).await;
+    }
+    caller.disempower(&world).await;
+    world
+        .assign_in(caller.member, world.workspace.id, None)
+        .await
+        .unwrap();
+    assert_eq!(call.status(&world, Some(&caller)).await, 403);
+    let operator = world.service.provisioning();
+    operator
+        .remove_member(world.org.id, caller.member)
+        .await
+        .unwrap();
+    assert_eq!(call.status(&world, Some(&caller)).await, 401);
 }
 
 /// The record of an idempotency key is read and written with the rest.

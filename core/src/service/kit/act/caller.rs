@@ -3,9 +3,11 @@
 //! A caller whose workspace is known becomes an act in one step. Otherwise it is [`Identified`]
 //! first, and authorised when the operation has read its resource. `login` authenticates it.
 
+use std::sync::Arc;
+
 use super::Act;
 use super::created::Created;
-use super::login::Login;
+use super::login::{KnownLogin, Login, credential_key};
 use super::wants::{Following, Wants, WantsOf};
 use crate::access::{Credential, PermissionScope};
 use crate::error::Error;
@@ -24,7 +26,16 @@ pub(crate) struct Caller<'c> {
     credential: &'c Credential,
     transaction: Transaction,
     pub(crate) now: Timestamp,
+    /// What authenticated the credential before.
+    known: Option<Arc<KnownLogin>>,
 }
+
+/// Function from what identifies the caller to the first reads.
+#[cfg(not(target_arch = "wasm32"))]
+type ReadsOf<'r, 'c> = &'r (dyn Fn(&Caller<'c>, &Login) -> Wants + Sync);
+/// Function from what identifies the caller to the first reads.
+#[cfg(target_arch = "wasm32")]
+type ReadsOf<'r, 'c> = &'r dyn Fn(&Caller<'c>, &Login) -> Wants;
 
 impl KnowledgeService {
     /// Performs an operation: `decide` makes an [`Act`] of the caller and ends it.
@@ -47,6 +58,7 @@ impl KnowledgeService {
                 credential,
                 transaction,
                 now: self.env().now(),
+                known: None,
             })
         })
     }
@@ -79,14 +91,13 @@ impl<'c> Caller<'c> {
         wants: WantsOf<'_>,
         following: Following<'_>,
     ) -> Result<Act<'c>, Error> {
-        let login = self.log_in().await?;
-        let wants = wants(login.org)
-            .and_keys(self.quota_key(login.org))
-            .and_keys(self.record_key(&login))
-            .and_keys(self.meta_key());
+        let reads = |caller: &Self, login: &Login| {
+            login.reads_in(workspace, caller.and_records(login, wants(login.org)))
+        };
+        let login = self.log_in(&reads).await?;
         let transaction = &mut self.transaction;
-        let member = login.read_ahead_in(transaction, workspace, wants, following);
-        let member = member.await?;
+        let (member, named) = login.follow(transaction, workspace, following).await?;
+        self.keep(&login, named);
         let mut act = self.into_act(login, member).await?;
         act.authorize_in_named(workspace).await?;
         Ok(act)
@@ -104,10 +115,9 @@ impl<'c> Caller<'c> {
         slug: Option<&str>,
         wants: WantsOf<'_>,
     ) -> Result<Act<'c>, Error> {
-        let login = self.log_in().await?;
-        let wants = wants(login.org);
-        let identified = self.identified(login, wants).await?;
-        identified.in_organization(slug).await
+        let reads = |caller: &Self, login: &Login| caller.reads(login, wants(login.org));
+        let login = self.log_in(&reads).await?;
+        self.identified(login).await?.in_organization(slug).await
     }
 
     /// Authenticates the caller, for an operation whose resource tells the workspace.
@@ -115,27 +125,24 @@ impl<'c> Caller<'c> {
     /// # Errors
     /// [`Error::Unauthenticated`].
     pub(crate) async fn identify(mut self, wants: WantsOf<'_>) -> Result<Identified<'c>, Error> {
-        let login = self.log_in().await?;
-        let mut wants = wants(login.org).and_range(login.workspace_roles());
-        if let Some((operation, key)) = wants.idempotency.take() {
-            let record = keys::idempotency(login.org, login.member, operation, &key);
-            wants.keys.push(record);
-        }
-        self.identified(login, wants).await
+        let reads = |caller: &Self, login: &Login| {
+            let mut wants = wants(login.org).and_range(login.workspace_roles());
+            if let Some((operation, key)) = wants.idempotency.take() {
+                let record = keys::idempotency(login.org, login.member, operation, &key);
+                wants.keys.push(record);
+            }
+            caller.reads(login, wants)
+        };
+        let login = self.log_in(&reads).await?;
+        self.identified(login).await
     }
 
-    /// Reads the organisation and the member ahead, with what the operation wants.
-    async fn identified(mut self, login: Login, wants: Wants) -> Result<Identified<'c>, Error> {
-        let quota = self.quota_key(login.org);
-        let wants = wants
-            .and_keys(login.keys())
-            .and_keys(quota)
-            .and_keys(self.record_key(&login))
-            .and_keys(self.meta_key());
-        self.transaction
-            .read_ahead(wants.keys, wants.ranges)
-            .await?;
-        let (member, unread) = login.holder(&mut self.transaction, None).await?;
+    /// Takes the member from what was read ahead.
+    async fn identified(mut self, login: Login) -> Result<Identified<'c>, Error> {
+        let (member, named) = login.holder(&mut self.transaction, None).await?;
+        let is_unread = |key: &&Key| !self.transaction.has_ahead(key);
+        let unread = named.iter().filter(is_unread).cloned().collect();
+        self.keep(&login, named);
         Ok(Identified {
             caller: self,
             login,
@@ -144,11 +151,52 @@ impl<'c> Caller<'c> {
         })
     }
 
-    /// Reads and checks the credential.
-    async fn log_in(&mut self) -> Result<Login, Error> {
+    /// Checks the credential, and reads ahead what `reads` says of it.
+    ///
+    /// Both take one read if the credential is known, otherwise two.
+    async fn log_in(&mut self, reads: ReadsOf<'_, 'c>) -> Result<Login, Error> {
         let wanted = self.operation.spec().authentication.credential();
         let wanted = wanted.ok_or_else(|| Error::internal("a signature identifies no caller"))?;
-        Login::check(&mut self.transaction, self.credential, wanted, self.now).await
+        self.known = self.service.known_login(self.credential);
+        if let Some(known) = &self.known {
+            let wants = reads(self, &known.login)
+                .and_keys(credential_key(self.credential))
+                .and_keys(known.named.iter().cloned());
+            let ahead = self.transaction.read_ahead(wants.keys, wants.ranges);
+            ahead.await?;
+        }
+        let (transaction, now) = (&mut self.transaction, self.now);
+        let login = Login::check(transaction, self.credential, wanted, now).await?;
+        let known = self.known.as_ref();
+        if !known.is_some_and(|known| known.login.is_read_as(&login)) {
+            let wants = reads(self, &login);
+            let ahead = self.transaction.read_ahead(wants.keys, wants.ranges);
+            ahead.await?;
+        }
+        Ok(login)
+    }
+
+    /// Keeps what authenticated the credential, if the next operation would not know it otherwise.
+    fn keep(&self, login: &Login, named: Vec<Key>) {
+        let known = self.known.as_ref();
+        if !known.is_some_and(|known| known.login.is_read_as(login) && known.named == named) {
+            let login = login.clone();
+            let known = KnownLogin { login, named };
+            self.service.keep_login(self.credential, known);
+        }
+    }
+
+    /// Adds what the authentication and the operation itself read first.
+    fn reads(&self, login: &Login, wants: Wants) -> Wants {
+        self.and_records(login, wants).and_keys(login.keys())
+    }
+
+    /// Adds the records that the operation itself reads.
+    fn and_records(&self, login: &Login, wants: Wants) -> Wants {
+        wants
+            .and_keys(self.quota_key(login.org))
+            .and_keys(self.record_key(login))
+            .and_keys(self.meta_key())
     }
 
     /// Returns the counter of the audit log, if it limits the operation.

@@ -4,9 +4,12 @@
 //! stranger by one read. [`Principal`] has the functions for what acts outside an operation, or as
 //! another member.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::wants::{Following, Wants};
 use crate::access::{
-    Credential, CredentialKind, CredentialRecord, IdleTimeout, RoleRef, TokenScope,
+    Credential, CredentialKind, CredentialRecord, IdleTimeout, RoleRef, SecretHash, TokenScope,
 };
 use crate::error::Error;
 use crate::keys;
@@ -14,14 +17,32 @@ use crate::model::{CredentialId, Member, MemberId, OrgId, Organization, Timestam
 use crate::service::KnowledgeService;
 use crate::service::kit::principal::{Delegator, Principal, workspace_roles_read};
 use crate::service::kit::roles::held_role;
-use crate::service::kit::unchanged::AreaMarks;
+use crate::service::kit::unchanged::{AreaMarks, Unchanged};
 use crate::store::{Key, RangeRead, Transaction, decode_value};
 
 const INVALID: Error = Error::Unauthenticated {
     reason: "the credential is unknown, expired or revoked",
 };
 
+/// Time for which [`KnowledgeService::recognize`] keeps a credential of a store without marks.
+const RECOGNIZED: Duration = Duration::from_secs(5);
+
+/// Logins of a process by the secret and its kind.
+pub(crate) type KnownLogins = Unchanged<(SecretHash, CredentialKind), Arc<KnownLogin>>;
+
+/// What authenticated a credential before.
+///
+/// A credential always belongs to the same member, so that an operation can read what authenticates
+/// its caller in one read. It authenticates nobody: the operation checks what that read found.
+#[derive(Debug)]
+pub(crate) struct KnownLogin {
+    pub(super) login: Login,
+    /// Keys that other records named.
+    pub(super) named: Vec<Key>,
+}
+
 /// A credential with the organisation and the member that it belongs to.
+#[derive(Clone, Debug)]
 pub(super) struct Login {
     pub(super) org: OrgId,
     pub(super) member: MemberId,
@@ -82,6 +103,12 @@ impl Login {
             depends_on: record.created_with,
             now,
         })
+    }
+
+    /// Returns true if the same records authenticate both.
+    pub(super) fn is_read_as(&self, other: &Self) -> bool {
+        let names = |login: &Self| (login.org, login.member, login.depends_on, login.use_key());
+        names(self) == names(other)
     }
 
     pub(super) fn org_key(&self) -> Key {
@@ -155,9 +182,27 @@ impl Login {
         let mut next: Vec<Key> = custom.collect();
         if let Some(id) = self.depends_on {
             let hash = transaction.peek::<String>(&keys::credential_id(self.org, id))?;
-            next.extend(hash.and_then(|hash| credential_key(&hash)));
+            next.extend(hash.and_then(|hash| key_of_hash(&hash)));
         }
         Ok((member, next))
+    }
+
+    /// Reads ahead what follows from the first reads in a workspace, if it was not read with them.
+    ///
+    /// Returns the member, and the keys that records named.
+    pub(super) async fn follow(
+        &self,
+        transaction: &mut Transaction,
+        workspace: WorkspaceId,
+        following: Following<'_>,
+    ) -> Result<(Option<Member>, Vec<Key>), Error> {
+        let (member, named) = self.holder(transaction, Some(workspace)).await?;
+        let unread = named.iter().filter(|key| !transaction.has_ahead(key));
+        let more = following(self.org, transaction).and_keys(unread.cloned());
+        if !more.keys.is_empty() || !more.ranges.is_empty() {
+            transaction.read_ahead(more.keys, more.ranges).await?;
+        }
+        Ok((member, named))
     }
 
     /// Reads the credential that this one depends on, which ends by its idle time-out too.
@@ -168,7 +213,7 @@ impl Login {
     ) -> Result<CredentialRecord, Error> {
         let id_key = keys::credential_id(self.org, id);
         let hash = transaction.read::<String>(&id_key).await?;
-        let key = hash.and_then(|hash| credential_key(&hash)).ok_or(INVALID)?;
+        let key = hash.and_then(|hash| key_of_hash(&hash)).ok_or(INVALID)?;
         let record = transaction.read::<CredentialRecord>(&key).await?;
         let is_theirs = |record: &CredentialRecord| record.member_id == self.member;
         let record = record.filter(|record| is_theirs(record) && record.is_valid_at(self.now));
@@ -179,26 +224,11 @@ impl Login {
         Ok(record)
     }
 
-    /// Reads ahead what the authorisation in a workspace reads, with the reads of an operation.
-    ///
-    /// Returns the member.
-    pub(super) async fn read_ahead_in(
-        &self,
-        transaction: &mut Transaction,
-        workspace: WorkspaceId,
-        wants: Wants,
-        following: Following<'_>,
-    ) -> Result<Option<Member>, Error> {
+    /// Adds what the authorisation in a workspace reads first.
+    pub(super) fn reads_in(&self, workspace: WorkspaceId, wants: Wants) -> Wants {
         let row = keys::workspace(self.org, workspace);
         let role = keys::workspace_role(self.org, self.member, workspace);
-        let wants = wants.and_keys(self.keys()).and_keys([row, role]);
-        transaction.read_ahead(wants.keys, wants.ranges).await?;
-        let (member, next) = self.holder(transaction, Some(workspace)).await?;
-        let more = following(self.org, transaction).and_keys(next);
-        if !more.keys.is_empty() || !more.ranges.is_empty() {
-            transaction.read_ahead(more.keys, more.ranges).await?;
-        }
-        Ok(member)
+        wants.and_keys(self.keys()).and_keys([row, role])
     }
 
     /// Reads the organisation, the role of the member, and the credential that this one depends on.
@@ -249,7 +279,7 @@ impl KnowledgeService {
     /// Returns the organisation and the member that a valid credential of this kind belongs to.
     ///
     /// It makes one read at most, and grants nothing: neither the member nor the credential that this
-    /// one depends on is read.
+    /// one depends on is read, and over a store without marks an answer may be five seconds old.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`] for a credential that is unknown, expired, revoked or not of the
@@ -264,18 +294,41 @@ impl KnowledgeService {
             Credential::Secret(secret) => Some((secret.hash(), wanted)),
             Credential::Trusted { .. } => None,
         };
-        let known = &self.inner.recognized;
+        let known = &self.inner.logins;
         if let Some(found) = secret.and_then(|secret| known.get(store, &secret, now)) {
-            return Ok(found);
+            return Ok((found.login.org, found.login.member));
         }
         let area = secret.map(|(hash, _)| keys::credential(hash));
         let marks = AreaMarks::take(store, area);
         let login = Login::check(&mut self.reading(), credential, wanted, now).await?;
         let found = (login.org, login.member);
-        if let (Some(secret), Some(marks), Some(end)) = (secret, marks, login.expires_at) {
-            known.keep(secret, found, marks, now..end);
+        if let (Some(secret), Some(end)) = (secret, login.expires_at) {
+            let (marks, end) = match marks {
+                Some(marks) => (marks, end),
+                None => (AreaMarks::none(), end.min(now.plus(RECOGNIZED))),
+            };
+            let named = known.last(&secret).map(|known| known.named.clone());
+            let named = named.unwrap_or_default();
+            let login = Arc::new(KnownLogin { login, named });
+            known.keep(secret, login, marks, now..end);
         }
         Ok(found)
+    }
+
+    /// Returns what authenticated a credential before, for reading the same again.
+    pub(super) fn known_login(&self, credential: &Credential) -> Option<Arc<KnownLogin>> {
+        match credential {
+            Credential::Trusted { .. } => None,
+            Credential::Secret(secret) => self.inner.logins.last(&(secret.hash(), secret.kind())),
+        }
+    }
+
+    /// Keeps what authenticated a credential.
+    pub(super) fn keep_login(&self, credential: &Credential, known: KnownLogin) {
+        if let Credential::Secret(secret) = credential {
+            let secret = (secret.hash(), secret.kind());
+            self.inner.logins.keep_last(secret, Arc::new(known));
+        }
     }
 }
 
@@ -313,9 +366,10 @@ impl Principal {
         following: Following<'_>,
     ) -> Result<Option<Member>, Error> {
         let login = Login::delegated(org, delegator, now);
-        login
-            .read_ahead_in(transaction, workspace, wants, following)
-            .await
+        let wants = login.reads_in(workspace, wants);
+        transaction.read_ahead(wants.keys, wants.ranges).await?;
+        let (member, _) = login.follow(transaction, workspace, following).await?;
+        Ok(member)
     }
 
     /// Returns the principal on whose behalf an endpoint or an inbound webhook acts, as it is now.
@@ -340,8 +394,16 @@ impl Principal {
     }
 }
 
+/// Returns the key of a credential, if it is stored.
+pub(super) fn credential_key(credential: &Credential) -> Option<Key> {
+    match credential {
+        Credential::Secret(secret) => Some(keys::credential(secret.hash())),
+        Credential::Trusted { .. } => None,
+    }
+}
+
 /// Returns the key of the credential with this hash.
-fn credential_key(hash: &str) -> Option<Key> {
+fn key_of_hash(hash: &str) -> Option<Key> {
     hash.parse().ok().map(keys::credential)
 }
 
