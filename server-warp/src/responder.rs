@@ -6,14 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::SET_COOKIE;
 use http::{Method, Request, Response, StatusCode, Uri};
-use knowledge_core::Error;
-use knowledge_core::api::{Api, Caller, ClientInfo};
+use knowledge_core::api::{Api, Caller, ClientInfo, ClientScheme};
 use knowledge_core::model::OrgId;
+use knowledge_core::{Error, ProblemCode};
 
 use crate::auth::{Auth, OrgHint};
 use crate::console::Console;
 use crate::explain::explain;
-use crate::net::{ClientScheme, Rejection, Responder};
+use crate::net::{Rejection, Responder};
 #[cfg(feature = "oidc")]
 use crate::oidc::Oidc;
 use crate::partitions::{AT_HOME, Partitions, Place};
@@ -321,6 +321,10 @@ fn error(rejection: &Rejection) -> Error {
         Rejection::BodyTooLarge { limit_bytes } => Error::PayloadTooLarge {
             bytes_max: limit_bytes,
         },
+        Rejection::HostInvalid => {
+            let message = "a request has one Host header, with a host and an optional port";
+            Error::invalid("host", ProblemCode::InvalidValue, message)
+        }
         Rejection::BodyUnreadable => Error::unreadable_body(),
         Rejection::BodyTimedOut { retry_after } => {
             unavailable(retry_after, "the body did not arrive in time")
@@ -363,6 +367,7 @@ mod tests {
     fn error_response_keeps_its_status() {
         let retry_after = Duration::from_secs(1);
         for rejection in [
+            Rejection::HostInvalid,
             Rejection::BodyTooLarge { limit_bytes: 1 },
             Rejection::BodyUnreadable,
             Rejection::BodyTimedOut { retry_after },

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::headers;
 use super::query::Query;
 use super::response::{ApiResponse, Challenge, error_response};
-use super::{Authentication, Caller, ErrorStyle};
+use super::{Authentication, Caller, ClientScheme, ErrorStyle};
 use crate::access::{Credential, CredentialKind, Secret};
 use crate::error::Error;
 use crate::service::{KnowledgeService, PageRequest};
@@ -33,8 +33,12 @@ pub fn session(headers: &HeaderMap) -> Result<Secret, Error> {
 ///
 /// # Errors
 /// [`Error::Forbidden`].
-pub fn require_same_origin(headers: &HeaderMap, method: &Method) -> Result<(), Error> {
-    headers::reject_cross_site(headers, method, &[])
+pub fn require_same_origin(
+    headers: &HeaderMap,
+    method: &Method,
+    scheme: ClientScheme,
+) -> Result<(), Error> {
+    headers::reject_cross_site(headers, method, scheme, &[])
 }
 
 /// Rejects a body whose content type is not JSON.

@@ -55,7 +55,9 @@ impl Call<'_> {
         }
         if kind == CredentialKind::Session {
             let (headers, method) = (self.request.headers(), self.request.method());
-            if let Err(refused) = headers::reject_cross_site(headers, method, trusted_origins) {
+            let scheme = self.request.extensions().get().copied().unwrap_or_default();
+            let checked = headers::reject_cross_site(headers, method, scheme, trusted_origins);
+            if let Err(refused) = checked {
                 // Authentication takes precedence.
                 self.service.authenticate(&credential, kind).await?;
                 return Err(refused);

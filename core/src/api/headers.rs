@@ -2,6 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
+use super::ClientScheme;
 use crate::access::{Credential, CredentialKind, Secret};
 use crate::error::{Error, ProblemCode};
 use crate::service::{IdempotencyKey, IfMatch, SignedMessage};
@@ -161,13 +162,15 @@ fn entity_tags(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<String>> {
 /// Rejects a write with a session cookie that no page of this or a `trusted` origin sent.
 ///
 /// Browsers set `Sec-Fetch-Site` and `Origin` themselves, so that no page can forge them. `none` is
-/// a request of the user, who visits an address, or of a program: it has no `Origin`.
+/// a request of the user, who visits an address, or of a program: it has no `Origin`. A page that
+/// came without TLS, which anybody in between could have written, is no page of a service with TLS.
 ///
 /// # Errors
 /// [`Error::Forbidden`] for another origin, without both headers, or with one of them repeated.
 pub(super) fn reject_cross_site(
     headers: &HeaderMap,
     method: &Method,
+    scheme: ClientScheme,
     trusted: &[String],
 ) -> Result<(), Error> {
     if method.is_safe() {
@@ -185,9 +188,12 @@ pub(super) fn reject_cross_site(
     let (site, origin) = (text(&SEC_FETCH_SITE), text(&header::ORIGIN));
     let is_trusted = |origin: &str| trusted.iter().any(|trusted| origin == trusted);
     let is_own = |origin: &str| {
-        let host = origin.split_once("://").map(|(_, host)| host);
-        host.zip(text(&header::HOST))
-            .is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host))
+        let Some((of_page, host)) = origin.split_once("://") else {
+            return false;
+        };
+        let is_downgraded = scheme == ClientScheme::Https && of_page == "http";
+        let is_host = |own: &str| host.eq_ignore_ascii_case(own);
+        !is_downgraded && text(&header::HOST).is_some_and(is_host)
     };
     let is_accepted = match (site, origin) {
         (_, Some(origin)) if is_trusted(origin) => true,
@@ -288,8 +294,9 @@ mod tests {
 
     #[test]
     fn write_with_repeated_origin_headers_is_rejected() {
-        let is_accepted =
-            |pairs: &[(&str, &str)]| reject_cross_site(&headers(pairs), &Method::POST, &[]).is_ok();
+        let is_accepted = |pairs: &[(&str, &str)]| {
+            reject_cross_site(&headers(pairs), &Method::POST, HTTPS, &[]).is_ok()
+        };
         assert!(is_accepted(&[HOST, OWN]));
         assert!(!is_accepted(&[HOST, OWN, OTHER]));
         assert!(is_accepted(&[site("none")]));
@@ -299,6 +306,7 @@ mod tests {
     const OWN: (&str, &str) = ("origin", "https://a.example");
     const OTHER: (&str, &str) = ("origin", "https://b.example");
     const HOST: (&str, &str) = ("host", "a.example");
+    const HTTPS: ClientScheme = ClientScheme::Https;
 
     fn site(value: &str) -> (&str, &str) {
         ("sec-fetch-site", value)
@@ -306,7 +314,7 @@ mod tests {
 
     /// Returns true if a write with these headers is accepted.
     fn writes(pairs: &[(&str, &str)], trusted: &[String]) -> bool {
-        reject_cross_site(&headers(pairs), &Method::PATCH, trusted).is_ok()
+        reject_cross_site(&headers(pairs), &Method::PATCH, HTTPS, trusted).is_ok()
     }
 
     #[test]
@@ -320,6 +328,18 @@ mod tests {
         assert!(writes(&[site("none")], &[]));
         assert!(writes(&[OWN, HOST], &[]));
         assert!(writes(&[OWN, ("host", "A.example")], &[]));
+    }
+
+    #[test]
+    fn page_without_tls_is_another_origin_for_a_client_with_tls() {
+        let plain = ("origin", "http://a.example");
+        let writes = |origin, scheme| {
+            reject_cross_site(&headers(&[origin, HOST]), &Method::POST, scheme, &[]).is_ok()
+        };
+        assert!(writes(plain, ClientScheme::Http));
+        assert!(!writes(plain, HTTPS));
+        // A proxy may not say that its client used TLS.
+        assert!(writes(OWN, ClientScheme::Http));
     }
 
     #[test]
@@ -343,11 +363,11 @@ mod tests {
 
     #[test]
     fn write_without_either_header_is_rejected() {
-        let rejected = reject_cross_site(&headers(&[HOST]), &Method::PATCH, &[]);
+        let rejected = reject_cross_site(&headers(&[HOST]), &Method::PATCH, HTTPS, &[]);
         let message = rejected.unwrap_err().to_string();
         assert!(message.contains("requires Sec-Fetch-Site or Origin"));
         for pairs in [&[HOST][..], &[site("cross-site"), OTHER]] {
-            let read = reject_cross_site(&headers(pairs), &Method::GET, &[]);
+            let read = reject_cross_site(&headers(pairs), &Method::GET, HTTPS, &[]);
             assert!(read.is_ok());
         }
     }

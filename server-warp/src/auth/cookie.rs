@@ -1,10 +1,10 @@
 //! The session cookie, and the cookie of a sign-in that has begun.
 
 use http::HeaderValue;
+use knowledge_core::api::ClientScheme;
 use knowledge_core::api::front_end::SESSION_COOKIE;
 use knowledge_core::service::Issued;
 
-use crate::net::ClientScheme;
 #[cfg(feature = "oidc")]
 use crate::oidc::ATTEMPT_LIFETIME;
 

@@ -19,13 +19,12 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use knowledge_core::Error;
 use knowledge_core::ProblemCode;
 use knowledge_core::access::Secret;
-use knowledge_core::api::{Caller, ClientInfo, MatchedRoute, front_end};
+use knowledge_core::api::{Caller, ClientInfo, ClientScheme, MatchedRoute, front_end};
 use knowledge_core::model::OrgId;
 use knowledge_core::service::{Issued, KnowledgeService};
 use serde::Deserialize;
 
 use self::views::{CredentialList, SessionView, TokenView};
-use crate::net::ClientScheme;
 #[cfg(feature = "oidc")]
 use crate::oidc::Oidc;
 
@@ -242,7 +241,8 @@ async fn respond(
 ) -> Result<Response<Bytes>, Error> {
     let (headers, method) = (request.headers(), request.method());
     require_method(route.allow(), request)?;
-    front_end::require_same_origin(headers, method)?;
+    let sent_by = request.extensions().get().copied();
+    front_end::require_same_origin(headers, method, sent_by.unwrap_or_default())?;
     let scheme = client_scheme(service, request);
     if let Route::Login = route {
         let issued = service.sign_in(&link(request)?).await?;

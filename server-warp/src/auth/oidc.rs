@@ -13,13 +13,12 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use knowledge_core::Error;
-use knowledge_core::api::{front_end, status};
+use knowledge_core::api::{ClientScheme, front_end, status};
 use knowledge_core::service::KnowledgeService;
 use serde::Serialize;
 
 use super::cookie;
 use crate::explain::explain;
-use crate::net::ClientScheme;
 use crate::oidc::{
     CALLBACK_PATH, CallbackParameters, Completed, Oidc, ReturnTo, SignInError, base_url,
 };

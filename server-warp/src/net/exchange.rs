@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 use http::{HeaderName, HeaderValue, Method, Uri};
+use knowledge_core::api::ClientScheme;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -34,4 +35,14 @@ pub(super) struct Exchange {
     pub(super) bytes_in: AtomicU64,
     /// Rate limit of the caller, once the request has been counted.
     pub(super) rate_limit: OnceLock<RateLimitStatus>,
+}
+
+impl Exchange {
+    /// Returns the scheme that the client used.
+    pub(super) fn scheme(&self) -> ClientScheme {
+        match self.is_https {
+            true => ClientScheme::Https,
+            false => ClientScheme::Http,
+        }
+    }
 }

@@ -102,7 +102,7 @@ pub use rate_limit::{
     RATE_LIMIT, RATE_LIMIT_POLICY, RATE_LIMIT_REQUESTS_DEFAULT, RATE_LIMIT_WINDOW_DEFAULT,
     RateLimitConfig,
 };
-pub use responder::{ClientScheme, Rejection, Responder};
+pub use responder::{Rejection, Responder};
 pub use routes::{HEALTH_PATH, READY_PATH};
 pub use server::{BindError, Server, ShutdownReport};
 pub use shares::BODY_BYTES_SMALL;

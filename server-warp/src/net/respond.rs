@@ -9,8 +9,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt;
-use http::header::{ORIGIN, STRICT_TRANSPORT_SECURITY};
-use http::{HeaderName, HeaderValue, Request};
+use http::header::{HOST, ORIGIN, STRICT_TRANSPORT_SECURITY};
+use http::uri::Authority;
+use http::{HeaderName, HeaderValue, Request, Version};
 use hyper::body::{Body, Incoming};
 use knowledge_core::api::MatchedRoute;
 use opentelemetry::context::FutureExt as _;
@@ -65,6 +66,14 @@ where
     let mut record = Record::begin(&shared, &exchange, &request);
     request.extensions_mut().insert(Arc::clone(&exchange));
 
+    if !has_valid_host(&request) {
+        // What follows on the connection may be meant for another host.
+        let rejected = shared.reject_and_close(&exchange, &Rejection::HostInvalid);
+        let mut response = rejected.into_response();
+        record.respond(&mut response);
+        return Ok(response);
+    }
+
     if let Some(cors) = &shared.cors
         && Cors::is_preflight(request.method(), request.headers())
     {
@@ -100,6 +109,20 @@ where
     }
     record.respond(&mut response);
     Ok(response)
+}
+
+/// Returns true if a request names its host as RFC 9112, 3.2, requires.
+///
+/// HTTP/1.1 requires one `Host`, and HTTP/1.0 permits none. It is empty if the target has no
+/// authority.
+fn has_valid_host<B>(request: &Request<B>) -> bool {
+    let mut hosts = request.headers().get_all(HOST).into_iter();
+    match (hosts.next().map(HeaderValue::as_bytes), hosts.next()) {
+        (None, _) => request.version() < Version::HTTP_11,
+        (Some(b""), None) => true,
+        (Some(host), None) => !host.contains(&b'@') && Authority::try_from(host).is_ok(),
+        (Some(_), Some(_)) => false,
+    }
 }
 
 /// True for health checks and scrapes, which are so frequent that they would drown everything else.
@@ -245,4 +268,36 @@ fn panic_message(payload: &(dyn Any + Send)) -> &str {
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_names_one_host() {
+        let accepted = |version, hosts: &[&str]| {
+            let request = Request::builder().version(version);
+            let request = hosts
+                .iter()
+                .fold(request, |request, host| request.header(HOST, *host));
+            has_valid_host(&request.body(()).unwrap())
+        };
+        let (old, new) = (Version::HTTP_10, Version::HTTP_11);
+        assert!(accepted(old, &[]) && !accepted(new, &[]));
+        for host in ["", "localhost", "knowledge.example:443", "[::1]:80"] {
+            assert!(accepted(old, &[host]) && accepted(new, &[host]), "{host}");
+        }
+        for host in [
+            "a b",
+            "user@example.com",
+            "example.com/path",
+            "example.com, b",
+        ] {
+            assert!(!accepted(old, &[host]) && !accepted(new, &[host]), "{host}");
+        }
+        for version in [old, new] {
+            assert!(!accepted(version, &["example.com", "example.com"]));
+        }
+    }
 }

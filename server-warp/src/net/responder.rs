@@ -65,29 +65,12 @@ impl<R: Responder> Responder for Arc<R> {
     }
 }
 
-/// Scheme of a client's request, an extension of every request to the responder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClientScheme {
-    /// Plain HTTP, or a proxy that does not report the scheme or is not trusted.
-    #[default]
-    Http,
-    /// HTTPS, to this server or to a trusted proxy.
-    Https,
-}
-
-impl ClientScheme {
-    pub(super) fn of(is_https: bool) -> Self {
-        match is_https {
-            true => Self::Https,
-            false => Self::Http,
-        }
-    }
-}
-
 /// Reason for which the server answers a request without the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rejection {
+    /// 400: an HTTP/1.1 request without a `Host`, or one with several (RFC 9112, 3.2).
+    HostInvalid,
     /// 413: the body is longer than the limit. The part that was read is discarded and the
     /// connection is closed.
     BodyTooLarge {
@@ -128,7 +111,8 @@ pub enum Rejection {
 
 impl Rejection {
     /// All values of [`reason`](Self::reason).
-    pub const REASONS: [&'static str; 8] = [
+    pub const REASONS: [&'static str; 9] = [
+        "host_invalid",
         "body_too_large",
         "body_unreadable",
         "body_timed_out",
@@ -143,6 +127,7 @@ impl Rejection {
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
+            Self::HostInvalid => "host_invalid",
             Self::BodyTooLarge { .. } => "body_too_large",
             Self::BodyUnreadable => "body_unreadable",
             Self::BodyTimedOut { .. } => "body_timed_out",
@@ -159,7 +144,7 @@ impl Rejection {
     pub const fn status(&self) -> StatusCode {
         match self {
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::BodyUnreadable => StatusCode::BAD_REQUEST,
+            Self::HostInvalid | Self::BodyUnreadable => StatusCode::BAD_REQUEST,
             Self::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::BodyTimedOut { .. }
             | Self::BodyMemoryFull { .. }
@@ -178,7 +163,10 @@ impl Rejection {
             | Self::BodyMemoryFull { retry_after }
             | Self::Overloaded { retry_after }
             | Self::TimedOut { retry_after } => Some(*retry_after),
-            Self::BodyTooLarge { .. } | Self::BodyUnreadable | Self::Panicked => None,
+            Self::HostInvalid
+            | Self::BodyTooLarge { .. }
+            | Self::BodyUnreadable
+            | Self::Panicked => None,
         }
     }
 }

@@ -9,7 +9,7 @@ use futures::Stream;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use knowledge_core::api::{Caller, ClientInfo, MatchedRoute};
+use knowledge_core::api::{Caller, ClientInfo, ClientScheme, MatchedRoute};
 use tokio::time::Instant;
 use tower_service::Service;
 use warp::{Filter, Reply};
@@ -18,7 +18,7 @@ use super::body::{self, BodyError, Bounds};
 use super::compression::{AcceptEncoding, compress};
 use super::exchange::Exchange;
 use super::rate_limit::Key;
-use super::responder::{ClientScheme, Rejection, Responder};
+use super::responder::{Rejection, Responder};
 use super::shared::Shared;
 use super::shares::Group;
 
@@ -143,9 +143,7 @@ where
         address: Some(exchange.client),
         request_id: Some(exchange.request_id),
     });
-    request
-        .extensions_mut()
-        .insert(ClientScheme::of(exchange.is_https));
+    request.extensions_mut().insert(exchange.scheme());
     let caller = shared.responder.identify(&mut request);
     let caller = tokio::time::timeout_at(deadline, caller).await;
     let caller = caller.ok().flatten();

@@ -117,6 +117,11 @@ async fn invalid_http_is_rejected_and_closed() {
             "POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n".to_owned(),
             400,
         ),
+        ("GET /healthz HTTP/1.1\r\n\r\n".to_owned(), 400),
+        (
+            "GET /healthz HTTP/1.1\r\nHost: test\r\nHost: other\r\n\r\n".to_owned(),
+            400,
+        ),
     ] {
         let mut client = server.connect().await;
         client.send(request).await;

@@ -144,6 +144,7 @@ async fn rejected_requests_are_counted_by_reason() {
     let large = "x".repeat(BODY_BYTES_MAX + 1);
     let mut client = server.connect().await;
     let causes = [
+        ("host_invalid", "GET /echo HTTP/1.1\r\n\r\n".to_owned(), 400),
         ("body_too_large", post("/echo", &large), 413),
         (
             "body_unreadable",
