@@ -9,7 +9,7 @@ use futures::Stream;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use knowledge_core::api::{Caller, ClientInfo, ClientScheme, MatchedRoute};
+use knowledge_core::api::{Caller, ClientInfo, MatchedRoute};
 use tokio::time::Instant;
 use tower_service::Service;
 use warp::{Filter, Reply};
