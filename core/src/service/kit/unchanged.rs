@@ -13,9 +13,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::model::Timestamp;
 use crate::store::{Key, Mark, Store};
 
-/// Maximum number of results of one kind that a process keeps.
-const KEPT_MAX: usize = 1_024;
-
 /// Marks of areas at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct AreaMarks(Vec<(Key, Mark)>);
@@ -52,22 +49,22 @@ struct Kept<V> {
     during: Range<Timestamp>,
 }
 
-/// Results by what they were asked for.
-pub(crate) struct Unchanged<K, V>(Mutex<HashMap<K, Kept<V>>>);
+/// Results by what they were asked for, at most `MAX`.
+pub(crate) struct Unchanged<K, V, const MAX: usize>(Mutex<HashMap<K, Kept<V>>>);
 
-impl<K, V> Default for Unchanged<K, V> {
+impl<K, V, const MAX: usize> Default for Unchanged<K, V, MAX> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<K, V> fmt::Debug for Unchanged<K, V> {
+impl<K, V, const MAX: usize> fmt::Debug for Unchanged<K, V, MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Unchanged").finish_non_exhaustive()
     }
 }
 
-impl<K: Hash + Eq, V: Clone> Unchanged<K, V> {
+impl<K: Hash + Eq, V: Clone, const MAX: usize> Unchanged<K, V, MAX> {
     fn kept(&self) -> MutexGuard<'_, HashMap<K, Kept<V>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,7 +111,7 @@ impl<K: Hash + Eq, V: Clone> Unchanged<K, V> {
     }
 
     fn put(kept: &mut HashMap<K, Kept<V>>, key: K, value: Kept<V>) {
-        if kept.len() >= KEPT_MAX && !kept.contains_key(&key) {
+        if kept.len() >= MAX && !kept.contains_key(&key) {
             // What is still asked for comes back.
             kept.clear();
         }
@@ -128,6 +125,8 @@ mod tests {
 
     use super::*;
     use crate::store::{Commit, MemoryStore};
+
+    type Results<V> = Unchanged<usize, V, 3>;
 
     fn key(text: &str) -> Key {
         Key::new(text).unwrap()
@@ -146,7 +145,7 @@ mod tests {
     #[test]
     fn result_is_kept_until_an_area_changes_or_its_time_ends() {
         let store = MemoryStore::new();
-        let results = Unchanged::default();
+        let results = Results::default();
         let marks = AreaMarks::take(&store, [key("memory/acme/1")]).unwrap();
         results.keep(1, "a", marks, at(10)..at(20));
         change(&store, &key("memory/other/1"));
@@ -164,7 +163,7 @@ mod tests {
     #[test]
     fn last_result_is_valid_as_long_as_the_one_that_it_replaces() {
         let store = MemoryStore::new();
-        let results = Unchanged::default();
+        let results = Results::default();
         let marks = AreaMarks::take(&store, [key("memory/acme/1")]).unwrap();
         results.keep(1, "a", marks, at(10)..at(20));
         for key in [1, 2] {
@@ -179,12 +178,12 @@ mod tests {
     #[test]
     fn number_of_results_is_limited() {
         let store = MemoryStore::new();
-        let results = Unchanged::default();
+        let results = Results::default();
         let marks = AreaMarks::take(&store, []).unwrap();
-        for number in 0..3 * KEPT_MAX {
+        for number in 0..10 {
             results.keep(number, (), marks.clone(), at(0)..at(1));
             assert!(results.get(&store, &number, at(0)).is_some());
         }
-        assert!(results.kept().len() <= KEPT_MAX);
+        assert!(results.kept().len() <= 3);
     }
 }

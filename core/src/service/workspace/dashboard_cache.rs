@@ -24,6 +24,8 @@ use crate::store::{Entry, Key, KeyEntry, Version};
 
 /// Maximum number of summaries that a process keeps. One takes some 20 kB.
 const KEPT_MAX: usize = 256;
+/// Maximum number of callers for whom a summary is kept while nothing has changed.
+const UNCHANGED_MAX: usize = 1_024;
 
 /// A dashboard summary with its entity tag.
 #[derive(Debug)]
@@ -154,7 +156,7 @@ impl Asking {
 pub(crate) struct DashboardCache {
     latest: Mutex<VecDeque<Kept>>,
     /// Summaries while the organisation and the credential are unchanged.
-    pub(super) unchanged: Unchanged<(Asking, WorkspaceId), Arc<Dashboard>>,
+    pub(super) unchanged: Unchanged<(Asking, WorkspaceId), Arc<Dashboard>, UNCHANGED_MAX>,
 }
 
 impl fmt::Debug for DashboardCache {

@@ -27,8 +27,11 @@ const INVALID: Error = Error::Unauthenticated {
 /// Time for which [`KnowledgeService::recognize`] keeps a credential of a store without marks.
 const RECOGNIZED: Duration = Duration::from_secs(5);
 
+/// Maximum number of logins that a process knows. One takes half a kilobyte.
+const KNOWN_MAX: usize = 16_384;
+
 /// Logins of a process by the secret and its kind.
-pub(crate) type KnownLogins = Unchanged<(SecretHash, CredentialKind), Arc<KnownLogin>>;
+pub(crate) type KnownLogins = Unchanged<(SecretHash, CredentialKind), Arc<KnownLogin>, KNOWN_MAX>;
 
 /// What authenticated a credential before.
 ///
