@@ -51,6 +51,8 @@ pub(crate) const USE_WINDOW_MS: i64 = 60 * 60 * 1_000;
 pub struct Secret {
     kind: CredentialKind,
     text: String,
+    /// Kept, as each part of a request asks for it.
+    hash: SecretHash,
 }
 
 /// Error of a text that is not a [`Secret`].
@@ -72,10 +74,15 @@ impl Secret {
         bytes: [u8; SECRET_RANDOM_BYTES],
     ) -> Self {
         let random = URL_SAFE_NO_PAD.encode(bytes);
-        Self {
+        Self::new(
             kind,
-            text: format!("{}{}_{random}", kind.prefix(), org.0.simple()),
-        }
+            format!("{}{}_{random}", kind.prefix(), org.0.simple()),
+        )
+    }
+
+    fn new(kind: CredentialKind, text: String) -> Self {
+        let hash = SecretHash(Sha256::digest(text.as_bytes()).into());
+        Self { kind, text, hash }
     }
 
     /// Returns the kind of the credential.
@@ -94,7 +101,7 @@ impl Secret {
     /// Returns the hash that is stored.
     #[must_use]
     pub fn hash(&self) -> SecretHash {
-        SecretHash(Sha256::digest(self.text.as_bytes()).into())
+        self.hash
     }
 
     /// Returns the clear text, to be shown once to its holder.
@@ -126,10 +133,7 @@ impl FromStr for Secret {
             .decode(random)
             .is_ok_and(|bytes| bytes.len() == SECRET_RANDOM_BYTES);
         is_whole
-            .then(|| Self {
-                kind,
-                text: text.to_owned(),
-            })
+            .then(|| Self::new(kind, text.to_owned()))
             .ok_or(InvalidSecret)
     }
 }
