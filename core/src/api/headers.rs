@@ -191,9 +191,13 @@ pub(super) fn reject_cross_site(
         let Some((of_page, host)) = origin.split_once("://") else {
             return false;
         };
-        let is_downgraded = scheme == ClientScheme::Https && of_page == "http";
+        let is_web = match of_page {
+            "https" => true,
+            "http" => scheme == ClientScheme::Http,
+            _ => false,
+        };
         let is_host = |own: &str| host.eq_ignore_ascii_case(own);
-        !is_downgraded && text(&header::HOST).is_some_and(is_host)
+        is_web && text(&header::HOST).is_some_and(is_host)
     };
     let is_accepted = match (site, origin) {
         (_, Some(origin)) if is_trusted(origin) => true,
@@ -357,6 +361,7 @@ mod tests {
         assert!(!writes(&[site("none"), OWN, HOST], &[]));
         assert!(!writes(&[OTHER, HOST], &[]));
         assert!(!writes(&[("origin", "null"), HOST], &[]));
+        assert!(!writes(&[("origin", "wss://a.example"), HOST], &[]));
         assert!(!writes(&[OWN, ("host", "a.example:8443")], &[]));
         assert!(!writes(&[OWN], &[]));
     }

@@ -453,12 +453,14 @@ impl KnowledgeService {
         credential: &Credential,
         wanted: CredentialKind,
     ) -> Result<Principal, Error> {
-        self.transact(|mut reading| async move {
+        let authenticated = self.transact(|mut reading| async move {
             let now = self.env().now();
             let caller = Principal::authenticate(&mut reading, credential, wanted, now).await?;
             reading.done(caller)
-        })
-        .await
+        });
+        let authenticated = authenticated.await;
+        self.forget_rejected(credential, &authenticated);
+        authenticated
     }
 
     // Not `async`: that would wrap one future in another for each of a hundred operations.

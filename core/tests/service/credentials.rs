@@ -412,3 +412,33 @@ async fn caller_can_be_identified_before_the_call() {
     world.time.pass(HOUR);
     assert_eq!(caller(memories, token).await, None, "it has expired");
 }
+
+/// Over a store without marks, a credential counts as known within five seconds of reading it.
+#[tokio::test]
+async fn revoked_credential_soon_identifies_nobody() {
+    for is_rejected in [false, true] {
+        let world = World::new().await;
+        let member = world.member(MEMBER).await;
+        let issued = world.token(member, TokenScope::default()).await;
+        let api = Api::new(world.service.clone());
+        let is_identified = async || {
+            let token = format!("Bearer {}", issued.secret.expose());
+            let request = Request::get("/v1/sources").header(header::AUTHORIZATION, token);
+            let mut request = request.body(Bytes::new()).unwrap();
+            api.identify(&mut request).await.is_some()
+        };
+        assert!(is_identified().await);
+        let operator = world.service.provisioning();
+        let revoked = operator.revoke(world.org.id, issued.record.id);
+        revoked.await.unwrap();
+        assert!(is_identified().await);
+        match is_rejected {
+            true => {
+                let refused = chat(&world, &issued.secret.clone().into()).await;
+                assert_eq!(code(refused), "unauthenticated");
+            }
+            false => world.time.pass(Duration::from_secs(5)),
+        }
+        assert!(!is_identified().await);
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::convert::Infallible;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -120,9 +120,23 @@ fn has_valid_host<B>(request: &Request<B>) -> bool {
     match (hosts.next().map(HeaderValue::as_bytes), hosts.next()) {
         (None, _) => request.version() < Version::HTTP_11,
         (Some(b""), None) => true,
-        (Some(host), None) => !host.contains(&b'@') && Authority::try_from(host).is_ok(),
+        (Some(host), None) => Authority::try_from(host).is_ok_and(|host| is_host(&host)),
         (Some(_), Some(_)) => false,
     }
+}
+
+/// Returns true for a host and an optional port, without the user that an authority may have.
+fn is_host(authority: &Authority) -> bool {
+    let host = authority.host();
+    let Some(port) = authority.as_str().strip_prefix(host) else {
+        return false;
+    };
+    let is_port = |port: &str| port.bytes().all(|digit| digit.is_ascii_digit());
+    let address = host
+        .strip_prefix('[')
+        .map(|host| host.trim_end_matches(']'));
+    address.is_none_or(|address| address.parse::<Ipv6Addr>().is_ok())
+        && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
 }
 
 /// True for health checks and scrapes, which are so frequent that they would drown everything else.
@@ -293,6 +307,10 @@ mod tests {
             "user@example.com",
             "example.com/path",
             "example.com, b",
+            "example.com:b",
+            "example.com:-1",
+            "[::1]b",
+            "[b]",
         ] {
             assert!(!accepted(old, &[host]) && !accepted(new, &[host]), "{host}");
         }

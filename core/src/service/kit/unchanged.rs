@@ -82,6 +82,11 @@ impl<K: Hash + Eq, V: Clone, const MAX: usize> Unchanged<K, V, MAX> {
         self.kept().get(key).map(|kept| kept.value.clone())
     }
 
+    /// Forgets the result for `key`.
+    pub(crate) fn forget(&self, key: &K) {
+        self.kept().remove(key);
+    }
+
     /// Keeps the result for `key`, which follows from the areas with these marks, for this time.
     pub(crate) fn keep(&self, key: K, value: V, marks: AreaMarks, during: Range<Timestamp>) {
         let value = Kept {
@@ -173,6 +178,8 @@ mod tests {
         assert_eq!(results.get(&store, &1, at(19)), Some("b"));
         assert_eq!(results.get(&store, &1, at(20)), None);
         assert_eq!(results.get(&store, &2, at(10)), None);
+        results.forget(&1);
+        assert_eq!(results.last(&1), None);
     }
 
     #[test]

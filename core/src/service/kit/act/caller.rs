@@ -166,8 +166,9 @@ impl<'c> Caller<'c> {
             ahead.await?;
         }
         let (transaction, now) = (&mut self.transaction, self.now);
-        let login = Login::check(transaction, self.credential, wanted, now).await?;
-        let known = self.known.as_ref();
+        let login = Login::check(transaction, self.credential, wanted, now).await;
+        self.service.forget_rejected(self.credential, &login);
+        let (login, known) = (login?, self.known.as_ref());
         if !known.is_some_and(|known| known.login.is_read_as(&login)) {
             let wants = reads(self, &login);
             let ahead = self.transaction.read_ahead(wants.keys, wants.ranges);

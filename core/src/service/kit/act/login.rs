@@ -326,6 +326,17 @@ impl KnowledgeService {
         }
     }
 
+    /// Forgets what authenticated a credential if it does not any more.
+    ///
+    /// Otherwise its holder could use up the rate limit of its member until [`RECOGNIZED`] is over.
+    pub(crate) fn forget_rejected<T>(&self, credential: &Credential, result: &Result<T, Error>) {
+        if let (Credential::Secret(secret), Err(Error::Unauthenticated { .. })) =
+            (credential, result)
+        {
+            self.inner.logins.forget(&(secret.hash(), secret.kind()));
+        }
+    }
+
     /// Keeps what authenticated a credential.
     pub(super) fn keep_login(&self, credential: &Credential, known: KnownLogin) {
         if let Credential::Secret(secret) = credential {
