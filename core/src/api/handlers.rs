@@ -53,18 +53,20 @@ impl Call<'_> {
         if let Some(Identity::Unknown(reason)) = self.identity() {
             return Err(Error::Unauthenticated { reason });
         }
+        let mut cross_site = None;
         if kind == CredentialKind::Session {
             let (headers, method) = (self.request.headers(), self.request.method());
             let scheme = self.request.extensions().get().copied().unwrap_or_default();
             let checked = headers::reject_cross_site(headers, method, scheme, trusted_origins);
-            if let Err(refused) = checked {
-                // Authentication takes precedence.
-                self.service.authenticate(&credential, kind).await?;
-                return Err(refused);
-            }
+            cross_site = checked.err();
         }
-        match self.carry_out(spec.operation, &credential, kind).await {
-            Err(error) if is_of_the_request(&error) => {
+        let is_cross_site = cross_site.is_some();
+        let handled = match cross_site {
+            None => self.carry_out(spec.operation, &credential, kind).await,
+            Some(refused) => Err(refused),
+        };
+        match handled {
+            Err(error) if is_cross_site || is_of_the_request(&error) => {
                 // Authentication takes precedence over problems with the request.
                 self.service.authenticate(&credential, kind).await?;
                 Err(error)

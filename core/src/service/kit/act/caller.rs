@@ -167,7 +167,8 @@ impl<'c> Caller<'c> {
         }
         let (transaction, now) = (&mut self.transaction, self.now);
         let login = Login::check(transaction, self.credential, wanted, now).await;
-        self.service.forget_rejected(self.credential, &login);
+        self.service
+            .forget_rejected(self.credential, login.as_ref().err());
         let (login, known) = (login?, self.known.as_ref());
         if !known.is_some_and(|known| known.login.is_read_as(&login)) {
             let wants = reads(self, &login);

@@ -329,9 +329,9 @@ impl KnowledgeService {
     /// Forgets what authenticated a credential if it does not any more.
     ///
     /// Otherwise its holder could use up the rate limit of its member until [`RECOGNIZED`] is over.
-    pub(crate) fn forget_rejected<T>(&self, credential: &Credential, result: &Result<T, Error>) {
-        if let (Credential::Secret(secret), Err(Error::Unauthenticated { .. })) =
-            (credential, result)
+    pub(crate) fn forget_rejected(&self, credential: &Credential, error: Option<&Error>) {
+        if let Credential::Secret(secret) = credential
+            && matches!(error, Some(Error::Unauthenticated { .. }))
         {
             self.inner.logins.forget(&(secret.hash(), secret.kind()));
         }
