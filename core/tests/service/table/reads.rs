@@ -49,7 +49,7 @@ async fn operation_makes_as_many_reads_as_declared() {
     );
 }
 
-/// What authenticated a caller before is read with everything else, as long as it stays the same.
+/// An earlier login tells what to read with everything else, as long as it stays the same.
 #[tokio::test]
 async fn known_caller_takes_one_read_unless_its_roles_have_changed() {
     let world = World::new().await;
@@ -66,7 +66,7 @@ async fn known_caller_takes_one_read_unless_its_roles_have_changed() {
     }
 }
 
-/// What authenticated a caller before does not authenticate it again.
+/// An earlier login authenticates nobody.
 #[tokio::test]
 async fn known_caller_is_checked_by_each_operation() {
     let world = World::new().await;

@@ -26,7 +26,7 @@ pub(crate) struct Caller<'c> {
     credential: &'c Credential,
     transaction: Transaction,
     pub(crate) now: Timestamp,
-    /// What authenticated the credential before.
+    /// Earlier login of the credential.
     known: Option<Arc<KnownLogin>>,
 }
 

@@ -33,7 +33,7 @@ const KNOWN_MAX: usize = 16_384;
 /// Logins of a process by the secret and its kind.
 pub(crate) type KnownLogins = Unchanged<(SecretHash, CredentialKind), Arc<KnownLogin>, KNOWN_MAX>;
 
-/// What authenticated a credential before.
+/// Earlier login of a credential.
 ///
 /// A credential always belongs to the same member, so that an operation can read what authenticates
 /// its caller in one read. It authenticates nobody: the operation checks what that read found.
@@ -318,7 +318,7 @@ impl KnowledgeService {
         Ok(found)
     }
 
-    /// Returns what authenticated a credential before, for reading the same again.
+    /// Returns the earlier login of a credential, for reading the same again.
     pub(super) fn known_login(&self, credential: &Credential) -> Option<Arc<KnownLogin>> {
         match credential {
             Credential::Trusted { .. } => None,
@@ -326,7 +326,7 @@ impl KnowledgeService {
         }
     }
 
-    /// Forgets what authenticated a credential if it does not any more.
+    /// Forgets the earlier login of a credential that is rejected.
     ///
     /// Otherwise its holder could use up the rate limit of its member until [`RECOGNIZED`] is over.
     pub(crate) fn forget_rejected(&self, credential: &Credential, error: Option<&Error>) {
@@ -337,7 +337,7 @@ impl KnowledgeService {
         }
     }
 
-    /// Keeps what authenticated a credential.
+    /// Keeps the login of a credential for later ones.
     pub(super) fn keep_login(&self, credential: &Credential, known: KnownLogin) {
         if let Credential::Secret(secret) = credential {
             let secret = (secret.hash(), secret.kind());
