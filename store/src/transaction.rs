@@ -129,6 +129,9 @@ impl Transaction {
         keys: Vec<Key>,
         ranges: Vec<RangeRead>,
     ) -> Result<(), StoreError> {
+        if keys.is_empty() && ranges.is_empty() {
+            return Ok(());
+        }
         let (entries, found) = self.refresh(&keys, &ranges).await?;
         self.ahead.entries.extend(keys.into_iter().zip(entries));
         self.ahead.ranges.extend(ranges.into_iter().zip(found));

@@ -459,7 +459,7 @@ impl KnowledgeService {
             reading.done(caller)
         });
         let authenticated = authenticated.await;
-        self.forget_rejected(credential, authenticated.as_ref().err());
+        self.end_rejected(credential, authenticated.as_ref().err());
         authenticated
     }
 

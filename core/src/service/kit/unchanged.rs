@@ -43,6 +43,9 @@ impl AreaMarks {
     }
 }
 
+/// Time of results that would never be the same.
+const NEVER: Range<Timestamp> = Timestamp::MAX..Timestamp::MAX;
+
 struct Kept<V> {
     value: V,
     marks: AreaMarks,
@@ -82,9 +85,11 @@ impl<K: Hash + Eq, V: Clone, const MAX: usize> Unchanged<K, V, MAX> {
         self.kept().get(key).map(|kept| kept.value.clone())
     }
 
-    /// Forgets the result for `key`.
-    pub(crate) fn forget(&self, key: &K) {
-        self.kept().remove(key);
+    /// Ends the time of the result for `key`, which remains the last one.
+    pub(crate) fn outdate(&self, key: &K) {
+        if let Some(kept) = self.kept().get_mut(key) {
+            kept.during = NEVER;
+        }
     }
 
     /// Keeps the result for `key`, which follows from the areas with these marks, for this time.
@@ -106,11 +111,10 @@ impl<K: Hash + Eq, V: Clone, const MAX: usize> Unchanged<K, V, MAX> {
             kept.value = value;
             return;
         }
-        let never = Timestamp::MAX..Timestamp::MAX;
         let value = Kept {
             value,
             marks: AreaMarks::none(),
-            during: never,
+            during: NEVER,
         };
         Self::put(&mut kept, key, value);
     }
@@ -178,8 +182,17 @@ mod tests {
         assert_eq!(results.get(&store, &1, at(19)), Some("b"));
         assert_eq!(results.get(&store, &1, at(20)), None);
         assert_eq!(results.get(&store, &2, at(10)), None);
-        results.forget(&1);
-        assert_eq!(results.last(&1), None);
+    }
+
+    #[test]
+    fn outdated_result_remains_the_last_one() {
+        let store = MemoryStore::new();
+        let results = Results::default();
+        let marks = AreaMarks::take(&store, [key("memory/acme/1")]).unwrap();
+        results.keep(1, "a", marks, at(10)..at(20));
+        results.outdate(&1);
+        assert_eq!(results.get(&store, &1, at(10)), None);
+        assert_eq!(results.last(&1), Some("a"));
     }
 
     #[test]

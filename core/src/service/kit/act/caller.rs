@@ -158,24 +158,28 @@ impl<'c> Caller<'c> {
         let wanted = self.operation.spec().authentication.credential();
         let wanted = wanted.ok_or_else(|| Error::internal("a signature identifies no caller"))?;
         self.known = self.service.known_login(self.credential);
-        if let Some(known) = &self.known {
-            let wants = reads(self, &known.login)
-                .and_keys(credential_key(self.credential))
-                .and_keys(known.named.iter().cloned());
-            let ahead = self.transaction.read_ahead(wants.keys, wants.ranges);
-            ahead.await?;
+        let wants = match &self.known {
+            Some(known) => reads(self, &known.login).and_keys(known.named.iter().cloned()),
+            None => Wants::nothing(),
+        };
+        let mut wants = wants.and_keys(credential_key(self.credential));
+        let mut checked = None;
+        loop {
+            let transaction = &mut self.transaction;
+            transaction.read_ahead(wants.keys, wants.ranges).await?;
+            if let Some(login) = checked {
+                return Ok(login);
+            }
+            let login = Login::check(transaction, self.credential, wanted, self.now).await;
+            self.service
+                .end_rejected(self.credential, login.as_ref().err());
+            let (login, known) = (login?, self.known.as_ref());
+            if known.is_some_and(|known| known.login.is_read_as(&login)) {
+                return Ok(login);
+            }
+            wants = reads(self, &login);
+            checked = Some(login);
         }
-        let (transaction, now) = (&mut self.transaction, self.now);
-        let login = Login::check(transaction, self.credential, wanted, now).await;
-        self.service
-            .forget_rejected(self.credential, login.as_ref().err());
-        let (login, known) = (login?, self.known.as_ref());
-        if !known.is_some_and(|known| known.login.is_read_as(&login)) {
-            let wants = reads(self, &login);
-            let ahead = self.transaction.read_ahead(wants.keys, wants.ranges);
-            ahead.await?;
-        }
-        Ok(login)
     }
 
     /// Keeps what authenticated the credential, if the next operation would not know it otherwise.
@@ -295,9 +299,6 @@ impl<'c> Identified<'c> {
     /// Those of the store.
     pub(crate) async fn read_ahead(&mut self, wants: Wants) -> Result<(), Error> {
         let wants = wants.and_keys(std::mem::take(&mut self.unread));
-        if wants.keys.is_empty() && wants.ranges.is_empty() {
-            return Ok(());
-        }
         let transaction = &mut self.caller.transaction;
         Ok(transaction.read_ahead(wants.keys, wants.ranges).await?)
     }

@@ -202,9 +202,7 @@ impl Login {
         let (member, named) = self.holder(transaction, Some(workspace)).await?;
         let unread = named.iter().filter(|key| !transaction.has_ahead(key));
         let more = following(self.org, transaction).and_keys(unread.cloned());
-        if !more.keys.is_empty() || !more.ranges.is_empty() {
-            transaction.read_ahead(more.keys, more.ranges).await?;
-        }
+        transaction.read_ahead(more.keys, more.ranges).await?;
         Ok((member, named))
     }
 
@@ -326,14 +324,14 @@ impl KnowledgeService {
         }
     }
 
-    /// Forgets the earlier login of a credential that is rejected.
+    /// Ends the time for which a rejected credential is recognised without a read.
     ///
     /// Otherwise its holder could use up the rate limit of its member until [`RECOGNIZED`] is over.
-    pub(crate) fn forget_rejected(&self, credential: &Credential, error: Option<&Error>) {
+    pub(crate) fn end_rejected(&self, credential: &Credential, error: Option<&Error>) {
         if let Credential::Secret(secret) = credential
             && matches!(error, Some(Error::Unauthenticated { .. }))
         {
-            self.inner.logins.forget(&(secret.hash(), secret.kind()));
+            self.inner.logins.outdate(&(secret.hash(), secret.kind()));
         }
     }
 
