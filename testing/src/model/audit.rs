@@ -56,13 +56,14 @@ impl AuditFacts {
 impl AuditOperation {
     /// Returns an entry on the wire, without the reason, which is for people.
     fn entry(&self, index: usize) -> Value {
+        self.entry_with(self.ids, index)
+    }
+
+    /// Returns an entry as it is on the wire with these identifiers of the operation.
+    fn entry_with(&self, ids: Option<(Uuid, Uuid)>, index: usize) -> Value {
         let entry = &self.entries[index];
-        let ids = self.ids.map(|(operation, first)| {
-            let id = Uuid::from_u128(first.as_u128() + index as u128);
-            (operation, id)
-        });
         json!({
-            "id": ids.map(|(_, id)| id),
+            "id": ids.map(|(_, first)| id_at(first, index)),
             "operation_id": ids.map(|(operation, _)| operation),
             "at": self.at,
             "actor_id": self.actor,
@@ -81,7 +82,7 @@ impl AuditOperation {
 
     fn id(&self, index: usize) -> Option<Uuid> {
         let (_, first) = self.ids?;
-        Some(Uuid::from_u128(first.as_u128() + index as u128))
+        Some(id_at(first, index))
     }
 
     /// Returns the identifiers of the operation, if a shown entry can be this one of its entries.
@@ -100,19 +101,21 @@ impl AuditOperation {
         if first.as_u128() & 0xffff != 0 {
             return None;
         }
-        let named = Self {
-            ids: Some((operation, first)),
-            ..self.clone()
-        };
+        let ids = (operation, first);
         let last = Uuid::from_u128(first.as_u128() | 0xffff);
-        let shown_of_operation = shown.range(first..=last);
+        let mut shown_of_operation = shown.range(first..=last);
         let is_last = |id: Uuid| shown.keys().next().is_some_and(|last| id >= *last);
-        let own = (0..self.entries.len())
-            .filter(|index| matching.contains(&(place, *index)))
-            .filter_map(|index| Some((named.id(index)?, named.entry(index))))
+        let mut own = (0..self.entries.len())
+            .filter(|index| matching.binary_search(&(place, *index)).is_ok())
+            .map(|index| (id_at(first, index), index))
             .filter(|(id, _)| is_last(*id) && id.as_u128() < upper);
-        let agree = own.eq(shown_of_operation.map(|(id, shown)| (*id, (*shown).clone())));
-        agree.then_some((operation, first))
+        let agree = own.all(|(id, index)| {
+            let next = shown_of_operation.next();
+            next.is_some_and(|(at, shown)| {
+                *at == id && **shown == self.entry_with(Some(ids), index)
+            })
+        });
+        (agree && shown_of_operation.next().is_none()).then_some(ids)
     }
 }
 
@@ -130,6 +133,15 @@ fn strip(state: &mut Value) {
             };
         }
     }
+}
+
+/// Returns the identifier of an entry of the operation whose first entry has the identifier `first`.
+fn id_at(first: Uuid, index: usize) -> Uuid {
+    Uuid::from_u128(first.as_u128() + index as u128)
+}
+
+fn uuid_of(value: &Value) -> Option<Uuid> {
+    value.as_str()?.parse().ok()
 }
 
 /// Returns the number of milliseconds in an identifier.
@@ -232,23 +244,27 @@ impl Org {
         shown: &[Value],
         after: Option<Uuid>,
     ) -> BTreeSet<Uuid> {
-        let read = |value: &Value| serde_json::from_value::<Uuid>(value.clone()).ok();
         let by_id = shown.iter();
         let by_id: BTreeMap<Uuid, &Value> = by_id
-            .filter_map(|shown| Some((read(&shown["id"])?, shown)))
+            .filter_map(|shown| Some((uuid_of(&shown["id"])?, shown)))
             .collect();
         let upper = after.map_or(u128::MAX, |after| after.as_u128());
+        let known = matching.iter();
+        let known = known.filter_map(|(place, index)| self.audit[*place].id(*index));
+        let mut known: BTreeSet<Uuid> = known.collect();
         let mut learned = BTreeSet::new();
         for (id, shown) in &by_id {
-            let known = |(place, index): &(usize, usize)| self.audit[*place].id(*index);
-            let is_known = matching.iter().any(|entry| known(entry) == Some(*id));
-            let Some(operation) = read(&shown["operation_id"]).filter(|_| !is_known) else {
+            let is_known = known.contains(id);
+            let Some(operation) = uuid_of(&shown["operation_id"]).filter(|_| !is_known) else {
                 continue;
             };
-            let resource = read(&shown["resource"]["id"]);
+            let resource = uuid_of(&shown["resource"]["id"]);
             let found = matching.iter().find_map(|(place, index)| {
                 let can_be = |of: &&Arc<AuditOperation>| {
-                    of.ids.is_none() && Some(of.entries[*index].resource) == resource
+                    of.ids.is_none()
+                        && Some(of.entries[*index].resource) == resource
+                        && shown["action"] == json!(of.action)
+                        && shown["at"] == json!(of.at)
                 };
                 let candidate = Some(&self.audit[*place]).filter(can_be)?;
                 let place = (*place, *index);
@@ -256,7 +272,9 @@ impl Org {
                 Some((place.0, ids))
             });
             if let Some((place, ids)) = found {
-                Arc::make_mut(&mut self.audit[place]).ids = Some(ids);
+                let named = Arc::make_mut(&mut self.audit[place]);
+                named.ids = Some(ids);
+                known.extend((0..named.entries.len()).map(|index| id_at(ids.1, index)));
                 learned.extend([ids.0, ids.1]);
             }
         }
@@ -323,7 +341,7 @@ impl Model {
             (has_more, _) => Some(has_more),
         };
         let next = self.next_cursor(list, last.filter(|_| is_full), more, at);
-        Ok(Response::of(&json!({ "data": data, "next_cursor": next })))
+        Ok(Response::page(data, &next))
     }
 
     /// Returns the entry of the audit log with this identifier.

@@ -1,6 +1,6 @@
 //! Lists in pages.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::{ErrorResponse, Expected, Model, Moment, Response};
@@ -83,6 +83,6 @@ impl Model {
         let last = items.last().map(|(id, _)| *id);
         let data: Vec<_> = items.into_iter().map(|(_, item)| item).collect();
         let next = self.next_cursor(list, last, Some(has_more), at);
-        Ok(Response::of(&json!({ "data": data, "next_cursor": next })))
+        Ok(Response::page(data, &next))
     }
 }

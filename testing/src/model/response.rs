@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use knowledge_core::access::Credential;
@@ -72,6 +72,13 @@ impl Response {
         }
     }
 
+    /// Creates a response that is a page of a list.
+    pub(crate) fn page(data: Vec<Value>, next_cursor: &impl Serialize) -> Self {
+        let mut body = json!({ "next_cursor": next_cursor });
+        body["data"] = Value::Array(data);
+        Self { body, etag: None }
+    }
+
     /// Creates a response with an entity tag.
     pub fn tagged<T: Serialize>(tagged: &WithEtag<T>) -> Self {
         Self {
@@ -83,7 +90,7 @@ impl Response {
     /// Reads the value at a JSON pointer; `None` if it is missing or of another type.
     #[must_use]
     pub fn get<T: DeserializeOwned>(&self, pointer: &str) -> Option<T> {
-        serde_json::from_value(self.body.pointer(pointer)?.clone()).ok()
+        T::deserialize(self.body.pointer(pointer)?).ok()
     }
 
     /// Returns the identifier of the resource in the response.

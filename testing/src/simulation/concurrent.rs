@@ -105,7 +105,7 @@ impl Store for RecordingStore {
 pub struct ConcurrentRun {
     shared: Arc<Shared>,
     model: Model,
-    past: Vec<String>,
+    past: Vec<ObservedCall>,
 }
 
 struct Shared {
@@ -195,9 +195,11 @@ impl ConcurrentRun {
                 (first, last, observed)
             })
             .collect();
-        for place in 0..=commits.len() {
+        let places = 0..=commits.len();
+        let mut commits = commits.into_iter();
+        for place in places {
             self.explain_some(&mut open, place)?;
-            if let Some(observed) = commits.get(place) {
+            if let Some(observed) = commits.next() {
                 self.replay(observed)?;
             }
         }
@@ -205,23 +207,19 @@ impl ConcurrentRun {
     }
 
     /// Applies a call with a commit to the model, which must return the same result.
-    fn replay(&mut self, observed: &ObservedCall) -> Result<(), Divergence> {
-        let line = format!(
-            "{} (version {:?})",
-            line(observed),
-            observed.applied[0].version
-        );
-        self.past.push(line);
-        if observed.applied.len() > 1 {
-            return Err(self.diverged("this call committed more than once".to_owned()));
-        }
+    fn replay(&mut self, observed: ObservedCall) -> Result<(), Divergence> {
         let now = self.shared.time.now();
         let expected = self
             .model
             .apply(&observed.call, now, observed.outcome.as_ref().ok());
         let is_indeterminate =
             observed.outcome == Err(ErrorResponse::Unavailable) && expected.is_ok();
-        if is_indeterminate || agrees(&expected, &observed.outcome) {
+        let is_right = is_indeterminate || agrees(&expected, &observed.outcome);
+        let is_single = observed.applied.len() == 1;
+        self.past.push(observed);
+        if !is_single {
+            Err(self.diverged("this call committed more than once".to_owned()))
+        } else if is_right {
             Ok(())
         } else {
             Err(self.diverged(format!("the model expects {expected:?}")))
@@ -249,7 +247,7 @@ impl ConcurrentRun {
                 .is_err_and(ErrorResponse::is_of_the_store);
             let is_right = agrees(&expected, &observed.outcome) && here.is_as(&self.model);
             if is_of_the_store || is_right {
-                self.past.push(line(&observed));
+                self.past.push(observed);
                 if !is_of_the_store {
                     self.model = here;
                 }
@@ -303,7 +301,7 @@ impl ConcurrentRun {
 
     fn diverged(&self, problem: String) -> Divergence {
         Divergence {
-            trace: self.past.clone(),
+            trace: self.past.iter().map(line).collect(),
             problem,
         }
     }
@@ -326,11 +324,10 @@ fn places_of(observed: &ObservedCall, commits: &[ObservedCall]) -> (usize, usize
 }
 
 fn line(observed: &ObservedCall) -> String {
-    format!(
-        "caller {}: {}",
-        observed.caller,
-        shown(&observed.call, &observed.outcome)
-    )
+    let call = shown(&observed.call, &observed.outcome);
+    let versions = observed.applied.iter().map(|applied| applied.version);
+    let versions: Vec<_> = versions.collect();
+    format!("caller {}: {call} (versions {versions:?})", observed.caller)
 }
 
 async fn service(store: Arc<dyn Store>, env: Env) -> Result<KnowledgeService, String> {

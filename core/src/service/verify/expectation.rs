@@ -207,11 +207,14 @@ impl Verifier {
     }
 
     fn contains(&mut self, key: &Key, because: Option<&Key>, wanted: &Value, found: Option<Entry>) {
-        let (code, actual) = match found.map(|entry| actual(&entry, wanted)) {
+        let (code, actual) = match found.map(|entry| read_json(&entry.value)) {
             None => (DifferenceCode::Missing, "nothing".to_owned()),
-            Some(None) => (DifferenceCode::Mismatch, "no JSON".to_owned()),
-            Some(Some(actual)) if actual == *wanted => return,
-            Some(Some(actual)) => (DifferenceCode::Mismatch, shown(&actual)),
+            Some(Err(_)) => (DifferenceCode::Mismatch, "no JSON".to_owned()),
+            Some(Ok(actual)) if has_fields(&actual, wanted) => return,
+            Some(Ok(actual)) => (
+                DifferenceCode::Mismatch,
+                shown(&same_fields(&actual, wanted)),
+            ),
         };
         self.differ(code, key, because, wanted.to_string(), actual);
     }
@@ -234,12 +237,18 @@ fn field(entry: &Entry, name: &str) -> Option<Value> {
     found.get(name).cloned()
 }
 
-/// Returns the value of an entry, reduced to the wanted fields if it is an object.
-fn actual(entry: &Entry, wanted: &Value) -> Option<Value> {
-    let found: Value = read_json(&entry.value).ok()?;
-    Some(same_fields(&found, wanted))
+/// Returns true for the wanted value, or an object with at least its fields.
+fn has_fields(found: &Value, wanted: &Value) -> bool {
+    let (Value::Object(found), Value::Object(wanted)) = (found, wanted) else {
+        return found == wanted;
+    };
+    wanted.iter().all(|(name, wanted)| {
+        let found = found.get(name);
+        found.is_some_and(|found| has_fields(found, wanted))
+    })
 }
 
+/// Returns the found value, reduced to the wanted fields if it is an object.
 fn same_fields(found: &Value, wanted: &Value) -> Value {
     let (Value::Object(wanted), true) = (wanted, found.is_object()) else {
         return found.clone();
