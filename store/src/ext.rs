@@ -23,6 +23,9 @@ pub struct Versioned<T> {
 }
 
 /// Decodes the JSON of an entry as a `T`.
+///
+/// # Errors
+/// [`StoreErrorKind::Corrupt`] if the entry is not a `T`.
 pub fn decode<T: DeserializeOwned>(key: &Key, entry: &Entry) -> Result<Versioned<T>, StoreError> {
     match read_json(&entry.value) {
         Ok(value) => Ok(Versioned {
@@ -41,6 +44,9 @@ fn unreadable(key: &Key, error: serde_json::Error) -> StoreError {
 }
 
 /// Decodes the JSON of an entry that a scan found.
+///
+/// # Errors
+/// As [`decode`].
 pub fn decode_value<T: DeserializeOwned>(found: &KeyEntry) -> Result<T, StoreError> {
     decode(&found.key, &found.entry).map(|found| found.value)
 }
@@ -98,10 +104,15 @@ pub trait StoreExt: Store {
     /// Reads keys at one point in time and returns one place per key, in the order of `keys`.
     ///
     /// # Errors
-    /// Those of [`Store::read`].
+    /// Those of [`Store::read`], and [`StoreErrorKind::Corrupt`] if the backend returns another
+    /// number of places.
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
         let [found] = self.read_array([Read::Keys(keys)]).await?;
-        found.into_keys()
+        let found = found.into_keys()?;
+        match found.len() == keys.len() {
+            true => Ok(found),
+            false => Err(mismatch()),
+        }
     }
 
     /// Reads the first `limit` entries of `range` in the given direction, at one point in time.

@@ -361,13 +361,16 @@ fn unavailable(message: &str) -> StoreError {
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 impl Store for FaultStore {
     async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
-        let late = {
+        let (begun, late) = {
             let mut state = self.state();
             state.counts.asked(reads);
-            state.begin_read()?;
-            std::mem::take(&mut state.late)
+            state.reject_if_closed()?;
+            (state.begin_read(), std::mem::take(&mut state.late))
         };
-        let found = self.inner.read(reads).await;
+        let found = match begun {
+            Ok(()) => self.inner.read(reads).await,
+            Err(error) => Err(error),
+        };
         if let Ok(found) = &found {
             self.state().counts.answered(found);
         }

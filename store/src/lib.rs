@@ -158,7 +158,8 @@ pub trait Store: MaybeSendSync + 'static {
     /// A commit that changes an area gives it another mark before it returns.
     ///
     /// `None` promises nothing: the area is changing, the store is closed, or it keeps no marks.
-    /// Only a backend that alone changes its data can keep them, with [`Marks`].
+    /// Only a backend that is the only writer of its data can keep them, with [`Marks`]. A store
+    /// that wraps another one passes its marks on: without them, the service keeps no results.
     fn mark(&self, area: &[u8]) -> Option<Mark> {
         let _ = area;
         None

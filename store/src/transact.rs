@@ -196,7 +196,11 @@ impl<'t> Attempts<'t> {
         for proof in &self.indeterminate {
             transaction.check(proof.key.clone(), None);
         }
-        let (commit, proof) = transaction.into_commit()?;
+        let (commit, proof) = match transaction.into_commit() {
+            // This error asserts that nothing was applied.
+            Err(_) if !self.indeterminate.is_empty() => return Err(unknown()),
+            built => built?,
+        };
         match self.store.commit(commit).await {
             Ok(CommitOutcome::Committed(_)) => Ok(Next::Return),
             Ok(CommitOutcome::Conflict) => Ok(Next::Retry),

@@ -34,7 +34,8 @@ pub enum TransactionError {
 /// Reads that become checks, and writes that become one commit.
 ///
 /// The commit checks every entry read through [`Transaction::read`] and its siblings: the decision
-/// is based on the stored data, or it is repeated. A decision that commits nothing, errors
+/// is based on the stored data, or it is repeated. It checks no ranges: a decision over one needs a
+/// guard, see [`Transaction::read_counter`]. A decision that commits nothing, errors
 /// included, is checked by one more read. Reads do not see the transaction's own writes.
 #[derive(Debug)]
 pub struct Transaction {
@@ -177,6 +178,9 @@ impl Transaction {
         let mut found = self.store.0.read(&reads).await?.into_iter();
         let mut next = || found.next().ok_or_else(mismatch);
         let entries = next()?.into_keys()?;
+        if entries.len() != keys.len() {
+            return Err(mismatch());
+        }
         self.reads.repeat(&next()?.into_keys()?);
         let ranges: Result<_, _> = ranges.iter().map(|_| next()?.into_range()).collect();
         Ok((entries, ranges?))
@@ -426,8 +430,12 @@ impl Transaction {
     }
 
     /// Adds to a counter, without a check; adding 0 changes nothing.
+    ///
+    /// # Panics
+    /// If the sum of the additions to one counter exceeds 64 bits.
     pub fn add(&mut self, key: Key, delta: i64) {
-        *self.adds.entry(key).or_default() += delta;
+        let sum = self.adds.entry(key).or_default();
+        *sum = sum.checked_add(delta).expect("the sum has 64 bits");
     }
 
     /// Ends the decision. Without a write there is no commit.

@@ -52,6 +52,9 @@ impl LogStore {
             .rposition(|byte| *byte == b'\n')
             .map_or(0, |end| end + 1);
         log.set_len(whole as u64)?;
+        // A line that was written but not synced is shown only once it is durable.
+        log.sync_all()?;
+        sync_directory_of(path)?;
         log.seek(SeekFrom::End(0))?;
         let mut state = State {
             log,
@@ -80,6 +83,15 @@ impl LogStore {
         }
         Ok(state)
     }
+}
+
+/// Makes the entry of a new file in its directory durable, where directories can be opened.
+fn sync_directory_of(path: &Path) -> std::io::Result<()> {
+    if cfg!(unix) {
+        let directory = path.parent().filter(|parent| *parent != Path::new(""));
+        File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
+    }
+    Ok(())
 }
 
 impl State {

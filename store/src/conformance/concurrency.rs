@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::Task;
 use super::support::{
     CaseContext, Outcome, add, commit, delete, expect, expect_eq, expect_value, fail, get, key,
-    numbered, put, yield_now,
+    numbered, put,
 };
+use crate::env::yield_once;
 use crate::{
     Commit, CommitBuilder, CommitOutcome, Direction, Key, KeyRange, Read, Store, StoreExt,
 };
@@ -46,7 +47,7 @@ async fn increment(store: &dyn Store, counter: &Key) -> Outcome {
             .put(counter.clone(), (current + 1).to_string())
             .build()?;
         // On a single thread, this is the point where another task may run between read and write.
-        yield_now().await;
+        yield_once().await;
         if let CommitOutcome::Committed(_) = store.commit(commit).await? {
             return Ok(());
         }
@@ -97,7 +98,7 @@ pub(super) async fn concurrent_creations_succeed_once(context: &CaseContext<'_>)
                     .check(name.clone(), None)
                     .put(name, task.to_string())
                     .put(numbered(&format!("by{task}-"), round), "won");
-                yield_now().await;
+                yield_once().await;
                 if let CommitOutcome::Committed(_) = store.commit(create.build()?).await? {
                     wins.fetch_add(1, Ordering::Relaxed);
                 }
@@ -179,7 +180,7 @@ where
                 let _held = held;
                 for round in 0..WRITES {
                     commit(&*store, write_row(round * WRITERS + writer)).await?;
-                    yield_now().await;
+                    yield_once().await;
                 }
                 Ok(())
             }) as Task<'static, Outcome>
@@ -190,7 +191,7 @@ where
         Box::pin(async move {
             while writing.load(Ordering::Relaxed) > 0 {
                 read(Arc::clone(&store)).await?;
-                yield_now().await;
+                yield_once().await;
             }
             Ok(())
         }) as Task<'static, Outcome>
@@ -305,7 +306,7 @@ pub(super) async fn reads_are_monotonic(context: &CaseContext<'_>) -> Outcome {
                     put(&*store, &numbered("pad", round), "x").await?;
                     delete(&*store, &numbered("pad", round)).await?;
                 }
-                yield_now().await;
+                yield_once().await;
             }
             Ok(())
         }) as Task<'static, Outcome>
@@ -319,7 +320,7 @@ pub(super) async fn reads_are_monotonic(context: &CaseContext<'_>) -> Outcome {
                 let now = found.map_or(Ok(0), |entry| number(&entry.value))?;
                 expect(now >= last, format_args!("{now} does not follow {last}"))?;
                 last = now;
-                yield_now().await;
+                yield_once().await;
             }
             Ok(())
         }) as Task<'static, Outcome>
@@ -374,7 +375,7 @@ pub(super) async fn transfers_keep_their_sum(context: &CaseContext<'_>) -> Outco
                             .put(key.clone(), (balance + change).to_string())
                     },
                 );
-                yield_now().await;
+                yield_once().await;
                 // A conflict means that another transfer was first; this one is then abandoned.
                 store.commit(commit.build()?).await?;
             }
@@ -452,7 +453,7 @@ pub(super) async fn area_with_the_same_mark_is_unchanged(context: &CaseContext<'
             let _held = held;
             for _ in 0..100 {
                 add(&*store, &key(MARKED), 1).await?;
-                yield_now().await;
+                yield_once().await;
             }
             Ok(())
         }) as Task<'static, Outcome>
@@ -463,7 +464,7 @@ pub(super) async fn area_with_the_same_mark_is_unchanged(context: &CaseContext<'
             while writing.load(Ordering::Relaxed) > 0 {
                 let mark = store.mark(b"marked");
                 let first = get(&*store, &key(MARKED)).await?;
-                yield_now().await;
+                yield_once().await;
                 let second = get(&*store, &key(MARKED)).await?;
                 if mark.is_some() && store.mark(b"marked") == mark {
                     expect_eq("an entry of an area with the same mark", &second, &first)?;

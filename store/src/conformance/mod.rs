@@ -246,6 +246,7 @@ pub fn case_names() -> impl Iterator<Item = &'static str> {
 /// Runs every case and reports the results, without a panic of its own.
 ///
 /// On targets where panics unwind, a panic inside the backend fails its case.
+#[must_use = "only the report has the failures"]
 pub async fn survey(harness: &dyn Harness) -> Report {
     let mut report = Report::default();
     for case in CASES {

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 
 use super::{Harness, Task};
 use crate::{
@@ -118,19 +117,6 @@ impl<'h> CaseContext<'h> {
             false => Err(failures.swap_remove(0)),
         }
     }
-}
-
-/// Yields, so that tasks on a single thread interleave too.
-pub(super) async fn yield_now() {
-    let mut yielded = false;
-    std::future::poll_fn(|context| {
-        if std::mem::replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 pub(super) fn key(bytes: impl AsRef<[u8]>) -> Key {

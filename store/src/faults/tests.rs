@@ -66,6 +66,15 @@ fn delayed_commit_applies_after_next_call() {
 }
 
 #[test]
+fn delayed_commit_applies_after_a_failing_read() {
+    let store = store(FaultPlan::none().at_commit(1, CommitFault::LostAppliedLater));
+    let _ = block_on(store.commit(put("k")));
+    store.fail_reads(true);
+    assert!(block_on(store.get(&[key("k")])).is_err());
+    assert!(holds(&store, "k"));
+}
+
+#[test]
 fn delayed_commit_still_evaluates_its_checks() {
     let store = store(FaultPlan::none().at_commit(1, CommitFault::LostAppliedLater));
     let create = Commit::builder()

@@ -9,8 +9,8 @@ use knowledge_store::Timestamp;
 use knowledge_store::env::Env;
 use knowledge_store::faults::{CommitFault, FaultPlan, FaultStore};
 use knowledge_store::{
-    Commit, Key, MemoryStore, Prepared, RETRIES_MAX, Store, StoreErrorKind, StoreExt, Transaction,
-    TransactionError, VALUE_BYTES_MAX, transact,
+    Commit, CommitOutcome, Found, Key, MemoryStore, Prepared, RETRIES_MAX, Read, Store, StoreError,
+    StoreErrorKind, StoreExt, Transaction, TransactionError, VALUE_BYTES_MAX, transact,
 };
 
 fn env() -> Env {
@@ -369,4 +369,65 @@ async fn transaction_outside_transact_changes_nothing() {
     let prepared: Outcome<Prepared<()>> = transaction.done(());
     drop(prepared);
     assert_eq!(faults.counts().commits, 0);
+}
+
+/// The first attempt may be applied, so that the error of the second one must not deny it.
+#[tokio::test]
+async fn oversized_commit_after_a_lost_response_is_unknown() {
+    let (_, store) = faulty(first(1, CommitFault::LostNotApplied));
+    let attempts = AtomicU32::new(0);
+    let outcome: Outcome<()> = transact(&store, &env(), |mut transaction| {
+        let attempt = attempts.fetch_add(1, Ordering::SeqCst);
+        async move {
+            transaction.create_unique(key("k"), &attempt);
+            let bytes = if attempt == 0 { 1 } else { VALUE_BYTES_MAX };
+            transaction.put(key("large"), &"x".repeat(bytes));
+            transaction.done(())
+        }
+    })
+    .await;
+    let Err(TransactionError::Store(error)) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(error.kind(), StoreErrorKind::Unknown);
+    assert_eq!(attempts.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+#[should_panic(expected = "the sum has 64 bits")]
+async fn additions_to_one_counter_do_not_wrap_around() {
+    let (_, store) = faulty(FaultPlan::none());
+    let mut transaction = Transaction::begin(store);
+    transaction.add(key("total"), i64::MAX);
+    transaction.add(key("total"), 1);
+}
+
+/// Store that returns no places for keys.
+struct Placeless;
+
+#[async_trait::async_trait]
+impl Store for Placeless {
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
+        let found = |read: &Read<'_>| match read {
+            Read::Keys(_) => Found::Keys(Vec::new()),
+            Read::Range { .. } => Found::Range(Vec::new()),
+        };
+        Ok(reads.iter().map(found).collect())
+    }
+
+    async fn commit(&self, _: Commit) -> Result<CommitOutcome, StoreError> {
+        Ok(CommitOutcome::Conflict)
+    }
+}
+
+#[tokio::test]
+async fn store_that_returns_too_few_places_is_corrupt() {
+    let store: Arc<dyn Store> = Arc::new(Placeless);
+    let mut transaction = Transaction::begin(Arc::clone(&store));
+    let ahead = transaction.read_ahead(vec![key("k")], Vec::new()).await;
+    let read = transaction.read::<u32>(&key("k")).await;
+    let got = store.get(&[key("k")]).await;
+    for error in [ahead.unwrap_err(), read.unwrap_err(), got.unwrap_err()] {
+        assert_eq!(error.kind(), StoreErrorKind::Corrupt);
+    }
 }
