@@ -9,7 +9,7 @@ use super::line::{Tally, write_entry, write_record};
 use super::{Header, Summary};
 use crate::format::UNFINISHED_SCHEMA;
 use crate::keys;
-use crate::store::{Direction, KeyRange, Store, StoreError, StoreExt};
+use crate::store::{Direction, KeyRange, Store, StoreError, StoreErrorKind, StoreExt};
 
 /// Number of entries per read.
 const PAGE_ENTRIES: usize = 512;
@@ -149,9 +149,13 @@ async fn header(store: &dyn Store) -> Result<Header, ExportError> {
         sealing_key: Option<String>,
     }
 
-    // An unreadable record is dumped unchanged: a dump must not depend on the contents of the
-    // store.
-    let meta = store.get_as::<Meta>(&keys::meta()).await.ok().flatten();
+    let meta = match store.get_as::<Meta>(&keys::meta()).await {
+        Ok(meta) => meta,
+        // An unreadable record is dumped unchanged: a dump must not depend on the contents of the
+        // store.
+        Err(error) if error.kind() == StoreErrorKind::Corrupt => None,
+        Err(error) => return Err(error.into()),
+    };
     match meta.map(|meta| meta.value) {
         Some(meta) if meta.schema == UNFINISHED_SCHEMA => Err(ExportError::Unfinished),
         Some(meta) => Ok(Header::new(Some(meta.schema), meta.sealing_key)),

@@ -16,8 +16,8 @@ use super::{Header, Summary};
 use crate::format::{SCHEMA, UNFINISHED_SCHEMA};
 use crate::keys;
 use crate::store::{
-    Commit, CommitBuilder, CommitOutcome, Direction, Key, KeyRange, Store, StoreError, StoreExt,
-    Version,
+    Commit, CommitBuilder, CommitOutcome, Direction, Key, KeyRange, Store, StoreError,
+    StoreErrorKind, StoreExt, Version,
 };
 
 /// Maximum number of entries in one commit.
@@ -152,8 +152,13 @@ impl Restore {
             return Ok(restore);
         }
         let found = restore.store.get_as::<Restoring>(&keys::meta()).await;
-        let Some(found) = found.ok().flatten() else {
-            return Err(RestoreError::NotEmpty);
+        let found = match found {
+            Ok(Some(found)) => found,
+            Ok(None) => return Err(RestoreError::NotEmpty),
+            Err(error) if error.kind() == StoreErrorKind::Corrupt => {
+                return Err(RestoreError::NotEmpty);
+            }
+            Err(error) => return Err(error.into()),
         };
         let expected = restore.expected.as_ref().map(|summary| &summary.sha256);
         if found.value.schema != UNFINISHED_SCHEMA {

@@ -1,7 +1,12 @@
 //! Tests of interrupted dumps and restores, which resume only if nothing has changed.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
 use knowledge_core::dump::ExportError;
-use knowledge_core::store::{Mutation, StoreExt};
+use knowledge_core::store::{
+    Commit, CommitOutcome, Found, Mutation, Read, StoreError, StoreErrorKind, StoreExt,
+};
 
 use super::*;
 
@@ -181,5 +186,61 @@ async fn export_does_not_resume_over_another_store() {
         let commit = Commit::builder().mutate(change).build().unwrap();
         store.commit(commit).await.unwrap();
         assert!(resume(&store, 10).await.is_none(), "the last entry changed");
+    }
+}
+
+#[tokio::test]
+async fn unavailable_store_is_not_taken_for_an_empty_or_a_full_one() {
+    let unavailable = |result: Result<(), &StoreError>| {
+        result.is_err_and(|error| error.kind() == StoreErrorKind::Unavailable)
+    };
+    // The restore of a full store reads its first entry, and then the record about the store.
+    for reads in 0..2 {
+        let store = Arc::new(FailingReads::after(reads, numbered(5).await));
+        let begun = Restore::begin(store, None, KEEP).await;
+        let found = match &begun {
+            Err(RestoreError::Store(error)) => Err(error),
+            _ => Ok(()),
+        };
+        assert!(unavailable(found), "{reads}: {:?}", begun.err());
+    }
+    let store = Arc::new(FailingReads::after(0, numbered(5).await));
+    let begun = Export::begin(store).await;
+    let found = match &begun {
+        Err(ExportError::Store(error)) => Err(error),
+        _ => Ok(()),
+    };
+    assert!(unavailable(found), "{:?}", begun.err());
+}
+
+/// A store that fails after some reads.
+struct FailingReads {
+    store: Arc<dyn Store>,
+    left: AtomicUsize,
+}
+
+impl FailingReads {
+    fn after(reads: usize, store: Arc<dyn Store>) -> Self {
+        let left = AtomicUsize::new(reads);
+        Self { store, left }
+    }
+}
+
+#[async_trait]
+impl Store for FailingReads {
+    async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
+        let left = self.left.load(Ordering::SeqCst);
+        if left == 0 {
+            return Err(StoreError::new(
+                StoreErrorKind::Unavailable,
+                "no reads are left",
+            ));
+        }
+        self.left.store(left - 1, Ordering::SeqCst);
+        self.store.read(reads).await
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        self.store.commit(commit).await
     }
 }
