@@ -124,7 +124,7 @@ macro_rules! operator_operations {
         ///
         /// The member must have `connector:manage` in the organisation.
         CreateSource: POST "/admin/v1/orgs/{org}/members/{member}/sources",
-            201, [400, 403 "forbidden" "quota_exceeded", 404, 409],
+            201, [400, 403 "forbidden" "quota_exceeded", 404, 409, 429 "quota_exceeded"],
             create_source(org: OrgSlug, member: MemberName, body: NewSource) -> Source;
         /// Ingests a batch of memories on behalf of a member.
         ///
@@ -132,7 +132,7 @@ macro_rules! operator_operations {
         /// The member must be permitted to ingest the batch through the public interface.
         IngestMemories:
             POST "/admin/v1/orgs/{org}/members/{member}/workspaces/{workspace}/ingest",
-            200, [400, 403 "forbidden" "quota_exceeded", 404, 409],
+            200, [400, 403 "forbidden" "quota_exceeded", 404, 409, 429 "quota_exceeded"],
             ingest_memories(
                 org: OrgSlug, member: MemberName, workspace: WorkspaceName, body: IngestBatch
             ) -> IngestResult;

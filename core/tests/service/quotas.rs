@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
+use http::Method;
 use knowledge_core::Error;
 use knowledge_core::access::BaseRole;
 use knowledge_core::internals::keys;
@@ -11,8 +12,10 @@ use knowledge_core::model::{
     BulkResult, ChatId, EventType, MemoryId, Quota, SensitivityLabel, SourceId,
 };
 use knowledge_core::service::{CreateMemory, MemberAssignment, NewMemory};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::admin::ask;
 use crate::inbound_sender::{Sender, keyed, titles};
 use crate::make::{
     ADMIN, DAY, HOUR, MEMBER, MILLISECOND, SUCCESS, VIEWER, actions, code, custom, new_chat,
@@ -462,4 +465,35 @@ async fn quota_errors_name_their_limit() {
         let named = quota.as_str().replace('_', " ");
         assert!(error.to_string().contains(&format!("at most 7 {named}")));
     }
+}
+
+#[tokio::test]
+async fn audit_quota_limits_what_the_operator_does_on_behalf_of_members() {
+    let world = limited(|limits| limits.audit_bytes_per_day_max = 100_000).await;
+    exhaust(&world).await;
+    let memory = json!({"title": "On call", "content": "Ask Ada.", "source_key": "pages/42"});
+    let batch = json!({"source_id": world.source, "memories": [memory]});
+    // A few more entries might have had room.
+    let ingest = "/orgs/acme/members/ada/workspaces/research/ingest";
+    let (mut status, mut body) = (200, Value::Null);
+    for number in 0..100 {
+        let mut batch = batch.clone();
+        batch["memories"][0]["source_key"] = json!(number.to_string());
+        (status, body) = ask(&world, Method::POST, ingest, batch).await;
+        if status != 200 {
+            break;
+        }
+    }
+    assert_eq!((status, &body["error"]), (429, &json!("quota_exceeded")));
+    assert_eq!(body["details"]["limit"], "audit_bytes_per_day");
+    let new = json!({"name": "W".repeat(120), "kind": "import"});
+    let sources = "/orgs/acme/members/ada/sources";
+    (status, body) = (201, Value::Null);
+    for _ in 0..100 {
+        (status, body) = ask(&world, Method::POST, sources, new.clone()).await;
+        if status != 201 {
+            break;
+        }
+    }
+    assert_eq!((status, &body["error"]), (429, &json!("quota_exceeded")));
 }

@@ -121,7 +121,12 @@ async fn respond(
     };
     call.check_length()?;
     call.require_json()?;
-    let result = operations::dispatch(&call, spec.operation).await;
+    let result = match operations::dispatch(&call, spec.operation).await {
+        Err(Error::Conflict) if !spec.error_statuses.contains(&409) => {
+            Err(Error::unavailable("contention"))
+        }
+        result => result,
+    };
     debug_assert!(
         is_documented(spec, &result),
         "{:?} does not document its result: {result:?}",
