@@ -24,7 +24,7 @@ pub enum Error {
     },
     /// Missing header `Idempotency-Key`, which the operation requires.
     #[error(
-        "the header Idempotency-Key is required; send 1 to 255 visible ASCII characters, new for each update"
+        "the header Idempotency-Key is required; send 1 to 255 visible ASCII characters, different for each new request"
     )]
     IdempotencyKeyRequired,
     /// Missing, unknown, expired or revoked credential, or one of the wrong kind for the operation.
@@ -65,15 +65,19 @@ pub enum Error {
     },
     /// Slug of another resource, or the handle of another member.
     #[error(
-        "the {} is used by another {what}; choose another",
-        if *.what == "member" { "handle" } else { "slug" }
+        "the {} {} used by another {what}; choose another",
+        if *.what == "member" { "handle" } else { "slug" },
+        // Handles of former members and slugs of deleted workspaces stay taken.
+        if matches!(*.what, "member" | "workspace") { "is or was" } else { "is" }
     )]
     SlugTaken {
         /// Kind of that resource.
         what: &'static str,
     },
     /// Inactive endpoint: a delivery to it would be dead-lettered immediately.
-    #[error("the endpoint is inactive; activate it first")]
+    #[error(
+        "the endpoint is inactive; activate the webhook, or send a ping if the service disabled the endpoint"
+    )]
     EndpointInactive,
     /// Resource that has changed since the version in `If-Match`.
     #[error("the resource has changed since the version in If-Match; read it again")]
@@ -107,7 +111,7 @@ pub enum Error {
         retry_after: Option<Duration>,
     },
     /// Too many requests.
-    #[error("too many requests; try again in {} s", .retry_after.as_secs())]
+    #[error("too many requests; try again in {} s", whole_seconds(*.retry_after))]
     RateLimited {
         /// Waiting time until the next request.
         retry_after: Duration,
@@ -120,7 +124,7 @@ pub enum Error {
     },
     /// Temporary failure. The request may have been carried out; repeat it with the same
     /// idempotency key.
-    #[error("the service is unavailable; try again in {} s", .retry_after.as_secs())]
+    #[error("the service is unavailable; try again in {} s", whole_seconds(*.retry_after))]
     Unavailable {
         /// Waiting time until the next request.
         retry_after: Duration,
@@ -262,22 +266,37 @@ fn describe(fields: &[FieldProblem]) -> String {
     }
 }
 
+/// Returns a waiting time as clients get it: rounded up to whole seconds, at least one.
+pub(crate) fn whole_seconds(wait: Duration) -> u64 {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    seconds.max(1)
+}
+
 fn describe_quota(quota: Quota, maximum: u64, retry_after: Option<Duration>) -> String {
     let what = quota.as_str().replace('_', " ");
     let then = match retry_after {
-        Some(after) => format!("try again in {} s", after.as_secs()),
+        Some(after) => format!("try again in {} s", whole_seconds(after)),
         None => "delete some, or ask the operator".to_owned(),
     };
     format!("the organisation may have at most {maximum} {what}; {then}")
 }
 
+/// Returns the message of an error with those of its sources, for the log.
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(error.source(), |source| source.source());
+    sources.fold(error.to_string(), |text, source| {
+        format!("{text}: {source}")
+    })
+}
+
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
+        let detail = with_sources(&error);
         match error.kind() {
             StoreErrorKind::Unavailable | StoreErrorKind::Full | StoreErrorKind::Unknown => {
-                Self::unavailable(error.to_string())
+                Self::unavailable(detail)
             }
-            _ => Self::internal(error.to_string()),
+            _ => Self::internal(detail),
         }
     }
 }
@@ -295,6 +314,35 @@ impl From<TransactionError> for Error {
             TransactionError::Invalid(error) => error.into(),
             TransactionError::Contended => Self::Conflict,
             other => Self::internal(other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_times_are_rounded_up_to_whole_seconds() {
+        let whole = |millis| whole_seconds(Duration::from_millis(millis));
+        assert_eq!([0, 1, 999, 1_000, 1_001].map(whole), [1, 1, 1, 1, 2]);
+        let retry_after = Duration::from_millis(1_500);
+        let message = Error::RateLimited { retry_after }.to_string();
+        assert_eq!(message, "too many requests; try again in 2 s");
+    }
+
+    #[test]
+    fn detail_for_the_log_has_the_error_of_the_engine() {
+        let full = std::io::Error::new(std::io::ErrorKind::StorageFull, "no space left");
+        let failed = |kind| StoreError::new(kind, "the log could not be written");
+        for kind in [StoreErrorKind::Unknown, StoreErrorKind::Corrupt] {
+            let error =
+                failed(kind).with_source(std::io::Error::new(full.kind(), full.to_string()));
+            let (Error::Unavailable { detail, .. } | Error::Internal { detail }) = error.into()
+            else {
+                panic!("another error");
+            };
+            assert_eq!(detail, "the log could not be written: no space left");
         }
     }
 }

@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::error::{Error, FieldProblem, ProblemCode};
+use crate::error::{Error, FieldProblem, ProblemCode, whole_seconds};
 use crate::model::Quota;
 use crate::operation::{Authentication, ErrorStyle};
 
@@ -156,7 +156,7 @@ fn details(error: &Error) -> Details<'_> {
         },
         Error::RateLimited { retry_after } | Error::Unavailable { retry_after, .. } => {
             Details::Later {
-                retry_after_seconds: retry_after.as_secs(),
+                retry_after_seconds: whole_seconds(*retry_after),
             }
         }
         _ => Details::None {},
@@ -196,8 +196,7 @@ pub(super) fn error_response(
             retry_after: Some(retry_after),
             ..
         } => {
-            response =
-                response.header(RETRY_AFTER, HeaderValue::from(retry_after.as_secs().max(1)));
+            response = response.header(RETRY_AFTER, HeaderValue::from(whole_seconds(*retry_after)));
         }
         _ => {}
     }

@@ -215,7 +215,7 @@ fn members_are_added_assigned_roles_and_removed() {
         assert_eq!(stage.json(&robot)["kind"], "service_account");
         assert_eq!(stage.column("user", "handle"), ["maya", "bob", "robot"]);
         let again = ["user", "create", "bob", "--role=viewer"];
-        let taken = "error: the handle is used by another member; choose another";
+        let taken = "error: the handle is or was used by another member; choose another";
         assert_eq!(stage.run(&again).failed(), taken);
         stage.run(&["token", "create", "--member=bob"]).ok();
 

@@ -308,7 +308,7 @@ fn webhook_list_shows_and_names_endpoints() {
     );
     let table = stage.run(&["webhook", "list"]).ok().stdout;
     assert!(table.contains(" inactive "), "{table}");
-    let off = "error: the endpoint is inactive; activate it first";
+    let off = "error: the endpoint is inactive; activate the webhook, or send a ping if the service disabled the endpoint";
     assert_eq!(stage.run(&["webhook", "ping", webhook]).failed(), off);
 }
 

@@ -258,14 +258,14 @@ async fn idempotency_key_is_required() {
     insta::assert_snapshot!(call.send().await.show(), @r#"
     400 Bad Request
     cache-control: no-store
-    content-length: 161
+    content-length: 172
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "idempotency_key_required",
-      "message": "the header Idempotency-Key is required; send 1 to 255 visible ASCII characters, new for each update",
+      "message": "the header Idempotency-Key is required; send 1 to 255 visible ASCII characters, different for each new request",
       "details": {}
     }
     "#);

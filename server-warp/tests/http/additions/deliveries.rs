@@ -226,14 +226,14 @@ async fn disabled_endpoint_rejects_pings_and_redeliveries() {
             insta::assert_snapshot!(refused.show(), @r#"
             409 Conflict
             cache-control: no-store
-            content-length: 93
+            content-length: 149
             content-type: application/json
             date: <date>
             request-id: <uuid 1>
 
             {
               "error": "endpoint_off",
-              "message": "the endpoint is inactive; activate it first",
+              "message": "the endpoint is inactive; activate the webhook, or send a ping if the service disabled the endpoint",
               "details": {}
             }
             "#);

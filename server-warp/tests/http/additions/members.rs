@@ -64,14 +64,14 @@ async fn member_is_added_updated_and_removed() {
     insta::assert_snapshot!(taken.show(), @r#"
     409 Conflict
     cache-control: no-store
-    content-length: 100
+    content-length: 107
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
 
     {
       "error": "slug_taken",
-      "message": "the handle is used by another member; choose another",
+      "message": "the handle is or was used by another member; choose another",
       "details": {}
     }
     "#);
