@@ -22,6 +22,8 @@ const RETENTION: std::time::Duration = std::time::Duration::from_secs(400 * 24 *
 pub(crate) struct AuditOperation {
     /// Identifier of the operation and of its first entry, once they are known.
     pub(crate) ids: Option<(Uuid, Uuid)>,
+    /// True if what was shown of it could also be of another operation.
+    is_guess: bool,
     pub(crate) at: Timestamp,
     pub(crate) actor: Option<MemberId>,
     pub(crate) credential: Option<CredentialId>,
@@ -203,6 +205,7 @@ impl Org {
         }
         self.audit.push(Arc::new(AuditOperation {
             ids,
+            is_guess: false,
             at,
             actor: who.map(|who| who.member),
             credential: who.and_then(|who| who.credential),
@@ -237,7 +240,58 @@ impl Org {
         found
     }
 
-    /// Learns the identifiers of the shown entries, which precede `after`.
+    /// Takes back guessed identifiers that the shown entries refute, and returns them.
+    fn take_back_guesses(
+        &mut self,
+        matching: &[(usize, usize)],
+        (upper, shown): (u128, &BTreeMap<Uuid, &Value>),
+    ) -> BTreeSet<Uuid> {
+        let mut taken = BTreeSet::new();
+        for place in 0..self.audit.len() {
+            let operation = &self.audit[place];
+            let Some((id, first)) = operation.ids.filter(|_| operation.is_guess) else {
+                continue;
+            };
+            let last = Uuid::from_u128(first.as_u128() | 0xffff);
+            let Some((entry, _)) = shown.range(first..=last).next() else {
+                continue;
+            };
+            let index = (entry.as_u128() & 0xffff) as usize;
+            let ids = operation.ids_by((place, index), matching, (*entry, id), (upper, shown));
+            if ids.is_none() {
+                Arc::make_mut(&mut self.audit[place]).ids = None;
+                taken.extend([id, first]);
+            }
+        }
+        taken
+    }
+
+    /// Returns the operations that a shown entry can be of, whether or not their identifiers are
+    /// known: the place of each, and its identifiers then.
+    fn candidates(
+        &self,
+        matching: &[(usize, usize)],
+        (id, entry): (Uuid, &Value),
+        shown: (u128, &BTreeMap<Uuid, &Value>),
+    ) -> Vec<(usize, (Uuid, Uuid))> {
+        let Some(operation) = uuid_of(&entry["operation_id"]) else {
+            return Vec::new();
+        };
+        let resource = uuid_of(&entry["resource"]["id"]);
+        let candidates = matching.iter().filter_map(|(place, index)| {
+            let of = &self.audit[*place];
+            let can_be = Some(of.entries[*index].resource) == resource
+                && entry["action"] == json!(of.action)
+                && entry["at"] == json!(of.at);
+            let ids = can_be.then(|| of.ids_by((*place, *index), matching, (id, operation), shown));
+            Some((*place, ids.flatten()?))
+        });
+        let mut candidates: Vec<_> = candidates.collect();
+        candidates.dedup_by_key(|(place, _)| *place);
+        candidates
+    }
+
+    /// Learns the identifiers of the shown entries, which precede `after`, and returns the new ones.
     fn learn_audit(
         &mut self,
         matching: &[(usize, usize)],
@@ -249,36 +303,42 @@ impl Org {
             .filter_map(|shown| Some((uuid_of(&shown["id"])?, shown)))
             .collect();
         let upper = after.map_or(u128::MAX, |after| after.as_u128());
+        let taken_back = self.take_back_guesses(matching, (upper, &by_id));
         let known = matching.iter();
         let known = known.filter_map(|(place, index)| self.audit[*place].id(*index));
         let mut known: BTreeSet<Uuid> = known.collect();
         let mut learned = BTreeSet::new();
-        for (id, shown) in &by_id {
-            let is_known = known.contains(id);
-            let Some(operation) = uuid_of(&shown["operation_id"]).filter(|_| !is_known) else {
-                continue;
-            };
-            let resource = uuid_of(&shown["resource"]["id"]);
-            let found = matching.iter().find_map(|(place, index)| {
-                let can_be = |of: &&Arc<AuditOperation>| {
-                    of.ids.is_none()
-                        && Some(of.entries[*index].resource) == resource
-                        && shown["action"] == json!(of.action)
-                        && shown["at"] == json!(of.at)
+        loop {
+            let (mut named, mut guess) = (Vec::new(), None);
+            for (id, shown) in by_id.iter().filter(|(id, _)| !known.contains(id)) {
+                let candidates = self.candidates(matching, (*id, shown), (upper, &by_id));
+                let is_free = |(place, _): &&(usize, _)| self.audit[*place].ids.is_none();
+                let mut free = candidates.iter().filter(is_free);
+                let Some((place, ids)) = free.next() else {
+                    continue;
                 };
-                let candidate = Some(&self.audit[*place]).filter(can_be)?;
-                let place = (*place, *index);
-                let ids = candidate.ids_by(place, matching, (*id, operation), (upper, &by_id))?;
-                Some((place.0, ids))
-            });
-            if let Some((place, ids)) = found {
-                let named = Arc::make_mut(&mut self.audit[place]);
-                named.ids = Some(ids);
-                known.extend((0..named.entries.len()).map(|index| id_at(ids.1, index)));
-                learned.extend([ids.0, ids.1]);
+                let name = (*place, *ids, candidates.len() > 1);
+                match free.next() {
+                    None => named.push(name),
+                    Some(_) => guess = guess.or(Some(name)),
+                }
+            }
+            if named.is_empty() {
+                named.extend(guess);
+            }
+            if named.is_empty() {
+                break;
+            }
+            for (place, ids, is_guess) in named {
+                let operation = Arc::make_mut(&mut self.audit[place]);
+                if operation.ids.is_none() {
+                    (operation.ids, operation.is_guess) = (Some(ids), is_guess);
+                    known.extend((0..operation.entries.len()).map(|index| id_at(ids.1, index)));
+                    learned.extend([ids.0, ids.1]);
+                }
             }
         }
-        learned
+        &learned - &taken_back
     }
 }
 
@@ -362,39 +422,88 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn shorter_operation_does_not_take_ids_of_a_longer_one() {
-        let at = Timestamp::from_millis(1_769_851_800_000);
-        let mut org = Org::new(&Organization {
+    fn org(at: Timestamp) -> Org {
+        Org::new(&Organization {
             id: OrgId(Uuid::from_u128(1)),
             name: "acme".to_owned(),
             slug: "acme".to_owned(),
             created_at: at,
             erasing: BTreeMap::new(),
             removing: Vec::new(),
+        })
+    }
+
+    fn about(memory: u128) -> AuditFacts {
+        let memory = Uuid::from_u128(memory);
+        AuditFacts::ok(ResourceKind::Memory, memory, Value::Null, Value::Null)
+    }
+
+    fn ids(at: u128) -> (Uuid, Uuid) {
+        (Uuid::from_u128(at), Uuid::from_u128(at << 16))
+    }
+
+    /// Returns the entries of all operations with these identifiers.
+    fn shown(org: &Org, given: &[Option<(Uuid, Uuid)>]) -> Vec<Value> {
+        let operations = org.audit.iter().zip(given);
+        let shown = operations.flat_map(|(operation, ids)| {
+            (0..operation.entries.len()).map(|index| operation.entry_with(*ids, index))
         });
-        let about = |memory| {
-            let memory = Uuid::from_u128(memory);
-            AuditFacts::ok(ResourceKind::Memory, memory, Value::Null, Value::Null)
-        };
+        shown.collect()
+    }
+
+    #[test]
+    fn shorter_operation_does_not_take_ids_of_a_longer_one() {
+        let at = Timestamp::from_millis(1_769_851_800_000);
+        let mut org = org(at);
         let action = AuditAction::MemoryIngest;
         org.audit_all(None, action, None, vec![about(7)], at);
         org.audit_all(None, action, None, vec![about(7), about(8)], at);
 
         // The later operation has the lower identifiers.
-        let ids = |at: u128| (Uuid::from_u128(at), Uuid::from_u128(at << 16));
         let given = [ids(4), ids(3)].map(Some);
-        let named = org.audit.iter().zip(given).flat_map(|(operation, ids)| {
-            let named = AuditOperation {
-                ids,
-                ..(**operation).clone()
-            };
-            (0..named.entries.len()).map(move |index| named.entry(index))
-        });
-        let shown: Vec<Value> = named.collect();
+        let shown = shown(&org, &given);
         let matching = org.matching(&AuditFilter::default(), at);
         org.learn_audit(&matching, &shown, None);
         let learned: Vec<_> = org.audit.iter().map(|operation| operation.ids).collect();
         assert_eq!(learned, given);
+    }
+
+    /// The oldest entry on the page can be of either operation, the others of the second one only.
+    #[test]
+    fn entry_is_of_the_operation_that_the_others_leave() {
+        let at = Timestamp::from_millis(1_769_851_800_000);
+        let mut org = org(at);
+        for first in [7, 9] {
+            let entries = vec![about(first), about(8)];
+            org.audit_all(None, AuditAction::MemoryIngest, None, entries, at);
+        }
+        let given = [4, 3].map(|at| Some(ids(at)));
+        let shown = shown(&org, &given);
+        let matching = org.matching(&AuditFilter::default(), at);
+        org.learn_audit(&matching, &[&shown[..2], &shown[3..]].concat(), None);
+        let learned: Vec<_> = org.audit.iter().map(|operation| operation.ids).collect();
+        assert_eq!(learned, given);
+    }
+
+    /// The last entries of both operations are equal, and the first page shows only one of them.
+    #[test]
+    fn guess_is_taken_back_once_more_is_shown() {
+        let at = Timestamp::from_millis(1_769_851_800_000);
+        let mut org = org(at);
+        for first in [7, 9] {
+            let entries = vec![about(first), about(8)];
+            org.audit_all(None, AuditAction::MemoryIngest, None, entries, at);
+        }
+        let given = [3, 4].map(|at| Some(ids(at)));
+        let shown = shown(&org, &given);
+        let matching = org.matching(&AuditFilter::default(), at);
+        let learned = |org: &Org| org.audit.iter().map(|of| of.ids).collect::<Vec<_>>();
+
+        let new = org.learn_audit(&matching, &shown[3..], None);
+        assert_eq!(learned(&org), [given[1], None]);
+        assert_eq!(new.len(), 2);
+        let new = org.learn_audit(&matching, &shown, None);
+        assert_eq!(learned(&org), given);
+        assert_eq!(new, BTreeSet::from(<[Uuid; 2]>::from(ids(3))));
     }
 }
