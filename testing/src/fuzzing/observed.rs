@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use knowledge_core::store::{
-    Commit, CommitOutcome, Found, Key, MemoryStore, Mutation, Read, Store, StoreError,
+    Commit, CommitOutcome, Found, Key, Mark, MemoryStore, Mutation, Read, Store, StoreError,
 };
 
 #[derive(Debug)]
@@ -32,6 +32,10 @@ impl ObservedStore {
 impl Store for ObservedStore {
     async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
         self.store.read(reads).await
+    }
+
+    fn mark(&self, area: &[u8]) -> Option<Mark> {
+        self.store.mark(area)
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 
 use knowledge_core::store::{
-    Commit, CommitOutcome, Found, Read, Store, StoreError, StoreErrorKind,
+    Commit, CommitOutcome, Found, Mark, Read, Store, StoreError, StoreErrorKind,
 };
 
 /// A store that accepts a number of further commits, without a limit at first.
@@ -39,6 +39,10 @@ impl Gate {
 impl Store for Gate {
     async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
         self.store.read(reads).await
+    }
+
+    fn mark(&self, area: &[u8]) -> Option<Mark> {
+        self.store.mark(area)
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {

@@ -16,7 +16,7 @@ use crate::model::Model;
 use crate::model::{ErrorResponse, Outcome, agrees};
 use knowledge_core::env::Env;
 use knowledge_core::service::KnowledgeService;
-use knowledge_core::store::{Commit, CommitOutcome, Found, Read, Store, StoreError, Version};
+use knowledge_core::store::{Commit, CommitOutcome, Found, Mark, Read, Store, StoreError, Version};
 use knowledge_store::conformance::Task;
 use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 
@@ -83,6 +83,10 @@ impl Store for RecordingStore {
     async fn read(&self, reads: &[Read<'_>]) -> Result<Vec<Found>, StoreError> {
         self.give_way().await;
         self.store.read(reads).await
+    }
+
+    fn mark(&self, area: &[u8]) -> Option<Mark> {
+        self.store.mark(area)
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {

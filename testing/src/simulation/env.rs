@@ -44,10 +44,16 @@ impl SimulatedTime {
         Timestamp::from_millis(self.0.load(Ordering::SeqCst))
     }
 
-    /// Advances the clock.
+    /// Advances the clock, at most to the last time that a [`Timestamp`] has.
     pub fn advance(&self, by: Duration) {
-        let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
-        self.0.fetch_add(millis, Ordering::SeqCst);
+        let advanced = |now| Some(Timestamp::from_millis(now).plus(by).as_millis());
+        let updated = self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, advanced);
+        debug_assert!(
+            updated.is_ok(),
+            "the function returns a value for each time"
+        );
     }
 
     /// Creates an environment with this clock and randomness from `seed`.
@@ -62,5 +68,20 @@ impl SimulatedTime {
                 random.fill(buffer);
             },
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clock_stops_at_the_last_time() {
+        let time = SimulatedTime::new();
+        time.advance(Duration::MAX);
+        let last = time.now();
+        time.advance(Duration::from_secs(1));
+        assert_eq!(time.now(), last);
+        assert!(last > SimulatedTime::new().now());
     }
 }

@@ -69,7 +69,7 @@ pub struct Config {
     pub cases: u32,
     /// Maximum number of operations in a sequence.
     pub operations: usize,
-    /// Probabilities of faults of the store.
+    /// Probabilities of faults of the store. [`check_callers`] has its own.
     pub faults: FaultRates,
     /// Seed of the first case; each further case uses the next number.
     ///
@@ -139,6 +139,9 @@ where
 }
 
 /// Runs the property tests with concurrent callers over stores of one kind.
+///
+/// The store of each caller sometimes conflicts and loses responses, whatever the configuration
+/// says.
 ///
 /// The calls must be linearizable: one order of the calls of each organisation, by the versions of
 /// their commits, in which the model returns the same results. Versions of commits that share a key
