@@ -158,11 +158,12 @@ impl<'c> Caller<'c> {
         let wanted = self.operation.spec().authentication.credential();
         let wanted = wanted.ok_or_else(|| Error::internal("a signature identifies no caller"))?;
         self.known = self.service.known_login(self.credential);
-        let wants = match &self.known {
-            Some(known) => reads(self, &known.login).and_keys(known.named.iter().cloned()),
+        let mut wants = match &self.known {
+            Some(known) => reads(self, &known.login)
+                .and_keys(credential_key(self.credential))
+                .and_keys(known.named.iter().cloned()),
             None => Wants::nothing(),
         };
-        let mut wants = wants.and_keys(credential_key(self.credential));
         let mut checked = None;
         loop {
             let transaction = &mut self.transaction;
