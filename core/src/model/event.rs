@@ -95,9 +95,9 @@ events! {
     ///
     /// A report, a pause or the passage of time changed it.
     ConnectorStatusChanged(ConnectorStatusChange) = "connector.status_changed",
-    /// A test event.
+    /// A ping of one endpoint.
     ///
-    /// It is generated on request, for one endpoint only.
+    /// It asks whether a new endpoint wants events, or is a test event that was requested.
     WebhookPing(WebhookPing) = "webhook.ping",
 }
 

@@ -447,7 +447,11 @@ impl KnowledgeService {
         self.inner.meta.require_unchanged(&*self.inner.store).await
     }
 
-    /// Authenticates a caller and does nothing else.
+    /// Authenticates a caller.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] for a credential that is unknown, expired, revoked or not of the
+    /// kind `wanted`, and those of the store.
     pub async fn authenticate(
         &self,
         credential: &Credential,

@@ -49,8 +49,8 @@ pub struct OutboxStatus {
     pub undelivered: u64,
     /// Time of the oldest event that is not yet fanned out or has a pending delivery.
     ///
-    /// Of deliveries that no attempt has failed, only the first 8 of the 64 queues that are due
-    /// first are considered.
+    /// Of the deliveries without a failed attempt, only the first 8 of each of the 64 queues that
+    /// are due first are considered.
     pub oldest: Option<Timestamp>,
     /// Earliest due time of an endpoint that is due but unclaimed.
     ///

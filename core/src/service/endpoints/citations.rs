@@ -36,7 +36,7 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for an address that deliveries may not go to, or a recall with the
     /// maximum number of subscriptions; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
     /// unknown recall, or one that does not exist for the caller; [`Error::Forbidden`] without
-    /// `citation_subscription:manage` in its workspace.
+    /// `citation_subscription:manage` in its workspace; [`Error::QuotaExceeded`].
     ///
     /// # Examples
     ///

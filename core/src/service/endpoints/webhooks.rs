@@ -28,7 +28,8 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::InvalidRequest`] for an address that deliveries may not go to, or a workspace with
     /// the maximum number of webhooks; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
-    /// unknown workspace; [`Error::Forbidden`] without `webhook:manage` there.
+    /// unknown workspace; [`Error::Forbidden`] without `webhook:manage` there;
+    /// [`Error::QuotaExceeded`].
     ///
     /// # Examples
     ///

@@ -34,7 +34,7 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid name or a workspace with the maximum number of
     /// inbound webhooks; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace;
-    /// [`Error::Forbidden`] without `inbound_webhook:manage` there.
+    /// [`Error::Forbidden`] without `inbound_webhook:manage` there; [`Error::QuotaExceeded`].
     ///
     /// # Examples
     ///

@@ -122,7 +122,8 @@ impl KnowledgeService {
     /// workspace; [`Error::Unauthenticated`]; [`Error::NotFound`] for an organisation that is not
     /// the caller's; [`Error::Forbidden`] without `member:manage`, for a role with actions that the
     /// caller lacks in the organisation or in a workspace, for a team that the caller cannot grant, or if anyone but an owner adds an
-    /// owner; [`Error::SlugTaken`] for the handle of another or a former member.
+    /// owner; [`Error::SlugTaken`] for the handle of another or a former member;
+    /// [`Error::QuotaExceeded`].
     ///
     /// # Examples
     ///

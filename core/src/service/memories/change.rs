@@ -100,8 +100,8 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for invalid values, an unknown source, or a key that another
     /// memory from the source has; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown
     /// workspace; [`Error::Forbidden`] without `memory:create` there, or for the source of an
-    /// inbound webhook; [`Error::Conflict`] while memories of the source, of the caller or with the
-    /// key are being erased.
+    /// inbound webhook; [`Error::QuotaExceeded`]; [`Error::Conflict`] while memories of the source, of
+    /// the caller or with the key are being erased.
     ///
     /// # Examples
     ///

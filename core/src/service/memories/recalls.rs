@@ -46,7 +46,8 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::InvalidRequest`] for invalid values, or a memory that is not in the workspace, not
     /// approved, or does not exist for the caller; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
-    /// unknown workspace; [`Error::Forbidden`] without `recall:create` there.
+    /// unknown workspace; [`Error::Forbidden`] without `recall:create` there; [`Error::QuotaExceeded`];
+    /// [`Error::Conflict`] while what the caller made is being erased.
     ///
     /// # Examples
     ///

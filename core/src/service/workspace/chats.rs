@@ -141,7 +141,8 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for an invalid title, or a participant that is not a member of the
     /// organisation; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without `chat:write`
-    /// there.
+    /// there; [`Error::QuotaExceeded`]; [`Error::Conflict`] while what the caller made is being
+    /// erased.
     ///
     /// # Examples
     ///
@@ -329,7 +330,7 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for an empty text, or one that exceeds the maximum size of a
     /// memory's content; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace
     /// or chat, or one that the caller takes no part in; [`Error::Forbidden`] without `chat:write`
-    /// there.
+    /// there; [`Error::QuotaExceeded`].
     pub async fn post_chat_message(
         &self,
         credential: &Credential,

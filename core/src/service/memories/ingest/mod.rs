@@ -141,8 +141,8 @@ impl KnowledgeService {
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace;
     /// [`Error::Forbidden`] without `memory:create` there, without `memory:update` if a memory
     /// changes, for the key of a memory that the caller may neither read nor has added, or for the
-    /// source of an inbound webhook; [`Error::Conflict`] while memories of the source, of the caller
-    /// or with one of the keys are being erased.
+    /// source of an inbound webhook; [`Error::QuotaExceeded`]; [`Error::Conflict`] while memories of
+    /// the source, of the caller or with one of the keys are being erased.
     ///
     /// # Examples
     ///
