@@ -55,6 +55,9 @@ use crate::telemetry::RequestTracer;
 /// Default time between two maintenance runs.
 pub const MAINTENANCE_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
 
+/// Minimum time between two maintenance runs.
+const MAINTENANCE_INTERVAL_MIN: Duration = Duration::from_millis(1);
+
 /// Service with its HTTP server, bound and not yet accepting.
 #[derive(Debug)]
 pub struct App {
@@ -139,10 +142,11 @@ impl App {
         self
     }
 
-    /// Sets the time between two maintenance runs; [`MAINTENANCE_INTERVAL_DEFAULT`] by default.
+    /// Sets the time between two maintenance runs, at least a millisecond;
+    /// [`MAINTENANCE_INTERVAL_DEFAULT`] by default.
     #[must_use]
     pub fn maintain_every(mut self, interval: Duration) -> Self {
-        self.maintenance_interval = interval;
+        self.maintenance_interval = interval.max(MAINTENANCE_INTERVAL_MIN);
         self
     }
 

@@ -6,9 +6,7 @@ use knowledge_core::Error;
 pub(crate) fn explain(error: &Error) -> String {
     match error {
         Error::InvalidRequest { fields } => {
-            let problems = fields
-                .iter()
-                .map(|problem| format!("{} {}", problem.path, problem.message));
+            let problems = fields.iter().map(ToString::to_string);
             problems.collect::<Vec<_>>().join("; ")
         }
         Error::Internal { detail } | Error::Unavailable { detail, .. } => {

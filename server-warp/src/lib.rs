@@ -21,7 +21,6 @@
 //! - [`reference`](mod@reference): the API reference at `/openapi.json` and `/docs`.
 //! - [`metrics`]: metrics for Prometheus; [`telemetry`]: traces for OpenTelemetry.
 //! - [`logging`]: destination, level and format of the log.
-//! - [`system`]: former paths of the clock and randomness in [`knowledge_core::env`].
 //! - [`cli`]: the command line `knowledge`; [`demo`]: the data of `knowledge demo`.
 
 pub mod admin;
@@ -51,5 +50,4 @@ mod resource;
 pub mod responder;
 pub mod sealing;
 pub mod store_address;
-pub mod system;
 pub mod telemetry;

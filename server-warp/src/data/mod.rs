@@ -414,8 +414,10 @@ async fn when_free<T>(open: impl AsyncFn() -> Result<T, DataError>) -> Result<T,
 }
 
 impl Data {
-    /// Records metrics of the store from now on: its calls and its own statistics. At most once per
-    /// `metrics`.
+    /// Records metrics of the store from now on: its calls and its own statistics.
+    ///
+    /// # Panics
+    /// If `metrics` already has the statistics of an embedded store.
     pub fn measure(&mut self, metrics: &Metrics) {
         self.measure_calls(metrics);
         if let Backend::Embedded(store) = &self.backend {

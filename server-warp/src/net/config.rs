@@ -110,7 +110,9 @@ pub struct NetConfig {
     pub header_bytes_max: usize,
     /// Time for the complete body of a request to arrive, from the end of its header.
     pub body_read_timeout: Duration,
-    /// Maximum size of a request's body, chunked or not. A longer one is rejected with 413.
+    /// Maximum size of a request's body, chunked or not. A longer one is rejected with 413. For a
+    /// service with another [`Limits::body_bytes_max`](knowledge_core::limits::Limits), it should
+    /// be the same.
     pub body_bytes_max: usize,
     /// Memory for bodies that are being read. The first [`BODY_BYTES_UNCOUNTED`] of each are not
     /// counted. A body that would exceed it is rejected with 503, and so is a further body of a client

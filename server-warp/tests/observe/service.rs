@@ -1,11 +1,17 @@
 //! Tests of the service's metrics: routes, store and maintenance.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Method;
+use knowledge_core::env::Env;
+use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 use knowledge_core::store::MemoryStore;
+use knowledge_server::app::App;
 use knowledge_server::metrics::Metrics;
+use knowledge_server::net::NetConfig;
 use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
+use tokio::sync::oneshot;
 
 use crate::support::{BULK, Call, Observed};
 
@@ -253,4 +259,34 @@ async fn servers_in_one_process_count_separately() {
     assert_eq!(one.number(ANSWERED, &labels).await, 1.0);
     assert_eq!(other.number(ANSWERED, &labels).await, 0.0);
     drop(Metrics::new());
+}
+
+#[tokio::test]
+async fn maintenance_runs_with_the_shortest_interval() {
+    let (store, options) = (
+        Arc::new(MemoryStore::new()),
+        Options::new(SealingKey::new([7; 32])),
+    );
+    let service = KnowledgeService::open(store, Env::system(), options).await;
+    let net = NetConfig {
+        address: "127.0.0.1:0".parse().unwrap(),
+        ..NetConfig::default()
+    };
+    let metrics = Metrics::new();
+    let bound = App::bind_with_metrics(service.unwrap(), net, Arc::clone(&metrics)).await;
+    let app = bound.unwrap().maintain_every(Duration::ZERO);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = tokio::spawn(app.run(async { drop(stopped.await) }));
+    let is_run = |line: &str| {
+        line.starts_with("knowledge_maintenance_runs_total{")
+            && line.contains(r#"outcome="ok""#)
+            && !line.ends_with(" 0")
+    };
+    let has_run = || metrics.render().lines().any(is_run);
+    while !has_run() {
+        assert!(!running.is_finished());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stop.send(()).unwrap();
+    running.await.unwrap();
 }
