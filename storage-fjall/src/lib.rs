@@ -8,7 +8,8 @@ mod torn_tail;
 mod view;
 
 pub use knowledge_storage_embedded::{
-    CheckState, DirectoryLock, Embedded, EngineStore, OpenError, Snapshot, StoreOptions, StoreStats,
+    CheckState, DirectoryLock, Embedded, EngineStore, Histogram, OpenError, Snapshot, StoreOptions,
+    StoreStats,
 };
 
 pub use self::engine::Fjall;

@@ -16,12 +16,12 @@ use crate::store_address::StoreAddress;
 
 /// Copy a store into another one, of the same or another engine
 ///
-/// Reads the whole source, writes the target, and reads it back: the number and the checksum of
-/// the entries must match. An interrupted copy is resumed by running it again if the source has
-/// not changed; until it is complete, no server opens the target. No server may use either
-/// store meanwhile; a directory prevents it, and changes of a database are reported. The
-/// sealing key beside the source is copied too, unless the target has one. A database has no
-/// key beside it: its servers need that of the source, named by --sealing-key-file. Unlike in a
+/// Reads the whole source, writes the target, and reads it back: the number and the checksum of the
+/// entries must match. An interrupted copy is resumed by running it again if the source has not
+/// changed; until it is complete, no server opens the target. No server may use either store
+/// meanwhile: directories are locked, and changes to a source database make the copy fail. The
+/// sealing key beside the source is copied too, unless the target has one. A database has no key
+/// beside it: its servers need that of the source, named by --sealing-key-file. Unlike in a
 /// restored dump, the tokens, sessions and MCP keys stay valid.
 ///
 /// This is also how to convert a store of an older format, which servers refuse.

@@ -76,9 +76,9 @@ struct ListArgs {
 
 /// Delete an organisation with everything in it
 ///
-/// Its tokens, sessions, keys and webhooks stop working immediately, and its slug is free. A server
-/// deletes its data in the background, the audit log included, or the next one that is started.
-/// Backups made before still contain it.
+/// Its tokens, sessions, keys and webhooks stop working immediately, and its slug is free again.
+/// The running server, or the next one that is started, deletes its data in the background,
+/// including the audit log. Backups made before still contain it.
 #[derive(Debug, clap::Args)]
 struct DeleteArgs {
     /// Slug of the organisation

@@ -19,14 +19,14 @@ use crate::progress::counted;
 
 /// Move an organisation to another partition
 ///
-/// Copies everything of the organisation to the store that storage.partitions names so, and removes
-/// it from the one that has it; `home` is the store in storage.store. Servers serve it meanwhile.
-/// While the last changes are copied and compared, writes of this organisation are answered 503
-/// with Retry-After, and those of no other. Credentials and URLs stay valid.
+/// Copies everything of the organisation to the partition of this name in storage.partitions, then
+/// removes it from the present one; `home` is the store in storage.store. The organisation is served
+/// meanwhile. While the last changes are copied and compared, only its own writes are answered 503
+/// with Retry-After. Credentials and URLs stay valid.
 ///
-/// An interrupted move is resumed by the same command; until its copy was compared, it is cancelled
-/// by a move to the partition that has the organisation. All servers must have the same partitions
-/// in their configuration before. Stores in directories can only be moved while no server uses them.
+/// An interrupted move is resumed by the same command. Until its copy has been compared, a move back
+/// to the present partition cancels it. All servers must have the same partitions in their
+/// configuration first. Stores in directories can only be moved between while no server uses them.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Slug of the organisation

@@ -22,9 +22,9 @@ use crate::sealing::{self, KeyFileError, KeyFiles};
 ///
 /// Generates a new key, or takes the one in --new-key-file, and writes it to the sealing key file.
 /// The old key is kept beside it, in FILE.FINGERPRINT: dumps made before need it. Signing secrets
-/// stay the same, so no receiver is affected. No server may use the store meanwhile, which only a
-/// directory prevents: of a database, the command asks. If it is interrupted, no server starts until
-/// it has been repeated.
+/// stay the same, so no receiver is affected. No server may use the store meanwhile. The lock of a
+/// directory ensures that; for a database, the command asks whether its servers are stopped. If the
+/// command is interrupted, no server starts until it has been repeated.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// File with the new key: 32 bytes in base64 or hexadecimal

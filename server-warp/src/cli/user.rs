@@ -103,8 +103,8 @@ struct RoleArgs {
 /// Remove a member with all their tokens, sessions, MCP keys and roles
 ///
 /// The credentials stop working immediately. The member's actions stay in the audit log. The handle
-/// can be assigned again; its new holder is covered by the label user:HANDLE of existing memories,
-/// so relabel those first. The last owner cannot be removed.
+/// stays taken, because memories may still have the label user:HANDLE: choose another one for a new
+/// member, also for one who returns. The last owner cannot be removed.
 #[derive(Debug, clap::Args)]
 struct RevokeArgs {
     /// Handle of the member

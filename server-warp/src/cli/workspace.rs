@@ -63,9 +63,9 @@ struct ListArgs {
 
 /// Delete a workspace with everything in it
 ///
-/// Nobody can use it any more immediately. A server deletes its memories, recalls, chats,
-/// connectors, keys and webhooks in the background, or the next one that is started. The audit log
-/// of the organisation keeps what was done there. The slug stays taken, because labels
+/// It cannot be used from that moment on. The running server, or the next one that is started,
+/// deletes its memories, recalls, chats, connectors, keys and webhooks in the background. The audit
+/// log of the organisation keeps what was done there. The slug stays taken, because labels
 /// workspace:SLUG may remain. Backups made before still contain it.
 #[derive(Debug, clap::Args)]
 struct DeleteArgs {

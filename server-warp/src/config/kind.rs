@@ -324,7 +324,7 @@ impl Kind for Ratio {
     }
 
     fn unit(&self) -> Option<&'static str> {
-        Some("share")
+        None
     }
 
     fn placeholder(&self) -> &'static str {

@@ -101,7 +101,8 @@ pub(super) struct Args {
     strict: bool,
 
     /// Report what would be imported and what not, and why, without importing. Only the import
-    /// itself checks whether the member may add the memories, and whether the source accepts them
+    /// itself checks whether the member may add the memories, whether they fit the quotas, and
+    /// whether the source accepts them
     #[arg(long, conflicts_with = "strict")]
     dry_run: bool,
 

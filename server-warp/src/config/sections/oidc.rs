@@ -86,7 +86,7 @@ pub(super) static SECTION: Section = Section {
         Setting::new(
             "oidc.create_members",
             &Switch(field!(oidc.create_members)),
-            "Add people as members who have a group of oidc.groups",
+            "Add people who belong to a group in oidc.groups as members",
         ),
         Setting::new(
             CA_FILE,

@@ -5,7 +5,7 @@ use crate::config::setting::{Section, Setting, nothing};
 
 pub(super) static SECTION: Section = Section {
     name: "proxy",
-    about: "Proxies in front of the server, which tell the addresses of their clients",
+    about: "Proxies in front of the server, which report the addresses of their clients",
     settings: &[
         Setting::new(
             "proxy.trusted",

@@ -52,8 +52,9 @@ pub(super) static SECTION: Section = Section {
         Setting::new(
             PARTITIONS,
             &Map(field!(data.partitions)),
-            "Further stores by name, to which `knowledge org move` moves organisations; the store \
-             above is the partition `home`, has the directory, and its key is that of all",
+            "Further stores by name, to which `knowledge org move` moves organisations; the store of \
+             storage.store or storage.data_dir is the partition `home`, which records where each \
+             organisation is; all partitions have its sealing key",
         ),
         Setting::new(
             "storage.cache_bytes",
