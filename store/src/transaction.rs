@@ -35,7 +35,7 @@ pub enum TransactionError {
 ///
 /// The commit checks every entry read through [`Transaction::read`] and its siblings: the decision
 /// is based on the stored data, or it is repeated. It checks no ranges: a decision over one needs a
-/// guard, see [`Transaction::read_counter`]. A decision that commits nothing, errors
+/// guard, see [`Transaction::guard`]. A decision that commits nothing, errors
 /// included, is checked by one more read. Reads do not see the transaction's own writes.
 #[derive(Debug)]
 pub struct Transaction {
