@@ -433,6 +433,16 @@ mod tests {
         })
     }
 
+    /// Returns an organisation with two ingests, whose last entries are equal.
+    fn ingests_with_equal_ends(at: Timestamp) -> Org {
+        let mut org = org(at);
+        for first in [7, 9] {
+            let entries = vec![about(first), about(8)];
+            org.audit_all(None, AuditAction::MemoryIngest, None, entries, at);
+        }
+        org
+    }
+
     fn about(memory: u128) -> AuditFacts {
         let memory = Uuid::from_u128(memory);
         AuditFacts::ok(ResourceKind::Memory, memory, Value::Null, Value::Null)
@@ -472,11 +482,7 @@ mod tests {
     #[test]
     fn entry_is_of_the_operation_that_the_others_leave() {
         let at = Timestamp::from_millis(1_769_851_800_000);
-        let mut org = org(at);
-        for first in [7, 9] {
-            let entries = vec![about(first), about(8)];
-            org.audit_all(None, AuditAction::MemoryIngest, None, entries, at);
-        }
+        let mut org = ingests_with_equal_ends(at);
         let given = [4, 3].map(|at| Some(ids(at)));
         let shown = shown(&org, &given);
         let matching = org.matching(&AuditFilter::default(), at);
@@ -489,11 +495,7 @@ mod tests {
     #[test]
     fn guess_is_taken_back_once_more_is_shown() {
         let at = Timestamp::from_millis(1_769_851_800_000);
-        let mut org = org(at);
-        for first in [7, 9] {
-            let entries = vec![about(first), about(8)];
-            org.audit_all(None, AuditAction::MemoryIngest, None, entries, at);
-        }
+        let mut org = ingests_with_equal_ends(at);
         let given = [3, 4].map(|at| Some(ids(at)));
         let shown = shown(&org, &given);
         let matching = org.matching(&AuditFilter::default(), at);
