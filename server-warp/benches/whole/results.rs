@@ -29,9 +29,9 @@ writes are synced before they count. The reference of the rows `peers` is anothe
 and PostgreSQL with the same data; `peers/README.md` describes it. Rows that end with PostgreSQL are
 those of a server on that PostgreSQL. CPU includes the processes of PostgreSQL.
 
-Rows that name a number of memories or holders compare a store or a role of that size with one of
-1,000. The service fills them. sled has a tenth of what fjall has, because it takes ten times the
-disk for a memory.
+The rows `start`, `scale` and `roles` compare a store or a role of the size that they name with one
+of 1,000. The service fills them. The largest of sled have a tenth of what those of fjall have,
+because it takes ten times the disk for a memory.
 
 The rows with WebAssembly are those of the npm package in Node.js, without a server. The package and
 its reference, the native service, have a store in memory with 20,000 memories; each round of them

@@ -36,8 +36,9 @@ use crate::store_address::StoreAddress;
 /// The stores of an organisation that is being moved differ until the move is complete; such
 /// organisations are named.
 ///
-/// Exit codes: 0 if the data is consistent; 1 if there are differences, records that cannot be read
-/// among them, which are listed; 2 if the store or the dump cannot be opened or read as a whole.
+/// Exit codes: 0 if the data is consistent; 1 if there are differences, which are listed, or if the
+/// store or the dump is damaged; 2 if it was not verified, as there is no store, a server has it
+/// open, or the disk is full.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Verify this dump instead of the data directory
