@@ -9,7 +9,7 @@ use knowledge_core::partition::{
 };
 use knowledge_core::store::{MemoryStore, Store, StoreExt};
 
-use crate::partitions::{Site, contents, of, service_over, token, verify};
+use crate::partitions::{Site, contents, knows, of, service_over, token, verify};
 
 fn directory(site: &Site) -> Directory {
     Directory::new(Arc::<MemoryStore>::clone(&site.home))
@@ -73,6 +73,36 @@ async fn new_store_takes_the_place_of_no_known_partition() {
         .expect("a further partition");
     let known = identity::read(home).await.unwrap().unwrap().others;
     assert!(known.iter().eq(["eu", "us"]), "{known:?}");
+}
+
+#[tokio::test]
+async fn organisation_is_not_moved_from_or_to_an_older_copy_of_a_partition() {
+    let site = Site::small().await;
+    let older = site.copy().await;
+    site.move_to("eu").await.unwrap();
+    let older_home = Site {
+        home: Arc::clone(&older.home),
+        ..site.clone()
+    };
+    let older_eu = Site {
+        eu: older.eu,
+        ..site.clone()
+    };
+    for (site, to, expected) in [
+        (&older_home, "eu", "already has"),
+        (&older_eu, HOME, "lacks"),
+        (&older_eu, "eu", "lacks"),
+    ] {
+        let before = (contents(&*site.home).await, contents(&*site.eu).await);
+        let refused = site.move_to(to).await.expect_err("an older copy");
+        let message = format!("the partition \"eu\" {expected} the organisation, which the directory");
+        assert!(refused.to_string().starts_with(&message), "{refused}");
+        let after = (contents(&*site.home).await, contents(&*site.eu).await);
+        assert_eq!(after, before);
+    }
+    // With the right stores, nothing is lost.
+    site.move_to(HOME).await.unwrap();
+    assert!(knows(&site.home, &site.org).await);
 }
 
 #[tokio::test]

@@ -102,6 +102,24 @@ pub enum MoveError {
     /// The organisation was deleted while it was being moved; nothing of it is left elsewhere.
     #[error("the organisation was deleted during the move")]
     Deleted,
+    /// The partition lacks the organisation that the directory places there. Nothing was changed.
+    #[error(
+        "the partition {name:?} lacks the organisation, which the directory places there; if the store is an \
+         older copy, restore it as it was after the last move"
+    )]
+    Missing {
+        /// Name of the partition.
+        name: String,
+    },
+    /// The partition that the organisation would be moved to has it. Nothing was changed.
+    #[error(
+        "the partition {name:?} already has the organisation, which the directory places elsewhere; if the store \
+         of home is an older copy, restore it as it was after the last move"
+    )]
+    Present {
+        /// Name of the partition.
+        name: String,
+    },
     /// No store has this name.
     #[error("there is no partition {name:?}")]
     UnknownPartition {
@@ -173,6 +191,7 @@ impl Relocation<'_> {
                 return Err(MoveError::OtherMove { to });
             }
             None => {
+                running.require_only_at(&old, &new, self.to).await?;
                 running.free(&mut old).await?;
                 if from == self.to {
                     return Ok(MoveOutcome::Unmoved);
@@ -235,6 +254,33 @@ impl<'m> Move<'m> {
 
     async fn side(&mut self, name: &str) -> Result<Side, MoveError> {
         Side::open(store_of(self.stores, name)?, name, self.org).await
+    }
+
+    /// Checks that the organisation is where the directory places it, and not where it is moved to.
+    ///
+    /// A partition that was restored from an older copy has lost it, or still has it. The move would
+    /// delete what another partition has of it.
+    async fn require_only_at(
+        &mut self,
+        old: &Side,
+        new: &Side,
+        to: &str,
+    ) -> Result<(), MoveError> {
+        let record = || keys::org(self.org);
+        let here = &self.placement.partition;
+        let found = if !old.has(record()).await? {
+            MoveError::Missing { name: here.clone() }
+        } else if here != to && !new.is_held().await? && new.has(record()).await? {
+            // With a hold, it would be the copy of a process that another one has superseded.
+            let name = to.to_owned();
+            MoveError::Present { name }
+        } else {
+            return Ok(());
+        };
+        match self.is_current().await? {
+            true => Err(found),
+            false => Err(MoveError::Superseded),
+        }
     }
 
     /// Records the progress of the move, and thereby takes it over; an organisation at home that is
