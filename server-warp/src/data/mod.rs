@@ -155,9 +155,11 @@ impl DataConfig {
     /// See [`DataError`], except for [`DataError::Missing`], [`DataError::Empty`] and
     /// [`DataError::Service`].
     pub async fn open(&self) -> Result<Data, DataError> {
+        // Before anything is created.
         if self.store.is_shared() {
-            // Before anything is created.
             self.sealing_key_path()?;
+        } else if let Some(file) = &self.sealing_key_file {
+            sealing::read(file)?;
         }
         let backend = self.backend().await?;
         let mut store = backend.store();

@@ -37,6 +37,15 @@ fn serve_creates_store_and_key_in_empty_directory() {
 }
 
 #[test]
+fn serve_creates_nothing_if_the_key_cannot_be_used() {
+    let scratch = Scratch::new();
+    let key = format!("--sealing-key-file={}", scratch.write("key", "too short"));
+    let refused = knowledge(&["serve", &scratch.data_dir(), &key]).failed();
+    assert!(refused.contains("contains no sealing key"), "{refused}");
+    assert!(!scratch.path("data").exists());
+}
+
+#[test]
 fn serve_logs_its_address_in_each_format() {
     let scratch = Scratch::new();
     for log in ["--log-format=text", "--log-format=json", "--log-level=off"] {
