@@ -365,16 +365,21 @@ fn file_limit_reserves_descriptors_for_deliveries() {
 }
 
 #[test]
-fn partition_in_memory_is_rejected() {
-    let sources = Sources {
-        environment: vec![("KNOWLEDGE_STORAGE__PARTITIONS".into(), "eu=memory:".into())],
-        ..Sources::default()
-    };
-    let rejected = sources.load().unwrap_err().to_string();
-    assert!(
-        rejected.contains("storage.partitions must not name memory:"),
-        "{rejected}"
-    );
+fn partition_in_memory_or_in_the_place_of_another_is_rejected() {
+    for (partitions, expected) in [
+        ("eu=memory:", "must not name memory:"),
+        // The directory of home, whose engine is not named.
+        ("eu=sled:knowledge-data", "must name each store once"),
+        ("eu=sled:eu;us=fjall:eu", "must name each store once"),
+    ] {
+        let sources = Sources {
+            environment: vec![("KNOWLEDGE_STORAGE__PARTITIONS".into(), partitions.into())],
+            ..Sources::default()
+        };
+        let rejected = sources.load().unwrap_err().to_string();
+        let expected = format!("storage.partitions {expected}");
+        assert!(rejected.contains(&expected), "{rejected}");
+    }
 }
 
 #[cfg(feature = "oidc")]

@@ -128,8 +128,13 @@ fn check(config: &Config, check: &mut Check<'_>) {
         .map(|found| &found.store)
         .collect();
     let data = config.data();
+    let is_same = |one: &StoreAddress, other: &StoreAddress| match one.directory() {
+        Some(directory) => other.directory() == Some(directory),
+        None => one == other,
+    };
     let is_used_twice = |(index, store): (usize, &&StoreAddress)| {
-        **store == data.store || stores[..index].contains(store)
+        let mut others = stores[..index].iter().copied().chain([&data.store]);
+        others.any(|other| is_same(store, other))
     };
     if stores.iter().enumerate().any(is_used_twice) {
         let reason = "must name each store once, and not that of storage.store; dump and verify take \
