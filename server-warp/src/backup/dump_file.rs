@@ -68,6 +68,12 @@ impl DumpFile {
         })
     }
 
+    /// Returns true if there is a partial dump, or something else in its place.
+    #[must_use]
+    pub fn is_begun(path: &Path) -> bool {
+        fs::symlink_metadata(partial_of(path)).is_ok()
+    }
+
     /// Resumes an interrupted dump of the same origin.
     ///
     /// Returns the dump and a decoder at the end of its last complete line; `None` if there is no

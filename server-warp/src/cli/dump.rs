@@ -223,6 +223,9 @@ async fn store_to_file(
     let (export, mut file) = match resumed {
         Some(resumed) => resumed,
         None => {
+            if DumpFile::is_begun(path) {
+                eprintln!("starting over: the partial dump is not of the present state");
+            }
             let file = DumpFile::create(path, Some(&origin))?;
             let export = Export::begin(store.clone()).await;
             (export.map_err(BackupError::from)?, file)
