@@ -95,7 +95,8 @@ async fn organisation_is_not_moved_from_or_to_an_older_copy_of_a_partition() {
     ] {
         let before = (contents(&*site.home).await, contents(&*site.eu).await);
         let refused = site.move_to(to).await.expect_err("an older copy");
-        let message = format!("the partition \"eu\" {expected} the organisation, which the directory");
+        let message =
+            format!("the partition \"eu\" {expected} the organisation, which the directory");
         assert!(refused.to_string().starts_with(&message), "{refused}");
         let after = (contents(&*site.home).await, contents(&*site.eu).await);
         assert_eq!(after, before);

@@ -260,12 +260,7 @@ impl<'m> Move<'m> {
     ///
     /// A partition that was restored from an older copy has lost it, or still has it. The move would
     /// delete what another partition has of it.
-    async fn require_only_at(
-        &mut self,
-        old: &Side,
-        new: &Side,
-        to: &str,
-    ) -> Result<(), MoveError> {
+    async fn require_only_at(&mut self, old: &Side, new: &Side, to: &str) -> Result<(), MoveError> {
         let record = || keys::org(self.org);
         let here = &self.placement.partition;
         let found = if !old.has(record()).await? {
