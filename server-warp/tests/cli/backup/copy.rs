@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use knowledge_core::store::{Commit, Key, StoreExt};
@@ -258,10 +259,17 @@ async fn complete_copy_is_compared_when_copied_again() {
     assert!(message.contains("is not empty"), "{message}");
 }
 
-/// Opens the database of a sled store directly.
+/// Opens the database of a sled store directly. After a store is closed, sled may release it late.
 fn sled_of(path: &Path) -> sled::Db {
     let config = sled::Config::new().path(path).segment_size(16 << 20);
-    config.open().unwrap()
+    let began = Instant::now();
+    loop {
+        match config.open() {
+            Ok(database) => return database,
+            Err(error) if began.elapsed() > Duration::from_secs(10) => panic!("{error}"),
+            Err(_) => thread::sleep(Duration::from_millis(5)),
+        }
+    }
 }
 
 /// Returns the stores and keys in the scratch directory.
