@@ -39,9 +39,12 @@ fn serve_creates_store_and_key_in_empty_directory() {
 #[test]
 fn serve_creates_nothing_if_the_key_cannot_be_used() {
     let scratch = Scratch::new();
-    let key = format!("--sealing-key-file={}", scratch.write("key", "too short"));
+    let key = format!(
+        "--sealing-key-file={}",
+        scratch.write("key", &"ab".repeat(32))
+    );
     let refused = knowledge(&["serve", &scratch.data_dir(), &key]).failed();
-    assert!(refused.contains("contains no sealing key"), "{refused}");
+    assert!(refused.contains("may be read by other users"), "{refused}");
     assert!(!scratch.path("data").exists());
 }
 
