@@ -128,9 +128,10 @@ fn check(config: &Config, check: &mut Check<'_>) {
         .map(|found| &found.store)
         .collect();
     let data = config.data();
-    let is_same = |one: &StoreAddress, other: &StoreAddress| match one.directory() {
-        Some(directory) => other.directory() == Some(directory),
-        None => one == other,
+    let place = |store: &StoreAddress| std::path::absolute(store.directory()?).ok();
+    let is_same = |one: &StoreAddress, other: &StoreAddress| match (place(one), place(other)) {
+        (Some(one), Some(other)) => one == other,
+        _ => one == other,
     };
     let is_used_twice = |(index, store): (usize, &&StoreAddress)| {
         let mut others = stores[..index].iter().copied().chain([&data.store]);
