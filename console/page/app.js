@@ -66,7 +66,7 @@ export class App {
   askToSignIn(error, naming, onSubmit) {
     const isSignedOut = this.#signedIn !== null;
     let provider = "";
-    this.#showInstead(() => signInView({ isSignedOut, error, provider, onSubmit }));
+    this.showInstead(() => signInView({ isSignedOut, error, provider, onSubmit }));
     naming.then((name) => {
       provider = name;
       this.#refresh();
@@ -80,7 +80,7 @@ export class App {
    * @returns {Promise<boolean>}
    */
   askToReplace(name) {
-    return new Promise((resolve) => this.#showInstead(() => replaceView(name, resolve)));
+    return new Promise((resolve) => this.showInstead(() => replaceView(name, resolve)));
   }
 
   /**
@@ -88,7 +88,7 @@ export class App {
    * @param {SignedIn} signedIn
    */
   async start(signedIn) {
-    this.#showInstead(loading);
+    this.showInstead();
     this.#signedIn = signedIn;
     try {
       const operations = new Operations(this.#client(signedIn));
@@ -117,20 +117,20 @@ export class App {
   fail(cause, retry = () => location.reload()) {
     const message = cause instanceof Error ? cause.message : String(cause);
     const error = cause instanceof ApiError ? cause : new ApiError({ status: 0, code: "unknown", message });
-    this.#showInstead(() => html`<main class="alone">${problem(error, retry)}</main>`);
+    this.showInstead(() => html`<main class="alone">${problem(error, retry)}</main>`);
   }
 
   /**
    * Forgets everything of the member who was signed in, and shows something else.
    * @param {() => Content} standIn
    */
-  #showInstead(standIn) {
+  showInstead(standIn = loading) {
     this.#signedIn = null;
     this.#workspaces = [];
     this.#context = null;
     this.#shown = null;
     this.#standIn = standIn;
-    this.#dialogs.close();
+    this.#dialogs.discard();
     this.#refresh();
   }
 
@@ -144,6 +144,7 @@ export class App {
 
   /** Shows the screen of the address. */
   async #route() {
+    if (this.#signedIn === null) return;
     const { hash } = location;
     const route = parseRoute(hash);
     const workspace = this.#workspaces.find(({ slug }) => slug === route.workspace);
@@ -180,7 +181,8 @@ export class App {
     const view = {
       symbol: /** @type {const} */ ("memories"),
       title: "No workspace",
-      text: "Ask an administrator of your organisation to let you into one.",
+      text: "Ask an administrator of your organisation to give you access to one.",
+      action: html`<button type="button" @click=${this.#signedIn?.signOut}>Sign out</button>`,
     };
     this.#standIn = () => html`<main class="alone">${empty(view)}</main>`;
     this.#refresh();
@@ -212,7 +214,7 @@ export class App {
       directory,
       dialogs: this.#dialogs,
       refresh: () => this.#refresh(),
-      announce: (text, action) => this.#notices.announce(text, action),
+      announce: (text) => this.#notices.announce(text),
     };
   }
 
@@ -271,7 +273,7 @@ export class App {
         ${
           this.#connection.isLost
             ? html`<p>
-                The server cannot be reached. Trying again, nothing is lost.
+                The server cannot be reached or is busy. Trying again, nothing is lost.
                 <button type="button" @click=${() => this.#connection.retryNow()}>Try now</button>
               </p>`
             : ""

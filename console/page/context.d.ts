@@ -6,7 +6,7 @@ import type { AccountOperations, Operations, OrganizationOperations } from "./ap
 import type { Access, Directory } from "./directory.js";
 import type { Route } from "./router.js";
 import type { Content } from "./ui/lit.js";
-import type { Dialogs, NoticeAction } from "./ui/overlays.js";
+import type { Dialogs } from "./ui/overlays.js";
 
 /** The workspace that is open, and what its screens use. */
 export interface Context {
@@ -22,7 +22,7 @@ export interface Context {
   dialogs: Dialogs;
   /** Shows the page as it is now. */
   refresh: () => void;
-  announce: (text: string, action?: NoticeAction | null) => void;
+  announce: (text: string) => void;
 }
 
 /** A screen. */

@@ -28,12 +28,13 @@ export class Access {
    */
   async probe(operations, organization, workspace) {
     const one = { limit: 1 };
-    const members = () => organization.listMembers(one);
     await Promise.all([
       this.#note("audit", () => operations.listAuditEntries(one)),
-      this.#note("webhooks", () => operations.listWebhooks(workspace, one)),
-      this.#note("members", members),
-      this.#note("roles", members),
+      this.#note("webhooks", () =>
+        operations.listWebhooks(workspace, one).catch(() => operations.listInboundWebhooks(workspace, one)),
+      ),
+      this.#note("members", () => organization.listMembers(one)),
+      this.#note("roles", () => organization.listCustomRoles()),
     ]);
   }
 
@@ -91,7 +92,7 @@ export class Directory {
 
   /** Reads all names. Those that the caller may not read stay unknown. */
   async load() {
-    await Promise.all([this.loadSources(), this.#loadMembers(), this.loadRoles()]);
+    await Promise.all([this.loadSources(), this.#loadMembers(), readNames(new Map(), () => this.readRoles())]);
   }
 
   async loadSources() {
@@ -102,9 +103,11 @@ export class Directory {
     await readNames(this.#members, (page) => this.#organization.listMembers(page));
   }
 
-  async loadRoles() {
-    const read = () => this.#organization.listCustomRoles();
-    await readNames(this.#roles, async () => ({ ...(await read()), next_cursor: null }));
+  /** Reads the custom roles, all of which are on one page. */
+  async readRoles() {
+    const { data } = await this.#organization.listCustomRoles();
+    this.#roles = new Map(data.map((role) => [role.id, role]));
+    return { data, next_cursor: null };
   }
 
   /** Sources by name. */

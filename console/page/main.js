@@ -27,13 +27,14 @@ const app = new App(
  * @param {() => Promise<Session | null>} open
  */
 async function signIn(open) {
+  app.showInstead();
   try {
     const session = await open();
     if (session === null) askToSignIn(null);
     else start(session);
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) askToSignIn(error);
-    else app.fail(error);
+    else app.fail(error, () => signIn(open));
   }
 }
 

@@ -252,6 +252,36 @@ test("member who signs out is signed out everywhere in the browser", async () =>
   await close();
 });
 
+test("signed-out page stays one, whatever the address becomes", async () => {
+  const { page, close } = await site.current.open("dashboard");
+  await page.goto(`${site.current.url}#/${WORKSPACE}/memories`);
+  await settled(page);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByText("You are signed out.").waitFor();
+  await page.goBack();
+  await page.getByText("You are signed out.").waitFor();
+
+  // One link, sent by a double click.
+  await page.getByLabel("Sign-in link").fill(site.current.demo.link());
+  await page.getByRole("button", { name: "Sign in" }).dblclick();
+  await page.getByRole("navigation").waitFor();
+  await settled(page);
+  await close();
+});
+
+test("dialog ends with the session", async () => {
+  const { page, close } = await site.current.open("members");
+  await page.getByRole("button", { name: "Add member" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("Noor");
+  await dialog.getByLabel("Handle").fill("noor");
+  await page.route("**/members", (route) => route.fulfill({ status: 401, json: { error: "unauthenticated" } }));
+  await dialog.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByText("You are signed out.").waitFor();
+  await dialog.waitFor({ state: "hidden" });
+  await close();
+});
+
 test("sign-out that fails says so, and can be repeated", async () => {
   const { page, context, close } = await site.current.open("dashboard");
   await page.route("**/auth/logout", (route) => route.abort("connectionreset"), { times: 1 });

@@ -132,7 +132,10 @@ test("review inbox is decided on by keyboard", async () => {
   await page.keyboard.press("k");
   assert.equal(await current.innerText(), first);
 
-  await page.keyboard.press("a");
+  // A key that is held decides once.
+  await page.keyboard.down("a");
+  await page.keyboard.down("a");
+  await page.keyboard.up("a");
   await page.getByText("1 decided").waitFor();
   await page.locator(".inbox [aria-current=true]:focus").waitFor();
   assert.equal(await current.innerText(), second);

@@ -217,6 +217,7 @@ test("times near now are relative, others are dates", () => {
   assert.equal(nearTime(new Date(now - 90_000), now), "1 minute ago");
   assert.equal(nearTime(new Date(now - 5_000), now), "now");
   assert.equal(nearTime(new Date(now + 3 * 60 * 60 * 1_000), now), "in 3 hours");
+  assert.equal(nearTime(new Date(now - 33 * 60 * 60 * 1_000), now), "1 day ago");
   assert.equal(nearTime(new Date("2026-01-02T12:00:00.000Z"), now), "2 Jan 2026");
 });
 
@@ -250,6 +251,24 @@ test("client does not repeat a creation whose response was lost", async () => {
   const { client, requests } = clientOf([null]);
   await assert.rejects(client.send("POST", "/v1/sources", { body: {} }), { code: "network_unknown" });
   assert.equal(requests.length, 1);
+});
+
+test("client does not repeat a change with a condition, which it would not meet again", async () => {
+  const { client, requests } = clientOf([null]);
+  const change = client.send("PATCH", "/v1/memories/m", { body: {}, ifMatch: '"1"' });
+  await assert.rejects(change, { code: "network_unknown" });
+  assert.equal(requests.length, 1);
+});
+
+test("client creates with the key of an earlier attempt that may have succeeded", async () => {
+  const { client, requests } = clientOf([null, null, null, null, null, new Response("{}"), new Response("{}")]);
+  const create = (/** @type {string} */ name) => client.create("/v1/sources", { name });
+  await assert.rejects(create("Wiki"));
+  await create("Wiki");
+  await create("Wiki");
+  const keys = requests.map(({ headers }) => headers.get("idempotency-key"));
+  assert.equal(new Set(keys.slice(0, 6)).size, 1);
+  assert.notEqual(keys[5], keys[6]);
 });
 
 test("client takes a repeated deletion that finds nothing as done", async () => {

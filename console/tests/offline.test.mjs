@@ -103,7 +103,7 @@ test("each screen and each action works without a server", async () => {
   await press("New webhook");
   await dialog.getByLabel("URL").fill("https://example.com/hook");
   await answer("Create");
-  await dialog.getByLabel("The signing secret").waitFor();
+  await dialog.locator(".secret code").waitFor();
   await answer("Done");
   await page.getByRole("link", { name: "https://example.com/hook" }).click();
   await press("Send a test event");

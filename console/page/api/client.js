@@ -5,7 +5,7 @@
 import { ApiError } from "./error.js";
 
 /** Remaining time in which a token is replaced. */
-const RENEWAL_MS = 60_000;
+const RENEWAL_MS = 240_000;
 /** Delays before the second and each further attempt. */
 const RETRY_DELAYS_MS = [500, 2_000, 5_000, 10_000];
 /** Longest wait that a response may ask for; after a longer one the user decides. */
@@ -53,6 +53,7 @@ export const takesSession = (path) => path.startsWith("/v1/orgs/") || path.start
 export class Session {
   /** @type {Token | null} */
   #token = null;
+  #renewAt = 0;
   /** The request for a token that is under way. @type {Promise<Answer> | null} */
   #renewal = null;
 
@@ -88,12 +89,13 @@ export class Session {
    * @returns {Promise<Response | null>}
    */
   async authorize(headers) {
-    if (this.#token === null || Date.parse(this.#token.expires_at) - Date.now() < RENEWAL_MS) {
+    if (this.#token === null || Date.now() > this.#renewAt) {
       this.#renewal ??= send("POST", "token");
       try {
         const answer = await this.#renewal;
         if (answer.status >= 400) return new Response(answer.text, answer);
         this.#token = /** @type {Token} */ (JSON.parse(answer.text));
+        this.#renewAt = Date.now() + RENEWAL_MS;
       } finally {
         this.#renewal = null;
       }
@@ -209,6 +211,8 @@ export class Client {
   #transport;
   #connection;
   #onSignedOut;
+  /** Keys of creations that are not known to be done. @type {Map<string, string>} */
+  #keys = new Map();
 
   /**
    * @param {Transport} transport
@@ -238,8 +242,13 @@ export class Client {
    * @param {string} path
    * @param {object} [body]
    */
-  create(path, body) {
-    return this.send("POST", path, { body, idempotencyKey: newIdempotencyKey() });
+  async create(path, body) {
+    const sent = path + JSON.stringify(body);
+    const idempotencyKey = this.#keys.get(sent) ?? newIdempotencyKey();
+    this.#keys.set(sent, idempotencyKey);
+    const created = await this.send("POST", path, { body, idempotencyKey });
+    this.#keys.delete(sent);
+    return created;
   }
 
   /**
@@ -266,7 +275,8 @@ export class Client {
    * @returns {Promise<Answer>}
    */
   async #sendUntilAnswered(method, path, options) {
-    const isRepeatable = options.isRepeatable ?? (method !== "POST" || options.idempotencyKey !== undefined);
+    const isRepeatable =
+      options.isRepeatable ?? ((method !== "POST" && !options.ifMatch) || options.idempotencyKey !== undefined);
     const delays = isRepeatable ? [...RETRY_DELAYS_MS] : [];
     try {
       for (let isRepetition = false; ; isRepetition = true) {

@@ -33,6 +33,8 @@ export class PagedList {
   #next = undefined;
   /** Number of reloads, which outdates pages that arrive later. */
   #generation = 0;
+  /** Position that was read last. @type {string | undefined} */
+  #cursor;
   #readPage;
   #onChange;
 
@@ -62,11 +64,17 @@ export class PagedList {
 
   /** Reads the next page. */
   async more() {
-    await this.#read(this.#next ?? undefined);
+    if (!this.isLoading) await this.#read(this.#next ?? undefined);
+  }
+
+  /** Reads again what could not be read. */
+  retry() {
+    return this.#read(this.#cursor);
   }
 
   /** @param {string | undefined} cursor */
   async #read(cursor) {
+    this.#cursor = cursor;
     const generation = this.#generation;
     this.isLoading = true;
     this.error = null;

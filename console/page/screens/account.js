@@ -30,7 +30,7 @@ export class AccountScreen {
   render() {
     const { member } = this.#context;
     return html`
-      ${pageHeader({ title: "Account", lead: `You are ${member?.name} (${member?.handle}). What acts as you:` })}
+      ${pageHeader({ title: "Account", lead: `You are ${member?.name} (${member?.handle}). Signed in as you:` })}
       <section class="card flush" aria-label="Sessions and tokens">
         ${listView(this.#list, {
           items: (credentials) =>

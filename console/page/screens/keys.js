@@ -168,8 +168,6 @@ export class KeysScreen {
 
   /** @param {IssuedMcpKey} key */
   #showSecret({ name, secret }) {
-    openMessage(this.#context, name, () =>
-      secretBox({ label: "The key", value: secret ?? "", announce: this.#context.announce }),
-    );
+    openMessage(this.#context, name, () => secretBox({ label: "The key", value: secret ?? "" }));
   }
 }

@@ -225,14 +225,15 @@ export class MembersScreen {
               name: "role",
               label: "Role",
               values: [["", "As in the organisation"], ...this.#roleOptions().filter((role) => role !== "owner")],
+              value: roleId(member, open.id),
               error,
             })}
           </div>
         `,
         run: async (data) => {
           const [workspace, role] = [textOf(data, "workspace"), textOf(data, "role")];
-          if (role === "") await this.#organization.endWorkspaceRole(member.id, workspace);
-          else await this.#organization.assignWorkspaceRole(member.id, workspace, role);
+          if (role !== "") await this.#organization.assignWorkspaceRole(member.id, workspace, role);
+          else if (roleId(member, workspace)) await this.#organization.endWorkspaceRole(member.id, workspace);
         },
       });
     });
@@ -261,9 +262,16 @@ export class MembersScreen {
  * @param {Directory} directory
  */
 function roleIn(member, workspace, directory) {
-  const own = member.workspace_roles.find(({ workspace_id }) => workspace_id === workspace);
-  return own ? directory.roleName(own.role) : html`<span class="faint">as in the organisation</span>`;
+  const own = roleId(member, workspace);
+  return own ? directory.roleName(own) : html`<span class="faint">as in the organisation</span>`;
 }
+
+/**
+ * @param {MemberDetails} member
+ * @param {string} workspace
+ */
+const roleId = (member, workspace) =>
+  member.workspace_roles.find(({ workspace_id }) => workspace_id === workspace)?.role;
 
 /**
  * @param {string[]} teams

@@ -86,19 +86,18 @@ export class ReviewScreen {
   }
 
   #focusCurrent() {
-    /** @type {HTMLElement | null} */ (document.querySelector(".inbox [aria-current=true]"))?.focus();
+    const current = document.querySelector(".inbox [aria-current=true]") ?? document.querySelector("h1");
+    /** @type {HTMLElement | null} */ (current)?.focus();
   }
 
   /** @param {KeyboardEvent} event */
   #press(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
     const current = this.#inbox.find(({ id }) => id === this.#current);
     /** @type {Record<string, () => void>} */
     const commands = {
       j: () => this.#move(1),
-      ArrowDown: () => this.#move(1),
       k: () => this.#move(-1),
-      ArrowUp: () => this.#move(-1),
       a: () => current && this.#decide(current, "approved"),
       r: () => current && this.#decide(current, "rejected"),
       u: () => this.#undo(),

@@ -1,11 +1,12 @@
 // The custom roles of an organisation.
 
+import { PagedList } from "../api/list.js";
 import { ACTIONS, BUILT_IN_ROLES, SLUG_PATTERN } from "../models/vocabulary.js";
-import { actionButton, openForm, runDirectly, Task, textOf } from "../ui/actions.js";
+import { actionButton, openForm, runDirectly, textOf } from "../ui/actions.js";
 import { count } from "../ui/format.js";
 import { html, nothing, repeat } from "../ui/lit.js";
 import { stateBadge, tag } from "../ui/marks.js";
-import { empty, loading, pageHeader, problem, selectField, textField } from "../ui/parts.js";
+import { empty, listView, options, pageHeader, selectField, textField } from "../ui/parts.js";
 
 /**
  * @import { Action, CustomRole } from "../../../wasm/pkg/operations.js"
@@ -15,31 +16,28 @@ import { empty, loading, pageHeader, problem, selectField, textField } from "../
  */
 
 const BASE_ROLES = BUILT_IN_ROLES.slice(0, 2);
+/** @type {Option[]} */
+const STATES = [
+  ["", "As base role"],
+  ["allow", "Allow"],
+  ["deny", "Deny"],
+];
 const DESCRIPTION_LENGTH_MAX = 1_024;
 
 export class RolesScreen {
   #context;
   #organization;
-  #task;
-  /** @type {CustomRole[] | null} */
-  #roles = null;
+  #list;
 
   /** @param {Context} context */
   constructor(context) {
     this.#context = context;
     this.#organization = context.organization;
-    this.#task = new Task(context.refresh);
+    this.#list = new PagedList(() => context.directory.readRoles(), context.refresh);
   }
 
   open() {
-    this.#load();
-  }
-
-  #load() {
-    return this.#task.run(async () => {
-      this.#roles = (await this.#organization.listCustomRoles()).data;
-      await this.#context.directory.loadRoles();
-    });
+    this.#list.reload();
   }
 
   render() {
@@ -50,27 +48,26 @@ export class RolesScreen {
       look: "primary",
       run: () => this.#create(),
     });
-    const lead = "A custom role is a viewer or a member with some actions more or less.";
+    const lead = "A custom role is a viewer or a member with some actions added or denied.";
     return html`${pageHeader({ title: "Roles", lead, actions: create })} ${this.#body()}`;
   }
 
   #body() {
-    if (this.#task.error) return problem(this.#task.error, () => this.#load());
-    if (this.#roles === null) return loading();
-    if (this.#roles.length === 0) {
-      return empty({
+    return listView(this.#list, {
+      items: (roles) =>
+        html`<ul class="cards">
+          ${repeat(
+            roles,
+            ({ id }) => id,
+            (role) => this.#card(role),
+          )}
+        </ul>`,
+      empty: empty({
         symbol: "roles",
         title: "No custom roles",
         text: "Members hold built-in roles: viewer, member, admin or owner.",
-      });
-    }
-    return html`<ul class="cards">
-      ${repeat(
-        this.#roles,
-        ({ id }) => id,
-        (role) => this.#card(role),
-      )}
-    </ul>`;
+      }),
+    });
   }
 
   /** @param {CustomRole} role */
@@ -131,14 +128,14 @@ export class RolesScreen {
       submit: "Create",
       fields: (error) => html`
         ${this.#fields(null, error)}
-        ${selectField({ name: "workspace_id", label: "Held", values: [["", "Everywhere"], ...workspaces], error })}
+        ${selectField({ name: "workspace_id", label: "Can be held", values: [["", "Everywhere"], ...workspaces], error })}
         ${actionFields(null)}
       `,
       run: async (data) => {
         const workspace_id = textOf(data, "workspace_id");
         const role = { ...roleOf(data), ...(workspace_id === "" ? {} : { workspace_id }) };
         await this.#organization.createCustomRole(role);
-        await this.#load();
+        await this.#list.reload();
       },
     });
   }
@@ -155,7 +152,7 @@ export class RolesScreen {
         fields: (error) => html`${this.#fields(role, error)} ${actionFields(role)}`,
         run: async (data) => {
           await this.#organization.updateCustomRole(role.id, roleOf(data), etag);
-          await this.#load();
+          await this.#list.reload();
         },
       });
     });
@@ -166,7 +163,7 @@ export class RolesScreen {
     await runDirectly(this.#context, "updateCustomRole", async () => {
       const { etag } = await this.#organization.getCustomRole(id);
       await this.#organization.updateCustomRole(id, { is_active: !is_active }, etag);
-      await this.#load();
+      await this.#list.reload();
     });
   }
 
@@ -193,7 +190,7 @@ export class RolesScreen {
       run: async (data) => {
         const reassign_to = textOf(data, "reassign_to");
         await this.#organization.deleteCustomRole(role.id, reassign_to === "" ? {} : { reassign_to });
-        await this.#load();
+        await this.#list.reload();
       },
     });
   }
@@ -212,7 +209,7 @@ export class RolesScreen {
           value: role?.slug,
           pattern: SLUG_PATTERN,
           lengthMax: 64,
-          hint: "Of a-z, 0-9, -, _ and .",
+          hint: "Only a-z, 0-9, -, _ and .",
           error,
         })}
       </div>
@@ -240,11 +237,7 @@ function actionFields(role) {
     <li>
       <label for="action-${action}"><code>${action}</code></label>
       <select id="action-${action}" name="action-${action}">
-        ${[
-          ["", "As base role"],
-          ["allow", "Allow"],
-          ["deny", "Deny"],
-        ].map(([value, text]) => html`<option value=${value} .selected=${value === stateOf(action)}>${text}</option>`)}
+        ${options(STATES, stateOf(action))}
       </select>
     </li>
   `;
@@ -276,5 +269,7 @@ function roleOf(data) {
  */
 function holders(error) {
   const holderCount = error?.details.holder_count;
-  return holderCount === undefined ? undefined : `${count(holderCount, "member")} hold it; choose a role for them`;
+  return holderCount === undefined
+    ? undefined
+    : `held by ${count(holderCount, "member")}; choose another role for them`;
 }

@@ -82,17 +82,16 @@ export class WebhookView {
   }
 
   render() {
-    const back = html`<p class="back"><a href=${this.#href()}>Webhooks</a></p>`;
     const webhook = this.#webhook;
     if (!webhook)
-      return html`${back}
-        <h1 tabindex="-1">Webhook</h1>
-        ${this.#task.error ? problem(this.#task.error, () => this.#reload()) : loading()}`;
+      return this.#page(
+        { title: "Webhook" },
+        this.#task.error ? problem(this.#task.error, () => this.#reload()) : loading(),
+      );
     const explanation = EXPLANATIONS[webhook.disabled_reason ?? webhookState(webhook)];
     const lead = html`${stateBadge(webhookState(webhook))} ${tag(webhook.event_type)}
       <span>${explanation ?? nothing}</span>`;
-    return html`
-      ${back} ${pageHeader({ title: webhook.url, lead, actions: this.#actions(webhook) })}
+    const deliveries = html`
       <section class="card flush" aria-labelledby="deliveries">
         <div class="card-head">
           <h2 id="deliveries">Deliveries</h2>
@@ -128,6 +127,17 @@ export class WebhookView {
         })}
       </section>
     `;
+    return this.#page({ title: webhook.url, lead, actions: this.#actions(webhook) }, deliveries);
+  }
+
+  /**
+   * The heading stays the same element, which has the focus.
+   * @param {Parameters<typeof pageHeader>[0]} header
+   * @param {unknown} body
+   */
+  #page(header, body) {
+    return html`<p class="back"><a href=${this.#href()}>Webhooks</a></p>
+      ${pageHeader(header)} ${body}`;
   }
 
   /** @param {Webhook} webhook */
@@ -234,7 +244,9 @@ export class WebhookView {
       const { redelivered, has_more } = await operations.redeliverDeadToWebhook(workspace.id, this.id);
       const rest = has_more ? " There are more: repeat it." : "";
       announce(
-        redelivered === 0 ? "There are no dead letters." : `${number(redelivered)} are being sent again.${rest}`,
+        redelivered === 0
+          ? "There are no dead letters."
+          : `Sending ${count(redelivered, "delivery", "deliveries")} again.${rest}`,
       );
       await this.#reload();
     });
@@ -250,7 +262,7 @@ export class WebhookView {
   }
 
   #rotate() {
-    const { operations, workspace, announce } = this.#context;
+    const { operations, workspace } = this.#context;
     confirm(this.#context, {
       title: "Rotate the signing secret?",
       operation: "rotateWebhookSecret",
@@ -258,7 +270,7 @@ export class WebhookView {
       text: "For 24 hours deliveries are signed with both secrets, so that the receiver can switch at any time.",
       run: async () => {
         const { signing_secret } = await operations.rotateWebhookSecret(workspace.id, this.id);
-        const box = { label: "The new signing secret", value: signing_secret, announce };
+        const box = { label: "The new signing secret", value: signing_secret };
         openMessage(this.#context, "Signing secret", () => html`${secretBox(box)} ${verification()}`);
       },
     });

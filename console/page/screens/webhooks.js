@@ -36,6 +36,7 @@ export class WebhooksScreen {
 
   /** @param {Route} route */
   open({ item, query }) {
+    if (item !== (this.#view?.id ?? "")) queueMicrotask(() => document.querySelector("h1")?.focus());
     if (item !== "") {
       if (this.#view?.id !== item) this.#view = new WebhookView(this.#context, item);
       this.#view.open(query);
@@ -227,7 +228,7 @@ export class WebhooksScreen {
 
   /** @param {string | null} secret */
   #showSecret(secret) {
-    const box = { label: "The signing secret", value: secret ?? "", announce: this.#context.announce };
+    const box = { label: "The signing secret", value: secret ?? "" };
     openMessage(this.#context, "Signing secret", () => html`${secretBox(box)} ${verification()}`);
   }
 }

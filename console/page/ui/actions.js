@@ -4,7 +4,7 @@
 import { ApiError } from "../api/error.js";
 import { html, nothing } from "./lit.js";
 import { icon } from "./marks.js";
-import { problem, taskProblem } from "./parts.js";
+import { loading, problem, taskProblem } from "./parts.js";
 
 /**
  * @import { Context } from "../context.js"
@@ -170,10 +170,16 @@ export function openMessage({ dialogs }, title, body) {
  * @param {() => Promise<void>} action
  */
 export async function runDirectly(context, operation, action) {
-  const task = new Task(context.refresh);
+  const { dialogs, refresh } = context;
+  const task = new Task(refresh);
+  const view = {
+    title: "One moment …",
+    isBusy: () => task.isRunning,
+    body: () => html`<div class="dialog-body">${task.error ? problem(task.error) : loading()}</div>`,
+  };
+  dialogs.open(view);
   await runOperation(context, task, operation, action);
-  const { error } = task;
-  if (error) openMessage(context, "That did not work", () => problem(error));
+  if (!task.error && dialogs.isOpen(view)) dialogs.close();
 }
 
 /**

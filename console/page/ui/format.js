@@ -3,7 +3,7 @@
 const LOCALE = "en-GB";
 const dateTime = new Intl.DateTimeFormat(LOCALE, { dateStyle: "medium", timeStyle: "short" });
 const date = new Intl.DateTimeFormat(LOCALE, { dateStyle: "medium" });
-const relative = new Intl.RelativeTimeFormat(LOCALE, { numeric: "auto" });
+const relative = new Intl.RelativeTimeFormat(LOCALE);
 const integer = new Intl.NumberFormat(LOCALE);
 
 export const DAY_MS = 24 * 60 * 60 * 1_000;

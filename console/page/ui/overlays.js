@@ -29,10 +29,6 @@ export class Dialogs {
       if (this.#view?.isBusy?.()) event.preventDefault();
     });
     element.addEventListener("close", () => this.#closed());
-    // A click on the backdrop has the dialog itself as its target.
-    element.addEventListener("click", (event) => {
-      if (event.target === element) this.close();
-    });
   }
 
   /**
@@ -44,8 +40,7 @@ export class Dialogs {
     this.refresh();
     if (!this.#element.open) this.#element.showModal();
     this.#element.scrollTop = 0;
-    const first =
-      this.#element.querySelector("input:not([type=hidden]), select, textarea") ?? this.#element.querySelector("h2");
+    const first = this.#element.querySelector("input, select") ?? this.#element.querySelector("h2");
     /** @type {HTMLElement} */ (first).focus();
   }
 
@@ -60,6 +55,12 @@ export class Dialogs {
   /** Closes the dialog, unless it is busy. */
   close() {
     if (this.#element.open && !this.#view?.isBusy?.()) this.#element.close();
+  }
+
+  /** Closes the dialog, even a busy one, without telling what it showed. */
+  discard() {
+    this.#view = null;
+    this.#element.close();
   }
 
   /** Shows the dialog as it is now. */
@@ -91,21 +92,19 @@ export class Dialogs {
 
   #closed() {
     // Another dialog was opened before the browser reported that the last one was closed.
+    if (this.#view?.isBusy?.()) this.#element.showModal();
     if (this.#element.open) return;
     const view = this.#view;
     this.#view = null;
     render(nothing, this.#element);
+    if (document.activeElement === document.body) document.querySelector("h1")?.focus();
     view?.onClose?.();
   }
 }
 
-/**
- * An action that a notice offers, such as undoing.
- * @typedef {{ label: string, run: () => void }} NoticeAction
- */
-/** @typedef {{ text: string, action: NoticeAction | null }} Notice */
+/** @typedef {{ text: string }} Notice */
 
-/** The notices that are shown. Those with an action stay until they are dismissed. */
+/** The notices that are shown. */
 export class Notices {
   /** @type {Notice[]} */
   #notices = [];
@@ -116,15 +115,12 @@ export class Notices {
     this.#onChange = onChange;
   }
 
-  /**
-   * @param {string} text
-   * @param {NoticeAction | null} [action]
-   */
-  announce(text, action = null) {
-    const notice = { text, action };
+  /** @param {string} text */
+  announce(text) {
+    const notice = { text };
     this.#notices = [...this.#notices, notice].slice(-NOTICES_MAX);
     this.#onChange();
-    if (action === null) setTimeout(() => this.#dismiss(notice), SHOWN_MS);
+    setTimeout(() => this.#dismiss(notice), SHOWN_MS);
   }
 
   /** @param {Notice} notice */
@@ -137,19 +133,6 @@ export class Notices {
     const item = (/** @type {Notice} */ notice) => html`
       <div class="notice-box">
         <span>${notice.text}</span>
-        ${
-          notice.action
-            ? html`<button
-                type="button"
-                @click=${() => {
-                  this.#dismiss(notice);
-                  notice.action?.run();
-                }}
-              >
-                ${notice.action.label}
-              </button>`
-            : nothing
-        }
         <button type="button" class="quiet square" aria-label="Dismiss" @click=${() => this.#dismiss(notice)}>
           ${icon("close")}
         </button>

@@ -79,7 +79,7 @@ export const empty = ({ symbol, title, text, action = nothing }) => html`
  * @param {{ items: (items: T[]) => Content, empty: Content }} views
  */
 export function listView(list, views) {
-  const retry = () => (list.isLoaded ? list.more() : list.reload());
+  const retry = () => list.retry();
   if (!list.isLoaded) return list.error ? problem(list.error, retry) : loading();
   const isEmpty = list.items.length === 0 && !list.hasMore;
   return html`
@@ -183,11 +183,12 @@ export const textField = ({ value = "", isRequired = true, lengthMax = 128, type
  * @param {readonly Option[]} values
  * @param {string} selected
  */
-export const options = (values, selected) =>
-  values.map((option) => {
-    const [value, text] = typeof option === "string" ? [option, option] : option;
-    return html`<option value=${value} .selected=${value === selected}>${text}</option>`;
-  });
+export const options = (values, selected) => {
+  const pairs = values.map((option) => (typeof option === "string" ? [option, option] : option));
+  // What is set stays set, even if it is not among those that are known.
+  if (pairs.every(([value]) => value !== selected) && selected !== "") pairs.push([selected, selected]);
+  return pairs.map(([value, text]) => html`<option value=${value} .selected=${value === selected}>${text}</option>`);
+};
 
 /**
  * Shows a selection.
@@ -215,19 +216,19 @@ export const selectField = ({ values, value = "", ...others }) =>
  * @param {object} secret
  * @param {string} secret.label
  * @param {string} secret.value
- * @param {(text: string) => void} secret.announce
  */
-export function secretBox({ label, value, announce }) {
-  const copy = async () => {
+export function secretBox({ label, value }) {
+  const copy = async (/** @type {Event} */ event) => {
+    const status = /** @type {HTMLElement} */ (event.currentTarget).nextElementSibling;
     await navigator.clipboard.writeText(value);
-    announce("Copied.");
+    status?.replaceChildren("Copied.");
   };
   return html`
     <div class="secret">
       <p><strong>${label}</strong> is shown only now. Store it where its program can read it.</p>
       <div class="secret-value">
-        <code tabindex="0" aria-label=${label}>${value}</code>
-        <button type="button" @click=${copy}>${icon("copy")}Copy</button>
+        <code>${value}</code>
+        <button type="button" @click=${copy}>${icon("copy")}Copy</button><span role="status"></span>
       </div>
     </div>
   `;
@@ -314,6 +315,8 @@ export class Filters {
   render(controls) {
     const set = (/** @type {Event} */ event) => {
       const { name, value } = /** @type {HTMLSelectElement | HTMLInputElement} */ (event.target);
+      // A year that is still being typed.
+      if (value.startsWith("0")) return;
       const query = new URLSearchParams(this.#query);
       query.set(name, value.trim());
       this.#go(query);
