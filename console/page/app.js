@@ -182,7 +182,6 @@ export class App {
       symbol: /** @type {const} */ ("memories"),
       title: "No workspace",
       text: "Ask an administrator of your organisation to give you access to one.",
-      action: html`<button type="button" @click=${this.#signedIn?.signOut}>Sign out</button>`,
     };
     this.#standIn = () => html`<main class="alone">${empty(view)}</main>`;
     this.#refresh();
@@ -273,7 +272,7 @@ export class App {
         ${
           this.#connection.isLost
             ? html`<p>
-                The server cannot be reached or is busy. Trying again, nothing is lost.
+                The server cannot be reached. Trying again, nothing is lost.
                 <button type="button" @click=${() => this.#connection.retryNow()}>Try now</button>
               </p>`
             : ""

@@ -30,9 +30,7 @@ export class Access {
     const one = { limit: 1 };
     await Promise.all([
       this.#note("audit", () => operations.listAuditEntries(one)),
-      this.#note("webhooks", () =>
-        operations.listWebhooks(workspace, one).catch(() => operations.listInboundWebhooks(workspace, one)),
-      ),
+      this.#note("webhooks", () => operations.listWebhooks(workspace, one)),
       this.#note("members", () => organization.listMembers(one)),
       this.#note("roles", () => organization.listCustomRoles()),
     ]);
@@ -92,15 +90,15 @@ export class Directory {
 
   /** Reads all names. Those that the caller may not read stay unknown. */
   async load() {
-    await Promise.all([this.loadSources(), this.#loadMembers(), readNames(new Map(), () => this.readRoles())]);
+    await Promise.all([
+      this.loadSources(),
+      readNames(this.#members, (page) => this.#organization.listMembers(page)),
+      readNames(new Map(), () => this.readRoles()),
+    ]);
   }
 
   async loadSources() {
     await readNames(this.#sources, (page) => this.#operations.listSources(page));
-  }
-
-  async #loadMembers() {
-    await readNames(this.#members, (page) => this.#organization.listMembers(page));
   }
 
   /** Reads the custom roles, all of which are on one page. */
@@ -112,7 +110,7 @@ export class Directory {
 
   /** Sources by name. */
   get sources() {
-    return [...this.#sources.values()].toSorted((left, right) => left.name.localeCompare(right.name));
+    return byName(this.#sources);
   }
 
   /** Custom roles by name. */
@@ -122,7 +120,7 @@ export class Directory {
 
   /** Members by name. */
   get members() {
-    return [...this.#members.values()].toSorted((left, right) => left.name.localeCompare(right.name));
+    return byName(this.#members);
   }
 
   /** @param {string} id */
@@ -144,6 +142,12 @@ export class Directory {
     return this.#roles.get(role)?.name ?? (isId ? `role ${shortId(role)}` : role);
   }
 }
+
+/**
+ * @template {{ name: string }} T
+ * @param {Map<string, T>} names
+ */
+const byName = (names) => [...names.values()].toSorted((left, right) => left.name.localeCompare(right.name));
 
 /**
  * Reads a list into a map by identifier.

@@ -43,7 +43,7 @@ test("role with holders is deleted once they get another", async () => {
   const dialog = page.getByRole("dialog");
   await page.getByRole("button", { name: "Delete Auditor" }).click();
   await dialog.getByRole("button", { name: "Delete" }).click();
-  await dialog.getByText("held by 2 members").waitFor();
+  await dialog.getByText(/^Held by 2 members;/).waitFor();
   await dialog.getByLabel("Its holders become").selectOption("viewer");
   await dialog.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("heading", { name: "Auditor", exact: true }).waitFor({ state: "detached" });
@@ -105,10 +105,11 @@ test("member keeps a role that the page could not read", async () => {
   await page.route("**/custom-roles", (route) => route.fulfill({ status: 500 }));
   await page.reload();
   await page.getByRole("link", { name: "Members" }).click();
-  const row = page.getByRole("row", { name: /custom:/ }).first();
+  // Its name is not known, and neither is it among the roles to choose from.
+  const row = page.getByRole("row", { name: /role [0-9a-f]{8}/ }).first();
   await row.getByRole("button", { name: "Edit" }).click();
   const role = page.getByRole("dialog").getByLabel("Role in the organisation");
-  assert.match(await role.inputValue(), /^custom:/);
+  assert.match(await role.inputValue(), /^[0-9a-f]{8}-/);
   await close();
 });
 

@@ -62,12 +62,12 @@ const EXPLANATIONS = {
   },
   network_unknown: {
     title: "The connection was lost",
-    advice: "It may or may not have been done. Close this and look at the list before you repeat it.",
+    advice: "It may or may not have been done. Look at the list before you repeat it.",
   },
   not_found: { title: "Not found", advice: "It does not exist, was deleted, or is not shared with you." },
   precondition_failed: {
     title: "Somebody else changed it meanwhile",
-    advice: "Nothing was changed. Close this and open it again to see the current state.",
+    advice: "Nothing was changed. Open it again to see the current state.",
   },
   quota_exceeded: { title: "The quota is exhausted", advice: "Delete something first, or ask the operator for more." },
   rate_limited: { title: "Too many requests", advice: "Wait a moment and try again." },

@@ -191,7 +191,7 @@ export class DashboardScreen {
             : empty({
                 symbol: "connector",
                 title: "No connectors",
-                text: "They keep memories up to date with other systems, and are created through the API.",
+                text: "They keep memories up to date, and are created through the API.",
               })
         }
       </section>

@@ -142,7 +142,7 @@ export class KeysScreen {
       title: `Rotate ${name}?`,
       operation: "rotateMcpKey",
       submit: "Rotate",
-      text: "The old key stops working at once. From then on it acts as you, with at most your permissions.",
+      text: "The old key stops working at once. The new one acts as you.",
       run: async () => {
         this.#showSecret(await operations.rotateMcpKey(workspace.id, id));
         await this.#list.reload();

@@ -17,7 +17,7 @@ const STATUSES = /** @type {const} */ (["pending", "delivered", "dead"]);
 
 /** @type {Record<string, string>} */
 const EXPLANATIONS = {
-  unconfirmed: "Its URL has not answered a ping with 2xx yet. Until it does, events wait.",
+  unconfirmed: "Its URL has not answered a ping with 2xx yet. Events wait.",
   inactive: "It was deactivated. Events that happen now are not sent to it.",
   gone: "It answered 410 Gone, so the service disabled it. Events become dead letters.",
   failing: "It failed for so long that the service disabled it. Events become dead letters.",
@@ -82,16 +82,17 @@ export class WebhookView {
   }
 
   render() {
+    const back = html`<p class="back"><a href=${this.#href()}>Webhooks</a></p>`;
     const webhook = this.#webhook;
     if (!webhook)
-      return this.#page(
-        { title: "Webhook" },
-        this.#task.error ? problem(this.#task.error, () => this.#reload()) : loading(),
-      );
+      return html`${back}
+        <h1 tabindex="-1">Webhook</h1>
+        ${this.#task.error ? problem(this.#task.error, () => this.#reload()) : loading()}`;
     const explanation = EXPLANATIONS[webhook.disabled_reason ?? webhookState(webhook)];
     const lead = html`${stateBadge(webhookState(webhook))} ${tag(webhook.event_type)}
       <span>${explanation ?? nothing}</span>`;
-    const deliveries = html`
+    return html`
+      ${back} ${pageHeader({ title: webhook.url, lead, actions: this.#actions(webhook) })}
       <section class="card flush" aria-labelledby="deliveries">
         <div class="card-head">
           <h2 id="deliveries">Deliveries</h2>
@@ -127,17 +128,6 @@ export class WebhookView {
         })}
       </section>
     `;
-    return this.#page({ title: webhook.url, lead, actions: this.#actions(webhook) }, deliveries);
-  }
-
-  /**
-   * The heading stays the same element, which has the focus.
-   * @param {Parameters<typeof pageHeader>[0]} header
-   * @param {unknown} body
-   */
-  #page(header, body) {
-    return html`<p class="back"><a href=${this.#href()}>Webhooks</a></p>
-      ${pageHeader(header)} ${body}`;
   }
 
   /** @param {Webhook} webhook */
@@ -267,7 +257,7 @@ export class WebhookView {
       title: "Rotate the signing secret?",
       operation: "rotateWebhookSecret",
       submit: "Rotate",
-      text: "For 24 hours deliveries are signed with both secrets, so that the receiver can switch at any time.",
+      text: "For 24 hours deliveries are signed with both secrets.",
       run: async () => {
         const { signing_secret } = await operations.rotateWebhookSecret(workspace.id, this.id);
         const box = { label: "The new signing secret", value: signing_secret };

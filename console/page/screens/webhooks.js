@@ -36,7 +36,6 @@ export class WebhooksScreen {
 
   /** @param {Route} route */
   open({ item, query }) {
-    if (item !== (this.#view?.id ?? "")) queueMicrotask(() => document.querySelector("h1")?.focus());
     if (item !== "") {
       if (this.#view?.id !== item) this.#view = new WebhookView(this.#context, item);
       this.#view.open(query);
@@ -163,7 +162,7 @@ export class WebhooksScreen {
           label: "URL",
           type: "url",
           lengthMax: URL_LENGTH_MAX,
-          hint: "It first receives a signed webhook.ping, and events once it has answered that with 2xx.",
+          hint: "It receives a signed webhook.ping, and events once it has answered that with 2xx.",
           error,
         })}
       `,

@@ -1,6 +1,6 @@
 // What is shown above a screen: the dialog of the page, and short messages at its edge.
 
-import { html, nothing, render, repeat } from "./lit.js";
+import { html, nothing, render } from "./lit.js";
 import { icon } from "./marks.js";
 
 const SHOWN_MS = 6_000;
@@ -138,6 +138,6 @@ export class Notices {
         </button>
       </div>
     `;
-    return html`<div class="notices" role="status">${repeat(this.#notices, (notice) => notice, item)}</div>`;
+    return html`<div class="notices" role="status">${this.#notices.map(item)}</div>`;
   }
 }

@@ -315,8 +315,6 @@ export class Filters {
   render(controls) {
     const set = (/** @type {Event} */ event) => {
       const { name, value } = /** @type {HTMLSelectElement | HTMLInputElement} */ (event.target);
-      // A year that is still being typed.
-      if (value.startsWith("0")) return;
       const query = new URLSearchParams(this.#query);
       query.set(name, value.trim());
       this.#go(query);
