@@ -122,7 +122,7 @@ export class App {
 
   /**
    * Forgets everything of the member who was signed in, and shows something else.
-   * @param {() => Content} standIn
+   * @param {() => Content} [standIn]
    */
   showInstead(standIn = loading) {
     this.#signedIn = null;

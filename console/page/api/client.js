@@ -4,7 +4,7 @@
 
 import { ApiError } from "./error.js";
 
-/** Remaining time in which a token is replaced. */
+/** Time after which a token is replaced. The service gives each at least five minutes. */
 const RENEWAL_MS = 240_000;
 /** Delays before the second and each further attempt. */
 const RETRY_DELAYS_MS = [500, 2_000, 5_000, 10_000];

@@ -91,8 +91,9 @@ export class Dialogs {
   }
 
   #closed() {
-    // Another dialog was opened before the browser reported that the last one was closed.
+    // A browser may close it at the third Escape, whatever it is told.
     if (this.#view?.isBusy?.()) this.#element.showModal();
+    // Another dialog was opened before the browser reported that the last one was closed.
     if (this.#element.open) return;
     const view = this.#view;
     this.#view = null;
