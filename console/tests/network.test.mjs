@@ -122,12 +122,12 @@ test("bulk update that cannot be sent continues later with its key", async () =>
 test("list that could not be read again is read with its filter", async () => {
   const { page, close } = await site.current.open("memories");
   await page.route("**/memories?*", (route) => route.fulfill({ status: 500 }), { times: 1 });
-  await page.getByLabel("Sensitivity").selectOption("public");
+  await page.getByLabel("Sensitivity").selectOption("confidential");
   await page.getByRole("button", { name: "Try again" }).click();
   // What was shown before stays until the page has arrived.
   await page.waitForFunction(() => {
     const rows = [...document.querySelectorAll("tbody tr")];
-    return rows.length > 0 && rows.every((row) => row.textContent?.includes("public"));
+    return rows.length > 0 && rows.every((row) => row.textContent?.includes("confidential"));
   });
   await close();
 });
