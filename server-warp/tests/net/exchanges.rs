@@ -109,10 +109,15 @@ async fn response_has_unique_identifier() {
 async fn invalid_http_is_rejected_and_closed() {
     let server = Running::start(config()).await;
     let long = "x".repeat(33 * 1_024);
+    let of_lines = |count: usize| {
+        let others = "Line: x\r\n".repeat(count - 1);
+        format!("GET /healthz HTTP/1.1\r\nHost: test\r\n{others}\r\n")
+    };
     for (request, status) in [
         ("no HTTP at all\r\n\r\n".to_owned(), 400),
         (get(&format!("/{long}")), 431),
         (format!("GET / HTTP/1.1\r\nLong: {long}\r\n\r\n"), 431),
+        (of_lines(101), 431),
         (
             "POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n".to_owned(),
             400,
@@ -128,4 +133,7 @@ async fn invalid_http_is_rejected_and_closed() {
         assert_eq!(client.answer().await.status, status);
         assert!(client.closed_silently().await);
     }
+    let mut client = server.connect().await;
+    client.send(of_lines(100)).await;
+    assert_eq!(client.answer().await.status, 200);
 }
