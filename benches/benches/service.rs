@@ -7,7 +7,12 @@ use knowledge_benches::Tenant;
 use knowledge_core::store::{MemoryStore, Store};
 use knowledge_storage_fjall::{FjallOptions, FjallStore};
 use knowledge_storage_sled::{SledOptions, SledStore};
+use mimalloc::MiMalloc;
 use tokio::runtime::Runtime;
+
+/// Allocator of the benchmarks: that of the server.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Number of memories in the workspace.
 const MEMORIES: usize = 20_000;
