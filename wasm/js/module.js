@@ -133,7 +133,10 @@ export function setSource(from) {
 }
 
 async function load(from) {
-  await initialise({ module_or_path: await from });
+  const module = await from;
+  // `initialise` asks whether it is a `Request`, and Node.js takes 20 ms to load what that is.
+  if (module instanceof WebAssembly.Module) initSync({ module });
+  else await initialise({ module_or_path: module });
   current ??= new Instance();
 }
 
