@@ -133,10 +133,7 @@ export function setSource(from) {
 }
 
 async function load(from) {
-  const module = await from;
-  // `initialise` asks whether it is a `Request`, and Node.js takes 20 ms to load what that is.
-  if (module instanceof WebAssembly.Module) initSync({ module });
-  else await initialise({ module_or_path: module });
+  await initialise({ module_or_path: await from });
   current ??= new Instance();
 }
 
