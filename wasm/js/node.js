@@ -1,5 +1,5 @@
-// Entry point for Node.js: the module is read from its file and compiled at once. What resolves to
-// a module might also be a `Request`, and Node.js takes 20 ms to load what that is.
+// Entry point for Node.js: the module is read from its file and compiled synchronously. Asynchronous
+// loading tests whether its source is a `Request`, and Node.js takes 20 ms to load that class.
 
 import { readFileSync } from "node:fs";
 
