@@ -56,7 +56,7 @@ const ALIKE_MAX: usize = 16;
 
 /// Decodes the JSON of entries, in the order of their keys, and those with the same bytes once.
 ///
-/// It is meant for records of which many are equal. It remembers the first 16 different ones.
+/// For batches with few distinct values: each of the first 16 is decoded once.
 ///
 /// # Errors
 /// [`StoreErrorKind::Corrupt`] if an entry is not a `T`.

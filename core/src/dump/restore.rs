@@ -197,7 +197,8 @@ impl Restore {
     /// Restores the next line, which must include its line feed.
     ///
     /// # Errors
-    /// [`RestoreError`], one by one. The store stays unfinished, so that no service opens it.
+    /// [`RestoreError`] for the first problem found. The store stays marked as unfinished, so that no
+    /// service opens it.
     pub async fn take(&mut self, line: &[u8]) -> Result<(), RestoreError> {
         match self.decoder.read(line)? {
             Line::Header(header) => {

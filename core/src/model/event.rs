@@ -10,7 +10,7 @@ use super::{
 };
 use crate::store::read_json;
 
-/// Defines the events: for each its type, the name of that on the wire, and its data.
+/// Defines the variant, the wire name and the payload type of each event.
 ///
 /// The first paragraph of the documentation describes the type, the others the cause.
 macro_rules! events {

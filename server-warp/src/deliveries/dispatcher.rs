@@ -157,7 +157,7 @@ impl Dispatcher {
             () = self.attempts.service.deliveries_pending() => {}
             () = sleep_until(until) => return,
         }
-        // What follows shortly shares the commits of the next iteration.
+        // Batch: work that arrives within this time joins the next iteration.
         sleep_until(self.began + ITERATION_MIN).await;
     }
 

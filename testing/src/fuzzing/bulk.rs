@@ -17,8 +17,8 @@ use knowledge_core::model::{
     AudienceLabel, BulkUpdate, MemoryId, ReviewStatus, SensitivityLabel, SourceId,
 };
 
-/// Header that repeats the part of the body between two tildes, so that small inputs are large
-/// bodies.
+/// Header that repeats the text between the two `~` of the body, so that a small input produces a
+/// large body.
 const REPEAT: &str = "repeat";
 /// Maximum length of a body, more than the interface accepts.
 const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;

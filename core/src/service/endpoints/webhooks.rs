@@ -206,7 +206,7 @@ impl KnowledgeService {
                     .await?;
             }
             if is_moved {
-                // Otherwise the caller would receive there what its own credential does not permit.
+                // A new URL transfers ownership: deliveries follow the caller's permissions.
                 stored.delegator = Some(act.caller.delegator());
             }
             stored.record = after.clone();

@@ -31,7 +31,7 @@ const RECALLS_PER_STEP: usize = 50;
 const MESSAGES_PER_COMMIT: usize = 200;
 /// Maximum number of mutations that the removal of a memory takes.
 ///
-/// Its records with its key, and counters and the event of its workspace.
+/// An upper bound: its records, its source key, the counters that count it, and one event.
 const MUTATIONS_PER_MEMORY: usize = 8;
 /// Maximum number of mutations that a citation subscription of a removed recall takes.
 const MUTATIONS_PER_SUBSCRIPTION: usize = 8;

@@ -1,7 +1,7 @@
 //! Sealing of stored secrets, and of texts for clients: XChaCha20-Poly1305.
 //!
-//! The associated data of a secret is the identifier of its endpoint. That of a text is a prefix and
-//! its purpose, so that neither opens as the other.
+//! A secret is sealed with the identifier of its endpoint as associated data, a text with a prefix
+//! and its purpose, so that a secret never opens as a text, or a text as a secret.
 
 use std::fmt;
 

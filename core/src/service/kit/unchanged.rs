@@ -43,7 +43,7 @@ impl AreaMarks {
     }
 }
 
-/// Time of results that would never be the same.
+/// Empty interval, of results that are never served again.
 const NEVER: Range<Timestamp> = Timestamp::MAX..Timestamp::MAX;
 
 struct Kept<V> {

@@ -183,7 +183,7 @@ impl KnowledgeService {
                 act.transaction.put_encoded(key.clone(), stored.clone());
                 effects.note(*id, before, after);
             }
-            // What does not exist for the caller costs no more than what does not exist.
+            // A hidden memory must not take more space in the audit log than an unknown one.
             let is_hidden = outcome == AuditOutcome::Denied(Denial::Invisible);
             entries.push(MemoryAudit {
                 memory_id: *id,

@@ -234,7 +234,8 @@ impl Facts {
         }
     }
 
-    /// Returns the dashboard, and the time at which its connectors or its keys change by themselves.
+    /// Returns the dashboard, and the earliest time at which a connector status or the expiry of a key
+    /// changes it without a write.
     fn dashboard(
         &self,
         chats: &RecentChats,
