@@ -40,10 +40,10 @@ pub enum Error {
         reason: String,
     },
     /// Missing resource, or one that the caller may not know of.
-    #[error("there is no such {what}")]
+    #[error("there is no such {}", .kind.noun())]
     NotFound {
         /// Kind of the resource.
-        what: &'static str,
+        kind: EntityKind,
     },
     /// Path that exists only for other methods.
     #[error("method not allowed; allowed: {allow}")]
@@ -64,15 +64,10 @@ pub enum Error {
         holder_count: u64,
     },
     /// Slug of another resource, or the handle of another member.
-    #[error(
-        "the {} {} used by another {what}; choose another",
-        if *.what == "member" { "handle" } else { "slug" },
-        // Handles of former members and slugs of deleted workspaces stay taken.
-        if matches!(*.what, "member" | "workspace") { "is or was" } else { "is" }
-    )]
+    #[error("{} used by another {}; choose another", describe_taken(*.kind), .kind.noun())]
     SlugTaken {
         /// Kind of that resource.
-        what: &'static str,
+        kind: EntityKind,
     },
     /// Inactive endpoint: a delivery to it would be dead-lettered immediately.
     #[error(
@@ -168,6 +163,79 @@ crate::model::names::string_enum! {
         NotFound = "not_found",
         /// Exhausted quota.
         LimitReached = "limit_reached",
+    }
+}
+
+crate::model::names::string_enum! {
+    /// Kind of something that a request names and that may not exist.
+    ///
+    /// It tells no more than the path or the field of the request: for the caller, a hidden
+    /// resource is an unknown one. [`ResourceKind`](crate::model::ResourceKind) has the fewer kinds
+    /// that entries of the audit log are about.
+    #[non_exhaustive]
+    EntityKind {
+        /// A memory.
+        Memory = "memory",
+        /// A source.
+        Source = "source",
+        /// A custom role.
+        Role = "role",
+        /// A member.
+        Member = "member",
+        /// The role of a member in a workspace.
+        WorkspaceRole = "workspace_role",
+        /// A citation subscription.
+        Subscription = "citation_subscription",
+        /// An outbound webhook.
+        Webhook = "webhook",
+        /// An outbound webhook or a citation subscription, named without its kind.
+        Endpoint = "endpoint",
+        /// A delivery to an endpoint.
+        Delivery = "delivery",
+        /// An inbound webhook.
+        InboundWebhook = "inbound_webhook",
+        /// A connector.
+        Connector = "connector",
+        /// An MCP key.
+        McpKey = "mcp_key",
+        /// A token or a session, named without its kind.
+        Credential = "credential",
+        /// A token.
+        Token = "token",
+        /// A session.
+        Session = "session",
+        /// A login link.
+        LoginLink = "login_link",
+        /// A chat.
+        Chat = "chat",
+        /// A message of a chat.
+        Message = "message",
+        /// A recall.
+        Recall = "recall",
+        /// An erasure.
+        Erasure = "erasure",
+        /// An entry of the audit log.
+        AuditEntry = "audit_entry",
+        /// An organisation.
+        Organization = "organization",
+        /// A workspace.
+        Workspace = "workspace",
+        /// A path of the interface.
+        Path = "path",
+    }
+}
+
+impl EntityKind {
+    /// Returns the noun for messages.
+    fn noun(self) -> String {
+        match self {
+            Self::Role => "custom role".to_owned(),
+            Self::WorkspaceRole => "role in the workspace".to_owned(),
+            Self::McpKey => "MCP key".to_owned(),
+            Self::Credential => "token or session".to_owned(),
+            Self::Organization => "organisation".to_owned(),
+            other => other.as_str().replace('_', " "),
+        }
     }
 }
 
@@ -272,6 +340,16 @@ pub(crate) fn whole_seconds(wait: Duration) -> u64 {
     seconds.max(1)
 }
 
+/// Returns the subject and the verb of the message about a name that is taken.
+fn describe_taken(kind: EntityKind) -> &'static str {
+    match kind {
+        // The handles of former members and the slugs of deleted workspaces stay taken.
+        EntityKind::Member => "the handle is or was",
+        EntityKind::Workspace => "the slug is or was",
+        _ => "the slug is",
+    }
+}
+
 fn describe_quota(quota: Quota, maximum: u64, retry_after: Option<Duration>) -> String {
     let what = quota.as_str().replace('_', " ");
     let then = match retry_after {
@@ -329,6 +407,41 @@ mod tests {
         let retry_after = Duration::from_millis(1_500);
         let message = Error::RateLimited { retry_after }.to_string();
         assert_eq!(message, "too many requests; try again in 2 s");
+    }
+
+    #[test]
+    fn message_names_the_kind_of_what_is_missing() {
+        let message = |kind| Error::NotFound { kind }.to_string();
+        let nouns: Vec<String> = EntityKind::ALL.iter().copied().map(message).collect();
+        let nouns: Vec<&str> = nouns
+            .iter()
+            .filter_map(|message| message.strip_prefix("there is no such "))
+            .collect();
+        assert_eq!(
+            nouns.join(", "),
+            "memory, source, custom role, member, role in the workspace, citation subscription, \
+             webhook, endpoint, delivery, inbound webhook, connector, MCP key, token or session, \
+             token, session, login link, chat, message, recall, erasure, audit entry, \
+             organisation, workspace, path"
+        );
+    }
+
+    #[test]
+    fn message_names_what_is_taken() {
+        let message = |kind| Error::SlugTaken { kind }.to_string();
+        let expected = [
+            "the handle is or was used by another member; choose another",
+            "the slug is or was used by another workspace; choose another",
+            "the slug is used by another custom role; choose another",
+            "the slug is used by another organisation; choose another",
+        ];
+        let kinds = [
+            EntityKind::Member,
+            EntityKind::Workspace,
+            EntityKind::Role,
+            EntityKind::Organization,
+        ];
+        assert_eq!(kinds.map(message), expected);
     }
 
     #[test]

@@ -24,5 +24,5 @@ pub mod views;
 pub use knowledge_store as store;
 pub use knowledge_store::env;
 
-pub use self::error::{Error, FieldProblem, ProblemCode};
+pub use self::error::{EntityKind, Error, FieldProblem, ProblemCode};
 pub use self::model::access;

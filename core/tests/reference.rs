@@ -20,7 +20,7 @@ use knowledge_core::service::{
 use knowledge_core::store::{
     COMMIT_BYTES_MAX, COMMIT_MUTATIONS_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX,
 };
-use knowledge_core::{Error, ProblemCode};
+use knowledge_core::{EntityKind, Error, ProblemCode};
 use serde_json::Value;
 
 fn names<T: Copy + ToString>(values: &[T]) -> String {
@@ -135,6 +135,10 @@ fn enumerations() -> String {
         ("type of an event", names(EventType::ALL)),
         ("error code of a bulk item", names(BulkItemErrorCode::ALL)),
         (
+            "kind of a missing resource in `details.kind`",
+            names(EntityKind::ALL),
+        ),
+        (
             "code of a problem in `details.fields`",
             names(ProblemCode::ALL),
         ),
@@ -158,13 +162,17 @@ fn errors() -> String {
         Error::IdempotencyKeyRequired,
         Error::Unauthenticated { reason: "" },
         Error::forbidden(""),
-        Error::NotFound { what: "" },
+        Error::NotFound {
+            kind: EntityKind::Memory,
+        },
         Error::MethodNotAllowed {
             allow: String::new(),
         },
         Error::Conflict,
         Error::RoleInUse { holder_count: 1 },
-        Error::SlugTaken { what: "" },
+        Error::SlugTaken {
+            kind: EntityKind::Role,
+        },
         Error::EndpointInactive,
         Error::CreatedResourceGone,
         Error::PreconditionFailed,

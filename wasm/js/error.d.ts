@@ -64,7 +64,7 @@ export class KnowledgeError extends Error {
   );
   /** The error code, for programs. */
   readonly code: KnowledgeErrorCode;
-  /** Further facts; for `invalid_request` the invalid `fields`. */
+  /** Further facts; for `invalid_request` the invalid `fields`, for `not_found` the `kind`. */
   readonly details: Record<string, unknown>;
   /** The status of the response, if there was one. */
   readonly status: number | undefined;

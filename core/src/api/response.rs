@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::error::{Error, FieldProblem, ProblemCode, whole_seconds};
+use crate::error::{EntityKind, Error, FieldProblem, ProblemCode, whole_seconds};
 use crate::model::Quota;
 use crate::operation::{Authentication, ErrorStyle};
 
@@ -134,6 +134,7 @@ struct ErrorBody<'e> {
 #[serde(untagged)]
 enum Details<'e> {
     Invalid { fields: &'e [FieldProblem] },
+    Missing { kind: EntityKind },
     InUse { holder_count: u64 },
     TooLarge { bytes_max: usize },
     Quota { limit: Quota, maximum: u64 },
@@ -144,6 +145,7 @@ enum Details<'e> {
 fn details(error: &Error) -> Details<'_> {
     match error {
         Error::InvalidRequest { fields } => Details::Invalid { fields },
+        Error::NotFound { kind } => Details::Missing { kind: *kind },
         Error::RoleInUse { holder_count } => Details::InUse {
             holder_count: *holder_count,
         },

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::Method;
 
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::operation::{Authentication, ErrorStyle, OPERATIONS, OperationSpec, Origin};
 
 /// Values of the path parameters.
@@ -38,10 +38,9 @@ impl Router {
 
     /// Finds a row and the parameters of its path.
     pub(super) fn find(&self, method: &Method, path: &str) -> Result<(usize, Parameters), Error> {
-        let found = self
-            .by_path
-            .at(path)
-            .map_err(|_| Error::NotFound { what: "path" })?;
+        let found = self.by_path.at(path).map_err(|_| Error::NotFound {
+            kind: EntityKind::Path,
+        })?;
         let row = found.value.iter().find(|(found, _)| found == method);
         let (_, row) = row.ok_or_else(|| Error::MethodNotAllowed {
             allow: allowed(found.value),

@@ -6,7 +6,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::access::Credential;
-use crate::error::{Error, ProblemCode};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::PAGE_RECORDS_MAX;
 use crate::model::{
@@ -132,7 +132,7 @@ impl KnowledgeService {
             });
             let found = found.filter(|entry| !self.is_audit_expired(entry.at, act.now));
             act.done(found.ok_or(Error::NotFound {
-                what: "audit entry",
+                kind: EntityKind::AuditEntry,
             })?)
         })
         .await

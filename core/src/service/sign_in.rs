@@ -15,7 +15,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::access::{Credential, CredentialKind, CredentialRecord, Secret, SecretHash, TokenScope};
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{CredentialId, MemberId, OrgId, Timestamp};
 use crate::request::rules::{Field, Name};
@@ -383,7 +383,7 @@ impl KnowledgeService {
     ) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
             let missing = || Error::NotFound {
-                what: "token or session",
+                kind: EntityKind::Credential,
             };
             let found = self.signed_in(&mut transaction, session).await?;
             let (principal, now) = (found.principal, self.env().now());

@@ -1,9 +1,9 @@
 //! Tests of the claim that a limited credential sees only sources of memories that exist for it.
 
-use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, Credential, TokenScope};
 use knowledge_core::model::{MemoryChange, MemoryFilter, SourceId};
 use knowledge_core::service::{NewSource, PageRequest};
+use knowledge_core::{EntityKind, Error};
 
 use crate::make::{VIEWER, actions, code, custom};
 use crate::world::World;
@@ -24,8 +24,11 @@ async fn listed(world: &World, by: &Credential) -> Vec<SourceId> {
     for source in all.await.unwrap().data {
         match world.service.get_source(by, source.id).await {
             Ok(read) => assert_eq!((read.id, found.contains(&read.id)), (source.id, true)),
-            Err(Error::NotFound { what }) => {
-                assert_eq!((what, found.contains(&source.id)), ("source", false));
+            Err(Error::NotFound { kind }) => {
+                assert_eq!(
+                    (kind, found.contains(&source.id)),
+                    (EntityKind::Source, false)
+                );
             }
             Err(error) => panic!("{error}"),
         }

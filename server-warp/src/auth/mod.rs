@@ -16,12 +16,11 @@ mod views;
 use bytes::Bytes;
 use http::header::SET_COOKIE;
 use http::{HeaderValue, Request, Response, StatusCode};
-use knowledge_core::Error;
-use knowledge_core::ProblemCode;
 use knowledge_core::access::Secret;
 use knowledge_core::api::{Caller, ClientInfo, ClientScheme, MatchedRoute, front_end};
 use knowledge_core::model::OrgId;
 use knowledge_core::service::{Issued, KnowledgeService};
+use knowledge_core::{EntityKind, Error, ProblemCode};
 use serde::Deserialize;
 
 use self::views::{CredentialList, SessionView, TokenView};
@@ -270,7 +269,7 @@ async fn respond(
         }
         Route::Credential(id) => {
             let missing = |_| Error::NotFound {
-                what: "token or session",
+                kind: EntityKind::Credential,
             };
             let id = id.parse().map_err(missing);
             let id = or_unauthenticated(service, &session, id).await?;

@@ -12,9 +12,9 @@ use http::header::{
     SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
-use knowledge_core::Error;
 use knowledge_core::api::{ClientScheme, front_end, status};
 use knowledge_core::service::KnowledgeService;
+use knowledge_core::{EntityKind, Error};
 use serde::Serialize;
 
 use super::cookie;
@@ -88,7 +88,9 @@ pub(super) async fn respond(
     (step, scheme): (Step, ClientScheme),
     request: &Request<Bytes>,
 ) -> Result<Response<Bytes>, Error> {
-    let missing = Error::NotFound { what: "path" };
+    let missing = Error::NotFound {
+        kind: EntityKind::Path,
+    };
     let taken = match step {
         Step::Provider => {
             let label = oidc.map(Oidc::label);

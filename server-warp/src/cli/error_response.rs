@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::Response;
+use knowledge_core::EntityKind;
 use serde::Deserialize;
 
 use super::failure::Failure;
@@ -20,6 +21,8 @@ pub(super) struct ErrorResponse {
 struct Details {
     #[serde(default)]
     fields: Vec<Problem>,
+    /// Kind of the missing resource. It is a text, because a later server may know more kinds.
+    kind: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -42,12 +45,13 @@ impl ErrorResponse {
         })
     }
 
-    /// True if the request named a resource of this kind that does not exist.
-    pub(super) fn misses(&self, what: &str) -> bool {
-        let is_it = |path: &str| path.split(['[', '.']).any(|part| part.starts_with(what));
+    /// Returns true if the request named a resource of this kind that does not exist.
+    pub(super) fn misses(&self, kind: EntityKind) -> bool {
+        let kind = kind.as_str();
+        let is_it = |path: &str| path.split(['[', '.']).any(|part| part.starts_with(kind));
         let mut missing = self.details.fields.iter();
         missing.any(|problem| problem.code == "not_found" && is_it(&problem.path))
-            || (self.code == "not_found" && self.message.ends_with(what))
+            || self.details.kind.as_deref() == Some(kind)
     }
 
     /// Converts the error, with flags in place of the request's fields.
@@ -116,14 +120,24 @@ mod tests {
 
     #[test]
     fn error_identifies_missing_resource() {
-        let plain =
-            error_response(r#"{"error": "not_found", "message": "there is no such member"}"#);
-        assert!(plain.misses("member") && !plain.misses("workspace"));
+        let path = error_response(
+            r#"{"error": "not_found", "message": "gone", "details": {"kind": "member"}}"#,
+        );
+        assert!(path.misses(EntityKind::Member) && !path.misses(EntityKind::Workspace));
+        let role = error_response(
+            r#"{"error": "not_found", "message": "there is no such role in the workspace",
+            "details": {"kind": "workspace_role"}}"#,
+        );
+        assert!(role.misses(EntityKind::WorkspaceRole) && !role.misses(EntityKind::Workspace));
+        let later = error_response(
+            r#"{"error": "not_found", "message": "", "details": {"kind": "of a later server"}}"#,
+        );
+        assert_eq!(later.code, "not_found");
         let field = error_response(
             r#"{"error": "invalid_request", "message": "", "details": {"fields": [
             {"path": "narrowing.workspaces[0]", "code": "not_found", "message": ""}]}}"#,
         );
-        assert!(field.misses("workspace") && !field.misses("member"));
+        assert!(field.misses(EntityKind::Workspace) && !field.misses(EntityKind::Member));
         let unreadable = error_response("<html>");
         assert_eq!(unreadable.code, "internal");
     }

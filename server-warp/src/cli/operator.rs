@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request};
+use knowledge_core::EntityKind;
 use knowledge_core::access::BuiltInRole;
 use knowledge_core::api::admin::MemberView;
 use knowledge_core::limits::{Limits, PAGE_ITEMS_MAX};
@@ -343,20 +344,20 @@ impl OrgOperator {
     async fn explain(&self, response: ErrorResponse, flags: &[(&str, &str)]) -> Failure {
         let of = &self.org.slug;
         let mut hints = Vec::new();
-        if response.misses("member") {
+        if response.misses(EntityKind::Member) {
             let members: Vec<MemberView> = self.list("members", &[]).await.unwrap_or_default();
             let known = known(members.iter().map(|member| member.handle.as_str()));
             hints.push(format!("members of {of}: {known}"));
         }
-        if response.misses("workspace") {
+        if response.misses(EntityKind::Workspace) {
             let all: Vec<Workspace> = self.list("workspaces", &[]).await.unwrap_or_default();
             let known = known(all.iter().map(|workspace| workspace.slug.as_str()));
             hints.push(format!("workspaces of {of}: {known}"));
         }
-        if response.misses("delivery") {
+        if response.misses(EntityKind::Delivery) {
             hints.push("list them with `knowledge webhook deliveries WEBHOOK`".to_owned());
         }
-        if response.misses("webhook") || response.misses("endpoint") {
+        if response.misses(EntityKind::Endpoint) {
             hints.push("list them with `knowledge webhook list`".to_owned());
         }
         response.into_failure_with(flags, &hints)

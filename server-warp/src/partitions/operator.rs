@@ -10,7 +10,7 @@ use knowledge_core::limits::Limits;
 use knowledge_core::model::OrgId;
 use knowledge_core::partition::{HOME, MoveState};
 use knowledge_core::service::KnowledgeService;
-use knowledge_core::{Error, ProblemCode};
+use knowledge_core::{EntityKind, Error, ProblemCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -176,7 +176,11 @@ impl OperatorApi {
         let (mut head, body) = request.into_parts();
         match uri.parse() {
             Ok(uri) => head.uri = uri,
-            Err(_) => return self.reject(Error::NotFound { what: "path" }),
+            Err(_) => {
+                return self.reject(Error::NotFound {
+                    kind: EntityKind::Path,
+                });
+            }
         }
         let response = self.apis[index]
             .handle(Request::from_parts(head, body))

@@ -31,7 +31,7 @@ async fn unknown_path_is_not_found() {
     insta::assert_snapshot!(unknown.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 68
+    content-length: 81
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -39,7 +39,9 @@ async fn unknown_path_is_not_found() {
     {
       "error": "not_found",
       "message": "there is no such path",
-      "details": {}
+      "details": {
+        "kind": "path"
+      }
     }
     "#);
     let roles = format!("/v1/orgs/{}/custom-roles", org.slug);

@@ -426,7 +426,7 @@ async fn owner_gets_same_errors_for_another_org_as_others() {
     insta::assert_snapshot!(probe.show(), @"
     404 Not Found
     cache-control: no-store
-    content-length: 0
+    content-length: 21
     date: <date>
     error-code: not_found
     error-message: there is no such workspace
@@ -446,7 +446,9 @@ async fn owner_gets_same_errors_for_another_org_as_others() {
     {
       "error": "not_found",
       "message": "there is no such organisation",
-      "details": {}
+      "details": {
+        "kind": "organization"
+      }
     }
     "#);
     let body = json!({

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Operator;
 use super::requests::NewCredential;
 use crate::access::{CredentialKind, CredentialRecord, TokenScope};
-use crate::error::{Error, ProblemCode};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::model::{CredentialId, MemberId, Organization, Timestamp, WorkspaceId};
 use crate::request::Problems;
 use crate::service::{NewToken, Page, PageRequest};
@@ -188,10 +188,10 @@ impl Operator<'_> {
             let found = self.provisioning().credential(org.id, id).await?;
             if found.is_none_or(|found| found.kind != *kind) {
                 return Err(Error::NotFound {
-                    what: match kind {
-                        CredentialKind::Bearer => "token",
-                        CredentialKind::Session => "session",
-                        CredentialKind::Link => "login link",
+                    kind: match kind {
+                        CredentialKind::Bearer => EntityKind::Token,
+                        CredentialKind::Session => EntityKind::Session,
+                        CredentialKind::Link => EntityKind::LoginLink,
                     },
                 });
             }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Operator;
 use super::requests::{NewProvisionedMember, RoleAssignment};
 use crate::access::{BuiltInRole, RoleRef};
-use crate::error::{Error, ProblemCode};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::model::{Member, MemberId, MemberKind, OrgId, Organization, Timestamp, WorkspaceId};
 use crate::service::{MemberAssignment, NewMember, Page, PageRequest};
 
@@ -147,7 +147,9 @@ impl Operator<'_> {
         let provisioning = self.provisioning();
         provisioning.assign_role(org.id, member, assignment).await?;
         let member = provisioning.member_by_id(org.id, member).await?;
-        let member = member.ok_or(Error::NotFound { what: "member" })?;
+        let member = member.ok_or(Error::NotFound {
+            kind: EntityKind::Member,
+        })?;
         self.view_of(org.id, member).await
     }
 
@@ -158,7 +160,9 @@ impl Operator<'_> {
         name: &str,
     ) -> Result<Member, Error> {
         let found = self.member_named(org.id, name).await?;
-        found.ok_or(Error::NotFound { what: "member" })
+        found.ok_or(Error::NotFound {
+            kind: EntityKind::Member,
+        })
     }
 
     /// Finds the member with this identifier or handle.

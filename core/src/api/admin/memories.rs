@@ -2,7 +2,7 @@
 
 use super::Operator;
 use crate::access::Credential;
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::model::{DashboardSummary, Source, WorkspaceId};
 use crate::service::{IngestBatch, IngestResult, NewSource, Page, PageRequest};
 
@@ -66,7 +66,9 @@ impl Operator<'_> {
         let org = self.org(org).await?;
         let member = self.require_member(&org, member).await?.id;
         let workspace = self.workspace_named(org.id, workspace).await?;
-        let workspace = workspace.ok_or(Error::NotFound { what: "workspace" })?;
+        let workspace = workspace.ok_or(Error::NotFound {
+            kind: EntityKind::Workspace,
+        })?;
         let org = org.id;
         Ok((Credential::Trusted { org, member }, workspace.id))
     }
@@ -75,7 +77,9 @@ impl Operator<'_> {
 /// Converts the error of a member that was removed in the meantime.
 fn without_member(error: Error) -> Error {
     match error {
-        Error::Unauthenticated { .. } => Error::NotFound { what: "member" },
+        Error::Unauthenticated { .. } => Error::NotFound {
+            kind: EntityKind::Member,
+        },
         error => error,
     }
 }

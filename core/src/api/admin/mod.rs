@@ -32,7 +32,7 @@ pub(super) use self::operations::describe;
 use super::call::Call;
 use super::route::Router;
 use super::{HandlerResult, response};
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::model::Organization;
 use crate::operation::{OPERATOR_ERROR_STATUSES, OPERATOR_OPERATIONS, OperatorSpec};
 use crate::service::{ClientInfo, KnowledgeService, Provisioning};
@@ -157,7 +157,7 @@ impl<'s> Operator<'s> {
     async fn org(self, slug: &str) -> Result<Organization, Error> {
         let found = self.provisioning().organization(slug).await?;
         found.ok_or(Error::NotFound {
-            what: "organisation",
+            kind: EntityKind::Organization,
         })
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Operator;
 use super::members::MemberView;
-use crate::error::{Error, ProblemCode};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::model::{OrgId, Organization, Workspace};
 use crate::service::{NewOrganization, NewRetention, NewWorkspace, Page, PageRequest, Retention};
 
@@ -101,7 +101,12 @@ impl Operator<'_> {
     async fn place(self, org: &str, workspace: &str) -> Result<(OrgId, Workspace), Error> {
         let org = self.org(org).await?.id;
         let found = self.workspace_named(org, workspace).await?;
-        Ok((org, found.ok_or(Error::NotFound { what: "workspace" })?))
+        Ok((
+            org,
+            found.ok_or(Error::NotFound {
+                kind: EntityKind::Workspace,
+            })?,
+        ))
     }
 
     /// Finds the workspace with this identifier or slug. The identifier takes precedence.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::description::Row;
 use super::schemas::{Schemas, reference};
 use crate::api::status;
-use crate::error::{Error, FieldProblem};
+use crate::error::{EntityKind, Error, FieldProblem};
 use crate::model::Quota;
 use crate::operation::{ErrorStyle, OperationSpec};
 
@@ -35,11 +35,13 @@ pub(super) fn errors() -> [Error; 19] {
             reason: "the credential is unknown, expired or revoked",
         },
         Error::forbidden("missing permission"),
-        Error::NotFound { what: "resource" },
+        Error::NotFound {
+            kind: EntityKind::Memory,
+        },
         Error::Conflict,
         Error::RoleInUse { holder_count: 3 },
         Error::SlugTaken {
-            what: "custom role",
+            kind: EntityKind::Role,
         },
         Error::EndpointInactive,
         Error::CreatedResourceGone,
@@ -223,6 +225,14 @@ fn details(error: &Error, schemas: &mut Schemas) -> Value {
                 json!({ "type": "array", "items": problem, "description": description }),
             )
         }
+        Error::NotFound { .. } => object(
+            "kind",
+            json!({
+                "type": "string",
+                "enum": EntityKind::ALL,
+                "description": "Kind of the missing resource.",
+            }),
+        ),
         Error::RoleInUse { .. } => {
             object("holder_count", count("Number of assignments of the role."))
         }

@@ -1,7 +1,7 @@
 //! Connectors: creating, listing, reading, changing and deleting. Reports are in `sync`.
 
 use crate::access::Credential;
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{AuditAction, ConnectorId, ConnectorStatus, ResourceKind, WorkspaceId};
 use crate::operation::Operation;
@@ -12,7 +12,7 @@ use crate::service::connectors::types::{
 };
 use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
-use crate::service::kit::quota::reserve_quota;
+use crate::service::kit::quota::RecordLimit;
 use crate::store::{Direction, Key, RangeRead, Transaction};
 
 /// Maximum number of states that are read together with a page of connectors.
@@ -69,10 +69,10 @@ impl KnowledgeService {
                 let counted = |org| Wants::keys([keys::connector_count(org, workspace)]);
                 let mut act = caller.in_workspace(workspace, &counted).await?;
                 let (org, now) = (act.org(), act.now);
-                let limit = self.limits().connectors_per_workspace_max;
                 let counter = keys::connector_count(org, workspace);
-                let what = ("workspace", "connectors");
-                reserve_quota(&mut act.transaction, counter, limit, "body", what).await?;
+                RecordLimit::CONNECTORS
+                    .reserve(&mut act.transaction, self.limits(), counter)
+                    .await?;
                 let connector = Connector {
                     id: ConnectorId(self.env().uuid_at(now)),
                     workspace_id: workspace,
@@ -283,7 +283,9 @@ pub(crate) async fn read_connector(
     reference: ConnectorRef,
 ) -> Result<(Connector, ConnectorState), Error> {
     let connector = transaction.read::<Connector>(&reference.key()).await?;
-    let connector = connector.ok_or(Error::NotFound { what: "connector" })?;
+    let connector = connector.ok_or(Error::NotFound {
+        kind: EntityKind::Connector,
+    })?;
     let state = transaction
         .read::<ConnectorState>(&reference.state_key())
         .await?

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::queue::{EndpointParent, EndpointQueue};
 use crate::access::{Action, ActionSet};
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{AuditAction, ResourceKind};
 use crate::model::{
@@ -79,7 +79,9 @@ impl EndpointRecord {
         endpoint: EndpointId,
     ) -> Result<Self, Error> {
         let queue = EndpointQueue::read(transaction, org, endpoint).await?;
-        let queue = queue.ok_or(Error::NotFound { what: "endpoint" })?;
+        let queue = queue.ok_or(Error::NotFound {
+            kind: EntityKind::Endpoint,
+        })?;
         Self::read(transaction, org, endpoint, queue.state.parent).await
     }
 
@@ -262,18 +264,18 @@ pub(in crate::service) async fn find_subscription(
     id: SubscriptionId,
     of_another: Option<Action>,
 ) -> Result<SealedRecord<CitationSubscription>, Error> {
-    let (org, what) = (act.org(), "citation subscription");
-    let recall: RecallId = act.find(&keys::subscription_id(org, id), what).await?;
+    let (org, kind) = (act.org(), EntityKind::Subscription);
+    let recall: RecallId = act.find(&keys::subscription_id(org, id), kind).await?;
     let key = keys::subscription(org, recall, id);
-    let found: SealedRecord<CitationSubscription> = act.find(&key, what).await?;
+    let found: SealedRecord<CitationSubscription> = act.find(&key, kind).await?;
     let is_subscriber = found.record.subscriber_user_id == act.caller.member_id();
     if !is_subscriber || act.caller.has_audience_list() {
-        find_existing(act, recall, what).await?;
+        find_existing(act, recall, kind).await?;
     } else if !act.caller.org.erasing.is_empty() {
-        require_kept(act, recall, what).await?;
+        require_kept(act, recall, kind).await?;
     }
     let further = of_another.filter(|_| !is_subscriber);
-    act.authorize_also_for(found.record.workspace_id, what, further)
+    act.authorize_also_for(found.record.workspace_id, kind, further)
         .await?;
     Ok(found)
 }

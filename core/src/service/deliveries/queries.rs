@@ -7,7 +7,7 @@ use super::redelivery::{
     RedeliveryReport, first_dead_letters, redeliver_dead_letters, redeliver_one,
 };
 use crate::access::{Action, Credential};
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
     Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId, RecallId, SubscriptionId, Timestamp,
@@ -107,7 +107,7 @@ impl Endpoint {
             Self::Webhook(workspace, id) => {
                 act.authorize_in_named(workspace).await?;
                 let found = act
-                    .find(&keys::webhook(org, workspace, id), "webhook")
+                    .find(&keys::webhook(org, workspace, id), EntityKind::Webhook)
                     .await?;
                 Ok((act, EndpointRecord::Webhook(found)))
             }

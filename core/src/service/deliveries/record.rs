@@ -6,7 +6,7 @@ use super::endpoint_record::EndpointRecord;
 use super::queue::EndpointQueue;
 use super::queued_delivery::QueuedDelivery;
 use crate::access::ActionSet;
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
     Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus, EndpointId, EventData, EventId, OrgId,
@@ -19,7 +19,9 @@ use crate::store::{Key, KeyEntry, Transaction};
 
 /// Maximum number of stored attempts of a delivery: more than one retry schedule has.
 const ATTEMPTS_KEPT_MAX: usize = 20;
-const NO_SUCH_DELIVERY: Error = Error::NotFound { what: "delivery" };
+const NO_SUCH_DELIVERY: Error = Error::NotFound {
+    kind: EntityKind::Delivery,
+};
 
 /// A delivery with the state that governs its attempts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

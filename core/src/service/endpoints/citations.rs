@@ -17,7 +17,7 @@ use crate::service::kit::act::{Act, Caller, Wants};
 use crate::service::kit::monitor::slugs_read;
 use crate::service::kit::outbox::sequences_read;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
-use crate::service::kit::quota::{release_unit, reserve_quota};
+use crate::service::kit::quota::{RecordLimit, release_unit};
 use crate::service::kit::sealing::{RotatedSecret, SealedRecord};
 use crate::service::memories::recalls::find_recall;
 use crate::store::{Direction, Key};
@@ -79,10 +79,10 @@ impl KnowledgeService {
                 let caller = caller.identify(&wanted).await?;
                 let (mut act, recall) = find_recall(caller, recall).await?;
                 let (org, now) = (act.org(), act.now);
-                let limit = self.limits().subscriptions_per_recall_max;
                 let counter = keys::subscription_count(org, recall.id);
-                let what = ("recall", "subscriptions");
-                reserve_quota(&mut act.transaction, counter, limit, "recall_id", what).await?;
+                RecordLimit::SUBSCRIPTIONS
+                    .reserve(&mut act.transaction, self.limits(), counter)
+                    .await?;
                 act.reserve(Quota::Endpoints, 1).await?;
                 let id = SubscriptionId(self.env().uuid());
                 let (secret, sealed) = act.sealer().await?.new_secret(id.0, self.env());

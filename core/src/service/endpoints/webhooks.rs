@@ -1,7 +1,7 @@
 //! Outbound webhooks of a workspace.
 
 use crate::access::Credential;
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
     AuditAction, NewWebhook, Quota, ResourceKind, Webhook, WebhookId, WebhookUpdate, WorkspaceId,
@@ -10,7 +10,7 @@ use crate::operation::Operation;
 use crate::service::deliveries::{EndpointParent, EndpointQueue};
 use crate::service::kit::act::Wants;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
-use crate::service::kit::quota::{release_unit, reserve_quota};
+use crate::service::kit::quota::{RecordLimit, release_unit};
 use crate::service::kit::sealing::{RotatedSecret, SealedRecord};
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
 use crate::store::{Direction, Key};
@@ -66,10 +66,10 @@ impl KnowledgeService {
             };
             let mut act = caller.in_workspace(workspace, &counted).await?;
             let (org, now) = (act.org(), act.now);
-            let limit = self.limits().webhooks_per_workspace_max;
             let counter = keys::webhook_count(org, workspace);
-            let what = ("workspace", "webhooks");
-            reserve_quota(&mut act.transaction, counter, limit, "body", what).await?;
+            RecordLimit::WEBHOOKS
+                .reserve(&mut act.transaction, self.limits(), counter)
+                .await?;
             act.reserve(Quota::Endpoints, 1).await?;
             let id = WebhookId(self.env().uuid());
             let (secret, sealed) = act.sealer().await?.new_secret(id.0, self.env());
@@ -146,7 +146,7 @@ impl KnowledgeService {
             let wanted = |org| Wants::keys([keys::webhook(org, workspace, id)]);
             let mut act = caller.in_workspace(workspace, &wanted).await?;
             let key = keys::webhook(act.org(), workspace, id);
-            let stored: Stored = act.find(&key, "webhook").await?;
+            let stored: Stored = act.find(&key, EntityKind::Webhook).await?;
             act.done(WithEtag::strong(stored.record))
         })
         .await
@@ -177,7 +177,7 @@ impl KnowledgeService {
             };
             let mut act = caller.in_workspace(workspace, &wanted).await?;
             let key = keys::webhook(act.org(), workspace, id);
-            let mut stored: Stored = act.find(&key, "webhook").await?;
+            let mut stored: Stored = act.find(&key, EntityKind::Webhook).await?;
             let before = stored.record;
             IfMatch::require(if_match, &before)?;
             let mut after = before.clone();
@@ -240,7 +240,7 @@ impl KnowledgeService {
             let mut act = caller.in_workspace(workspace, &wanted).await?;
             let (org, now) = (act.org(), act.now);
             let key = keys::webhook(org, workspace, id);
-            let stored: Stored = act.find(&key, "webhook").await?;
+            let stored: Stored = act.find(&key, EntityKind::Webhook).await?;
             act.transaction.delete(key);
             let counter = keys::webhook_count(org, workspace);
             act.transaction.add(counter, -1);
@@ -279,7 +279,7 @@ impl KnowledgeService {
                 let wanted = |org| Wants::keys([keys::webhook(org, workspace, id)]);
                 let mut act = caller.in_workspace(workspace, &wanted).await?;
                 let key = keys::webhook(act.org(), workspace, id);
-                let mut stored: Stored = act.find(&key, "webhook").await?;
+                let mut stored: Stored = act.find(&key, EntityKind::Webhook).await?;
                 let now = act.now;
                 let rotated = stored.rotate(act.sealer().await?, id.0, now, self.env());
                 stored.delegator = Some(act.caller.delegator());

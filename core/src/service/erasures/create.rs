@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::removal::{Removal, citations_read, citing};
 use super::work::{ErasureWork, Phase, StoredErasure, mark};
 use crate::access::{Action, Credential};
-use crate::error::{Error, ProblemCode};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::ERASURES_RUNNING_MAX;
 use crate::model::{
@@ -102,7 +102,7 @@ impl KnowledgeService {
                     }
                     let id = ErasureId(record.operation_id.0);
                     let receipt = keys::erasure(org, id);
-                    let stored: StoredErasure = act.find(&receipt, "erasure").await?;
+                    let stored: StoredErasure = act.find(&receipt, EntityKind::Erasure).await?;
                     return act.done((org, stored, true));
                 }
                 if act.caller.org.erasing.len() >= ERASURES_RUNNING_MAX {

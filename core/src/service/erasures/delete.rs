@@ -2,7 +2,7 @@
 
 use super::removal::{Removal, messages_read};
 use crate::access::{Action, Credential};
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{AuditAction, ChatId, RecallId, WorkspaceId};
 use crate::operation::Operation;
@@ -39,7 +39,9 @@ impl KnowledgeService {
             let erases = act.caller.erases(act.held_in(workspace));
             let is_erased = act.caller.org.erases_member(found.created_by);
             if is_erased || (!erases && !found.exists_for(&act.caller)) {
-                return Err(Error::NotFound { what: "chat" });
+                return Err(Error::NotFound {
+                    kind: EntityKind::Chat,
+                });
             }
             let needed = match found.created_by == member {
                 true => Action::ChatWrite,

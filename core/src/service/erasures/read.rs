@@ -2,7 +2,7 @@
 
 use super::work::StoredErasure;
 use crate::access::Credential;
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{Erasure, ErasureId, ErasureRemainder};
 use crate::operation::Operation;
@@ -51,7 +51,7 @@ impl KnowledgeService {
             let wanted = |org| Wants::keys([keys::erasure(org, erasure)]);
             let mut act = caller.in_organization(None, &wanted).await?;
             let key = keys::erasure(act.org(), erasure);
-            let found: StoredErasure = act.find(&key, "erasure").await?;
+            let found: StoredErasure = act.find(&key, EntityKind::Erasure).await?;
             act.done(self.shown_receipt(found))
         })
         .await

@@ -1,7 +1,7 @@
 //! Inbound webhooks of a workspace.
 
 use crate::access::{Action, ActionSet, Credential};
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
     AuditAction, InboundWebhook, InboundWebhookId, InboundWebhookUpdate, NewInboundWebhook, Quota,
@@ -11,7 +11,7 @@ use crate::operation::Operation;
 use crate::service::kit::act::{Act, Caller, Wants};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::principal::Delegator;
-use crate::service::kit::quota::{release_unit, reserve_quota};
+use crate::service::kit::quota::{RecordLimit, release_unit};
 use crate::service::kit::sealing::{RotatedSecret, SealedRecord};
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
 use crate::store::{Direction, Key};
@@ -73,9 +73,9 @@ impl KnowledgeService {
                 };
                 let mut act = caller.in_workspace(workspace, &counted).await?;
                 let (org, now, member) = (act.org(), act.now, act.caller.member_id());
-                let limit = self.limits().inbound_webhooks_per_workspace_max;
-                let what = ("workspace", "inbound webhooks");
-                reserve_quota(&mut act.transaction, counter(org), limit, "body", what).await?;
+                RecordLimit::INBOUND_WEBHOOKS
+                    .reserve(&mut act.transaction, self.limits(), counter(org))
+                    .await?;
                 act.reserve(Quota::Endpoints, 1).await?;
                 act.reserve(Quota::Sources, 1).await?;
                 let id = InboundWebhookId(self.env().uuid());
@@ -291,6 +291,6 @@ async fn find(
     let wanted = |org| Wants::keys([keys::inbound_webhook(org, workspace, id)]);
     let mut act = caller.in_workspace(workspace, &wanted).await?;
     let key = keys::inbound_webhook(act.org(), workspace, id);
-    let stored = act.find(&key, "inbound webhook").await?;
+    let stored = act.find(&key, EntityKind::InboundWebhook).await?;
     Ok((act, key, stored))
 }

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::access::Action;
-use crate::error::{Error, ProblemCode};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::INBOUND_MESSAGE_RETENTION;
 use crate::model::{
@@ -86,7 +86,7 @@ pub(crate) struct ProcessedMessage {
 }
 
 const NO_SUCH_WEBHOOK: Error = Error::NotFound {
-    what: "inbound webhook",
+    kind: EntityKind::InboundWebhook,
 };
 
 fn unauthenticated(reason: &'static str) -> Error {
@@ -296,7 +296,9 @@ impl KnowledgeService {
             let caller = acting(&mut transaction, message.org, (&stored, member), now).await?;
             let row = keys::workspace(message.org, workspace);
             let found = transaction.read::<Workspace>(&row).await?;
-            let found = found.ok_or(Error::NotFound { what: "workspace" })?;
+            let found = found.ok_or(Error::NotFound {
+                kind: EntityKind::Workspace,
+            })?;
             let held = caller.actions_in(&mut transaction, &[workspace]).await?[&workspace];
             let place = Resource::Workspace {
                 id: workspace,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Action, ActionSet, BuiltInRole, RoleRef, TokenScope};
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
     AudienceLabel, AudienceScope, CredentialId, Member, MemberId, MemoryLabels, OrgId,
@@ -99,7 +99,9 @@ pub enum Denial {
 impl From<Denial> for Error {
     fn from(denial: Denial) -> Self {
         match denial {
-            Denial::Invisible => Self::NotFound { what: "memory" },
+            Denial::Invisible => Self::NotFound {
+                kind: EntityKind::Memory,
+            },
             denial => Self::forbidden(denial.to_string()),
         }
     }

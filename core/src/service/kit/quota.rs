@@ -21,26 +21,79 @@ const AUDIT_BYTES_LEFT_MIN: u64 = 64 * 1024 * 1024;
 /// Period of the quota of the audit log.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Reserves one unit of the quota that `counter` counts.
-///
-/// The counter is a guard: of two callers that reserve the last unit, one is rejected.
-///
-/// # Errors
-/// [`Error::InvalidRequest`] if the quota is exhausted.
-pub(crate) async fn reserve_quota(
-    transaction: &mut Transaction,
-    counter: Key,
-    limit: u64,
-    path: &str,
-    (owner, things): (&str, &str),
-) -> Result<(), Error> {
-    let taken = transaction.guard(&counter).await? + transaction.added(&counter);
-    if u64::try_from(taken).is_ok_and(|taken| taken >= limit) {
-        let message = format!("the {owner} already has {limit} {things}, the maximum");
-        return Err(Error::invalid(path, ProblemCode::LimitReached, message));
+/// Limit on the number of records of one owner.
+pub(crate) struct RecordLimit {
+    owner: &'static str,
+    records: &'static str,
+    /// Field of the request that a rejection names.
+    path: &'static str,
+    maximum: fn(&Limits) -> u64,
+}
+
+impl RecordLimit {
+    pub(crate) const CONNECTORS: Self = Self {
+        owner: "workspace",
+        records: "connectors",
+        path: "body",
+        maximum: |limits| limits.connectors_per_workspace_max,
+    };
+    pub(crate) const CUSTOM_ROLES: Self = Self {
+        owner: "organisation",
+        records: "custom roles",
+        path: "body",
+        maximum: |limits| limits.custom_roles_per_org_max,
+    };
+    pub(crate) const INBOUND_WEBHOOKS: Self = Self {
+        owner: "workspace",
+        records: "inbound webhooks",
+        path: "body",
+        maximum: |limits| limits.inbound_webhooks_per_workspace_max,
+    };
+    pub(crate) const MCP_KEYS: Self = Self {
+        owner: "workspace",
+        records: "MCP keys",
+        path: "body",
+        maximum: |limits| limits.mcp_keys_per_workspace_max,
+    };
+    pub(crate) const SUBSCRIPTIONS: Self = Self {
+        owner: "recall",
+        records: "subscriptions",
+        path: "recall_id",
+        maximum: |limits| limits.subscriptions_per_recall_max,
+    };
+    pub(crate) const WEBHOOKS: Self = Self {
+        owner: "workspace",
+        records: "webhooks",
+        path: "body",
+        maximum: |limits| limits.webhooks_per_workspace_max,
+    };
+
+    /// Reserves one record of the owner whose records `counter` counts.
+    ///
+    /// The counter is a guard: of two callers that reserve the last record, one is rejected.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] if the owner has the maximum; those of the store.
+    pub(crate) async fn reserve(
+        &self,
+        transaction: &mut Transaction,
+        limits: &Limits,
+        counter: Key,
+    ) -> Result<(), Error> {
+        let count = transaction.guard(&counter).await? + transaction.added(&counter);
+        let maximum = (self.maximum)(limits);
+        if u64::try_from(count).is_ok_and(|count| count >= maximum) {
+            let (owner, records) = (self.owner, self.records);
+            let message = format!("the {owner} already has {maximum} {records}, the maximum");
+            return Err(Error::invalid(
+                self.path,
+                ProblemCode::LimitReached,
+                message,
+            ));
+        }
+        transaction.add(counter, 1);
+        Ok(())
     }
-    transaction.add(counter, 1);
-    Ok(())
 }
 
 /// Returns the maximum of a quota.

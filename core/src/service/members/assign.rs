@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::access::{ActionSet, BuiltInRole, Credential, RoleRef};
-use crate::error::{Error, ProblemCode};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::model::{
     AuditAction, CustomRole, Member, MemberId, OrgId, ResourceKind, Workspace, WorkspaceId,
@@ -138,13 +138,17 @@ pub(crate) async fn assign(
     let org = authority.org();
     let key = keys::member(org, member);
     let found = transaction.read::<Member>(&key).await?;
-    let mut found = found.ok_or(Error::NotFound { what: "member" })?;
+    let mut found = found.ok_or(Error::NotFound {
+        kind: EntityKind::Member,
+    })?;
     let (old, new, workspace) = match assignment {
         MemberAssignment::Organization(role) => (Some(found.role), Some(role), None),
         MemberAssignment::Workspace(workspace, role) => {
             let place = keys::workspace(org, workspace);
             if transaction.read::<Workspace>(&place).await?.is_none() {
-                return Err(Error::NotFound { what: "workspace" });
+                return Err(Error::NotFound {
+                    kind: EntityKind::Workspace,
+                });
             }
             let old = keys::workspace_role(org, member, workspace);
             (transaction.read(&old).await?, role, Some(workspace))

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use crate::access::{ActionSet, Credential, RoleRef};
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::limits::TEAMS_PER_MEMBER_MAX;
 use crate::model::{AuditAction, Member, MemberId, OrgId, Quota, ResourceKind, WorkspaceId};
@@ -173,7 +173,9 @@ impl KnowledgeService {
             check_owners(&mut act.transaction, authority, None, Some(new.role)).await?;
             let handle = keys::member_handle(org, &new.handle);
             if act.transaction.read::<MemberId>(&handle).await?.is_some() {
-                return Err(Error::SlugTaken { what: "member" });
+                return Err(Error::SlugTaken {
+                    kind: EntityKind::Member,
+                });
             }
             let provisioning = self.provisioning();
             let member = provisioning
@@ -291,7 +293,7 @@ impl KnowledgeService {
                 let authority = Authority::Caller(&coverage);
                 let ended = assign(&mut act.transaction, authority, member, none).await?;
                 let (before, after) = ended.ok_or(Error::NotFound {
-                    what: "role in the workspace",
+                    kind: EntityKind::WorkspaceRole,
                 })?;
                 let resource = (ResourceKind::Member, member.0);
                 act.changed(AuditAction::RoleAssign, resource, &before, &after);
@@ -316,7 +318,9 @@ async fn read_member(
 ) -> Result<(Member, HeldRoles), Error> {
     let key = keys::member(org, member);
     let stored = transaction.read::<Member>(&key).await?;
-    let stored = stored.ok_or(Error::NotFound { what: "member" })?;
+    let stored = stored.ok_or(Error::NotFound {
+        kind: EntityKind::Member,
+    })?;
     let roles = HeldRoles::of(transaction, org, &stored).await?;
     Ok((stored, roles))
 }

@@ -6,7 +6,7 @@
 //! maintenance.
 
 use crate::access::{Credential, CredentialRecord, RoleRef, SecretHash};
-use crate::error::{Error, ProblemCode};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::model::{
     AuditAction, CredentialId, Member, MemberId, MemberKind, OrgId, Quota, ResourceKind, Timestamp,
@@ -109,7 +109,9 @@ impl KnowledgeService {
         let found = transaction
             .read::<Member>(&key)
             .await?
-            .ok_or(Error::NotFound { what: "member" })?;
+            .ok_or(Error::NotFound {
+                kind: EntityKind::Member,
+            })?;
         let roles = HeldRoles::of(transaction, org, &found).await?;
         authority.require_member(&roles)?;
         let held = roles.organization.reference();

@@ -6,7 +6,7 @@
 //! crash in between has no visible effect.
 
 use crate::access::{BaseRole, BuiltInRole, Credential, RoleRef};
-use crate::error::{Error, ProblemCode};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::model::{
     AuditAction, CustomRole, Member, MemberId, OrgId, ResourceKind, RoleId, WorkspaceId,
@@ -66,7 +66,7 @@ impl KnowledgeService {
                 let mut act = identified.in_organization(Some(org_slug)).await?;
                 let (org, now) = (act.org(), act.now);
                 let key = keys::role(org, role);
-                let deleted: CustomRole = act.find(&key, "custom role").await?;
+                let deleted: CustomRole = act.find(&key, EntityKind::Role).await?;
                 let mut actions = deleted.actions_if_active();
                 if let Some(target) = request.reassign_to {
                     let target = check_target(&mut act.transaction, org, role, target);

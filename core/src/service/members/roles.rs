@@ -1,7 +1,7 @@
 //! Custom roles: creating, listing, reading and changing. Deletion is in `role_deletion`.
 
 use crate::access::{Credential, RoleRef};
-use crate::error::{Error, ProblemCode};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::model::{
     AuditAction, CustomRole, CustomRoleUpdate, NewCustomRole, ResourceKind, RoleId, Workspace,
@@ -10,7 +10,7 @@ use crate::operation::Operation;
 use crate::request::rules::Parsed;
 use crate::request::{Path, Problems, request};
 use crate::service::kit::act::Wants;
-use crate::service::kit::quota::reserve_quota;
+use crate::service::kit::quota::RecordLimit;
 use crate::service::members::coverage::Coverage;
 use crate::service::members::{ROLES_AHEAD, with_roles};
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
@@ -85,7 +85,7 @@ impl KnowledgeService {
             let wanted = |org| Wants::keys([keys::role(org, role)]);
             let mut act = caller.in_organization(Some(org_slug), &wanted).await?;
             let key = keys::role(act.org(), role);
-            let found: CustomRole = act.find(&key, "custom role").await?;
+            let found: CustomRole = act.find(&key, EntityKind::Role).await?;
             act.done(WithEtag::strong(found))
         })
         .await
@@ -169,9 +169,10 @@ impl KnowledgeService {
                 };
                 let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
                 coverage.require_role(&role, role.actions_if_active())?;
-                let limit = self.limits().custom_roles_per_org_max;
-                let (counter, what) = (keys::role_count(org), ("organisation", "custom roles"));
-                reserve_quota(&mut act.transaction, counter, limit, "body", what).await?;
+                let counter = keys::role_count(org);
+                RecordLimit::CUSTOM_ROLES
+                    .reserve(&mut act.transaction, self.limits(), counter)
+                    .await?;
                 claim_slug(&mut act.transaction, &role).await?;
                 act.transaction.create(keys::role(org, role.id), &role);
                 act.created(
@@ -215,7 +216,7 @@ impl KnowledgeService {
                 let mut act = identified.in_organization(Some(org_slug)).await?;
                 let org = act.org();
                 let key = keys::role(org, role);
-                let before: CustomRole = act.find(&key, "custom role").await?;
+                let before: CustomRole = act.find(&key, EntityKind::Role).await?;
                 IfMatch::require(if_match, &before)?;
                 let mut after = update.applied_to(&before);
                 if after == before {
@@ -251,7 +252,7 @@ async fn claim_slug(transaction: &mut Transaction, role: &CustomRole) -> Result<
     let key = keys::role_slug(role.org_id, &role.slug);
     if transaction.read::<RoleId>(&key).await?.is_some() {
         return Err(Error::SlugTaken {
-            what: "custom role",
+            kind: EntityKind::Role,
         });
     }
     transaction.put(key, &role.id);

@@ -2,7 +2,7 @@
 
 use crate::access::Credential;
 use crate::digest::etag;
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
     MemoryContent, MemoryDetails, MemoryFilter, MemoryId, MemoryLabels, MemorySummary, OrgId,
@@ -45,8 +45,10 @@ impl FoundMemory {
         let named = Wants::keys(named_workspaces(org, &labels));
         caller.read_ahead(named).await?;
         let mut act = caller.unauthorized().await?;
-        let labels: MemoryLabels = act.find(&keys::memory(org, id), "memory").await?;
-        let content = act.find(&keys::content(org, id), "memory").await?;
+        let labels: MemoryLabels = act.find(&keys::memory(org, id), EntityKind::Memory).await?;
+        let content = act
+            .find(&keys::content(org, id), EntityKind::Memory)
+            .await?;
         let found = Self {
             id,
             labels,

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use crate::access::Credential;
-use crate::error::{Error, ProblemCode};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::RECALL_MEMORIES_MAX;
 use crate::model::{
@@ -222,8 +222,9 @@ pub(crate) async fn find_recall(
     id: RecallId,
 ) -> Result<(Act<'_>, Recall), Error> {
     let mut act = read_ahead(caller, id).await?;
-    let recall = find_existing(&mut act, id, "recall").await?;
-    act.authorize_in(recall.workspace_id, "recall").await?;
+    let recall = find_existing(&mut act, id, EntityKind::Recall).await?;
+    act.authorize_in(recall.workspace_id, EntityKind::Recall)
+        .await?;
     Ok((act, recall))
 }
 
@@ -235,13 +236,13 @@ pub(crate) async fn find_any_recall(
     caller: Identified<'_>,
     id: RecallId,
 ) -> Result<(Act<'_>, Recall), Error> {
-    let (mut act, what) = (read_ahead(caller, id).await?, "recall");
-    let (recall, cited, monitor) = read_cited(&mut act, id, what).await?;
+    let (mut act, kind) = (read_ahead(caller, id).await?, EntityKind::Recall);
+    let (recall, cited, monitor) = read_cited(&mut act, id, kind).await?;
     let held = act.actions_in(recall.workspace_id).await?;
     if !act.caller.erases(held) && !cited.lets_exist(&recall, &act.caller, &monitor) {
-        return Err(Error::NotFound { what });
+        return Err(Error::NotFound { kind });
     }
-    act.authorize_in(recall.workspace_id, what).await?;
+    act.authorize_in(recall.workspace_id, kind).await?;
     Ok((act, recall))
 }
 
@@ -268,15 +269,15 @@ async fn read_ahead(mut caller: Identified<'_>, id: RecallId) -> Result<Act<'_>,
 /// The commit checks the recall and the labels of all memories.
 ///
 /// # Errors
-/// [`Error::NotFound`] naming `what`; those of the store.
+/// [`Error::NotFound`] of this `kind`; those of the store.
 pub(crate) async fn find_existing(
     act: &mut Act<'_>,
     id: RecallId,
-    what: &'static str,
+    kind: EntityKind,
 ) -> Result<Recall, Error> {
-    let (mut recall, cited, monitor) = read_cited(act, id, what).await?;
+    let (mut recall, cited, monitor) = read_cited(act, id, kind).await?;
     if !cited.lets_exist(&recall, &act.caller, &monitor) {
-        return Err(Error::NotFound { what });
+        return Err(Error::NotFound { kind });
     }
     recall.memory_ids.retain(|id| {
         let labels = cited.0.get(id);
@@ -288,13 +289,13 @@ pub(crate) async fn find_existing(
 /// Checks that no running erasure takes a recall away.
 ///
 /// # Errors
-/// [`Error::NotFound`] naming `what`; those of the store.
+/// [`Error::NotFound`] of this `kind`; those of the store.
 pub(crate) async fn require_kept(
     act: &mut Act<'_>,
     id: RecallId,
-    what: &'static str,
+    kind: EntityKind,
 ) -> Result<(), Error> {
-    read_cited(act, id, what).await.map(drop)
+    read_cited(act, id, kind).await.map(drop)
 }
 
 /// Returns a recall that is not being erased, with what it cites.
@@ -303,16 +304,16 @@ pub(crate) async fn require_kept(
 async fn read_cited(
     act: &mut Act<'_>,
     id: RecallId,
-    what: &'static str,
+    kind: EntityKind,
 ) -> Result<(Recall, Cited, Monitor), Error> {
     let org = act.org();
-    let recall: Recall = act.find(&keys::recall(org, id), what).await?;
+    let recall: Recall = act.find(&keys::recall(org, id), kind).await?;
     let labels = act.transaction.read_many(&recall.memory_keys(org)).await?;
     let cited = Cited::new(recall.memory_ids.iter().copied().zip(labels));
     act.actions_in(recall.workspace_id).await?;
     let monitor = act.monitor(&cited.subjects()).await?;
     match cited.is_erased(&recall, &act.caller, &monitor) {
-        true => Err(Error::NotFound { what }),
+        true => Err(Error::NotFound { kind }),
         false => Ok((recall, cited, monitor)),
     }
 }

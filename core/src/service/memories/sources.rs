@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::access::Credential;
-use crate::error::{Error, ProblemCode};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::model::{
     AuditAction, InboundWebhookId, MemoryId, MemoryLabels, OrgId, Organization, Quota,
@@ -132,11 +132,13 @@ impl KnowledgeService {
             let wanted = |org| Wants::keys([keys::source(org, source)]);
             let mut act = caller.identify(&wanted).await?.anywhere().await?;
             let key = keys::source(act.org(), source);
-            let found: Source = act.find(&key, "source").await?;
+            let found: Source = act.find(&key, EntityKind::Source).await?;
             let mut search = Search::new(&act);
             search.run(&mut act, &[source]).await?;
             if !search.exists(source) {
-                return Err(Error::NotFound { what: "source" });
+                return Err(Error::NotFound {
+                    kind: EntityKind::Source,
+                });
             }
             act.done(found)
         })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Issued, NewToken, Provisioning};
 use crate::access::{CredentialKind, CredentialRecord, Secret, SecretHash, TokenScope};
 use crate::env::Env;
-use crate::error::{Error, ProblemCode};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::SCOPE_ITEMS_MAX;
 use crate::model::{AudienceLabel, AuditAction, ResourceKind, WorkspaceId};
@@ -76,7 +76,9 @@ impl Provisioning<'_> {
                     .await?
                     .is_none()
                 {
-                    return Err(Error::NotFound { what: "member" });
+                    return Err(Error::NotFound {
+                        kind: EntityKind::Member,
+                    });
                 }
                 let actor = Actor::operator(org);
                 let issued = service.new_credential(&mut transaction, actor, new, None);
@@ -175,7 +177,7 @@ impl Provisioning<'_> {
         self.service
             .transact(|mut transaction| async move {
                 let missing = || Error::NotFound {
-                    what: "token or session",
+                    kind: EntityKind::Credential,
                 };
                 let hash = transaction
                     .read::<String>(&keys::credential_id(org, id))

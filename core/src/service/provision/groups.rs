@@ -2,7 +2,7 @@
 
 use super::Provisioning;
 use crate::access::RoleRef;
-use crate::error::{Error, ProblemCode};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::TEAMS_PER_MEMBER_MAX;
 use crate::model::{
@@ -33,7 +33,9 @@ impl Provisioning<'_> {
             .transact(|mut transaction| async move {
                 let key = keys::member(org, member);
                 let found = transaction.read::<Member>(&key).await?;
-                let before = found.ok_or(Error::NotFound { what: "member" })?;
+                let before = found.ok_or(Error::NotFound {
+                    kind: EntityKind::Member,
+                })?;
                 let mut after = before.clone();
                 let stays = |team: &String| !managed.contains(team) || granted.contains(team);
                 after.teams.retain(stays);

@@ -2,7 +2,7 @@
 
 use super::{NewMember, Provisioning};
 use crate::access::RoleRef;
-use crate::error::{Error, ProblemCode};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::model::{AuditAction, Organization, Quota, ResourceKind};
 use crate::model::{
@@ -30,7 +30,7 @@ impl Provisioning<'_> {
             .transact(|mut transaction| async move {
                 self.require_org(&mut transaction, org).await?;
                 if transaction.read::<MemberId>(&keys::member_handle(org, &new.handle)).await?.is_some() {
-                    return Err(Error::SlugTaken { what: "member" });
+                    return Err(Error::SlugTaken { kind: EntityKind::Member });
                 }
                 if let RoleRef::Custom(id) = new.role {
                     let role = transaction.read::<CustomRole>(&keys::role(org, id)).await?;

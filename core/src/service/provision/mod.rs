@@ -24,7 +24,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use crate::access::{CredentialKind, CredentialRecord, RoleRef, Secret, TokenScope};
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::limits::TEAMS_PER_MEMBER_MAX;
 use crate::model::{AudienceLabel, MemberId, MemberKind, OrgId, Organization};
@@ -166,7 +166,7 @@ impl Provisioning<'_> {
         match transaction.read::<Organization>(&keys::org(org)).await? {
             Some(_) => Ok(()),
             None => Err(Error::NotFound {
-                what: "organisation",
+                kind: EntityKind::Organization,
             }),
         }
     }

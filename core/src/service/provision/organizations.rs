@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{NewMember, NewOrganization, NewWorkspace, Provisioning};
 use crate::access::{BuiltInRole, RoleRef};
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
     AudienceLabel, AudienceScope, Member, MemberKind, OrgId, Organization, Source, Workspace,
@@ -53,7 +53,7 @@ impl Provisioning<'_> {
                     .is_some()
                 {
                     return Err(Error::SlugTaken {
-                        what: "organisation",
+                        kind: EntityKind::Organization,
                     });
                 }
                 transaction.put(keys::org_slug(slug), &org.id);
@@ -134,7 +134,9 @@ impl Provisioning<'_> {
                 let taken = [slug_key.clone(), keys::former_workspace(org, &new.slug)];
                 let taken = transaction.read_many::<WorkspaceId>(&taken).await?;
                 if taken.iter().any(Option::is_some) {
-                    return Err(Error::SlugTaken { what: "workspace" });
+                    return Err(Error::SlugTaken {
+                        kind: EntityKind::Workspace,
+                    });
                 }
                 let own = AudienceLabel::new(AudienceScope::Workspace, &new.slug)
                     .expect("a valid slug is a valid name");

@@ -1,7 +1,7 @@
 //! Removal of organisations and workspaces.
 
 use super::Provisioning;
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::limits::REMOVALS_RUNNING_MAX;
 use crate::model::{AuditAction, OrgId, Organization, ResourceKind, Workspace, WorkspaceId};
@@ -26,10 +26,12 @@ impl Provisioning<'_> {
                 let (place, key) = (keys::org(org), keys::workspace(org, workspace));
                 let found = transaction.read::<Organization>(&place).await?;
                 let mut owner = found.ok_or(Error::NotFound {
-                    what: "organisation",
+                    kind: EntityKind::Organization,
                 })?;
                 let found = transaction.read::<Workspace>(&key).await?;
-                let found = found.ok_or(Error::NotFound { what: "workspace" })?;
+                let found = found.ok_or(Error::NotFound {
+                    kind: EntityKind::Workspace,
+                })?;
                 if owner.removing.len() >= REMOVALS_RUNNING_MAX {
                     return Err(Error::Conflict);
                 }
@@ -78,7 +80,7 @@ impl Provisioning<'_> {
                 let place = keys::org(org);
                 let found = transaction.read::<Organization>(&place).await?;
                 let found = found.ok_or(Error::NotFound {
-                    what: "organisation",
+                    kind: EntityKind::Organization,
                 })?;
                 let now = env.now();
                 transaction.delete(place);

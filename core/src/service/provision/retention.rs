@@ -1,7 +1,7 @@
 //! Retention of workspaces.
 
 use super::Provisioning;
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{AuditAction, OrgId, ResourceKind, Workspace, WorkspaceId};
 use crate::service::kit::audit::{self, Actor, AuditedOperation};
@@ -49,7 +49,9 @@ impl Provisioning<'_> {
             .transact(|mut transaction| async move {
                 let key = keys::workspace(org, workspace);
                 if transaction.read::<Workspace>(&key).await?.is_none() {
-                    return Err(Error::NotFound { what: "workspace" });
+                    return Err(Error::NotFound {
+                        kind: EntityKind::Workspace,
+                    });
                 }
                 let state = RetentionState::read(&mut transaction, org, workspace).await?;
                 let before = &state.stored.retention;

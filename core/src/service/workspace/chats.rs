@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::access::Credential;
-use crate::error::{Error, ProblemCode};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::CHAT_PARTICIPANTS_MAX;
 use crate::model::{
@@ -317,7 +317,7 @@ impl KnowledgeService {
                 let mut act = caller.in_workspace(workspace, &wanted).await?;
                 find(&mut act, workspace, chat).await?;
                 let key = key(act.org());
-                let found = act.find(&key, "message").await?;
+                let found = act.find(&key, EntityKind::Message).await?;
                 act.done(found)
             },
         )
@@ -397,13 +397,13 @@ pub(crate) async fn find_any_chat(
     workspace: WorkspaceId,
     chat: ChatId,
 ) -> Result<Chat, Error> {
-    let what = "chat";
+    let kind = EntityKind::Chat;
     let key = keys::chat(act.org(), workspace, chat);
-    let found: Chat = act.find(&key, what).await?;
+    let found: Chat = act.find(&key, kind).await?;
     let retention = act.retention(workspace).await?;
     match retention.keeps_chat(found.last_message_at, act.now) {
         true => Ok(found),
-        false => Err(Error::NotFound { what }),
+        false => Err(Error::NotFound { kind }),
     }
 }
 
@@ -412,7 +412,9 @@ async fn find(act: &mut Act<'_>, workspace: WorkspaceId, chat: ChatId) -> Result
     let found = find_any_chat(act, workspace, chat).await?;
     match found.exists_for(&act.caller) {
         true => Ok(found),
-        false => Err(Error::NotFound { what: "chat" }),
+        false => Err(Error::NotFound {
+            kind: EntityKind::Chat,
+        }),
     }
 }
 

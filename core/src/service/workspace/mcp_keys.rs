@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::access::{
     Action, ActionSet, Credential, CredentialKind, CredentialRecord, Secret, TokenScope,
 };
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
     AudienceLabel, AuditAction, CredentialId, McpKeySummary, OrgId, ResourceKind, Timestamp,
@@ -20,7 +20,7 @@ use crate::service::KnowledgeService;
 use crate::service::kit::act::{Act, Caller, Wants};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::principal::{Delegator, Principal};
-use crate::service::kit::quota::reserve_quota;
+use crate::service::kit::quota::RecordLimit;
 use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::dashboard::same_id;
 use crate::service::workspace::mcp_key_types::{IssuedMcpKey, McpKey, NewMcpKey};
@@ -36,7 +36,9 @@ const ACTIONS: ActionSet = ActionSet::of(&[
 ]);
 /// Time for which a key remains valid after it should have been rotated.
 const GRACE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-const NO_SUCH_KEY: Error = Error::NotFound { what: "MCP key" };
+const NO_SUCH_KEY: Error = Error::NotFound {
+    kind: EntityKind::McpKey,
+};
 
 /// # MCP keys
 impl KnowledgeService {
@@ -89,10 +91,10 @@ impl KnowledgeService {
             let (org, now, member) = (act.org(), act.now, act.caller.member_id());
             require_audience(&act.caller, act.workspace(), &new.audience)?;
             free_expired_keys(&mut act.transaction, org, workspace, now).await?;
-            let limit = self.limits().mcp_keys_per_workspace_max;
             let counter = keys::mcp_key_count(org, workspace);
-            let what = ("workspace", "MCP keys");
-            reserve_quota(&mut act.transaction, counter, limit, "body", what).await?;
+            RecordLimit::MCP_KEYS
+                .reserve(&mut act.transaction, self.limits(), counter)
+                .await?;
             let (rotates_at, expires_at) = validity(&act.caller, new.rotation, now);
             let secret = Secret::generate(CredentialKind::Bearer, org, self.env());
             let key = McpKey {
@@ -300,7 +302,7 @@ impl KnowledgeService {
                 return Err(NO_SUCH_KEY);
             }
             let [record, used] = records(org, workspace, id.ok_or(NO_SUCH_KEY)?);
-            act.find::<McpKey>(&record, "MCP key").await?;
+            act.find::<McpKey>(&record, EntityKind::McpKey).await?;
             let now = act.now;
             act.transaction.put(used, &now);
             act.done(())
@@ -396,7 +398,7 @@ async fn in_workspace_of_key<'c>(
 
 /// Reads a key that has not expired.
 async fn find_key(act: &mut Act<'_>, place: &Key) -> Result<McpKey, Error> {
-    let found: McpKey = act.find(place, "MCP key").await?;
+    let found: McpKey = act.find(place, EntityKind::McpKey).await?;
     Some(found)
         .filter(|key| act.now < key.expires_at)
         .ok_or(NO_SUCH_KEY)
@@ -408,9 +410,9 @@ async fn find_credential(
     id: CredentialId,
 ) -> Result<(Key, CredentialRecord), Error> {
     let id_key = keys::credential_id(act.org(), id);
-    let hash: String = act.find(&id_key, "MCP key").await?;
+    let hash: String = act.find(&id_key, EntityKind::McpKey).await?;
     let place = keys::credential(hash.parse().map_err(|_| NO_SUCH_KEY)?);
-    let record = act.find(&place, "MCP key").await?;
+    let record = act.find(&place, EntityKind::McpKey).await?;
     Ok((place, record))
 }
 

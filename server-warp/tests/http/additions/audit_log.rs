@@ -252,7 +252,7 @@ async fn audit_log_rejects_invalid_requests() {
     insta::assert_snapshot!(list(owner, &unknown).await.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 75
+    content-length: 95
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -260,7 +260,9 @@ async fn audit_log_rejects_invalid_requests() {
     {
       "error": "not_found",
       "message": "there is no such audit entry",
-      "details": {}
+      "details": {
+        "kind": "audit_entry"
+      }
     }
     "#);
     let other_list = format!("/v1/workspaces/{}/memories?limit=1", org.main.id);

@@ -74,7 +74,7 @@ async fn subscription_is_listed_rotated_and_ended() {
     insta::assert_snapshot!(delete(&path).bearer(token).send().await.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 85
+    content-length: 115
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -82,7 +82,9 @@ async fn subscription_is_listed_rotated_and_ended() {
     {
       "error": "not_found",
       "message": "there is no such citation subscription",
-      "details": {}
+      "details": {
+        "kind": "citation_subscription"
+      }
     }
     "#);
     assert_eq!(list().await.json()["data"], json!([]));
@@ -127,7 +129,7 @@ async fn subscription_rejects_invalid_requests() {
     insta::assert_snapshot!(list(&unknown, owner).await.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 70
+    content-length: 85
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -135,7 +137,9 @@ async fn subscription_rejects_invalid_requests() {
     {
       "error": "not_found",
       "message": "there is no such recall",
-      "details": {}
+      "details": {
+        "kind": "recall"
+      }
     }
     "#);
     let known = format!("?recall_id={}", org.recall);

@@ -71,7 +71,7 @@ async fn connector_is_created_updated_and_deleted() {
     insta::assert_snapshot!(again.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 73
+    content-length: 91
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -79,7 +79,9 @@ async fn connector_is_created_updated_and_deleted() {
     {
       "error": "not_found",
       "message": "there is no such connector",
-      "details": {}
+      "details": {
+        "kind": "connector"
+      }
     }
     "#);
 }

@@ -91,7 +91,7 @@ async fn erasure_rejects_invalid_requests() {
     insta::assert_snapshot!(missing.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 71
+    content-length: 87
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -99,7 +99,9 @@ async fn erasure_rejects_invalid_requests() {
     {
       "error": "not_found",
       "message": "there is no such erasure",
-      "details": {}
+      "details": {
+        "kind": "erasure"
+      }
     }
     "#);
 }

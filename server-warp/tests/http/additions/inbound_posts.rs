@@ -260,7 +260,7 @@ async fn inbound_message_to_unknown_webhook_is_not_found() {
     insta::assert_snapshot!(answer.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 79
+    content-length: 103
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -268,7 +268,9 @@ async fn inbound_message_to_unknown_webhook_is_not_found() {
     {
       "error": "not_found",
       "message": "there is no such inbound webhook",
-      "details": {}
+      "details": {
+        "kind": "inbound_webhook"
+      }
     }
     "#);
     let (own, id) = (org.id, sender.record["id"].as_str().expect("an identifier"));

@@ -102,7 +102,7 @@ async fn mcp_key_is_created_rotated_and_revoked() {
     insta::assert_snapshot!(gone.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 71
+    content-length: 87
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -110,7 +110,9 @@ async fn mcp_key_is_created_rotated_and_revoked() {
     {
       "error": "not_found",
       "message": "there is no such MCP key",
-      "details": {}
+      "details": {
+        "kind": "mcp_key"
+      }
     }
     "#);
 }
@@ -237,7 +239,7 @@ async fn mcp_key_records_its_own_use() {
     insta::assert_snapshot!(by_another.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 71
+    content-length: 87
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -245,7 +247,9 @@ async fn mcp_key_records_its_own_use() {
     {
       "error": "not_found",
       "message": "there is no such MCP key",
-      "details": {}
+      "details": {
+        "kind": "mcp_key"
+      }
     }
     "#);
     let elsewhere = post(uses(org.side.id))

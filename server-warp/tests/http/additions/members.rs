@@ -104,7 +104,7 @@ async fn member_is_added_updated_and_removed() {
     insta::assert_snapshot!(gone.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 70
+    content-length: 85
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -112,7 +112,9 @@ async fn member_is_added_updated_and_removed() {
     {
       "error": "not_found",
       "message": "there is no such member",
-      "details": {}
+      "details": {
+        "kind": "member"
+      }
     }
     "#);
 }

@@ -157,7 +157,7 @@ async fn memory_is_created_updated_and_deleted() {
     insta::assert_snapshot!(gone.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 70
+    content-length: 85
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -165,7 +165,9 @@ async fn memory_is_created_updated_and_deleted() {
     {
       "error": "not_found",
       "message": "there is no such memory",
-      "details": {}
+      "details": {
+        "kind": "memory"
+      }
     }
     "#);
 }

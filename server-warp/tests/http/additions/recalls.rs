@@ -88,7 +88,7 @@ async fn recall_exists_for_readers_of_all_it_cites() {
     insta::assert_snapshot!(read.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 70
+    content-length: 85
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -96,7 +96,9 @@ async fn recall_exists_for_readers_of_all_it_cites() {
     {
       "error": "not_found",
       "message": "there is no such recall",
-      "details": {}
+      "details": {
+        "kind": "recall"
+      }
     }
     "#);
     let listed = get(&recalls).bearer(viewer).send().await.json();

@@ -206,7 +206,7 @@ async fn role_errors_are_documented() {
     insta::assert_snapshot!(unknown.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 75
+    content-length: 88
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -214,7 +214,9 @@ async fn role_errors_are_documented() {
     {
       "error": "not_found",
       "message": "there is no such custom role",
-      "details": {}
+      "details": {
+        "kind": "role"
+      }
     }
     "#);
 }

@@ -177,7 +177,7 @@ async fn limited_credential_sees_sources_of_its_memories_only() {
     insta::assert_snapshot!(hidden.send().await.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 70
+    content-length: 85
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -185,7 +185,9 @@ async fn limited_credential_sees_sources_of_its_memories_only() {
     {
       "error": "not_found",
       "message": "there is no such source",
-      "details": {}
+      "details": {
+        "kind": "source"
+      }
     }
     "#);
     // A page has no cursor if only hidden sources follow.

@@ -94,7 +94,7 @@ async fn outbound_webhook_is_listed_updated_and_deleted() {
     insta::assert_snapshot!(gone.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 71
+    content-length: 87
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -102,7 +102,9 @@ async fn outbound_webhook_is_listed_updated_and_deleted() {
     {
       "error": "not_found",
       "message": "there is no such webhook",
-      "details": {}
+      "details": {
+        "kind": "webhook"
+      }
     }
     "#);
 }

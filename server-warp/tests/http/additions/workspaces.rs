@@ -50,7 +50,7 @@ async fn workspaces_in_scope_of_credential_are_listed() {
     insta::assert_snapshot!(read(org.main.id.0).await.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 73
+    content-length: 91
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -58,13 +58,15 @@ async fn workspaces_in_scope_of_credential_are_listed() {
     {
       "error": "not_found",
       "message": "there is no such workspace",
-      "details": {}
+      "details": {
+        "kind": "workspace"
+      }
     }
     "#);
     insta::assert_snapshot!(read(Uuid::nil()).await.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 73
+    content-length: 91
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -72,7 +74,9 @@ async fn workspaces_in_scope_of_credential_are_listed() {
     {
       "error": "not_found",
       "message": "there is no such workspace",
-      "details": {}
+      "details": {
+        "kind": "workspace"
+      }
     }
     "#);
     let wrong = get("/v1/workspaces?limit=201&page=2").bearer(&org.members.viewer.token);

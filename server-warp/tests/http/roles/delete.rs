@@ -303,7 +303,7 @@ async fn role_deletion_requires_known_role() {
     insta::assert_snapshot!(unknown.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 75
+    content-length: 88
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -311,7 +311,9 @@ async fn role_deletion_requires_known_role() {
     {
       "error": "not_found",
       "message": "there is no such custom role",
-      "details": {}
+      "details": {
+        "kind": "role"
+      }
     }
     "#);
     for malformed in ["unheld", "viewer", "0", &Uuid::nil().to_string()] {
@@ -325,7 +327,7 @@ async fn role_deletion_requires_known_role() {
     insta::assert_snapshot!(unknown_org.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 76
+    content-length: 97
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -333,7 +335,9 @@ async fn role_deletion_requires_known_role() {
     {
       "error": "not_found",
       "message": "there is no such organisation",
-      "details": {}
+      "details": {
+        "kind": "organization"
+      }
     }
     "#);
     assert_eq!(

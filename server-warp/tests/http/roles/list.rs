@@ -242,7 +242,7 @@ async fn role_list_of_unknown_organization_is_not_found() {
     insta::assert_snapshot!(unknown.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 76
+    content-length: 97
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -250,7 +250,9 @@ async fn role_list_of_unknown_organization_is_not_found() {
     {
       "error": "not_found",
       "message": "there is no such organisation",
-      "details": {}
+      "details": {
+        "kind": "organization"
+      }
     }
     "#);
     let by_identifier = list_roles(session, &org.id.to_string()).send().await;

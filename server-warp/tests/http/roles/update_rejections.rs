@@ -231,7 +231,7 @@ async fn role_update_requires_known_role() {
     insta::assert_snapshot!(unknown.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 75
+    content-length: 88
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -239,7 +239,9 @@ async fn role_update_requires_known_role() {
     {
       "error": "not_found",
       "message": "there is no such custom role",
-      "details": {}
+      "details": {
+        "kind": "role"
+      }
     }
     "#);
     for malformed in ["unheld", "0", &Uuid::nil().to_string()] {
@@ -253,7 +255,7 @@ async fn role_update_requires_known_role() {
     insta::assert_snapshot!(unknown_org.show(), @r#"
     404 Not Found
     cache-control: no-store
-    content-length: 76
+    content-length: 97
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -261,7 +263,9 @@ async fn role_update_requires_known_role() {
     {
       "error": "not_found",
       "message": "there is no such organisation",
-      "details": {}
+      "details": {
+        "kind": "organization"
+      }
     }
     "#);
 }

@@ -10,7 +10,7 @@ use super::created::Created;
 use super::login::{KnownLogin, Login, credential_key};
 use super::wants::{Following, Wants, WantsOf};
 use crate::access::{Credential, PermissionScope};
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{CredentialId, Member, MemberId, OrgId, Timestamp, WorkspaceId};
 use crate::operation::Operation;
@@ -313,7 +313,7 @@ impl<'c> Identified<'c> {
         let mut act = self.unauthorized().await?;
         if slug.is_some_and(|slug| slug != act.caller.org.slug) {
             return Err(Error::NotFound {
-                what: "organisation",
+                kind: EntityKind::Organization,
             });
         }
         for permission in act.service.permissions_of(act.operation) {

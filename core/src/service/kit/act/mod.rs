@@ -24,7 +24,7 @@ pub(crate) use self::login::KnownLogins;
 pub(crate) use self::wants::{Wants, WantsOf};
 
 use crate::access::{Action, ActionSet};
-use crate::error::Error;
+use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
     AuditAction, MemoryId, MemoryLabels, OrgId, Quota, ResourceKind, SensitivityLabel, Timestamp,
@@ -93,22 +93,22 @@ impl Act<'_> {
     /// [`Error::Forbidden`] without the permissions of the operation there.
     pub(crate) async fn authorize_in_named(&mut self, workspace: WorkspaceId) -> Result<(), Error> {
         let row = keys::workspace(self.org(), workspace);
-        self.workspace = Some(self.find(&row, "workspace").await?);
-        self.authorize_in(workspace, "workspace").await
+        self.workspace = Some(self.find(&row, EntityKind::Workspace).await?);
+        self.authorize_in(workspace, EntityKind::Workspace).await
     }
 
     /// Authorises the caller in the workspace of a resource, which exists as the resource does.
     ///
     /// # Errors
-    /// [`Error::NotFound`] naming `what` for a workspace outside the scope of the credential;
+    /// [`Error::NotFound`] of this `kind` for a workspace outside the scope of the credential;
     /// [`Error::Forbidden`] without the permissions of the operation there.
     // Not `async`: that would wrap one future in another.
     pub(crate) fn authorize_in(
         &mut self,
         workspace: WorkspaceId,
-        what: &'static str,
+        kind: EntityKind,
     ) -> impl Future<Output = Result<(), Error>> {
-        self.authorize_also_for(workspace, what, None)
+        self.authorize_also_for(workspace, kind, None)
     }
 
     /// Authorises the caller as [`Act::authorize_in`] does, also for a `further` permission of the
@@ -119,12 +119,12 @@ impl Act<'_> {
     pub(crate) async fn authorize_also_for(
         &mut self,
         workspace: WorkspaceId,
-        what: &'static str,
+        kind: EntityKind,
         further: Option<Action>,
     ) -> Result<(), Error> {
         let held = self.actions_in(workspace).await?;
         if !self.caller.works_in(workspace) {
-            return Err(Error::NotFound { what });
+            return Err(Error::NotFound { kind });
         }
         self.check_permissions(workspace, held)?;
         if let Some(action) = further {
@@ -255,14 +255,14 @@ impl Act<'_> {
     /// Reads a record that has to exist; the commit checks it.
     ///
     /// # Errors
-    /// [`Error::NotFound`] naming `what`; those of the store.
+    /// [`Error::NotFound`] of this `kind`; those of the store.
     pub(crate) async fn find<T: serde::de::DeserializeOwned + MaybeSend>(
         &mut self,
         key: &Key,
-        what: &'static str,
+        kind: EntityKind,
     ) -> Result<T, Error> {
         let found = self.transaction.read::<T>(key).await?;
-        found.ok_or(Error::NotFound { what })
+        found.ok_or(Error::NotFound { kind })
     }
 
     /// Returns the sealer for a secret that the act stores. The commit checks that its key is still
