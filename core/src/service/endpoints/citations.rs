@@ -12,7 +12,8 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::deliveries::{EndpointParent, EndpointQueue, find_subscription};
+use crate::service::deliveries::{EndpointParent, EndpointQueue};
+use crate::service::endpoints::find_subscription;
 use crate::service::kit::act::{Act, Caller, Wants};
 use crate::service::kit::monitor::slugs_read;
 use crate::service::kit::outbox::sequences_read;
@@ -197,7 +198,7 @@ impl KnowledgeService {
                 let (org, now) = (act.org(), act.now);
                 let subscription = found.record;
                 let transaction = &mut act.transaction;
-                self.endpoint_deleted(transaction, org, id.into(), found.disabled, now)
+                self.remove_endpoint(transaction, org, id.into(), found.disabled, now)
                     .await?;
                 transaction.delete(keys::subscription(org, subscription.recall_id, id));
                 transaction.delete(keys::subscription_id(org, id));

@@ -7,7 +7,7 @@ use crate::model::{
     AuditAction, NewWebhook, Quota, ResourceKind, Webhook, WebhookId, WebhookUpdate, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::deliveries::{EndpointParent, EndpointQueue};
+use crate::service::deliveries::{EndpointParent, EndpointQueue, EndpointSwitch};
 use crate::service::kit::act::Wants;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::quota::{RecordLimit, release_unit};
@@ -199,10 +199,13 @@ impl KnowledgeService {
             if is_switched || is_moved {
                 // Pending deliveries are dead-lettered at once, or continue; failures of the old
                 // address no longer count.
-                let was_disabled = stored.disabled.take_if(|_| is_switched);
+                let switch = EndpointSwitch {
+                    was_disabled: stored.disabled.take_if(|_| is_switched),
+                    is_moved,
+                    is_confirmed: after.is_confirmed,
+                };
                 let (org, now) = (act.org(), act.now);
-                let change = (was_disabled, is_moved, after.is_confirmed);
-                self.endpoint_switched(&mut act.transaction, org, id.into(), change, now)
+                self.switch_endpoint(&mut act.transaction, org, id.into(), switch, now)
                     .await?;
             }
             if is_moved {
@@ -245,7 +248,7 @@ impl KnowledgeService {
             let counter = keys::webhook_count(org, workspace);
             act.transaction.add(counter, -1);
             release_unit(&mut act.transaction, org, Quota::Endpoints);
-            self.endpoint_deleted(&mut act.transaction, org, id.into(), stored.disabled, now)
+            self.remove_endpoint(&mut act.transaction, org, id.into(), stored.disabled, now)
                 .await?;
             act.deleted(
                 AuditAction::WebhookDelete,

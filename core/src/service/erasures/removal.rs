@@ -242,7 +242,7 @@ impl<'r> Removal<'r> {
             transaction.check(found.key.clone(), Some(found.entry.version));
             let stored: SealedRecord<CitationSubscription> = decode_value(found)?;
             let id = stored.record.id;
-            let deleted = self.service.endpoint_deleted(
+            let deleted = self.service.remove_endpoint(
                 transaction,
                 org,
                 id.into(),

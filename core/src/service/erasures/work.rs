@@ -25,7 +25,7 @@ pub(crate) struct ErasureWork {
     pub(super) credential: Option<CredentialId>,
     /// Removed memories; the recalls that cite them are to be examined.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) memories: Vec<MemoryId>,
+    pub(in crate::service) memories: Vec<MemoryId>,
     /// Last of these recalls that was examined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) recall: Option<RecallId>,

@@ -4,8 +4,9 @@ use super::Provisioning;
 use crate::error::Error;
 use crate::model::{Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId};
 use crate::service::deliveries::{
-    EndpointRecord, find_delivery, page_of_deliveries, redeliver_dead_letters, redeliver_one,
+    find_delivery, page_of_deliveries, redeliver_dead_letters, redeliver_one,
 };
+use crate::service::endpoints::EndpointRecord;
 use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::page::{Page, PageRequest};
 use crate::service::{KnowledgeService, RedeliveryReport};
@@ -58,8 +59,9 @@ impl Provisioning<'_> {
         service
             .transact(|mut transaction| async move {
                 let record = EndpointRecord::find(&mut transaction, org, endpoint).await?;
-                let audit = audit(service, &transaction, org);
-                let delivery = redeliver_one(&mut transaction, audit, &record, id).await?;
+                let (operation, actor) = audit(service, &transaction, org);
+                let delivery =
+                    redeliver_one(&mut transaction, operation, actor, &record, id).await?;
                 transaction.done(delivery)
             })
             .await
@@ -80,8 +82,9 @@ impl Provisioning<'_> {
         service
             .transact(|mut transaction| async move {
                 let record = EndpointRecord::find(&mut transaction, org, endpoint).await?;
-                let audit = audit(service, &transaction, org);
-                let redelivered = redeliver_dead_letters(&mut transaction, audit, &record).await?;
+                let (operation, actor) = audit(service, &transaction, org);
+                let redelivered =
+                    redeliver_dead_letters(&mut transaction, operation, actor, &record).await?;
                 transaction.done(redelivered)
             })
             .await
@@ -97,8 +100,10 @@ impl Provisioning<'_> {
         service
             .transact(|mut transaction| async move {
                 let record = EndpointRecord::find(&mut transaction, org, endpoint).await?;
-                let audit = audit(service, &transaction, org);
-                let delivery = service.send_ping(&mut transaction, audit, &record).await?;
+                let (operation, actor) = audit(service, &transaction, org);
+                let delivery = service
+                    .send_ping(&mut transaction, operation, actor, &record)
+                    .await?;
                 transaction.done(delivery)
             })
             .await

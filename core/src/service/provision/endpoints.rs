@@ -10,7 +10,8 @@ use crate::keys;
 use crate::model::{
     DisabledReason, EndpointId, EventType, OrgId, Timestamp, Webhook, WebhookUrl, WorkspaceId,
 };
-use crate::service::deliveries::{EndpointParent, EndpointRecord, EndpointState};
+use crate::service::deliveries::{EndpointParent, EndpointState};
+use crate::service::endpoints::EndpointRecord;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::store::{Direction, KeyEntry, KeyRange, StoreExt, decode_value};
 

@@ -236,7 +236,7 @@ impl Step<'_> {
             transaction.delete(found.key.clone());
             transaction.add(keys::webhook_count(org, workspace), -1);
             release_unit(transaction, org, Quota::Endpoints);
-            let deleted = service.endpoint_deleted(transaction, org, id, stored.disabled, now);
+            let deleted = service.remove_endpoint(transaction, org, id, stored.disabled, now);
             deleted.await?;
         }
         Ok(!found.is_empty())

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::cited_event::{Recalls, SourceEvent};
 use super::derived;
 use super::known::{CitingRecall, Receiver};
-use super::step::{FanOutStep, Notified, Progress};
+use super::step::{FanOutStep, Notified, Progress, WholeEvent};
 use super::targets::{self, Target};
 use crate::error::Error;
 use crate::keys;
@@ -17,6 +17,7 @@ use crate::model::{
     ChangedCitations, CitationChange, EndpointId, EventData, EventType, MemoryId, OrgId, Recall,
     RecallId,
 };
+use crate::service::Event;
 use crate::store::{Direction, KeyRange, Read, StoreErrorKind, StoreExt};
 
 /// Maximum number of citation entries of a memory that one read returns.
@@ -30,8 +31,9 @@ impl FanOutStep<'_> {
         mut at: Recalls,
     ) -> Result<Progress<Recalls>, Error> {
         let org = source.event.org_id;
-        let webhooks = self.webhooks_for(source.event, EventType::CitationChanged);
-        let webhooks = webhooks.await?;
+        let webhooks = self
+            .webhooks_for(source.event, EventType::CitationChanged)
+            .await?;
         loop {
             if self.budget.looks == 0 {
                 return Ok(Break(at));
@@ -125,8 +127,7 @@ impl FanOutStep<'_> {
         recall: RecallId,
         webhooks: &[(Target, Arc<Receiver>)],
     ) -> Result<Progress<Option<EndpointId>>, Error> {
-        let (org, endpoints) = (source.event.org_id, source.event.endpoints);
-        let key = keys::recall(org, recall);
+        let key = keys::recall(source.event.org_id, recall);
         let recall = match self.transaction.read_unchecked::<Recall>(&key).await {
             Ok(Some(recall)) => recall,
             Ok(None) => return Ok(Continue(())),
@@ -147,17 +148,8 @@ impl FanOutStep<'_> {
             return Ok(Continue(()));
         };
         at.resume(first);
-        let mut targets = webhooks.to_vec();
-        let subscribed = keys::subscriptions(org, recall.id);
-        for target in targets::read(&self.transaction, org, &subscribed).await? {
-            if target.matches(EventType::CitationChanged, endpoints)
-                && let Some(receiver) = self.receiver(&target.record).await?
-            {
-                targets.push((target, receiver));
-            }
-        }
-        targets.sort_by_key(|(target, _)| target.endpoint);
         let event = source.event;
+        let targets = self.targets_of(event, recall.id, webhooks).await?;
         let data_of = |change, memory_ids| {
             EventData::CitationChanged(ChangedCitations {
                 change,
@@ -167,8 +159,11 @@ impl FanOutStep<'_> {
                 workspace_id: event.workspace_id,
             })
         };
-        let id_for = |after| derived::citation_id(event.id, recall.id, after);
-        let whole = data_of(source.change, cited.clone());
+        let whole_data = data_of(source.change, cited.clone());
+        let whole = WholeEvent {
+            data: &whole_data,
+            id_for: |after| derived::citation_id(event.id, recall.id, after),
+        };
         let mut citing = CitingRecall::new(&recall);
         let mut notified: Vec<Notified<'_>> = Vec::with_capacity(targets.len());
         for (target, receiver) in &targets {
@@ -185,6 +180,26 @@ impl FanOutStep<'_> {
             }
             notified.push((target, events));
         }
-        Ok(self.notify_targets(event, &notified, at.within, (&whole, id_for)))
+        Ok(self.notify_targets(event, &notified, at.within, whole))
+    }
+
+    /// Returns the webhooks, and the subscriptions of a recall, in the order of their identifiers.
+    async fn targets_of(
+        &mut self,
+        event: &Event,
+        recall: RecallId,
+        webhooks: &[(Target, Arc<Receiver>)],
+    ) -> Result<Vec<(Target, Arc<Receiver>)>, Error> {
+        let mut targets = webhooks.to_vec();
+        let subscribed = keys::subscriptions(event.org_id, recall);
+        for target in targets::read(&self.transaction, event.org_id, &subscribed).await? {
+            if target.matches(EventType::CitationChanged, event.endpoints)
+                && let Some(receiver) = self.receiver(&target.record).await?
+            {
+                targets.push((target, receiver));
+            }
+        }
+        targets.sort_by_key(|(target, _)| target.endpoint);
+        Ok(targets)
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::super::endpoint_record::EndpointRecord;
 use super::known::{Change, Changes, CitingRecall, Decisions, Known, Receiver};
 use super::step::FanOutStep;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{MemoryId, MemoryLabels, OrgId};
 use crate::service::Event;
+use crate::service::endpoints::EndpointRecord;
 use crate::service::kit::act::Wants;
 use crate::service::kit::audit_pages::read_changed_memories;
 use crate::service::kit::monitor::{Monitor, Subject};
@@ -30,8 +30,10 @@ impl FanOutStep<'_> {
             return Ok(known.clone());
         }
         let (service, now) = (self.service, self.now);
-        let found = service.receiver(&mut self.transaction, record, Wants::nothing(), now);
-        let found = match found.await {
+        let found = match service
+            .receiver(&mut self.transaction, record, Wants::nothing(), now)
+            .await
+        {
             Err(Error::Internal { detail }) => {
                 tracing::error!(
                     member = %delegator.member,
@@ -74,8 +76,9 @@ impl FanOutStep<'_> {
             labels.map(|labels| Subject::new(*id, labels))
         });
         let subjects: Vec<Subject<'_>> = subjects.collect();
-        let monitor = receiver.monitor(&mut self.transaction, event.workspace_id, &subjects);
-        let monitor = monitor.await?;
+        let monitor = receiver
+            .monitor(&mut self.transaction, event.workspace_id, &subjects)
+            .await?;
         let known = changes.iter().map(|(id, change)| {
             let exists = |labels: &Option<MemoryLabels>| {
                 let labels = labels.as_ref();
@@ -185,8 +188,9 @@ impl FanOutStep<'_> {
             }
         };
         let subjects: Vec<_> = cited.iter().flat_map(Cited::subjects).collect();
-        let monitor = receiver.monitor(&mut self.transaction, event.workspace_id, &subjects);
-        let monitor = monitor.await?;
+        let monitor = receiver
+            .monitor(&mut self.transaction, event.workspace_id, &subjects)
+            .await?;
         let mut times = cited.iter();
         let exists = times.any(|cited| cited.lets_exist(recall, &receiver.caller, &monitor));
         citing.exists.insert(receiver.delegator, exists);

@@ -97,9 +97,10 @@ impl Known {
             return Some(change);
         };
         let [_, remains] = known.get(&memory)?;
-        Some(match remains {
-            true => CitationChange::Updated,
-            false => CitationChange::Deleted,
+        Some(if *remains {
+            CitationChange::Updated
+        } else {
+            CitationChange::Deleted
         })
     }
 }

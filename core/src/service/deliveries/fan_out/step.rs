@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 
-use super::super::history::RetainedEvent;
-use super::super::queue::EndpointQueue;
-use super::super::record::StoredDelivery;
 use super::cited_event::{Recalls, SourceEvent};
 use super::derived::{self, change_of};
+use super::fair_queue::QueuedEvent;
+use super::fan_out_cursor::FanOutCursor;
+use super::fan_out_limits::FanOutLimits;
 use super::known::{Decisions, Receiver};
 use super::targets::{self, Target};
-use super::turns::QueuedEvent;
-use super::{FanOutCursor, FanOutLimits};
 use crate::access::Action;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{EndpointId, EventData, EventId, EventType, OrgId, Timestamp, WorkspaceId};
+use crate::service::deliveries::history::RetainedEvent;
+use crate::service::deliveries::queue::{EndpointQueue, StoredDelivery};
 use crate::service::kit::principal::Delegator;
 use crate::service::{Event, KnowledgeService};
 use crate::store::{Key, KeyEntry, Prepared, StoreExt, Transaction, decode_value};
@@ -26,6 +26,13 @@ pub(super) type Progress<At> = ControlFlow<At>;
 
 /// An endpoint with the data of the events that it receives.
 pub(super) type Notified<'t> = (&'t Target, Vec<EventData>);
+
+/// An event for the receivers that know all its data.
+pub(super) struct WholeEvent<'d, I> {
+    pub(super) data: &'d EventData,
+    /// Identifier for the page of endpoints after this one.
+    pub(super) id_for: I,
+}
 
 /// Result of one commit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -187,7 +194,7 @@ impl<'s> FanOutStep<'s> {
         event_type: EventType,
     ) -> Result<Vec<(Target, Arc<Receiver>)>, Error> {
         let workspace = (event.org_id, event.workspace_id);
-        let known = if let Some(known) = self.webhooks.get(&workspace) {
+        let webhooks = if let Some(known) = self.webhooks.get(&workspace) {
             Arc::clone(known)
         } else {
             let range = keys::webhooks(workspace.0, workspace.1);
@@ -196,7 +203,7 @@ impl<'s> FanOutStep<'s> {
             read
         };
         let mut targets = Vec::new();
-        for target in known.iter() {
+        for target in webhooks.iter() {
             if target.matches(event_type, event.endpoints)
                 && let Some(receiver) = self.receiver(&target.record).await?
             {
@@ -226,9 +233,10 @@ impl<'s> FanOutStep<'s> {
                 (target, part.into_iter().collect())
             });
             let notified: Vec<Notified<'_>> = notified.collect();
-            let whole = (&whole[part], |after| {
-                derived::part_id(event.id, part, after)
-            });
+            let whole = WholeEvent {
+                data: &whole[part],
+                id_for: |after| derived::part_id(event.id, part, after),
+            };
             if let Break(after) = self.notify_targets(event, &notified, after, whole) {
                 return Ok(Break(FanOutCursor::Webhooks { part, after }));
             }
@@ -247,10 +255,10 @@ impl<'s> FanOutStep<'s> {
         source: &Event,
         targets: &[Notified<'_>],
         mut after: Option<EndpointId>,
-        (whole, id_for): (&EventData, impl Fn(Option<EndpointId>) -> EventId),
+        whole: WholeEvent<'_, impl Fn(Option<EndpointId>) -> EventId>,
     ) -> Progress<Option<EndpointId>> {
         let done = targets.partition_point(|(target, _)| Some(target.endpoint) <= after);
-        let whole_id = id_for(after);
+        let whole_id = (whole.id_for)(after);
         let mut shared: Vec<(&EventData, Vec<&Target>)> = Vec::new();
         let mut left = targets[done..].iter();
         let progress = loop {
@@ -270,9 +278,10 @@ impl<'s> FanOutStep<'s> {
             after = Some(target.endpoint);
         };
         for (data, targets) in shared {
-            let id = match data == whole {
-                true => whole_id,
-                false => derived::reduced_id(whole_id, data),
+            let id = if data == whole.data {
+                whole_id
+            } else {
+                derived::reduced_id(whole_id, data)
             };
             let event = Event {
                 id,

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::super::endpoint_record::EndpointRecord;
-use super::super::queue::EndpointState;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{EndpointId, EventType, OrgId};
+use crate::service::deliveries::queue::EndpointState;
+use crate::service::endpoints::EndpointRecord;
 use crate::store::{
     Entry, Key, KeyEntry, KeyRange, StoreError, StoreExt, Transaction, Version, decode,
 };

@@ -10,9 +10,9 @@ use crate::model::{
 };
 use crate::service::Event;
 use crate::service::deliveries::{
-    DeliveryRef, EndpointParent, EndpointRecord, EndpointState, HostPings, RetainedEvent,
-    StoredDelivery,
+    DeliveryRef, EndpointParent, EndpointState, HostPings, RetainedEvent, StoredDelivery,
 };
+use crate::service::endpoints::EndpointRecord;
 use crate::service::kit::sealing::SealedRecord;
 use crate::service::tasks::ScheduledTask;
 use crate::service::verify::expectation::Expectation;

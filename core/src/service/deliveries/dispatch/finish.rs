@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use super::confirmation::PING_ATTEMPTS_MAX;
-use super::endpoint_record::EndpointRecord;
+use super::delivery_lease::DeliveryLease;
 use super::exchange::Attempt;
-use super::lease::DeliveryLease;
-use super::queue::{EndpointQueue, EndpointState};
-use super::record::StoredDelivery;
-use super::schedule::{FAILING_MAX, retry_delay};
+use super::retry::{FAILING_MAX, retry_delay};
 use crate::digest::sha256_bytes;
 use crate::error::Error;
 use crate::model::{
@@ -16,9 +12,15 @@ use crate::model::{
     Timestamp,
 };
 use crate::service::KnowledgeService;
+use crate::service::deliveries::queue::{EndpointQueue, EndpointState, StoredDelivery};
+use crate::service::endpoints::EndpointRecord;
 use crate::service::kit::act::Wants;
 use crate::store::{Transaction, decode};
 
+/// Number of failed attempts of a ping after which an unconfirmed endpoint is disabled.
+///
+/// The attempts take about two and a half hours.
+const PING_ATTEMPTS_MAX: u32 = 5;
 /// Maximum length of a stored failure message, in characters.
 const FAILURE_CHARS_MAX: usize = 160;
 /// Message about a host that the sender did not connect to.
@@ -95,9 +97,12 @@ fn shown(failure: &DeliveryFailure) -> DeliveryFailure {
 }
 
 fn shortened(message: &str) -> String {
-    let printable = |character: char| match character.is_control() {
-        true => ' ',
-        false => character,
+    let printable = |character: char| {
+        if character.is_control() {
+            ' '
+        } else {
+            character
+        }
     };
     let characters = message.chars().map(printable);
     characters.take(FAILURE_CHARS_MAX).collect()
@@ -318,8 +323,9 @@ impl AttemptCompletion<'_> {
         let first = self.queue.earliest(transaction, 1, own).await?;
         let next = first.into_iter().chain(self.delivery.due).min();
         // A due time at the expiry of this lease has no other reason.
-        let earlier = due.filter(|due| *due != self.lease_end);
-        let earlier = earlier.filter(|due| next.is_some_and(|next| *due < next.max(self.now)));
+        let earlier = due
+            .filter(|due| *due != self.lease_end)
+            .filter(|due| next.is_some_and(|next| *due < next.max(self.now)));
         match earlier {
             Some(due) => self.queue.state.due = Some(due),
             None => self.queue.schedule(next, self.now),

@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt};
 
-use super::claim::{ClaimBatch, ClaimTerms};
-use super::claim_builder::ClaimedDelivery;
-use super::endpoint_leases::DELIVERY_LEASE;
+use super::claim::{ClaimBatch, ClaimPass, ClaimTerms, ClaimedDelivery};
+use super::delivery_lease::DeliveryLease;
 use super::exchange::{DELIVERY_TIMEOUT, DeliverySender};
 use super::finish::AttemptOutcome;
 use super::in_flight::{IN_FLIGHT_PER_ENDPOINT_MAX, InFlight};
-use super::lease::DeliveryLease;
 use crate::error::Error;
 use crate::model::Timestamp;
 use crate::service::KnowledgeService;
+use crate::service::deliveries::queue::DELIVERY_LEASE;
 
 /// Maximum number of times that one call fans out and claims.
 const STEPS_MAX: usize = 2_048;
@@ -98,7 +97,7 @@ impl KnowledgeService {
     /// # Examples
     ///
     /// ```
-    #[doc = include_str!("../example.txt")]
+    #[doc = include_str!("../../example.txt")]
     /// use knowledge_core::service::DispatchLimits;
     /// # service.create_webhook(&owner, workspace, &new_webhook).await?;
     ///
@@ -180,7 +179,9 @@ impl KnowledgeService {
         let fan_out = self.fan_out(now).await?;
         let mut batch = ClaimBatch::default();
         if capacity > 0 {
-            batch = self.claim_under(terms, now, capacity, in_flight).await?;
+            batch = ClaimPass::new(self, terms, now, capacity, in_flight)
+                .run()
+                .await?;
         }
         let has_more = fan_out.has_more || batch.has_more;
         Ok((batch, has_more))

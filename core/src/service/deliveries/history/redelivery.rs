@@ -5,15 +5,15 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::json;
 
-use super::endpoint_record::EndpointRecord;
-use super::history::RetainedEvent;
-use super::queue::EndpointQueue;
-use super::queued_delivery::QueuedDelivery;
-use super::record::{StoredDelivery, delivery_keys, find_delivery};
+use super::retained_event::RetainedEvent;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId, Timestamp};
 use crate::service::KnowledgeService;
+use crate::service::deliveries::queue::{
+    EndpointQueue, QueuedDelivery, StoredDelivery, delivery_keys, find_delivery,
+};
+use crate::service::endpoints::EndpointRecord;
 use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::store::{KeyEntry, RangeRead, Transaction, decode};
 
@@ -38,7 +38,7 @@ pub struct RedeliveryReport {
 }
 
 /// Returns the read of the dead letters that a call redelivers first.
-pub(super) fn first_dead_letters(org: OrgId, endpoint: EndpointId) -> RangeRead {
+pub(in crate::service) fn first_dead_letters(org: OrgId, endpoint: EndpointId) -> RangeRead {
     RangeRead::first(keys::dead_letters(org, endpoint), REDELIVERED_PER_CALL + 1)
 }
 
@@ -48,7 +48,8 @@ pub(super) fn first_dead_letters(org: OrgId, endpoint: EndpointId) -> RangeRead 
 /// [`Error::NotFound`]; [`Error::EndpointInactive`]; those of the store.
 pub(in crate::service) async fn redeliver_one(
     transaction: &mut Transaction,
-    (operation, actor): (AuditedOperation, Actor),
+    operation: AuditedOperation,
+    actor: Actor,
     record: &EndpointRecord,
     id: DeliveryId,
 ) -> Result<Delivery, Error> {
@@ -76,7 +77,8 @@ pub(in crate::service) async fn redeliver_one(
 /// [`Error::EndpointInactive`]; those of the store.
 pub(in crate::service) async fn redeliver_dead_letters(
     transaction: &mut Transaction,
-    (operation, actor): (AuditedOperation, Actor),
+    operation: AuditedOperation,
+    actor: Actor,
     record: &EndpointRecord,
 ) -> Result<RedeliveryReport, Error> {
     let mut queue = queue_of(transaction, record).await?;
@@ -121,7 +123,8 @@ impl KnowledgeService {
     pub(in crate::service) async fn send_ping(
         &self,
         transaction: &mut Transaction,
-        (operation, actor): (AuditedOperation, Actor),
+        operation: AuditedOperation,
+        actor: Actor,
         record: &EndpointRecord,
     ) -> Result<Delivery, Error> {
         let now = operation.at;
@@ -136,10 +139,10 @@ impl KnowledgeService {
         let mut delivery = StoredDelivery::new(&event, record);
         delivery.is_ping = true;
         let front = EndpointQueue::front(record.org(), record.endpoint(), 1);
-        let first = transaction.scan(&front).await?;
-        let first = first.first().map(QueuedDelivery::parse).transpose()?;
-        let first = first.map_or(now, |first| now.min(first.at.minus(MILLISECOND)));
-        let delivery = delivery.create_at_front(transaction, &mut queue, first, now);
+        let entries = transaction.scan(&front).await?;
+        let first = entries.first().map(QueuedDelivery::parse).transpose()?;
+        let at = first.map_or(now, |first| now.min(first.at.minus(MILLISECOND)));
+        let delivery = delivery.create_at_front(transaction, &mut queue, at, now);
         queue.save(transaction);
         let endpoints = vec![record.endpoint()];
         RetainedEvent::new(event, endpoints, self.limits()).create(transaction, self.env());
@@ -163,8 +166,8 @@ async fn redeliver_batch(
     let found = transaction.entries(&records).await?;
     let mut redelivered = 0;
     for ((dead_letter, key), entry) in entries.into_iter().zip(&records).zip(found) {
-        let delivery = entry.map(|entry| decode::<StoredDelivery>(key, &entry));
-        let mut delivery = match delivery {
+        let decoded = entry.map(|entry| decode::<StoredDelivery>(key, &entry));
+        let mut delivery = match decoded {
             Some(Ok(found)) if found.value.delivery.status == DeliveryStatus::Dead => found.value,
             Some(Err(error)) => {
                 tracing::error!(%key, %error, "unreadable dead letter; skipping it");

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::exchange::DELIVERY_TIMEOUT;
 use super::queued_delivery::QueuedDelivery;
 use crate::model::{EventId, Timestamp};
+use crate::service::deliveries::dispatch::DELIVERY_TIMEOUT;
 
 /// Duration of a lease that is not renewed.
 ///
@@ -20,11 +20,11 @@ pub const DELIVERY_LEASE: Duration = Duration::from_secs(4);
 /// Maximum number of leases of one endpoint, over all dispatchers.
 ///
 /// They fit into one value, each in a group of its own.
-pub(super) const LEASES_MAX: usize = 256;
+pub(in crate::service) const LEASES_MAX: usize = 256;
 /// Maximum distance of a lease's expiry from the present.
 ///
 /// A lease that expires later dates from before the clock was set back, and is treated as expired.
-pub(super) const LEASE_AHEAD_MAX: Duration =
+pub(in crate::service) const LEASE_AHEAD_MAX: Duration =
     Duration::from_secs(2 * (DELIVERY_LEASE.as_secs() + DELIVERY_TIMEOUT.as_secs()));
 
 /// Leases of an endpoint's deliveries.
@@ -46,7 +46,7 @@ struct LeaseGroup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::service) struct StoredLease {
     /// Number of the claim among those of the endpoint.
-    pub(super) epoch: u64,
+    pub(in crate::service) epoch: u64,
     /// Expiry.
     pub(in crate::service) until: Timestamp,
 }
@@ -59,11 +59,11 @@ impl LeaseGroup {
 }
 
 impl EndpointLeases {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::service) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::service) fn len(&self) -> usize {
         self.0.iter().map(|group| group.events.len()).sum()
     }
 
@@ -77,18 +77,18 @@ impl EndpointLeases {
     }
 
     /// Returns true if the delivery has a lease that has not expired.
-    pub(super) fn has_running(&self, event: EventId, now: Timestamp) -> bool {
+    pub(in crate::service) fn has_running(&self, event: EventId, now: Timestamp) -> bool {
         self.group_of(event)
             .is_some_and(|group| group.is_running(now))
     }
 
     /// Returns the first expiry.
-    pub(super) fn first_end(&self) -> Option<Timestamp> {
+    pub(in crate::service) fn first_end(&self) -> Option<Timestamp> {
         self.0.iter().map(|group| group.until).min()
     }
 
     /// Returns the first expiry of a lease that has not expired.
-    pub(super) fn first_running_end(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(in crate::service) fn first_running_end(&self, now: Timestamp) -> Option<Timestamp> {
         let running = self.0.iter().filter(|group| group.is_running(now));
         running.map(|group| group.until).min()
     }
@@ -96,7 +96,7 @@ impl EndpointLeases {
     /// Returns the number of further leases that the limit permits.
     ///
     /// Expired ones do not count: see [`Self::forget_expired`].
-    pub(super) fn room(&self, now: Timestamp) -> usize {
+    pub(in crate::service) fn room(&self, now: Timestamp) -> usize {
         let running = self.0.iter().filter(|group| group.is_running(now));
         let running: usize = running.map(|group| group.events.len()).sum();
         LEASES_MAX.saturating_sub(running)
@@ -106,14 +106,14 @@ impl EndpointLeases {
     ///
     /// Until another claim, the late result of an expired lease is still valid, so they remain
     /// otherwise.
-    pub(super) fn forget_expired(&mut self, now: Timestamp) {
+    pub(in crate::service) fn forget_expired(&mut self, now: Timestamp) {
         if self.len() > LEASES_MAX {
             self.0.retain(|group| group.is_running(now));
         }
     }
 
     /// Adds the lease of a delivery, or replaces it.
-    pub(super) fn insert(&mut self, queued: QueuedDelivery, lease: StoredLease) {
+    pub(in crate::service) fn insert(&mut self, queued: QueuedDelivery, lease: StoredLease) {
         self.remove(queued.event);
         let StoredLease { epoch, until } = lease;
         let of_group = |group: &&mut LeaseGroup| {
@@ -131,7 +131,7 @@ impl EndpointLeases {
     }
 
     /// Removes the lease of a delivery.
-    pub(super) fn remove(&mut self, event: EventId) {
+    pub(in crate::service) fn remove(&mut self, event: EventId) {
         for group in &mut self.0 {
             group.events.retain(|leased| *leased != event);
         }
@@ -139,7 +139,7 @@ impl EndpointLeases {
     }
 
     /// Moves the expiry of a delivery's lease.
-    pub(super) fn renew(&mut self, event: EventId, until: Timestamp) {
+    pub(in crate::service) fn renew(&mut self, event: EventId, until: Timestamp) {
         if let Some(LeaseGroup { epoch, at, .. }) = self.group_of(event) {
             let (epoch, at) = (*epoch, *at);
             let queued = QueuedDelivery { at, event };
@@ -151,7 +151,7 @@ impl EndpointLeases {
     /// entries, or all if it `is_whole`.
     ///
     /// Those behind the last entry of the front remain.
-    pub(super) fn retain_queued(&mut self, front: &[QueuedDelivery], is_whole: bool) {
+    pub(in crate::service) fn retain_queued(&mut self, front: &[QueuedDelivery], is_whole: bool) {
         let last = front.last().map(|last| (last.at, last.event));
         for group in &mut self.0 {
             let at = group.at;

@@ -1,74 +1,24 @@
 //! Operations on deliveries: queries, redelivery and test events.
 
-use super::endpoint_record::{EndpointRecord, find_subscription};
-use super::queue::EndpointQueue;
-use super::record::{DeliveryRef, StoredDelivery, delivery_keys, find_delivery};
+use super::endpoint::Endpoint;
 use super::redelivery::{
     RedeliveryReport, first_dead_letters, redeliver_dead_letters, redeliver_one,
 };
 use crate::access::{Action, Credential};
 use crate::error::{EntityKind, Error};
 use crate::keys;
-use crate::model::{
-    Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId, RecallId, SubscriptionId, Timestamp,
-    WebhookId, WorkspaceId,
-};
+use crate::model::{Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId, RecallId};
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
+use crate::service::deliveries::queue::{
+    DeliveryRef, EndpointQueue, StoredDelivery, delivery_keys, find_delivery,
+};
+use crate::service::endpoints::{EndpointRecord, find_subscription};
 use crate::service::kit::act::{Act, Caller, Identified, Wants};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
-use crate::store::{
-    Direction, Found, Key, MaybeSendSync, RangeRead, Read, StoreExt, Transaction, decode,
-};
-
-/// Maximum to which events of the outbox are counted.
-///
-/// Counting reads them, and one may list thousands of memories.
-const PENDING_EVENTS_COUNTED_MAX: usize = 100;
-
-/// Maximum number of queues in which the oldest delivery is looked for.
-const QUEUES_EXAMINED_MAX: usize = 64;
-/// Maximum number of entries of each that are examined: pings precede older deliveries.
-const FRONT_EXAMINED_MAX: usize = 8;
-
-/// An endpoint as callers name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    /// An outbound webhook of a workspace.
-    Webhook(WorkspaceId, WebhookId),
-    /// A citation subscription.
-    Subscription(SubscriptionId),
-}
-
-/// Current backlog of events and deliveries in the whole store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OutboxStatus {
-    /// Number of events that are not yet fanned out, counted up to 100.
-    pub pending_events: u64,
-    /// Number of pending deliveries.
-    pub undelivered: u64,
-    /// Time of the oldest event that is not yet fanned out or has a pending delivery.
-    ///
-    /// Of the deliveries without a failed attempt, only the first 8 of each of the 64 queues that
-    /// are due first are considered.
-    pub oldest: Option<Timestamp>,
-    /// Earliest due time of an endpoint that is due but unclaimed.
-    ///
-    /// An endpoint that waits for its next attempt, or for the end of one, is not due.
-    pub overdue_since: Option<Timestamp>,
-    /// Number of endpoints that the service disabled.
-    pub disabled_endpoints: u64,
-}
+use crate::store::{Direction, Key, MaybeSendSync, RangeRead, Transaction, decode};
 
 impl Endpoint {
-    /// Returns the identifier, which both kinds have.
-    pub(in crate::service) fn id(self) -> EndpointId {
-        match self {
-            Self::Webhook(_, id) => id.into(),
-            Self::Subscription(id) => id.into(),
-        }
-    }
-
     /// Returns the operation for this kind of endpoint.
     fn operation(self, webhook: Operation, subscription: Operation) -> Operation {
         match self {
@@ -168,7 +118,7 @@ impl KnowledgeService {
     /// # Examples
     ///
     /// ```
-    #[doc = include_str!("../example.txt")]
+    #[doc = include_str!("../../example.txt")]
     /// use knowledge_core::model::{DeliveryStatus, WebhookUpdate};
     /// use knowledge_core::service::{DispatchLimits, Endpoint, PageRequest};
     /// # let webhook = service.create_webhook(&owner, workspace, &new_webhook).await?.id;
@@ -207,8 +157,9 @@ impl KnowledgeService {
             let listing = |org| listing(org, endpoint.id(), status);
             let wanted = |org| Wants::page(&listing(org), page).and_keys(endpoint.keys(org));
             let mut caller = caller.identify(&wanted).await?;
-            let first = listing(caller.org()).first_read(page);
-            let first = first.filter(|_| status == Some(DeliveryStatus::Dead));
+            let first = listing(caller.org())
+                .first_read(page)
+                .filter(|_| status == Some(DeliveryStatus::Dead));
             let deliveries = endpoint.dead_letters_ahead(&mut caller, first.as_ref());
             let (mut act, _) = endpoint.authorize(caller, deliveries).await?;
             let (org, transaction) = (act.org(), &mut act.transaction);
@@ -263,8 +214,9 @@ impl KnowledgeService {
         self.act(operation, credential, |caller| async move {
             let state = |org| Some(keys::endpoint(org, endpoint.id()));
             let (mut act, record) = endpoint.authorize_for_delivery(caller, id, state).await?;
-            let audit = act.audit(record.redelivery_action());
-            let delivery = redeliver_one(&mut act.transaction, audit, &record, id).await?;
+            let (operation, actor) = act.audit(record.redelivery_action());
+            let delivery =
+                redeliver_one(&mut act.transaction, operation, actor, &record, id).await?;
             act.done(delivery)
         })
         .await
@@ -294,8 +246,9 @@ impl KnowledgeService {
             let entries = entries(caller.org());
             let deliveries = endpoint.dead_letters_ahead(&mut caller, Some(&entries));
             let (mut act, record) = endpoint.authorize(caller, deliveries).await?;
-            let audit = act.audit(record.redelivery_action());
-            let redelivered = redeliver_dead_letters(&mut act.transaction, audit, &record).await?;
+            let (operation, actor) = act.audit(record.redelivery_action());
+            let redelivered =
+                redeliver_dead_letters(&mut act.transaction, operation, actor, &record).await?;
             act.done(redelivered)
         })
         .await
@@ -324,71 +277,14 @@ impl KnowledgeService {
             };
             let caller = caller.identify(&wanted).await?;
             let (mut act, record) = endpoint.authorize(caller, Vec::new()).await?;
-            let audit = act.audit(record.ping_action());
-            let delivery = self.send_ping(&mut act.transaction, audit, &record).await?;
+            let (operation, actor) = act.audit(record.ping_action());
+            let delivery = self
+                .send_ping(&mut act.transaction, operation, actor, &record)
+                .await?;
             act.creates(delivery.id.0);
             act.done(delivery)
         })
         .await
-    }
-
-    /// Returns the current backlog, for metrics.
-    ///
-    /// It takes a few reads, and two counters of each organisation that ever had endpoints.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub async fn outbox_status(&self) -> Result<OutboxStatus, Error> {
-        let outbox = keys::outbox_events();
-        let events = self
-            .store()
-            .scan(&outbox, PENDING_EVENTS_COUNTED_MAX, Direction::Forward)
-            .await?;
-        let undelivered = keys::all_undelivered();
-        let undelivered = self
-            .store()
-            .scan(&undelivered, 1, Direction::Forward)
-            .await?;
-        let ready = keys::endpoints_due();
-        let ready = self
-            .store()
-            .scan(&ready, QUEUES_EXAMINED_MAX, Direction::Forward)
-            .await?;
-        let ready = ready
-            .iter()
-            .filter_map(|found| keys::parse_endpoint_due(&found.key));
-        let ready: Vec<_> = ready.collect();
-        let queues: Vec<_> = ready
-            .iter()
-            .map(|(_, org, endpoint)| keys::deliveries_due(*org, *endpoint))
-            .collect();
-        let queues: Vec<_> = queues
-            .iter()
-            .map(|range| Read::Range {
-                range,
-                limit: FRONT_EXAMINED_MAX,
-                direction: Direction::Forward,
-            })
-            .collect();
-        let fronts = self.store().read(&queues).await?;
-        let fronts = fronts.into_iter().map(Found::into_range);
-        let fronts = fronts.collect::<Result<Vec<_>, _>>()?;
-        let now = self.env().now();
-        let pending_since = events.first().and_then(|found| keys::last_id(&found.key));
-        let undelivered_since = undelivered
-            .first()
-            .and_then(|found| keys::second_last_id(&found.key));
-        let waiting = fronts.iter().flatten();
-        let waiting = waiting.filter_map(|found| keys::last_id(&found.key));
-        let oldest = pending_since.into_iter().chain(undelivered_since);
-        let oldest = oldest.chain(waiting);
-        Ok(OutboxStatus {
-            pending_events: events.len() as u64,
-            undelivered: self.sum_counters(&keys::undelivered_counts()).await?,
-            oldest: oldest.map(time_of).min(),
-            overdue_since: ready.first().map(|(at, ..)| *at).filter(|at| *at <= now),
-            disabled_endpoints: self.sum_counters(&keys::disabled_endpoint_counts()).await?,
-        })
     }
 }
 
@@ -427,19 +323,12 @@ pub(in crate::service) async fn page_of_deliveries(
         let records = delivery_keys(org, endpoint, &entries);
         let found = transaction.entries_unchecked(&records).await?;
         let shown = records.iter().zip(&found).map(|(key, record)| {
-            let record = record.as_ref().map(|record| decode(key, record));
-            let record = record.transpose()?;
-            Ok(record.map_or(PageRecord::Hidden, |record| matching(record.value)))
+            Ok(match record {
+                Some(record) => matching(decode(key, record)?.value),
+                None => PageRecord::Hidden,
+            })
         });
         scan.add(&mut data, &entries, shown)?;
     }
     Ok(scan.end(data))
-}
-
-/// Returns the time of an event, from its identifier.
-///
-/// The first 48 bits are milliseconds since the Unix epoch.
-fn time_of(event: uuid::Uuid) -> Timestamp {
-    let millis = event.as_u128() >> 80;
-    Timestamp::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
 }

@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use super::queue::{EndpointParent, EndpointQueue};
 use crate::access::{Action, ActionSet};
 use crate::error::{EntityKind, Error};
 use crate::keys;
@@ -11,6 +10,7 @@ use crate::model::{
     CitationSubscription, DisabledReason, EndpointId, OrgId, RecallId, SubscriptionId, Timestamp,
     Webhook, WebhookId, WebhookUrl, WorkspaceId,
 };
+use crate::service::deliveries::{EndpointParent, EndpointQueue};
 use crate::service::kit::act::{Act, Wants};
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
 use crate::service::kit::principal::{Delegator, Principal, Resource};
@@ -284,7 +284,7 @@ impl KnowledgeService {
     /// Opens the valid signing secrets of an endpoint.
     ///
     /// A secret that cannot be opened is omitted if another one can be.
-    pub(super) fn secrets(
+    pub(in crate::service) fn secrets(
         &self,
         record: &EndpointRecord,
         now: Timestamp,

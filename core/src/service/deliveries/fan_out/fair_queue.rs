@@ -1,11 +1,10 @@
-//! Turns of the organisations whose events wait in the outbox.
+//! Fair queue: organisations whose events wait in the outbox take turns.
 //!
 //! Every event has a mark under `outbox_queue`, ordered by organisation. A batch has the oldest
 //! events of several organisations, interleaved, and begins after the organisation that was served
 //! last. It is read again before each commit.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
 use crate::error::Error;
 use crate::keys;
@@ -21,25 +20,8 @@ const SCANS_PER_BATCH: usize = 16;
 /// Mark of an event: organisation and event.
 pub(super) type QueuedEvent = (OrgId, EventId);
 
-/// Key of the marks at which the next turn of this process begins; unknown until its first.
-#[derive(Debug, Default)]
-pub(in crate::service) struct NextTurn(Mutex<Option<Key>>);
-
-impl NextTurn {
-    pub(super) fn get(&self) -> Option<Key> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    pub(super) fn set(&self, start: Key) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
-    }
-}
-
-/// Turns of one call.
-pub(super) struct Turns {
+/// Fair queue of the events that one call fans out.
+pub(super) struct FairQueue {
     /// Key of the marks at which the next batch begins.
     start: Key,
     /// Positions of the organisations that were served, in order.
@@ -55,7 +37,7 @@ struct Position {
     has_unfinished: bool,
 }
 
-impl Turns {
+impl FairQueue {
     pub(super) fn begin(start: Key) -> Self {
         Self {
             start,

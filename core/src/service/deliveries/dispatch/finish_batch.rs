@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::delivery_lease::DeliveryLease;
 use super::exchange::Attempt;
 use super::finish::AttemptOutcome;
-use super::lease::DeliveryLease;
-use super::queue::{EndpointQueue, EndpointState};
-use super::record::StoredDelivery;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{DeliveryStatus, EndpointId, EventId, OrgId, Timestamp};
 use crate::service::KnowledgeService;
+use crate::service::deliveries::queue::{EndpointQueue, EndpointState, StoredDelivery};
 use crate::store::{Entry, Key, Transaction, decode};
 
 /// Maximum number of attempts that one commit completes.
@@ -46,8 +45,9 @@ impl EndpointBatch {
         mut delivery: StoredDelivery,
     ) -> Option<AttemptOutcome> {
         let is_ping = delivery.is_ping || self.queue.state.pings.contains(&lease.event);
-        let lease_end = lease.held_until(&self.queue, &delivery);
-        let lease_end = lease_end.filter(|_| !is_ping)?;
+        let lease_end = lease
+            .held_until(&self.queue, &delivery)
+            .filter(|_| !is_ping)?;
         self.events.push(lease.event);
         self.lease_ends.push(lease_end);
         self.queue.forget_lease(lease.event);
@@ -67,8 +67,11 @@ impl EndpointBatch {
         }
         self.queue.state.failing_since = None;
         // A due time at the expiry of one of these leases has no other reason.
-        let due = self.queue.state.due;
-        let due = due.filter(|due| !self.lease_ends.contains(due));
+        let due = self
+            .queue
+            .state
+            .due
+            .filter(|due| !self.lease_ends.contains(due));
         // If it is due anyway, the next claim looks at its queue.
         if due.is_none_or(|due| due > now) {
             let (own, is_own) = (self.events.len(), |event| self.events.contains(&event));
@@ -123,9 +126,12 @@ impl KnowledgeService {
             match self.finish_together(now, &rest).await {
                 Ok(outcomes) => {
                     let mut outcomes = outcomes.into_iter();
-                    let outcome = |(lease, _): &EndedAttempt| match held.contains(&lease.org) {
-                        true => None,
-                        false => outcomes.next().flatten(),
+                    let outcome = |(lease, _): &EndedAttempt| {
+                        if held.contains(&lease.org) {
+                            None
+                        } else {
+                            outcomes.next().flatten()
+                        }
                     };
                     return Ok(ended.iter().map(outcome).collect());
                 }

@@ -1,36 +1,19 @@
-//! Confirmation of endpoints: consent of a host before it receives events.
+//! Bound of the pings to the unconfirmed endpoints of one host.
 //!
-//! An endpoint is unconfirmed until its URL has answered a ping with 2xx. Until then, events wait
-//! in its queue, and a claim leases pings only: those on request and, while none of them is
-//! pending, one of its own, which is retried on schedule. The pings to the unconfirmed endpoints of
-//! one host are bounded over all organisations, of which each has at most half; further ones wait.
+//! It applies over all organisations, of which each has at most half; further pings wait.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::claim_builder::ClaimResult;
-use super::endpoint_record::EndpointRecord;
-use super::entry_claim::postpone;
-use super::queue::EndpointQueue;
-use super::queued_delivery::QueuedDelivery;
-use super::record::StoredDelivery;
-use super::schedule::{FAILING_MAX, REQUEUE_DELAY};
 use crate::error::Error;
 use crate::keys;
-use crate::model::{
-    DisabledReason, EventData, EventId, OrgId, Timestamp, WebhookPing, canonical_host,
-};
+use crate::model::{OrgId, Timestamp, canonical_host};
+use crate::service::KnowledgeService;
+use crate::service::endpoints::EndpointRecord;
 use crate::service::tasks::ScheduledTask;
-use crate::service::{Event, KnowledgeService};
-use crate::store::{Key, Transaction, decode};
+use crate::store::{Key, Transaction};
 
-/// Number of failed attempts of a ping after which an unconfirmed endpoint is disabled.
-///
-/// The attempts take about two and a half hours.
-pub(super) const PING_ATTEMPTS_MAX: u32 = 5;
-/// Maximum number of pings of an unconfirmed endpoint that a claim considers.
-const PENDING_PINGS_MAX: usize = 8;
 /// Period in which the pings to a host are counted.
 const WINDOW: Duration = Duration::from_secs(60 * 60);
 /// Divisor of the share of the pings to a host that one organisation may send.
@@ -59,60 +42,7 @@ pub(super) struct HostRoom {
     pub(super) next: Timestamp,
 }
 
-impl EndpointQueue {
-    /// Adds a ping to those that an unconfirmed endpoint receives.
-    pub(super) fn note_ping(&mut self, event: EventId) {
-        let pings = &mut self.state.pings;
-        if pings.len() == PENDING_PINGS_MAX {
-            pings.remove(0);
-        }
-        pings.push(event);
-    }
-
-    /// Returns the pending pings of an unconfirmed endpoint, ordered by time.
-    ///
-    /// Those that have ended, or are unreadable, are removed from its state.
-    pub(super) async fn pending_pings(
-        &mut self,
-        transaction: &mut Transaction,
-    ) -> Result<Vec<QueuedDelivery>, Error> {
-        let key = |event: &EventId| keys::delivery(self.org, self.endpoint, *event);
-        let records: Vec<Key> = self.state.pings.iter().map(key).collect();
-        let found = transaction.entries(&records).await?;
-        let mut pending = Vec::new();
-        for (key, entry) in records.iter().zip(found) {
-            let delivery = entry.map(|entry| decode::<StoredDelivery>(key, &entry));
-            if let Some(Ok(delivery)) = delivery
-                && let Some(at) = delivery.value.due
-            {
-                let event = delivery.value.delivery.event_id;
-                pending.push(QueuedDelivery { at, event });
-            }
-        }
-        self.state.pings = pending.iter().map(|queued| queued.event).collect();
-        pending.sort_unstable_by_key(|queued| queued.at);
-        Ok(pending)
-    }
-}
-
 impl KnowledgeService {
-    /// Creates a ping of an endpoint.
-    pub(super) fn ping_event(&self, record: &EndpointRecord, now: Timestamp) -> Event {
-        let (endpoint_id, workspace_id) = (record.endpoint(), record.workspace());
-        Event {
-            id: EventId(self.env().uuid_at(now)),
-            org_id: record.org(),
-            workspace_id,
-            timestamp: now,
-            data: EventData::WebhookPing(WebhookPing {
-                endpoint_id,
-                workspace_id,
-            }),
-            endpoints: 0,
-            audit: None,
-        }
-    }
-
     /// Returns what the bound of pings permits for the host of an endpoint.
     ///
     /// The commit checks it, so that concurrent claims do not exceed the bound.
@@ -142,26 +72,6 @@ impl KnowledgeService {
             next: next.max(next_of_share),
             pings,
         })
-    }
-
-    /// Postpones an endpoint until its host may receive a ping, but not for days.
-    pub(super) fn wait_for_room(
-        &self,
-        transaction: &mut Transaction,
-        mut queue: EndpointQueue,
-        record: EndpointRecord,
-        until: Timestamp,
-        now: Timestamp,
-    ) -> ClaimResult {
-        let failing_since = *queue.state.failing_since.get_or_insert(now);
-        if !record.is_active() || now.since(failing_since) < FAILING_MAX {
-            return postpone(transaction, queue, until);
-        }
-        self.set_disabled(transaction, record, Some(DisabledReason::Failing), now);
-        queue.state.failing_since = None;
-        queue.state.pings.clear();
-        // What waits for it is dead-lettered then.
-        postpone(transaction, queue, now.plus(REQUEUE_DELAY))
     }
 
     /// Counts pings that are sent now.

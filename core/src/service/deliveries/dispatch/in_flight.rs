@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::delivery_lease::DeliveryLease;
 use super::exchange::Attempt;
-use super::lease::DeliveryLease;
 use crate::model::{EndpointId, OrgId};
 
 /// Maximum number of deliveries to one endpoint that are in flight at once, unless it answers

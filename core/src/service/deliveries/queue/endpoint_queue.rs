@@ -1,75 +1,12 @@
-//! Queue of an endpoint, and its entry in the ready queue of all endpoints.
-//!
-//! The pending deliveries of an endpoint have entries under `delivery_due`, ordered by time. The
-//! endpoint itself has one entry under `endpoint_due`, the ready queue, so that a long queue takes
-//! no more room there than a short one. Adding to a queue, or moving an entry to an earlier time,
-//! also writes the state of the endpoint, so that a claim which has not seen the change conflicts.
-//! Removing an entry, or moving it to a later time, need not.
-//!
-//! While a delivery is leased, its entry stays where it is; the lease is in the state
-//! ([`EndpointLeases`]). It counts as an entry at the expiry of its lease.
-//!
-//! Invariant: while the queue is not empty, the endpoint has a due time. It is no later than the
-//! earliest entry, or than [`EndpointState::not_before`] if that is later. It may be earlier; the
-//! wake-up is then a no-op.
-
-use serde::{Deserialize, Serialize};
+//! Queue of an endpoint within a transaction.
 
 use super::endpoint_leases::{EndpointLeases, StoredLease};
+use super::endpoint_state::{EndpointParent, EndpointState};
 use super::queued_delivery::QueuedDelivery;
 use crate::error::Error;
 use crate::keys;
-use crate::model::{EndpointId, EventId, OrgId, RecallId, Timestamp, WorkspaceId};
+use crate::model::{EndpointId, EventId, OrgId, Timestamp, WorkspaceId};
 use crate::store::{Direction, Key, RangeRead, StoreExt, Transaction};
-
-/// Parent of an endpoint, which determines the key of its record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(in crate::service) enum EndpointParent {
-    /// Workspace of a webhook.
-    Webhook(WorkspaceId),
-    /// Recall of a citation subscription.
-    Subscription(RecallId),
-}
-
-/// State of an endpoint, apart from its record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::service) struct EndpointState {
-    #[serde(rename = "place")]
-    pub(in crate::service) parent: EndpointParent,
-    /// Creation order of the endpoint within its workspace.
-    ///
-    /// An event is delivered only to endpoints that existed at its commit.
-    pub(in crate::service) sequence: i64,
-    /// Due time: that of its entry in the ready queue.
-    pub(in crate::service) due: Option<Timestamp>,
-    /// Time before which the endpoint was not to be due when it was last scheduled.
-    ///
-    /// The reason is that other endpoints are due too, that an attempt to a failing endpoint is in
-    /// flight, or that corrupt data has to be repaired.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(in crate::service) not_before: Option<Timestamp>,
-    /// Time since which every attempt has failed, or an unconfirmed endpoint has waited for one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(in crate::service) failing_since: Option<Timestamp>,
-    /// Pings of an unconfirmed endpoint, which are the only deliveries that it receives.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(in crate::service) pings: Vec<EventId>,
-    /// Number of claims that leased deliveries: the epoch of the last one.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub(in crate::service) claims: u64,
-    /// Leases of its deliveries.
-    #[serde(default, skip_serializing_if = "EndpointLeases::is_empty")]
-    pub(in crate::service) leases: EndpointLeases,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde requires a reference"
-)]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
 
 /// State of an endpoint within a transaction, written by [`EndpointQueue::save`].
 #[derive(Debug)]
@@ -246,6 +183,13 @@ impl EndpointQueue {
     /// Schedules the endpoint for `at` at the latest.
     pub(in crate::service) fn schedule_by(&mut self, at: Timestamp) {
         self.state.due = Some(self.state.due.map_or(at, |due| due.min(at)));
+    }
+
+    /// Postpones the endpoint, whatever waits for it.
+    pub(in crate::service) fn postpone(mut self, transaction: &mut Transaction, to: Timestamp) {
+        self.state.due = Some(to);
+        self.state.not_before = Some(to);
+        self.save(transaction);
     }
 
     /// Writes the state, and moves the entry in the ready queue to the due time.

@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::endpoint_record::EndpointRecord;
-use super::queue::EndpointQueue;
+use super::endpoint_queue::EndpointQueue;
 use super::queued_delivery::QueuedDelivery;
 use crate::access::ActionSet;
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
-    Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus, EndpointId, EventData, EventId, OrgId,
-    Timestamp,
+    Delivery, DeliveryAttempt, DeliveryFailure, DeliveryId, DeliveryStatus, EndpointId, EventData,
+    EventId, OrgId, Timestamp,
 };
 use crate::service::Event;
+use crate::service::endpoints::EndpointRecord;
 use crate::service::kit::monitor::Monitor;
 use crate::service::kit::principal::{Delegator, Principal};
 use crate::store::{Key, KeyEntry, Transaction};
@@ -210,6 +210,24 @@ impl StoredDelivery {
         self.index_status(transaction, queue);
     }
 
+    /// Dead-letters the delivery without an attempt, for this reason, and writes it.
+    pub(in crate::service) fn dead_letter(
+        mut self,
+        transaction: &mut Transaction,
+        queue: &EndpointQueue,
+        reason: DeliveryFailure,
+        now: Timestamp,
+    ) {
+        self.record_attempt(DeliveryAttempt {
+            at: now,
+            duration_ms: 0,
+            status: None,
+            error: Some(reason),
+        });
+        self.end(transaction, queue, DeliveryStatus::Dead);
+        self.put(transaction, queue);
+    }
+
     /// Writes the delivery.
     pub(in crate::service) fn put(&self, transaction: &mut Transaction, queue: &EndpointQueue) {
         let key = keys::delivery(queue.org, queue.endpoint, self.delivery.event_id);
@@ -220,7 +238,7 @@ impl StoredDelivery {
     /// not exist for the present one, who holds these actions in its workspace.
     ///
     /// The member itself, without a scope, knows all that one of its credentials does.
-    pub(super) fn is_superseded(
+    pub(in crate::service) fn is_superseded(
         &self,
         record: &EndpointRecord,
         receiver: Option<&(Principal, ActionSet)>,
@@ -239,6 +257,14 @@ impl StoredDelivery {
             EventData::IngestCompleted(_) => !Monitor::knows_all(caller, *held),
             data => !data.memories().is_empty() && !Monitor::knows_all(caller, *held),
         }
+    }
+
+    /// Returns true if an earlier version renewed the lease after the queue was read, which moved
+    /// the entry.
+    ///
+    /// The entry of a quarantined delivery has another time than the delivery too, but is valid.
+    pub(in crate::service) fn is_elsewhere(&self, queued: QueuedDelivery) -> bool {
+        self.is_leased && self.due != Some(queued.at)
     }
 
     /// Returns true if the delivery waits for an attempt.
@@ -327,7 +353,11 @@ impl StoredDelivery {
 }
 
 /// Returns the keys of the deliveries that these entries of the dead-letter index name.
-pub(super) fn delivery_keys(org: OrgId, endpoint: EndpointId, entries: &[KeyEntry]) -> Vec<Key> {
+pub(in crate::service) fn delivery_keys(
+    org: OrgId,
+    endpoint: EndpointId,
+    entries: &[KeyEntry],
+) -> Vec<Key> {
     let events = entries.iter().map(|entry| keys::last_id(&entry.key));
     events
         .map(|event| keys::delivery(org, endpoint, EventId(event.unwrap_or_default())))
@@ -346,9 +376,9 @@ pub(in crate::service) async fn find_delivery(
 ) -> Result<StoredDelivery, Error> {
     let reference = transaction
         .read::<DeliveryRef>(&keys::delivery_id(org, id))
-        .await?;
-    let reference = reference.filter(|reference| reference.endpoint == endpoint);
-    let reference = reference.ok_or(NO_SUCH_DELIVERY)?;
+        .await?
+        .filter(|reference| reference.endpoint == endpoint)
+        .ok_or(NO_SUCH_DELIVERY)?;
     let found = transaction
         .read(&keys::delivery(org, endpoint, reference.event))
         .await?;

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::record::StoredDelivery;
 use crate::env::Env;
 use crate::error::Error;
 use crate::keys;
 use crate::limits::Limits;
 use crate::model::{DeliveryId, EndpointId, EventId, OrgId, Timestamp};
+use crate::service::deliveries::queue::StoredDelivery;
 use crate::service::tasks::ScheduledTask;
 use crate::service::{Event, KnowledgeService};
 use crate::store::{Direction, Entry, Key, KeyEntry, StoreExt, Transaction, decode};

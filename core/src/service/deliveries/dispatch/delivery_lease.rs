@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::endpoint_leases::DELIVERY_LEASE;
-use super::queue::{EndpointQueue, EndpointState};
-use super::record::StoredDelivery;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{EndpointId, EventId, OrgId, Timestamp};
 use crate::service::KnowledgeService;
+use crate::service::deliveries::queue::{
+    DELIVERY_LEASE, EndpointQueue, EndpointState, StoredDelivery,
+};
 use crate::store::{Key, StoreExt, Transaction, decode};
 
 /// Maximum number of leases that one commit renews.
