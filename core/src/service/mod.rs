@@ -77,7 +77,7 @@ pub use self::workspace::chats::{Chat, ChatMessage, NewChat, SNIPPET_CHARS_MAX};
 pub(crate) use self::workspace::dashboard_cache::Dashboard;
 use self::workspace::dashboard_cache::DashboardCache;
 pub use self::workspace::mcp_key_types::{IssuedMcpKey, NewMcpKey};
-pub use self::workspace::retention_types::{MemoryDays, NewRetention, Retention};
+pub use self::workspace::retention::{MemoryDays, NewRetention, Retention};
 use crate::access::{Credential, CredentialKind};
 use crate::env::Env;
 use crate::error::Error;

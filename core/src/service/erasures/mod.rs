@@ -8,7 +8,6 @@
 
 pub(crate) mod create;
 pub(crate) mod delete;
-pub(crate) mod expired;
 pub(crate) mod read;
 pub(crate) mod removal;
 pub(crate) mod steps;

@@ -108,22 +108,22 @@ impl<'r> Removal<'r> {
         }
     }
 
-    pub(super) fn org(&self) -> OrgId {
+    pub(in crate::service) fn org(&self) -> OrgId {
         self.org
     }
 
     /// Returns the time of the step.
-    pub(super) fn now(&self) -> Timestamp {
+    pub(in crate::service) fn now(&self) -> Timestamp {
         self.now
     }
 
     /// Returns the numbers of removed records.
-    pub(super) fn counts(&self) -> ErasureCounts {
+    pub(in crate::service) fn counts(&self) -> ErasureCounts {
         self.counts
     }
 
     /// Returns true if nothing was removed.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::service) fn is_empty(&self) -> bool {
         self.pages.is_empty() && self.counts == ErasureCounts::default()
     }
 
@@ -333,7 +333,7 @@ impl<'r> Removal<'r> {
     ///
     /// # Errors
     /// Those of the store.
-    pub(super) async fn record(
+    pub(in crate::service) async fn record(
         mut self,
         transaction: &mut Transaction,
         (operation, actor, action): (AuditedOperation, Actor, AuditAction),
@@ -356,7 +356,7 @@ impl<'r> Removal<'r> {
     }
 
     /// Forgets the entries of the audit log about what was removed.
-    pub(super) fn forget_pages(&mut self) {
+    pub(in crate::service) fn forget_pages(&mut self) {
         self.pages.clear();
     }
 

@@ -22,7 +22,7 @@ const RECORDS_PER_STEP: usize = 200;
 const STEPS_PER_REQUEST: usize = 20;
 
 /// Decision whether a memory is removed; without its content, whether it can be.
-pub(super) type IsCovered<'c> =
+pub(in crate::service) type IsCovered<'c> =
     &'c (dyn Fn(&MemoryLabels, Option<&MemoryContent>) -> bool + Send + Sync);
 
 impl KnowledgeService {
@@ -150,7 +150,7 @@ impl KnowledgeService {
     /// Removes those memories of a page of labels that are covered, and notes them in the work.
     ///
     /// The commit checks the records of what it removes, and decides by them.
-    pub(super) async fn erase_memories(
+    pub(in crate::service) async fn erase_memories(
         &self,
         transaction: &mut Transaction,
         removal: &mut Removal<'_>,
@@ -259,7 +259,7 @@ impl KnowledgeService {
     }
 
     /// Returns the next records of a phase, and advances the progress past them.
-    pub(super) async fn next_records(
+    pub(in crate::service) async fn next_records(
         &self,
         range: KeyRange,
         work: &mut ErasureWork,
@@ -285,7 +285,7 @@ impl KnowledgeService {
 }
 
 /// Examines the next recalls that cite removed memories, and removes those that cite no other.
-pub(super) async fn erase_citing(
+pub(in crate::service) async fn erase_citing(
     transaction: &mut Transaction,
     removal: &mut Removal<'_>,
     work: &mut ErasureWork,

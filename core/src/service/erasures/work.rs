@@ -75,7 +75,7 @@ impl ErasureWork {
     }
 
     /// Returns true if nothing is left to be done.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(in crate::service) fn is_complete(&self) -> bool {
         self.memories.is_empty() && self.phase.is_none()
     }
 

@@ -14,7 +14,6 @@ mod groups;
 mod members;
 mod organizations;
 mod removal;
-mod retention;
 
 pub(in crate::service) use self::credentials::{place, revoke};
 pub use self::endpoints::{EndpointKind, EndpointSummary};
@@ -36,7 +35,7 @@ use crate::store::{Key, KeyRange, MaybeSend, StoreExt, Transaction, decode_value
 /// Operator's view of a service, returned by [`KnowledgeService::provisioning`].
 #[derive(Clone, Copy, Debug)]
 pub struct Provisioning<'s> {
-    pub(super) service: &'s KnowledgeService,
+    pub(in crate::service) service: &'s KnowledgeService,
 }
 
 request! {

@@ -18,7 +18,7 @@ use crate::service::memories::read::FoundMemory;
 use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::chats::Chat;
 use crate::service::workspace::mcp_keys::forget_keys;
-use crate::service::workspace::retention_sweep::RetentionState;
+use crate::service::workspace::retention::RetentionState;
 use crate::store::{Direction, Key, KeyEntry, KeyRange, StoreExt, Transaction, decode_value};
 
 /// Number of records that a step deletes, with those that go with each.

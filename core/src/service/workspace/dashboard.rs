@@ -24,7 +24,7 @@ use crate::service::kit::unchanged::AreaMarks;
 use crate::service::workspace::dashboard_cache::{Asking, Dashboard, Sources};
 use crate::service::workspace::dashboard_chats::{RecentChats, chats_read};
 use crate::service::workspace::mcp_key_types::McpKey;
-use crate::service::workspace::retention_types::StoredRetention;
+use crate::service::workspace::retention::StoredRetention;
 use crate::service::{KnowledgeService, WithEtag};
 use crate::store::{
     Entry, Key, KeyEntry, RangeRead, StoreError, Transaction, decode_value, read_json,

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 
-use super::retention_types::StoredRetention;
+use super::retention::StoredRetention;
 use crate::access::{Credential, CredentialKind, SecretHash};
 use crate::keys;
 use crate::model::{DashboardSummary, MemberId, OrgId, Timestamp, Workspace, WorkspaceId};

@@ -1,7 +1,7 @@
 //! Chats of a dashboard.
 
 use super::chats::RecentChat;
-use super::retention_types::StoredRetention;
+use super::retention::StoredRetention;
 use crate::keys;
 use crate::limits::PAGE_RECORDS_MAX;
 use crate::model::{ChatSummary, OrgId, Timestamp, WorkspaceId};

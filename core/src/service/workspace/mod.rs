@@ -8,5 +8,3 @@ pub(crate) mod mcp_key_types;
 pub(crate) mod mcp_keys;
 pub(crate) mod read;
 pub(crate) mod retention;
-pub(crate) mod retention_sweep;
-pub(crate) mod retention_types;

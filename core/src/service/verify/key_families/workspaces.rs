@@ -15,8 +15,7 @@ use crate::service::verify::Verifier;
 use crate::service::verify::expectation::Expectation;
 use crate::service::workspace::chats::{Chat, ChatMessage};
 use crate::service::workspace::mcp_key_types::McpKey;
-use crate::service::workspace::retention_sweep::RetentionSweep;
-use crate::service::workspace::retention_types::StoredRetention;
+use crate::service::workspace::retention::{RetentionSweep, StoredRetention};
 use crate::store::KeyEntry;
 
 pub(super) fn connector_state(

@@ -1,12 +1,12 @@
-//! Retention of workspaces.
+//! Retention of workspaces, for the operator.
 
-use super::Provisioning;
+use super::new_retention::{NewRetention, Retention};
+use super::retention_state::RetentionState;
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{AuditAction, OrgId, ResourceKind, Workspace, WorkspaceId};
+use crate::service::Provisioning;
 use crate::service::kit::audit::{self, Actor, AuditedOperation};
-use crate::service::workspace::retention_sweep::RetentionState;
-use crate::service::workspace::retention_types::{NewRetention, Retention};
 
 impl Provisioning<'_> {
     /// Reads the retention of a workspace.

@@ -1,15 +1,8 @@
-//! Retention of what a workspace keeps.
-//!
-//! Chats that have expired count as absent from that moment on. Maintenance erases them, led by one
-//! scheduled task per workspace, which is due no later than the first chat expires: the index of
-//! the chats by their newest message then begins with those to erase.
-//!
-//! Memories expire by their sensitivity, which their labels have, and by the time of their last
-//! change, which their content has. A daily sweep of the workspace deletes those that have expired;
-//! until then they remain.
+//! Operations on the retention of a workspace.
 
-use super::retention_sweep::RetentionState;
-use super::retention_types::{NewRetention, Retention, StoredRetention};
+use super::new_retention::{NewRetention, Retention};
+use super::retention_state::RetentionState;
+use super::stored_retention::StoredRetention;
 use crate::access::Credential;
 use crate::error::Error;
 use crate::keys;
@@ -59,7 +52,7 @@ impl KnowledgeService {
     /// # Examples
     ///
     /// ```
-    #[doc = include_str!("../example.txt")]
+    #[doc = include_str!("../../example.txt")]
     /// use knowledge_core::service::NewRetention;
     ///
     /// let new = NewRetention::builder().chat_days(90).build();

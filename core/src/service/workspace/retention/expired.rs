@@ -2,9 +2,8 @@
 
 use serde_json::json;
 
-use super::removal::Removal;
-use super::steps::{IsCovered, erase_citing};
-use super::work::ErasureWork;
+use super::retention_state::RetentionState;
+use super::stored_retention::StoredRetention;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
@@ -12,11 +11,12 @@ use crate::model::{
     Timestamp, WorkspaceId,
 };
 use crate::service::KnowledgeService;
+use crate::service::erasures::removal::Removal;
+use crate::service::erasures::steps::{IsCovered, erase_citing};
+use crate::service::erasures::work::ErasureWork;
 use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::chats::Chat;
-use crate::service::workspace::retention_sweep::RetentionState;
-use crate::service::workspace::retention_types::StoredRetention;
 use crate::store::{Key, KeyEntry, RangeRead, StoreExt, Transaction};
 
 /// Number of chats that one step examines.

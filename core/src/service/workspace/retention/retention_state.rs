@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::retention_types::{Retention, StoredRetention};
+use super::new_retention::Retention;
+use super::stored_retention::StoredRetention;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{OrgId, Timestamp, WorkspaceId};
