@@ -1,16 +1,8 @@
-//! Embeds the files of the console, if it has the feature `console`, and the version.
+//! Embeds the files of the console, if it has the feature `console`.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::{env, fs, io};
-
-/// Versions of PostgreSQL that can be the store.
-const POSTGRES: &str = "PostgreSQL 15 to 18";
-/// Lock file of the workspace, with the versions of the engines.
-const LOCK: &str = "../Cargo.lock";
-/// File that git changes at each commit.
-const COMMITS: &str = "../.git/logs/HEAD";
 
 /// Directory of the page.
 const PAGE: &str = "../console/page";
@@ -26,7 +18,6 @@ const TYPES: [(&str, &str); 4] = [
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-env=KNOWLEDGE_VERSION={}", version()?);
     if env::var_os("CARGO_FEATURE_CONSOLE").is_none() {
         return Ok(());
     }
@@ -52,50 +43,6 @@ fn main() -> io::Result<()> {
     }
     list.push(']');
     fs::write(out.join("console.rs"), list)
-}
-
-/// Returns the version of the program, with the commit and with the versions of the engines.
-///
-/// A debug build names no commit: it would be compiled again after each one.
-fn version() -> io::Result<String> {
-    println!("cargo::rerun-if-changed={LOCK}");
-    let lock = fs::read_to_string(LOCK)?;
-    let engine = |name: &str| {
-        let package = format!("name = \"{name}\"\nversion = \"");
-        let version = lock.split_once(&package).expect("it is a dependency").1;
-        let version = version.split('"').next().unwrap_or_default();
-        format!("{name} {version}")
-    };
-    let build = match env::var("PROFILE").as_deref() {
-        Ok("release") => commit().unwrap_or_else(|| "unknown commit".to_owned()),
-        _ => "debug build".to_owned(),
-    };
-    let version = env::var("CARGO_PKG_VERSION").expect("cargo sets it");
-    let mut engines = ["sled", "fjall"].map(engine).to_vec();
-    if env::var_os("CARGO_FEATURE_POSTGRES").is_some() {
-        engines.push(POSTGRES.to_owned());
-    }
-    Ok(format!("{version} ({build}; {})", engines.join(", ")))
-}
-
-/// Returns the commit of the sources, or `None` outside a repository.
-fn commit() -> Option<String> {
-    if Path::new(COMMITS).exists() {
-        println!("cargo::rerun-if-changed={COMMITS}");
-    }
-    let output = Command::new("git")
-        .args([
-            "describe",
-            "--always",
-            "--dirty",
-            "--exclude=*",
-            "--abbrev=12",
-        ])
-        .output()
-        .ok()?;
-    let described = String::from_utf8(output.stdout).ok()?;
-    let commit = described.trim();
-    (output.status.success() && !commit.is_empty()).then(|| format!("commit {commit}"))
 }
 
 /// Returns the files below a directory that are served, with their media types, sorted by path.

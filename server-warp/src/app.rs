@@ -245,7 +245,8 @@ impl App {
 }
 
 /// Returns the base URL for clients on this machine of a server with this address.
-pub(crate) fn base_url(mut address: SocketAddr, is_https: bool) -> String {
+#[must_use]
+pub fn base_url(mut address: SocketAddr, is_https: bool) -> String {
     // The unspecified address cannot be connected to.
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),

@@ -3,7 +3,8 @@
 use knowledge_core::Error;
 
 /// Describes an error with its details, which operators may see and clients may not.
-pub(crate) fn explain(error: &Error) -> String {
+#[must_use]
+pub fn explain(error: &Error) -> String {
     match error {
         Error::InvalidRequest { fields } => {
             let problems = fields.iter().map(ToString::to_string);

@@ -16,7 +16,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::{self, CertificateError, ClientConfig, RootCertStore};
 
 /// Path of the CA certificates on Debian, Alpine and most container images.
-pub(crate) const CA_FILE_DEFAULT: &str = "/etc/ssl/certs/ca-certificates.crt";
+pub const CA_FILE_DEFAULT: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Reason for a missing response, which never contains the URL.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +31,7 @@ pub(crate) enum SendError {
 
 /// HTTP client with limits, whose errors say what to do about a certificate.
 #[derive(Debug)]
-pub(crate) struct HttpClient {
+pub struct HttpClient {
     client: Client,
     timeout: Duration,
     response_bytes_max: usize,
@@ -43,7 +43,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// The error of reqwest.
-    pub(crate) fn new(
+    pub fn new(
         builder: ClientBuilder,
         ca_setting: &'static str,
         timeout: Duration,
@@ -61,7 +61,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// The text of a [`SendError`].
-    pub(crate) async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
+    pub async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
         let sent = self.try_send(request).await;
         sent.map_err(|error| error.to_string())
     }
@@ -123,7 +123,7 @@ impl HttpClient {
 ///
 /// # Errors
 /// The error of the TLS library.
-pub(crate) fn builder(roots: RootCertStore) -> Result<ClientBuilder, String> {
+pub fn builder(roots: RootCertStore) -> Result<ClientBuilder, String> {
     let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
@@ -142,7 +142,7 @@ pub(crate) fn builder(roots: RootCertStore) -> Result<ClientBuilder, String> {
 ///
 /// # Errors
 /// The error in the file.
-pub(crate) fn read_roots(authorities: &Path) -> Result<RootCertStore, String> {
+pub fn read_roots(authorities: &Path) -> Result<RootCertStore, String> {
     let certificates = CertificateDer::pem_file_iter(authorities)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| error.to_string())?;
@@ -156,7 +156,8 @@ pub(crate) fn read_roots(authorities: &Path) -> Result<RootCertStore, String> {
 }
 
 /// Reads the CA certificates that the operating system trusts; may be empty.
-pub(crate) fn system_roots() -> RootCertStore {
+#[must_use]
+pub fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     roots

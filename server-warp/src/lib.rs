@@ -1,10 +1,10 @@
-//! The workspace knowledge service as an HTTP server, and its command line.
+//! The workspace knowledge service as an HTTP server.
 //!
 //! `knowledge-core` defines the behaviour of the service; this crate has the parts of a network
 //! server:
 //!
 //! - [`admin`]: the operator's API on a socket, and its client.
-//! - [`app`]: the whole server over any store, for the command line and for tests.
+//! - [`app`]: the whole server over any store, for the command line, for hosts of your own and for tests.
 //! - [`net`]: connections, timeouts, limits, load shedding, health and graceful shutdown, around a
 //!   [`Responder`](net::Responder) that handles requests; [`responder`]: core as that responder.
 //! - [`auth`]: signing in and out, at `/auth/…`; with the feature `oidc`, `oidc`: the client of an
@@ -21,20 +21,21 @@
 //! - [`reference`](mod@reference): the API reference at `/openapi.json` and `/docs`.
 //! - [`metrics`]: metrics for Prometheus; [`telemetry`]: traces for OpenTelemetry.
 //! - [`logging`]: destination, level and format of the log.
-//! - [`cli`]: the command line `knowledge`; [`demo`]: the data of `knowledge demo`.
+//! - [`http_client`]: HTTPS to hosts that the operator names; [`explain`](mod@explain): errors of
+//!   the service, explained to operators.
+//!
+//! The command line `knowledge`, which runs it, is `knowledge-cli`.
 
 pub mod admin;
 pub mod app;
 pub mod auth;
 pub mod backup;
-pub mod cli;
 pub mod config;
 pub mod console;
 pub mod data;
 pub mod deliveries;
-pub mod demo;
-mod explain;
-mod http_client;
+pub mod explain;
+pub mod http_client;
 mod logged_path;
 pub mod logging;
 pub mod metrics;
@@ -44,7 +45,6 @@ pub mod oidc;
 pub mod partitions;
 mod postgres_address;
 pub mod private_file;
-mod progress;
 pub mod reference;
 mod resource;
 pub mod responder;

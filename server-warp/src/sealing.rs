@@ -86,27 +86,32 @@ pub fn read_or_create(path: &Path, env: &Env) -> Result<SealingKey, KeyFileError
 }
 
 /// Files of the keys of a store whose key is replaced.
-pub(crate) struct KeyFiles {
+pub struct KeyFiles {
     /// The key of the store.
-    pub(crate) present: PathBuf,
+    pub present: PathBuf,
     /// The key that is to replace it.
     next: PathBuf,
 }
 
 impl KeyFiles {
     /// Returns the files for a store with this key file.
-    pub(crate) fn of(present: PathBuf) -> Self {
+    #[must_use]
+    pub fn of(present: PathBuf) -> Self {
         let next = private_file::with_suffix(&present, ".next");
         Self { present, next }
     }
 
     /// Returns the file that keeps a replaced key, named after its fingerprint.
-    pub(crate) fn former(&self, fingerprint: &str) -> PathBuf {
+    #[must_use]
+    pub fn former(&self, fingerprint: &str) -> PathBuf {
         private_file::with_suffix(&self.present, &format!(".{fingerprint}"))
     }
 
     /// Finds the key with this fingerprint in the files.
-    pub(crate) fn find(&self, fingerprint: &str) -> Result<Option<SealingKey>, KeyFileError> {
+    ///
+    /// # Errors
+    /// If a file cannot be read, or has no key.
+    pub fn find(&self, fingerprint: &str) -> Result<Option<SealingKey>, KeyFileError> {
         for path in [&self.present, &self.next, &self.former(fingerprint)] {
             match read(path) {
                 Ok(key) if key.fingerprint() == fingerprint => return Ok(Some(key)),
@@ -119,7 +124,10 @@ impl KeyFiles {
 
     /// Stores the next key, or keeps the one that an interrupted replacement has stored or
     /// generated. Without a given key, it generates one.
-    pub(crate) fn prepare(
+    ///
+    /// # Errors
+    /// If the file cannot be read or written, or has no key.
+    pub fn prepare(
         &self,
         given: Option<SealingKey>,
         env: &Env,
@@ -132,7 +140,10 @@ impl KeyFiles {
     }
 
     /// Replaces the key in its file, and keeps the old one in a file of its own.
-    pub(crate) fn switch(&self, old: &SealingKey, new: &SealingKey) -> Result<(), KeyFileError> {
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn switch(&self, old: &SealingKey, new: &SealingKey) -> Result<(), KeyFileError> {
         private_file::replace(&self.former(&old.fingerprint()), &text(old))?;
         private_file::replace(&self.present, &text(new))?;
         private_file::remove(&self.next)?;

@@ -83,7 +83,7 @@ impl Engine {
 }
 
 /// Help text on the available stores, with figures for 1,000,000 memories of 300 bytes on 2 cores.
-pub(crate) const STORES_FOR_HELP: &str = "\
+pub const STORES_FOR_HELP: &str = "\
 Stores, with figures of 1,000,000 memories of 300 bytes:
   sled:DIR   the default: 5.2 kB on disk per memory, opens in 0.4 to 20 s
   fjall:DIR  for large stores: 0.5 kB on disk per memory, opens in less than 1 s

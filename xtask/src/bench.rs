@@ -11,7 +11,7 @@ use crate::programs::{self, workspace_cargo};
 use crate::{results, wasm};
 
 /// Package of the server, its benchmarks among them.
-const PACKAGE: &str = "knowledge-server";
+const PACKAGE: &str = "knowledge-cli";
 /// Row that the benchmark `deliveries` measures, over the peer's PostgreSQL too; `whole` measures the
 /// others.
 const DELIVERIES: &str = "deliveries";
@@ -21,7 +21,7 @@ const PEERS: &str = "peers";
 const WASM: &str = "wasm";
 /// Row of the native service without a server, which is the reference of the package.
 const SERVICE: &str = "service";
-/// Memories of the peer, as many as those of the server in `server-warp/benches/whole/scale.rs`.
+/// Memories of the peer, as many as those of the server in `cli/benches/whole/scale.rs`.
 const MEMORIES: usize = 50_000;
 /// Memories of a short round, which are fewer.
 const MEMORIES_SHORT: usize = 1_200;

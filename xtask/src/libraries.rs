@@ -8,7 +8,7 @@ use crate::python::Python;
 use crate::tools;
 
 /// Directory of the test programs and their requirements.
-const FILES: &str = "server-warp/tests/libraries";
+const FILES: &str = "cli/tests/libraries";
 /// Directory of the OpenID Connect provider.
 const PROVIDER: &str = "server-warp/tests/oidc/provider";
 /// Directory of the installed packages.

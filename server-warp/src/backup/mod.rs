@@ -66,7 +66,7 @@ pub enum BackupError {
 
 impl BackupError {
     /// Returns a mapper for `map_err` that adds the path to a system error.
-    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
             path: path.to_owned(),
             source,

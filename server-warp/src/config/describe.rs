@@ -26,7 +26,8 @@ const EXAMPLE_HEAD: &str = "\
 ";
 
 /// Shows every setting with its value, origin and description, for people.
-pub(crate) fn show_text(loaded: &Loaded, has_colours: bool) -> String {
+#[must_use]
+pub fn show_text(loaded: &Loaded, has_colours: bool) -> String {
     let style = |style: Style| style.force_styling(has_colours);
     let (heading, name, dim) = (
         style(Style::new().bold().underlined()),
@@ -54,7 +55,8 @@ pub(crate) fn show_text(loaded: &Loaded, has_colours: bool) -> String {
 }
 
 /// Shows every setting as a list of objects, for programs.
-pub(crate) fn show_json(loaded: &Loaded) -> Json {
+#[must_use]
+pub fn show_json(loaded: &Loaded) -> Json {
     let all = settings().map(|setting| {
         json!({
             "setting": setting.path,
@@ -72,7 +74,8 @@ pub(crate) fn show_json(loaded: &Loaded) -> Json {
 }
 
 /// Shows every setting as a file that gives the same configuration.
-pub(crate) fn show_toml(loaded: &Loaded) -> String {
+#[must_use]
+pub fn show_toml(loaded: &Loaded) -> String {
     let mut text = String::new();
     for section in SECTIONS {
         let gap = if text.is_empty() { "" } else { "\n" };
@@ -88,7 +91,8 @@ pub(crate) fn show_toml(loaded: &Loaded) -> String {
 }
 
 /// Returns a file with every setting described and commented out.
-pub(crate) fn example() -> String {
+#[must_use]
+pub fn example() -> String {
     let mut text = EXAMPLE_HEAD.to_owned();
     for section in SECTIONS {
         let _ = writeln!(text, "\n# {}\n[{}]", section.about, section.name);
@@ -105,7 +109,8 @@ pub(crate) fn example() -> String {
 }
 
 /// Returns the settings without a flag, for the end of a long help.
-pub(crate) fn settings_for_help() -> String {
+#[must_use]
+pub fn settings_for_help() -> String {
     let mut text = String::new();
     for setting in settings().filter(|setting| setting.flag.is_none()) {
         let _ = writeln!(text, "  {}", setting.path);
@@ -115,12 +120,14 @@ pub(crate) fn settings_for_help() -> String {
 }
 
 /// Returns a setting's description, its variable, and its default with the unit.
-pub(crate) fn help_of(setting: &Setting) -> String {
+#[must_use]
+pub fn help_of(setting: &Setting) -> String {
     help_with(setting, setting.about)
 }
 
 /// Returns the help of a setting with another description.
-pub(crate) fn help_with(setting: &Setting, about: &str) -> String {
+#[must_use]
+pub fn help_with(setting: &Setting, about: &str) -> String {
     let mut help = format!("{about} [env: {}]", setting.variable());
     if !setting.kind.value(&Config::default()).is_empty() {
         let _ = write!(

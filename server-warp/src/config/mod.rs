@@ -54,7 +54,7 @@ use knowledge_core::model::AuditReads;
 pub use knowledge_core::model::BaseUrl;
 use knowledge_core::service::SessionTimeouts;
 
-pub(crate) use self::describe::{
+pub use self::describe::{
     example, help_of, help_with, settings_for_help, show_json, show_text, show_toml,
 };
 pub use self::load::{Loaded, Sources};
@@ -63,8 +63,9 @@ pub use self::network::{
 };
 pub(crate) use self::problem::Check;
 pub use self::problem::{Origin, Position, Problem, Problems};
-pub(crate) use self::sections::{SECTIONS, settings};
-pub(crate) use self::setting::Setting;
+pub(crate) use self::sections::SECTIONS;
+pub use self::sections::settings;
+pub use self::setting::Setting;
 pub use self::units::{format_size, format_time};
 use crate::admin::SocketPlace;
 use crate::app::MAINTENANCE_INTERVAL_DEFAULT;

@@ -22,15 +22,15 @@ pub(crate) struct Section {
 pub(super) fn nothing(_: &Config, _: &mut Check<'_>) {}
 
 /// Setting of an operator.
-pub(crate) struct Setting {
+pub struct Setting {
     /// Path of section and name: `server.listen`.
-    pub(crate) path: &'static str,
+    pub path: &'static str,
     /// Kind of its values, with the field that stores them.
     pub(crate) kind: &'static dyn Kind,
     /// Description in one sentence without a full stop.
     pub(crate) about: &'static str,
     /// Flag, without its dashes.
-    pub(crate) flag: Option<&'static str>,
+    pub flag: Option<&'static str>,
 }
 
 impl Setting {
@@ -55,7 +55,9 @@ impl Setting {
         }
     }
 
-    pub(crate) fn section(&self) -> &'static str {
+    /// Returns the name of its section: `server`.
+    #[must_use]
+    pub fn section(&self) -> &'static str {
         self.path.split_once('.').map_or("", |(section, _)| section)
     }
 
@@ -63,6 +65,12 @@ impl Setting {
         self.path
             .split_once('.')
             .map_or(self.path, |(_, name)| name)
+    }
+
+    /// Returns a placeholder for its value on the command line: `ADDR`.
+    #[must_use]
+    pub fn placeholder(&self) -> &'static str {
+        self.kind.placeholder()
     }
 
     /// Returns the environment variable: `KNOWLEDGE_SERVER__LISTEN`.

@@ -9,8 +9,6 @@ mod answers;
 mod batches;
 mod confirmation;
 mod connections;
-#[cfg(unix)]
-mod crash;
 mod defects;
 mod dispatcher;
 mod leases;

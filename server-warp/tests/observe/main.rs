@@ -1,15 +1,8 @@
-//! Tests of a server as its operator sees it: metrics, traces, log and deployment files.
+//! Tests of a server as its operator sees it: metrics and traces.
 
-#[cfg(unix)]
-mod binary;
 mod dashboard;
-#[cfg(unix)]
-mod deployment;
-mod documents;
 mod embedded;
 mod endpoint;
-#[cfg(target_os = "linux")]
-mod overload;
 mod receiver;
 mod service;
 mod support;

@@ -15,13 +15,7 @@ pub(super) fn build(is_debug: bool) -> Result<PathBuf> {
     if is_debug {
         return Ok(programs::build(&[SERVER])?.path(SERVER));
     }
-    run(ci_cargo("build").args([
-        "--release",
-        "--package",
-        "knowledge-server",
-        "--bin",
-        SERVER,
-    ]))?;
+    run(ci_cargo("build").args(["--release", "--package", "knowledge-cli", "--bin", SERVER]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     Ok(Path::new(&target).join("release").join(SERVER))
 }

@@ -7,7 +7,7 @@ assert.equal(bill.bomFormat, "CycloneDX");
 assert.equal(bill.specVersion, "1.6");
 assert.ok(Number.isInteger(bill.version) && bill.version >= 1);
 assert.match(bill.metadata.timestamp, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
-assert.equal(bill.metadata.component.name, "knowledge-server");
+assert.equal(bill.metadata.component.name, "knowledge-cli");
 
 const components = [bill.metadata.component, ...bill.components];
 for (const component of components) {

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use crate::process::{Result, ci_cargo, read};
 
 /// Package of the binary.
-const PACKAGE: &str = "knowledge-server";
+const PACKAGE: &str = "knowledge-cli";
 
 /// Returns the bill of materials of the release binary: the crates that are linked into it, and
 /// the standard library of the compiler.

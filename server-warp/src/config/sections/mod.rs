@@ -50,7 +50,7 @@ pub(crate) static SECTIONS: &[&Section] = &[
 ];
 
 /// Returns all settings in display order.
-pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {
+pub fn settings() -> impl Iterator<Item = &'static Setting> {
     SECTIONS.iter().flat_map(|section| section.settings)
 }
 

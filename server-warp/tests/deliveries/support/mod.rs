@@ -8,18 +8,9 @@ mod receiver;
 mod serving;
 mod world;
 
-#[path = "../../support/client.rs"]
-#[allow(dead_code, reason = "shared with tests that need more of it")]
-mod client;
-#[path = "../../support/contract.rs"]
-#[allow(dead_code, reason = "shared with tests that need more of it")]
-mod contract;
 #[path = "../../support/exposition.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod exposition;
-#[cfg(unix)]
-#[path = "../../support/knowledge.rs"]
-pub(crate) mod knowledge;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -28,10 +19,9 @@ use std::time::Duration;
 use knowledge_server::config::WebhookSettings;
 use knowledge_server::deliveries::DeliveryClient;
 
-pub(crate) use self::client::Call;
 pub(crate) use self::fake::{FakeSender, answered, failed};
 pub(crate) use self::hooked::{Asked, HookedStore, of_lease};
-pub(crate) use self::receiver::{Received, Receiver};
+pub(crate) use self::receiver::Receiver;
 pub(crate) use self::serving::Serving;
 pub(crate) use self::world::{EVENTS_PER_INGEST, VirtualClock, World, addresses, open};
 

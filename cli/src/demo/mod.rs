@@ -1,0 +1,175 @@
+//! The data of `knowledge demo`: an organisation with two weeks of history.
+//!
+//! Everything is created by operations of the service, with a clock that starts two weeks ago: a
+//! stale connector is stale because time has passed. Texts are derived from a seed; identifiers and
+//! secrets are always random.
+
+mod clock;
+mod data;
+mod history;
+mod screen;
+mod seed;
+mod stage;
+mod state;
+mod text;
+
+pub(crate) use self::screen::Screen;
+pub(crate) use self::seed::{Plan, seed};
+pub(crate) use self::state::{Demo, DemoState, StateError, read_state, state_path, write_state};
+
+use std::time::Duration;
+
+use knowledge_core::Error;
+use knowledge_core::access::{Credential, CredentialKind, Secret, TokenScope};
+use knowledge_core::model::{CustomRole, MemberId, OrgId};
+use knowledge_core::service::{KnowledgeService, NewToken, SyncOutcome, SyncReport};
+
+/// Lifetime of the demo's tokens, longer than a demo is kept.
+const TOKEN_LIFETIME: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// Lifetime of the demo's login link.
+const LINK_LIFETIME: Duration = Duration::from_secs(15 * 60);
+
+/// True if the store contains organisations that are not the demo's.
+///
+/// # Errors
+/// Those of the store.
+pub(crate) async fn holds_other_data(service: &KnowledgeService) -> Result<bool, Error> {
+    let organizations = service.provisioning().organizations().await?;
+    Ok(organizations.iter().any(|org| org.slug != data::org_slug()))
+}
+
+/// True if the store contains no organisation.
+///
+/// # Errors
+/// Those of the store.
+pub(crate) async fn is_empty(service: &KnowledgeService) -> Result<bool, Error> {
+    Ok(service.provisioning().organizations().await?.is_empty())
+}
+
+/// Issues a link with which the demo's owner signs in, once, within 15 minutes.
+///
+/// # Errors
+/// Those of the service.
+pub(crate) async fn login_link(service: &KnowledgeService, demo: &Demo) -> Result<Secret, Error> {
+    let link = NewToken::builder()
+        .member(demo.session_member)
+        .kind(CredentialKind::Link)
+        .name("Demo login link")
+        .lifetime(LINK_LIFETIME)
+        .build();
+    let issued = service.provisioning().issue(demo.org_id, &link).await?;
+    Ok(issued.secret)
+}
+
+/// Replaces the demo's tokens if they are no longer valid. Returns true if a token changed.
+///
+/// # Errors
+/// Those of the service.
+pub(crate) async fn renew_credentials(
+    service: &KnowledgeService,
+    demo: &mut Demo,
+) -> Result<bool, Error> {
+    let bearer = DemoCredential {
+        member: demo.bearer_member,
+        kind: CredentialKind::Bearer,
+        name: "Demo token",
+    };
+    let session = DemoCredential {
+        member: demo.session_member,
+        kind: CredentialKind::Session,
+        name: "Demo session",
+    };
+    let mut is_changed = bearer
+        .renew(service, demo.org_id, &mut demo.bearer_token)
+        .await?;
+    is_changed |= session
+        .renew(service, demo.org_id, &mut demo.session_token)
+        .await?;
+    Ok(is_changed)
+}
+
+/// A credential of the demo.
+struct DemoCredential {
+    member: MemberId,
+    kind: CredentialKind,
+    name: &'static str,
+}
+
+impl DemoCredential {
+    /// Replaces a secret that is no longer valid.
+    async fn renew(
+        &self,
+        service: &KnowledgeService,
+        org: OrgId,
+        secret: &mut String,
+    ) -> Result<bool, Error> {
+        if let Ok(known) = secret.parse::<Secret>() {
+            match service.authenticate(&known.into(), self.kind).await {
+                Ok(_) => return Ok(false),
+                Err(Error::Unauthenticated { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let token = NewToken::builder()
+            .member(self.member)
+            .kind(self.kind)
+            .name(self.name.to_owned())
+            .scope(TokenScope::default())
+            .lifetime(TOKEN_LIFETIME)
+            .build();
+        let issued = service.provisioning().issue(org, &token).await?;
+        issued.secret.expose().clone_into(secret);
+        Ok(true)
+    }
+}
+
+/// Reports syncs for the working connectors, as if they had continued since the last start.
+///
+/// The degraded connector fails first.
+///
+/// # Errors
+/// Those of the service.
+pub(crate) async fn report_syncs(service: &KnowledgeService, demo: &Demo) -> Result<(), Error> {
+    let operator = Credential::Trusted {
+        org: demo.org_id,
+        member: demo.bearer_member,
+    };
+    let report = SyncReport::new;
+    let success = report(SyncOutcome::Success);
+    let failure = report(SyncOutcome::Failure {
+        error: data::HISTORY.degraded_error().to_owned(),
+        is_authentication: false,
+    });
+    for (connector, reports) in [
+        (demo.degraded_connector, [&failure, &success].as_slice()),
+        (demo.healthy_connector, &[&success]),
+    ] {
+        for report in reports {
+            let reported = service
+                .report_sync(&operator, demo.workspace_id, connector, report)
+                .await;
+            match reported {
+                // The user may have deleted the connector.
+                Ok(()) | Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the current custom roles, in the order of their list.
+///
+/// # Errors
+/// Those of the service.
+pub(crate) async fn custom_roles(
+    service: &KnowledgeService,
+    demo: &Demo,
+) -> Result<Vec<CustomRole>, Error> {
+    let operator = Credential::Trusted {
+        org: demo.org_id,
+        member: demo.session_member,
+    };
+    service.list_custom_roles(&operator, &demo.org_slug).await
+}
