@@ -43,12 +43,12 @@ Commands:
   ci            Run all checks and tests, and install the tools they need
     --only STEP   Run only this step (repeatable)
     --list        List the steps and exit
-  bench         Measure the release server and package beside references, into benches/RESULTS.md
+  bench         Measure the server and the npm package beside references, into benches/RESULTS.md
     --row ROW   Measure only this row (repeatable)
     --memories N    Fill the largest store with N memories instead of 10,000,000, without that file
     --wait SECONDS  Wait at most so long for an idle machine before each row
-  dist          Make what a release consists of, into target/dist
-    --debug     Pack the debug binary and the npm package of wasm/pkg, into target/dist-debug
+  dist          Make what a release consists of, into target/artefacts
+    --debug     Pack the debug binary and the npm package of wasm/pkg, into target/artefacts-debug
     --binary FILE   Pack this binary
     --check     Install each artefact in a clean directory, and start it once
   wasm          Build the WebAssembly package into wasm/pkg and print its sizes

@@ -21,7 +21,7 @@ Machines differ; only ratios can be compared between runs. A row stands until a 
 again, on the date in its last column. Rows marked with * were measured while other programs used
 the machine.
 
-The server is the release build of `knowledge serve`, with a store in a directory, durable commits
+The server is `knowledge serve` of the profile `dist`, with a store in a directory, durable commits
 and no rate limit. The reference is a process with a copy of the store: warp sends the recorded
 bytes of the same responses, and the bare engine, with the settings of the store, reads or writes
 the recorded keys and values of the same operations. Loading batches ends in one sync; all other

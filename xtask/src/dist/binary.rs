@@ -7,6 +7,9 @@ use std::process::Command;
 use crate::process::{Result, ci_cargo, read, run};
 use crate::programs::{self, SERVER};
 
+/// Profile of what is distributed.
+const PROFILE: &str = "dist";
+
 /// Compiles the binary and returns its path.
 ///
 /// # Errors
@@ -15,9 +18,11 @@ pub(super) fn build(is_debug: bool) -> Result<PathBuf> {
     if is_debug {
         return Ok(programs::build(&[SERVER])?.path(SERVER));
     }
-    run(ci_cargo("build").args(["--release", "--package", "knowledge-cli", "--bin", SERVER]))?;
+    run(ci_cargo("build")
+        .args(["--profile", PROFILE, "--package", "knowledge-cli"])
+        .args(["--bin", SERVER]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    Ok(Path::new(&target).join("release").join(SERVER))
+    Ok(Path::new(&target).join(PROFILE).join(SERVER))
 }
 
 /// The shared libraries of a binary.

@@ -13,7 +13,7 @@ use crate::tools::{self, Node};
 use crate::wasm::NODE_MODULES;
 
 /// Directory of the installations.
-const INSTALLED: &str = "target/dist-installed";
+const INSTALLED: &str = "target/artefacts-installed";
 /// Memories of the demo.
 const MEMORIES: &str = "20";
 /// User and group of the server from the Debian package, in place of systemd's dynamic user.

@@ -20,9 +20,9 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Name of the program and of its packages.
 const NAME: &str = "knowledge";
 /// Directory of the artefacts of a release.
-const RELEASE: &str = "target/dist";
+const RELEASE: &str = "target/artefacts";
 /// Directory of those with a debug binary, which nobody should take for a release.
-const DEBUG: &str = "target/dist-debug";
+const DEBUG: &str = "target/artefacts-debug";
 const LICENSE: &str = "LICENSE";
 /// Documents beside the directory `docs`.
 const DOCUMENTS: [&str; 3] = ["README.md", "CHANGELOG.md", "SECURITY.md"];
@@ -232,7 +232,7 @@ impl Stage {
         }
         // Its instructions are those for a build from source.
         let unit = fs::read_to_string("deploy/knowledge.service")?;
-        let unit = unit.replace("target/release/", "");
+        let unit = unit.replace("target/dist/", "");
         write(&root.join("deploy/knowledge.service"), &unit)?;
         let settings = Path::new("deploy/knowledge.toml");
         place(settings, &root.join(settings))?;
@@ -362,7 +362,7 @@ mod tests {
             "{unit}"
         );
         assert!(unit.contains("\nExecStartPre=/usr/bin/knowledge config check\n"));
-        assert!(!unit.contains("target/release"));
+        assert!(!unit.contains("target/dist"));
         assert!(debian_unit("[Unit]\n").is_err());
         assert!(debian_unit("# Comment\n\n[Unit]\nDescription=x\n").is_err());
     }
