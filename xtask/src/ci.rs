@@ -1,4 +1,4 @@
-//! All checks and tests, one step after the other.
+//! All checks and tests, one step after the other; or the fast ones only.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -91,6 +91,34 @@ const STEPS: &[Step] = &[
     },
 ];
 
+/// Steps of `cargo xtask check`, without what takes long: properties, servers and other tools.
+const FAST_STEPS: &[Step] = &[
+    Step {
+        name: "fmt",
+        about: "formatting",
+        run: fmt,
+    },
+    Step {
+        name: "clippy",
+        about: "lints",
+        run: clippy,
+    },
+    Step {
+        name: "test",
+        about: "unit tests, and the tests of core without properties",
+        run: fast_test,
+    },
+];
+
+/// Test targets of core that call it directly and take seconds.
+const FAST_TARGETS: &[&str] = &["authorization", "dump", "openapi", "reference", "service"];
+
+/// Runs `cargo xtask check`. After a failed step the others still run.
+pub(crate) fn check() -> ExitCode {
+    let outcomes: Vec<Outcome> = FAST_STEPS.iter().map(execute).collect();
+    conclude(&outcomes)
+}
+
 /// Runs `cargo xtask ci` with options. After a failed step the others still run.
 ///
 /// # Errors
@@ -122,17 +150,22 @@ pub(crate) fn main(options: &[&str]) -> Result<ExitCode> {
         }
         outcomes.push(execute(step));
     }
-    // Together at the end, because the output of a later step is long.
-    for outcome in &outcomes {
+    Ok(conclude(&outcomes))
+}
+
+/// Prints the failures and the summary, together at the end because the output of a step is long.
+fn conclude(outcomes: &[Outcome]) -> ExitCode {
+    for outcome in outcomes {
         if let Verdict::Failed(message) = &outcome.verdict {
             println!("\n== {} failed\n{message}", outcome.name);
         }
     }
-    println!("\n== summary\n{}", summary(&outcomes));
+    println!("\n== summary\n{}", summary(outcomes));
     let is_failed = |outcome: &Outcome| matches!(outcome.verdict, Verdict::Failed(_));
-    match outcomes.iter().any(is_failed) {
-        true => Ok(ExitCode::FAILURE),
-        false => Ok(ExitCode::SUCCESS),
+    if outcomes.iter().any(is_failed) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     }
 }
 
@@ -265,6 +298,12 @@ fn test() -> Result {
     };
     run(over("fjall").args(["--test", "crash"]))?;
     run(over("postgres").envs([servers]))
+}
+
+fn fast_test() -> Result {
+    run(workspace_cargo("test")
+        .args(["--no-fail-fast", "--lib", "--bins"])
+        .args(FAST_TARGETS.iter().flat_map(|target| ["--test", target])))
 }
 
 fn bench() -> Result {

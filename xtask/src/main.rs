@@ -40,6 +40,8 @@ Commands of this project.
 Usage: cargo xtask <COMMAND>
 
 Commands:
+  check         Run the fast checks: formatting, lints, unit tests and the tests of core without
+                properties; under five minutes after a first build
   ci            Run all checks and tests, and install the tools they need
     --only STEP   Run only this step (repeatable)
     --list        List the steps and exit
@@ -72,6 +74,7 @@ fn dispatch(arguments: &[&str]) -> Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     std::env::set_current_dir(root.canonicalize()?)?;
     match arguments {
+        ["check"] => Ok(ci::check()),
         ["ci", options @ ..] => ci::main(options),
         // Run by the step `wasm`, for a copy of the sources.
         ["module", directory] => wasm::compile_module(directory).map(|()| ExitCode::SUCCESS),
