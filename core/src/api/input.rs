@@ -6,9 +6,9 @@ use serde::ser::SerializeMap;
 use uuid::Uuid;
 
 use super::body;
-use super::headers;
 #[cfg(feature = "openapi")]
-use super::openapi::Description;
+use super::descriptions::Description;
+use super::headers;
 use super::query::Query;
 use super::requests::Schema;
 use super::route::Parameters;

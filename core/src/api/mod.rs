@@ -6,6 +6,8 @@
 pub mod admin;
 mod body;
 mod call;
+#[cfg(feature = "openapi")]
+mod descriptions;
 pub mod front_end;
 mod handlers;
 mod headers;

@@ -2,10 +2,10 @@
 
 use super::call::Call;
 #[cfg(feature = "openapi")]
+use super::descriptions::Descriptions;
+#[cfg(feature = "openapi")]
 use super::input::SignedHeaders;
 use super::input::{Empty, Input, OrgSlug, SubscriptionEndpoint, WebhookEndpoint};
-#[cfg(feature = "openapi")]
-use super::openapi::Descriptions;
 use super::output::{Data, Nothing, Output, Replayable, Revalidated, RevalidatedDashboard};
 use super::requests::{
     AssignWorkspaceRoleRequest, NewChatMessage, RecallFilter, RotateMcpKeyRequest, StatusFilter,

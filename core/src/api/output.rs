@@ -7,9 +7,9 @@ use http::StatusCode;
 use serde::Serialize;
 
 use super::call::Call;
-use super::headers;
 #[cfg(feature = "openapi")]
-use super::openapi::Description;
+use super::descriptions::Description;
+use super::headers;
 use super::requests::Schema;
 use super::response::ApiResponse;
 #[cfg(feature = "openapi")]

@@ -9,9 +9,9 @@ use super::requests::{
     WorkspaceFilter, WorkspaceName,
 };
 use crate::api::call::Call;
-use crate::api::input::{Empty, Input, OrgSlug};
 #[cfg(feature = "openapi")]
-use crate::api::openapi::Descriptions;
+use crate::api::descriptions::Descriptions;
+use crate::api::input::{Empty, Input, OrgSlug};
 #[cfg(feature = "openapi")]
 use crate::api::operations::describe_one;
 use crate::api::operations::run;

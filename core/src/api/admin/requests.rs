@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::access::{ActionSet, CredentialKind};
-use crate::api::input::{Input, Reader};
 #[cfg(feature = "openapi")]
-use crate::api::openapi::Description;
+use crate::api::descriptions::Description;
+use crate::api::input::{Input, Reader};
 use crate::error::Error;
 use crate::limits::{SCOPE_ITEMS_MAX, TEAMS_PER_MEMBER_MAX};
 use crate::model::{AudienceLabel, MemberKind};

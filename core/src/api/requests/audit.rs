@@ -1,8 +1,8 @@
 //! Filter of the audit log.
 
-use crate::api::input::{Input, Reader};
 #[cfg(feature = "openapi")]
-use crate::api::openapi::Description;
+use crate::api::descriptions::Description;
+use crate::api::input::{Input, Reader};
 use crate::error::Error;
 use crate::model::AuditLogId;
 use crate::service::AuditFilter;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::description::Row;
 use super::schemas::{Schemas, reference};
-use crate::api::status;
+use crate::api::response::status;
 use crate::error::{EntityKind, Error, FieldProblem};
 use crate::model::Quota;
 use crate::operation::{ErrorStyle, OperationSpec};

@@ -18,7 +18,7 @@ pub(in crate::api) struct Descriptions {
 
 impl Descriptions {
     /// Describes operations with this function.
-    pub(super) fn of(describe: fn(&mut Self)) -> Self {
+    pub(in crate::api) fn of(describe: fn(&mut Self)) -> Self {
         let mut descriptions = Self {
             schemas: Schemas::new(),
             all: Vec::new(),

@@ -1,7 +1,7 @@
-//! Description of the interface as an OpenAPI 3.1 document.
+//! Descriptions of operations, and the OpenAPI documents made of them.
 //!
-//! It is generated from the table of operations, the types of their inputs and outputs, the events
-//! and the limits in force.
+//! The inputs and outputs of operations describe themselves to a [`Description`]. The module knows
+//! no operation, so that both interfaces can use it; `openapi` passes their descriptions.
 
 mod description;
 mod error_responses;
@@ -12,11 +12,9 @@ mod webhooks;
 
 use serde_json::{Map, Value, json};
 
-pub(super) use self::description::Row;
 pub(super) use self::description::{Description, Descriptions};
-use self::description::{Parts, RequestBody, parameters, shared_parameters};
+use self::description::{Parts, RequestBody, Row, parameters, shared_parameters};
 use self::error_responses::{ALWAYS, ErrorResponses, headers_of};
-use super::{admin, operations};
 use crate::access::PermissionScope;
 use crate::limits::Limits;
 use crate::operation::{Authentication, OPERATIONS, OperationSpec, Origin};
@@ -42,17 +40,8 @@ are rejected. Lists are paginated: `next_cursor` is the `cursor` of the next pag
 /// Note on an operation that is not in the specification.
 const ADDITION: &str = "**Addition**: not part of the interface specification.";
 
-/// Generates the document for a service with these limits. Equal limits give equal documents.
-///
-/// ```
-/// # use knowledge_core::{api::openapi, limits::Limits};
-/// let document = openapi::document(&Limits::default());
-/// let schema = &document["components"]["schemas"]["BulkAudienceUpdate"];
-/// assert_eq!(schema["properties"]["memoryIds"]["maxItems"], 1_000);
-/// ```
-#[must_use]
-pub fn document(limits: &Limits) -> Value {
-    let mut descriptions = Descriptions::of(operations::describe);
+/// Generates the document of the public interface, whose operations are described.
+pub(super) fn document(mut descriptions: Descriptions, limits: &Limits) -> Value {
     let events = webhooks::declare(&mut descriptions.schemas);
     let mut document = generate(descriptions, limits);
     document["info"]["title"] = "Workspace knowledge service".into();
@@ -64,17 +53,9 @@ pub fn document(limits: &Limits) -> Value {
     document
 }
 
-/// Generates the document of the operator's interface.
-///
-/// ```
-/// # use knowledge_core::{api::openapi, limits::Limits};
-/// let document = openapi::operator_document(&Limits::default());
-/// let operation = &document["paths"]["/admin/v1/orgs"]["post"];
-/// assert_eq!(operation["operationId"], "createOrganization");
-/// ```
-#[must_use]
-pub fn operator_document(limits: &Limits) -> Value {
-    let mut document = generate(Descriptions::of(admin::describe), limits);
+/// Generates the document of the operator's interface, whose operations are described.
+pub(super) fn operator_document(descriptions: Descriptions, limits: &Limits) -> Value {
+    let mut document = generate(descriptions, limits);
     document["info"]["title"] = "Workspace knowledge service: operator".into();
     document["info"]["description"] = ABOUT_OPERATOR.into();
     remove_unused(&mut document);

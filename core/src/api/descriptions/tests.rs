@@ -1,5 +1,6 @@
 use super::description::parameter_names;
 use super::*;
+use crate::api::{admin, operations};
 use crate::operation::{COMMON_ERROR_STATUSES, OPERATOR_ERROR_STATUSES};
 
 /// Returns the descriptions of the operations of both interfaces.
