@@ -7,6 +7,7 @@ use super::Identity;
 use super::call::Call;
 use super::headers;
 use super::input::Input;
+use super::operations::dispatch;
 use super::requests::{
     AssignWorkspaceRoleRequest, NewChatMessage, RotateMcpKeyRequest, SyncReportRequest,
 };
@@ -89,30 +90,12 @@ impl Call<'_> {
     /// Returns the refusal of an operation, with the workspace and the resource in its path.
     fn refusal(&self, spec: &OperationSpec, reason: String) -> Refusal {
         let (mut workspace, mut resource) = (None, None);
-        for (name, value) in self.parameters {
-            let Some(id) = value.parse::<MemoryId>().ok().map(|id| id.0) else {
-                continue;
-            };
-            let kind = match name.as_str() {
-                "id" if spec.path.starts_with("/v1/workspaces/") => {
-                    workspace = Some(WorkspaceId(id));
-                    continue;
-                }
-                "id" if spec.path.starts_with("/v1/memories/") => ResourceKind::Memory,
-                "id" if spec.path.starts_with("/v1/recalls/") => ResourceKind::Recall,
-                "sessionId" => ResourceKind::Chat,
-                "id" => ResourceKind::Subscription,
-                "connectorId" => ResourceKind::Connector,
-                "keyId" => ResourceKind::Credential,
-                "memberId" => ResourceKind::Member,
-                "roleId" => ResourceKind::Role,
-                "webhookId" if spec.path.contains("/inbound-webhooks/") => {
-                    ResourceKind::InboundWebhook
-                }
-                "webhookId" => ResourceKind::Webhook,
-                _ => continue,
-            };
-            resource = Some(AuditResource { kind, id });
+        for ((_, value), kind) in self.parameters.iter().zip(spec.identifies) {
+            match (kind, value.parse::<MemoryId>()) {
+                (ResourceKind::Organization, _) | (_, Err(_)) => {}
+                (ResourceKind::Workspace, Ok(id)) => workspace = Some(WorkspaceId(id.0)),
+                (&kind, Ok(MemoryId(id))) => resource = Some(AuditResource { kind, id }),
+            }
         }
         Refusal {
             operation: spec.operation,
@@ -143,7 +126,7 @@ impl Call<'_> {
         self.check_length()?;
         self.require_json()?;
         match self.keyed_request(operation)? {
-            None => self.dispatch(operation, credential).await,
+            None => dispatch(self, operation, credential).await,
             // Boxed, so that requests without a key do not reserve room for it.
             Some(request) => Box::pin(self.dispatch_once(request, operation, credential)).await,
         }

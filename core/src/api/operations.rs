@@ -19,78 +19,102 @@ use crate::operation::{Operation, operations};
 use crate::service::*;
 use crate::store::MaybeSend;
 
-/// Reads the inputs of an operation and calls its function.
-macro_rules! call {
-    ($call:ident, $credential:ident, $receiver:expr, Signature, $($rest:tt)*) => {
-        Err(Error::internal("the operation is not authenticated by a credential"))
-    };
+/// Defines the dispatch from the operations of an interface to their functions, and their
+/// descriptions.
+///
+/// `caller` is the type of what calls the functions, `callee` names the arm of [`invoke!`].
+macro_rules! functions {
     (
-        $call:ident, $credential:ident, $receiver:expr, $authentication:ident,
-        $function:ident($($argument:ident: $input:ty),* $(; $checked:ty)?) -> $output:ty
+        [$operation:ident $caller:ty, $callee:ident]
+        $($capability:literal $defaults:tt {$(
+            #[doc = $summary:expr]
+            $(#[doc = $text:expr])*
+            $name:ident: $method:ident $path:expr, $success:literal,
+                [$($status:literal $($code:literal)*),*], $({ $($columns:tt)* },)?
+                $function:ident($($argument:ident: $input:ty),* $(; $checked:ty)?) -> $output:ty
+                $(, by $by:ident)? $(, example $example:tt)?
+                $(, links [
+                    $($target:ident $({$($parameter:ident: $expression:literal),+})?),+ $(,)?
+                ])?;
+        )+})+
     ) => {
-        run!(
-            $call, $receiver, [$credential],
-            $function($($argument: $input),* $(; $checked)?) -> $output
-        )
+        /// Calls the function of the operation with the inputs in the request.
+        #[allow(non_snake_case, reason = "arguments are named like parameters of the path")]
+        pub(in crate::api) fn dispatch<'c>(
+            call: &'c Call<'c>,
+            operation: $operation,
+            caller: &'c $caller,
+        ) -> impl Future<Output = HandlerResult> + MaybeSend + 'c {
+            erased(async move {
+                match operation {$($(
+                    $operation::$name => run!(
+                        [$($by)? $callee] call caller
+                        $function($($argument: $input),* $(; $checked)?) -> $output
+                    ),
+                )+)+}
+            })
+        }
+
+        /// Describes all operations.
+        #[cfg(feature = "openapi")]
+        pub(in crate::api) fn describe(all: &mut Descriptions) {$($(
+            let mut operation = all.describe($operation::$name.spec(), &[$($text),*]);
+            $(<$input as Input>::describe(&mut operation, stringify!($argument));)*
+            $(<$checked as Input>::describe(&mut operation, "");)?
+            <$output as Output>::describe(&mut operation);
+            $($(operation.fails_with($code);)*)*
+            $(operation.example(serde_json::json!($example));)?
+            $($(
+                let parameters: &[(&str, &str)] =
+                    &[$($((stringify!($parameter), $expression)),+)?];
+                operation.links_to($operation::$target.spec(), parameters);
+            )+)?
+        )+)+}
     };
 }
 
-/// Reads the inputs of an operation and calls its function with them, after other arguments.
+/// Reads the inputs of an operation and calls its function.
 macro_rules! run {
+    ([signature $callee:ident] $($rest:tt)*) => {
+        Err(Error::internal("the operation is not authenticated by a credential"))
+    };
     (
-        $call:ident, $receiver:expr, [$($first:expr)?],
+        $callee:tt $call:ident $caller:ident
         $function:ident($($argument:ident: $input:ty),* $(; $checked:ty)?) -> $output:ty
     ) => {{
         let mut reader = $call.reader();
         $(let $argument = <$input as Input>::read(&mut reader, stringify!($argument))?;)*
         $(<$checked as Input>::read(&mut reader, "")?;)?
         reader.finish()?;
-        let result = $receiver.$function($($first,)? $(Input::arg(&$argument)),*).await?;
+        let result = invoke!($callee $call $caller $function($($argument),*)).await?;
         Ok(<$output as Output>::respond(result.into(), $call))
     }};
 }
 
-pub(super) use run;
-
-/// Returns the owner of an operation's function.
-macro_rules! owner {
-    ($call:ident) => {
-        $call.service
+/// Calls a function of the service, of `handlers`, or of the operator.
+macro_rules! invoke {
+    ([service] $call:ident $caller:ident $function:ident($($argument:ident),*)) => {
+        $call.service.$function($caller, $(Input::arg(&$argument)),*)
     };
-    ($call:ident handler) => {
-        $call
+    ([handler service] $call:ident $caller:ident $function:ident($($argument:ident),*)) => {
+        $call.$function($caller, $(Input::arg(&$argument)),*)
+    };
+    ([operator] $call:ident $caller:ident $function:ident($($argument:ident),*)) => {
+        $caller.$function($(Input::arg(&$argument)),*)
     };
 }
 
-/// Defines the dispatch from operations to their functions.
-macro_rules! dispatch {
-    ($($capability:literal {$(
-        $(#[doc = $text:literal])+
-        $name:ident: $method:ident $path:literal,
-            $authentication:ident, $style:ident, $origin:ident, $success:literal, $errors:tt,
-            requires $requires:tt, audits $audits:tt, reads $reads:literal $(replays $replay:ident)?,
-            $function:ident($($argument:ident: $input:ty),* $(; $checked:ty)?) -> $output:ty
-            $(, by $by:ident)? $(, example $example:tt)? $(, links $links:tt)?;
-    )+})+) => {
-        impl Call<'_> {
-            /// Calls the function of the operation.
-            #[allow(non_snake_case, reason = "arguments are named like parameters of the path")]
-            pub(super) fn dispatch<'c>(
-                &'c self,
-                operation: Operation,
-                credential: &'c Credential,
-            ) -> impl Future<Output = HandlerResult> + MaybeSend + 'c {
-                erased(async move {
-                    match operation {$($(
-                        Operation::$name => call!(
-                            self, credential, owner!(self $($by)?), $authentication,
-                            $function($($argument: $input),* $(; $checked)?) -> $output
-                        ),
-                    )+)+}
-                })
-            }
-        }
+pub(super) use {functions, invoke, run};
 
+operations!(functions Operation Credential, service);
+
+/// Defines which operations have entity tags.
+macro_rules! etags {
+    ([] $($capability:literal $defaults:tt {$(
+        $(#[doc = $text:expr])+
+        $name:ident: $method:ident $path:expr, $success:literal, $errors:tt, $({ $($columns:tt)* },)?
+            $function:ident $arguments:tt -> $output:ty $(, $marker:ident $value:tt)*;
+    )+})+) => {
         /// Returns true if a successful response of the operation has an entity tag.
         pub(super) const fn has_etag(operation: Operation) -> bool {
             match operation {$($(
@@ -100,61 +124,4 @@ macro_rules! dispatch {
     };
 }
 
-operations!(dispatch);
-
-/// Defines the descriptions of the operations.
-#[cfg(feature = "openapi")]
-macro_rules! describe {
-    ($($capability:literal {$(
-        #[doc = $summary:literal]
-        $(#[doc = $text:literal])*
-        $name:ident: $method:ident $path:literal,
-            $authentication:ident, $style:ident, $origin:ident, $success:literal,
-            [$($status:literal $($code:literal)?),*],
-            requires $requires:tt, audits $audits:tt, reads $reads:literal $(replays $replay:ident)?,
-            $function:ident($($argument:ident: $input:ty),* $(; $checked:ty)?) -> $output:ty
-            $(, by $by:ident)? $(, example $example:tt)?
-            $(, links [
-                $($target:ident $({$($parameter:ident: $expression:literal),+})?),+ $(,)?
-            ])?;
-    )+})+) => {
-        /// Describes all operations.
-        pub(super) fn describe(all: &mut Descriptions) {$($(
-            describe_one!(
-                all, Operation::$name, [$($text)*], [$($($code)?)*],
-                ($($argument: $input),* $(; $checked)?) -> $output
-                $(, example $example)? $(, links [$($target $({$($parameter: $expression),+})?),+])?
-            );
-        )+)+}
-    };
-}
-
-/// Describes an operation.
-#[cfg(feature = "openapi")]
-macro_rules! describe_one {
-    (
-        $all:ident, $operations:ident::$name:ident, [$($text:literal)*], [$($code:literal)*],
-        ($($argument:ident: $input:ty),* $(; $checked:ty)?) -> $output:ty
-        $(, example $example:tt)?
-        $(, links [
-            $($target:ident $({$($parameter:ident: $expression:literal),+})?),+ $(,)?
-        ])?
-    ) => {{
-        let mut operation = $all.describe($operations::$name.spec(), &[$($text),*]);
-        $(<$input as Input>::describe(&mut operation, stringify!($argument));)*
-        $(<$checked as Input>::describe(&mut operation, "");)?
-        <$output as Output>::describe(&mut operation);
-        $(operation.fails_with($code);)*
-        $(operation.example(serde_json::json!($example));)?
-        $($(
-            let parameters: &[(&str, &str)] = &[$($((stringify!($parameter), $expression)),+)?];
-            operation.links_to($operations::$target.spec(), parameters);
-        )+)?
-    }};
-}
-
-#[cfg(feature = "openapi")]
-pub(super) use describe_one;
-
-#[cfg(feature = "openapi")]
-operations!(describe);
+operations!(etags);

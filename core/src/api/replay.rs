@@ -11,7 +11,7 @@ use super::HandlerResult;
 use super::call::Call;
 use super::headers;
 use super::input::Input;
-use super::operations::has_etag;
+use super::operations::{dispatch, has_etag};
 use super::response::ApiResponse;
 use crate::access::Credential;
 use crate::error::Error;
@@ -67,7 +67,7 @@ impl Call<'_> {
             service: &service,
             ..*self
         };
-        match call.dispatch(operation, credential).await {
+        match dispatch(&call, operation, credential).await {
             Err(Error::IdempotencyKeyReused) => match request.earlier() {
                 Some(record) => call.replay(record, operation, credential).await,
                 None => Err(Error::IdempotencyKeyReused),
@@ -147,7 +147,7 @@ impl Call<'_> {
                     request: &Request::new(Bytes::new()),
                     ..*self
                 };
-                call.dispatch(read, credential).await
+                dispatch(&call, read, credential).await
             }
             _ => Err(Error::internal("a replay without what it shows")),
         }

@@ -9,10 +9,10 @@ pub(crate) use self::operator::operator_operations;
 pub use self::operator::{
     OPERATOR_ERROR_STATUSES, OPERATOR_OPERATIONS, OperatorOperation, OperatorSpec,
 };
-pub(crate) use self::table::operations;
+pub(crate) use self::table::{operations, with_deliveries};
 
 use crate::access::{Action, CredentialKind, PermissionScope, RequiredPermission};
-use crate::model::AuditAction;
+use crate::model::{AuditAction, Quota, ResourceKind};
 
 /// Form of an error response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,13 @@ pub struct OperationSpec {
     /// [`Operation::ListChatMessages`], and a new MCP key has a `secret`, which is `null`. If it is
     /// the operation itself, the response to the first request was stored, and is returned again.
     pub replay: Option<Operation>,
+    /// Quotas of the organisation that it uses, besides that of the audit log.
+    pub quotas: &'static [Quota],
+    /// True if it stores a secret that it seals.
+    pub seals_secret: bool,
+    /// Kinds of what the parameters of its path identify, in their order, up to the resource that
+    /// an entry about its refusal names.
+    pub identifies: &'static [ResourceKind],
 }
 
 /// Statuses of error responses that every operation has.
@@ -116,6 +123,13 @@ pub const COMMON_ERROR_STATUSES: &[u16] = &[401, 403, 413, 415, 429, 500, 503];
 
 /// Statuses of error responses of the operations with a [`replay`](OperationSpec::replay).
 const REPLAY_ERROR_STATUSES: &[u16] = &[400, 410, 422];
+
+impl Operation {
+    /// Returns true if the operation stores a secret that it seals.
+    pub(crate) fn seals_secret(self) -> bool {
+        self.spec().seals_secret
+    }
+}
 
 impl OperationSpec {
     /// Returns true if the operation documents an error response with this status.
@@ -138,15 +152,7 @@ impl OperationSpec {
     #[must_use]
     pub fn has_quota(&self) -> bool {
         let mut audited = self.audit_actions.iter();
-        audited.any(|action| action.is_metered()) || self.operation == Operation::PostChatMessage
-    }
-}
-
-/// Returns the operation of a column that has at most one.
-const fn only(column: &[Operation]) -> Option<Operation> {
-    match column {
-        [operation] => Some(*operation),
-        _ => None,
+        !self.quotas.is_empty() || audited.any(|action| action.is_metered())
     }
 }
 
@@ -158,80 +164,137 @@ fn camel_case(name: &str) -> String {
     })
 }
 
-/// Defines the enumeration of the operations, and their specifications.
-macro_rules! specify {
-    ($($capability:literal {$(
-        #[doc = $summary:literal]
-        $(#[doc = $text:literal])*
-        $name:ident: $method:ident $path:literal,
-            $authentication:ident, $style:ident, $origin:ident, $success:literal,
-            [$($status:literal $($code:literal)?),*],
-            requires [$($scope:ident $action:ident $($when:literal)?),* $(,)?], audits [$($audit:ident),*],
-            reads $reads:literal $(replays $replay:ident)?,
-            $function:ident $arguments:tt -> $output:ty $(, $marker:ident $value:tt)*;
-    )+})+) => {
-        /// An operation of the interface.
+/// Returns the value of a column, or the default of a row without it.
+const fn or<T: Copy>(column: &[T], default: T) -> T {
+    match column {
+        [value, ..] => *value,
+        [] => default,
+    }
+}
+
+/// Defines the enumeration of an interface's operations, and their rows.
+///
+/// `row` is the macro that completes a row, `permissions` the one that documents its permissions.
+macro_rules! declare {
+    (
+        [$interface:literal $operation:ident $spec:ident $all:ident, $row:ident, $permissions:ident]
+        $($capability:literal $defaults:tt {$(
+            #[doc = $summary:expr]
+            $(#[doc = $text:expr])*
+            $name:ident: $method:ident $path:expr, $success:literal,
+                [$($status:literal $($code:literal)*),*], $({ $($columns:tt)* },)?
+                $function:ident $arguments:tt -> $output:ty $(, $marker:ident $value:tt)*;
+        )+})+
+    ) => {
+        #[doc = concat!("An operation of the ", $interface, " interface.")]
         #[non_exhaustive]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Operation {
-            $($(#[doc = $summary] $(#[doc = $text])* $name,)+)+
-        }
+        pub enum $operation {$($(
+            #[doc = $summary]
+            #[doc = ""]
+            #[doc = concat!(
+                "`", stringify!($method), " ", $path, "`: status ", $success,
+                $(", or ", $status, $(" `", $code, "`",)*)* "."
+            )]
+            #[doc = $permissions!({ $($($columns)*)? })]
+            $(#[doc = $text])*
+            $name,
+        )+)+}
 
-        impl Operation {
+        impl $operation {
             /// Returns the row of the operation in the table.
             #[must_use]
-            pub fn spec(self) -> &'static OperationSpec {
-                &OPERATIONS[self as usize]
-            }
-
-            /// Returns true if the operation stores a secret that it seals.
-            pub(crate) const fn seals_secret(self) -> bool {
-                matches!(
-                    self,
-                    Self::CreateWebhook
-                        | Self::RotateWebhookSecret
-                        | Self::CreateCitationSubscription
-                        | Self::RotateCitationSubscriptionSecret
-                        | Self::CreateInboundWebhook
-                        | Self::RotateInboundWebhookSecret
-                )
+            pub fn spec(self) -> &'static $spec {
+                &$all[self as usize]
             }
 
             /// Returns the operation's identifier in the OpenAPI document, such as
-            /// `bulkUpdateMemories`.
+            /// `createWebhook`.
             #[must_use]
             pub fn id(self) -> String {
-                camel_case(match self {
+                $crate::operation::camel_case(match self {
                     $($(Self::$name => stringify!($name),)+)+
                 })
             }
         }
 
-        /// All operations.
-        pub const OPERATIONS: &[OperationSpec] = &[$($(OperationSpec {
-            operation: Operation::$name,
+        #[doc = concat!("All operations of the ", $interface, " interface.")]
+        pub const $all: &[$spec] = &[$($($row! {
+            $defaults { $($($columns)*)? }
+            operation: $operation::$name,
             summary: $summary.trim_ascii(),
             capability: $capability,
             method: Method::$method,
             path: $path,
-            authentication: Authentication::$authentication,
-            error_style: ErrorStyle::$style,
-            origin: Origin::$origin,
             success: $success,
             error_statuses: &[$($status),*],
-            permissions: &[$(RequiredPermission {
-                action: Action::$action,
-                scope: PermissionScope::$scope,
-                when: concat!($($when)?),
-            }),*],
-            audit_actions: &[$(AuditAction::$audit),*],
-            reads: $reads,
-            replay: only(&[$(Operation::$replay)?]),
         },)+)+];
     };
 }
 
-operations!(specify);
+/// Completes a row of the public interface: adds its columns, or the defaults of its capability.
+macro_rules! public_row {
+    (
+        (
+            $authentication:ident, $origin:ident, identifies [$($identified:ident),*]
+            $(, reads $reads:literal)?
+        )
+        {
+            $(requires [$($scope:ident $action:ident $($when:literal)?),* $(,)?] $(,)?)?
+            $(audits [$($audited:ident),*] $(,)?)?
+            $(uses [$($quota:ident),*] $(,)?)?
+            $(reads $own_reads:literal $(,)?)?
+            $(replays $replay:ident $(,)?)?
+            $(seals $sealed:ident $(,)?)?
+            $(authentication $own_authentication:ident $(,)?)?
+            $(origin $own_origin:ident $(,)?)?
+            $(errors in $style:ident $(,)?)?
+            $(identifies [$($own_identified:ident),*] $(,)?)?
+        }
+        $($common:tt)*
+    ) => { OperationSpec {
+        $($common)*
+        authentication: or(
+            &[$(Authentication::$own_authentication)?],
+            Authentication::$authentication,
+        ),
+        error_style: or(&[$(ErrorStyle::$style)?], ErrorStyle::Body),
+        origin: or(&[$(Origin::$own_origin)?], Origin::$origin),
+        permissions: &[$($(RequiredPermission {
+            action: Action::$action,
+            scope: PermissionScope::$scope,
+            when: concat!($($when)?),
+        }),*)?],
+        audit_actions: &[$($(AuditAction::$audited),*)?],
+        quotas: &[$($(Quota::$quota),*)?],
+        reads: or(&[$($own_reads,)? $($reads,)?], 3),
+        replay: or(&[$(Some(Operation::$replay))?], None),
+        seals_secret: !or(&[$(stringify!($sealed))?], "").is_empty(),
+        identifies: or::<&[ResourceKind]>(
+            &[$(&[$(ResourceKind::$own_identified),*])?],
+            &[$(ResourceKind::$identified),*],
+        ),
+    } };
+}
+
+/// Lists the permissions that a row requires, in Markdown.
+macro_rules! public_permissions {
+    ({
+        requires [$($scope:ident $action:ident $($when:literal)?),* $(,)?] $($columns:tt)*
+    }) => {
+        concat!("\nRequires:\n" $(,
+            "\n- [`Action::", stringify!($action), "`](crate::access::Action::", stringify!($action),
+            ") in the scope `", stringify!($scope), "`", $(", ", $when,)? "\n"
+        )*)
+    };
+    ({ $($columns:tt)* }) => {
+        "\nRequires no permission."
+    };
+}
+
+use declare;
+
+operations!(declare "public" Operation OperationSpec OPERATIONS, public_row, public_permissions);
 
 #[cfg(test)]
 mod tests {
@@ -250,6 +313,39 @@ mod tests {
     fn operation_finds_its_own_row() {
         for spec in OPERATIONS {
             assert_eq!(spec.operation.spec().operation, spec.operation);
+        }
+    }
+
+    #[test]
+    fn row_names_the_kinds_of_its_path() {
+        let by_credential =
+            |spec: &&OperationSpec| spec.authentication != Authentication::Signature;
+        for spec in OPERATIONS.iter().filter(by_credential) {
+            let segments: Vec<&str> = spec.path.split('/').collect();
+            let mut kinds = spec.identifies.iter();
+            for named in segments.windows(2).filter(|pair| pair[1].starts_with('{')) {
+                let expected = match kinds.next() {
+                    Some(ResourceKind::Memory) => "memories",
+                    Some(ResourceKind::Source) => "sources",
+                    Some(ResourceKind::Role) => "custom-roles",
+                    Some(ResourceKind::Member) => "members",
+                    Some(ResourceKind::Subscription) => "citation-subscriptions",
+                    Some(ResourceKind::Webhook) => "webhooks",
+                    Some(ResourceKind::InboundWebhook) => "inbound-webhooks",
+                    Some(ResourceKind::Connector) => "connectors",
+                    Some(ResourceKind::Credential) => "mcp-keys",
+                    Some(ResourceKind::Chat) => "chats",
+                    Some(ResourceKind::Recall) => "recalls",
+                    Some(ResourceKind::Erasure) => "erasures",
+                    Some(ResourceKind::Organization) => "orgs",
+                    Some(ResourceKind::Workspace) => "workspaces",
+                    None => match named[0] {
+                        "audit-log" | "deliveries" | "workspace-roles" => continue,
+                        other => panic!("{}: {other}", spec.path),
+                    },
+                };
+                assert_eq!(named[0], expected, "{}", spec.path);
+            }
         }
     }
 

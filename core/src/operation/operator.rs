@@ -2,21 +2,15 @@
 
 use http::Method;
 
-/// Passes the rows of the table to a macro.
+use super::declare;
+
+/// Passes the rows of the table to a macro, after tokens of its caller in brackets.
 ///
-/// The rows are those of `operations!` without the columns in which all would be the same: nothing
-/// is authenticated, errors have bodies, and every action is permitted.
-///
-/// ```text
-/// /// Summary.
-/// ///
-/// /// Further documentation.
-/// Name: METHOD "path", success, [error statuses],
-///     function(argument: Input, …; Input) -> Output, example {…}, links […];
-/// ```
+/// The rows are those of `operations!` without the columns in braces, in which all would be the
+/// same: nothing is authenticated, errors have bodies, and every action is permitted.
 macro_rules! operator_operations {
-    ($then:ident) => { $then! {
-    "Organisations" {
+    ($then:ident $($context:tt)*) => { $then! { [$($context)*]
+    "Organisations" () {
         /// Lists the organisations.
         ///
         /// In order of creation.
@@ -35,7 +29,7 @@ macro_rules! operator_operations {
         DeleteOrganization: DELETE "/admin/v1/orgs/{org}", 204, [404, 409],
             delete_organization(org: OrgSlug) -> Nothing;
     }
-    "Workspaces" {
+    "Workspaces" () {
         /// Lists the workspaces of an organisation.
         ///
         /// In order of creation.
@@ -65,7 +59,7 @@ macro_rules! operator_operations {
                 org: OrgSlug, workspace: WorkspaceName, body: NewRetention
             ) -> Retention;
     }
-    "Members" {
+    "Members" () {
         /// Lists the members of an organisation.
         ///
         /// In order of creation.
@@ -92,7 +86,7 @@ macro_rules! operator_operations {
                 org: OrgSlug, member: MemberName, ended: EndedRole
             ) -> MemberView;
     }
-    "Credentials" {
+    "Credentials" () {
         /// Lists the tokens and sessions of an organisation.
         ///
         /// In order of creation. Expired ones may be included until they are purged.
@@ -114,7 +108,7 @@ macro_rules! operator_operations {
                 org: OrgSlug, credential: CredentialId, only: KindFilter
             ) -> CredentialView;
     }
-    "Memories" {
+    "Memories" () {
         /// Lists the sources of an organisation.
         ///
         /// In order of creation.
@@ -146,7 +140,7 @@ macro_rules! operator_operations {
                 org: OrgSlug, member: MemberName, workspace: WorkspaceName
             ) -> DashboardSummary;
     }
-    "Deliveries" {
+    "Deliveries" () {
         /// Lists the outbound webhooks and citation subscriptions of an organisation.
         ///
         /// In order of creation.
@@ -210,54 +204,19 @@ pub struct OperatorSpec {
 /// Statuses of error responses that every operation of the operator's interface has.
 pub const OPERATOR_ERROR_STATUSES: &[u16] = &[413, 415, 500, 503];
 
-/// Defines the enumeration of the operations, and their specifications.
-macro_rules! specify {
-    ($($capability:literal {$(
-        #[doc = $summary:literal]
-        $(#[doc = $text:literal])*
-        $name:ident: $method:ident $path:literal, $success:literal,
-            [$($status:literal $($code:literal)*),*],
-            $function:ident $arguments:tt -> $output:ty $(, $marker:ident $value:tt)*;
-    )+})+) => {
-        /// An operation of the operator's interface.
-        #[non_exhaustive]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum OperatorOperation {$($(
-            #[doc = $summary]
-            #[doc = ""]
-            #[doc = concat!("`", stringify!($method), " ", $path, "`")]
-            $(#[doc = $text])*
-            $name,
-        )+)+}
+/// Completes a row of the operator's interface, which has no columns and no defaults.
+macro_rules! operator_row {
+    (() {} $($common:tt)*) => { OperatorSpec { $($common)* } };
+}
 
-        impl OperatorOperation {
-            /// Returns the row of the operation in the table.
-            #[must_use]
-            pub fn spec(self) -> &'static OperatorSpec {
-                &OPERATOR_OPERATIONS[self as usize]
-            }
-
-            /// Returns the operation's identifier in the OpenAPI document, such as
-            /// `listOrganizations`.
-            #[must_use]
-            pub fn id(self) -> String {
-                super::camel_case(match self {
-                    $($(Self::$name => stringify!($name),)+)+
-                })
-            }
-        }
-
-        /// All operations of the operator's interface.
-        pub const OPERATOR_OPERATIONS: &[OperatorSpec] = &[$($(OperatorSpec {
-            operation: OperatorOperation::$name,
-            summary: $summary.trim_ascii(),
-            capability: $capability,
-            method: Method::$method,
-            path: $path,
-            success: $success,
-            error_statuses: &[$($status),*],
-        },)+)+];
+/// Lists no permissions, because the operator needs none.
+macro_rules! no_permissions {
+    ({}) => {
+        ""
     };
 }
 
-operator_operations!(specify);
+operator_operations!(
+    declare "operator's" OperatorOperation OperatorSpec OPERATOR_OPERATIONS, operator_row,
+    no_permissions
+);

@@ -1,47 +1,80 @@
 //! Table of operations, in which each operation is declared once.
 
-/// Passes the rows of the table to a macro.
+/// Passes the rows of the table to a macro, after tokens of its caller in brackets.
 ///
-/// A capability holds rows of
+/// A capability has the defaults of its rows. A row, explained:
 ///
 /// ```text
-/// /// Summary.
-/// ///
-/// /// Further documentation.
-/// Name: METHOD "path", authentication, error style, origin, success, [error statuses],
-///     requires [scope action "condition"], audits [actions], reads number replays operation,
-///     function(argument: Input, …; Input) -> Output, by handler, example {…}, links […];
+/// "Webhooks" (                             // the capability, with what its rows have in common:
+///     Bearer, Addition,                    // authentication and origin
+///     identifies [Workspace, Webhook]      // kinds of the identifiers in their paths, in order
+/// ) {
+///     /// Registers an outbound webhook.   // summary
+///     ///
+///     /// `signing_secret` is returned …   // further documentation
+///     CreateWebhook:                       // variant of `Operation`
+///         POST "/v1/workspaces/{id}/webhooks",
+///         201,                             // status of a successful response
+///         [400, 404],                      // statuses of error responses
+///         {
+///             requires [Workspace WebhookManage],
+///             audits [WebhookCreate],      // actions in the audit log
+///             uses [Endpoints],            // quotas of the organisation
+///             replays GetWebhook,          // response to a repetition with its idempotency key
+///             seals secret,
+///         },
+///         create_webhook(                  // function of the service, after the credential:
+///             id: WorkspaceId,             // a parameter of the path, by its name
+///             body: NewWebhook             // another input; the type says where it is read
+///         ) -> Webhook,
+///         links [GetWebhook, UpdateWebhook];
+/// }
 /// ```
+///
+/// The columns in braces are optional and in this order; `public_row!` reads them, and the fields
+/// of [`OperationSpec`](super::OperationSpec) document them:
+///
+/// - `requires [Scope Action "condition"]`: required permissions.
+/// - `audits [Action]`, `uses [Quota]`.
+/// - `reads 4`: greatest number of store reads of a call, where it is not the one of the
+///   capability, which is 3 unless it says otherwise.
+/// - `replays Operation`, `seals secret`.
+/// - `authentication`, `origin`, `errors in Headers`, `identifies [Kind]`: where they differ from
+///   the capability. Errors have bodies otherwise.
+///
+/// The rest of a row:
 ///
 /// - An error status may have the code of an error that only some operations have.
 /// - `function` is a function of the service, or with `by handler` one of the module `handlers`.
 ///   Its arguments follow the credential; an input after `;` is checked and not passed. Each
-///   parameter of the path is an argument.
-/// - `reads` is the greatest number of store reads of a call, see [`OperationSpec::reads`].
-/// - `replays` names an operation that creates something also without an idempotency key, see
-///   [`OperationSpec::replay`].
+///   parameter of the path is an argument. With `by signature` it has no credential and its own
+///   handler.
 /// - `example` is the body of the example request, in place of the one derived from its schema.
 /// - `links` names operations that the response leads to. The last parameter of their paths is the
 ///   identifier in the response, the others are those of the request; a link that differs lists its
 ///   parameters.
+///
+/// A capability with `deliveries` has the rows of `with_deliveries!` at its end.
 macro_rules! operations {
-    ($then:ident) => { $then! {
-    "Memories" {
+    ($then:ident $($context:tt)*) => { $crate::operation::with_deliveries! { $then [$($context)*]
+    "Memories" (Bearer, Addition, identifies [Memory]) {
         /// Changes attributes of many memories.
         ///
         /// At least one attribute has to be set. The status is `200` whenever the request was
         /// processed: a memory that cannot be changed does not fail the others, its item has an
         /// `error` instead of the `memory`. Within 24 hours the same `Idempotency-Key` with the
         /// same body returns the stored result; with a different body it is rejected.
-        BulkUpdateMemories: PATCH "/v1/memories/bulk",
-            Bearer, Body, Specified, 200, [400, 409, 422],
-            requires [
-                EachMemory MemoryUpdate "to set the audience, the sensitivity or the source",
-                EachMemory MemoryShare "to set these of a memory whose audience does not cover \
-                    the caller, or to make another member its audience",
-                EachMemory MemoryReview "to set the review status",
-                EachMemory MemoryDeclassify "to lower the sensitivity",
-            ], audits [MemoryBulkUpdate], reads 3,
+        BulkUpdateMemories: PATCH "/v1/memories/bulk", 200, [400, 409, 422],
+            {
+                requires [
+                    EachMemory MemoryUpdate "to set the audience, the sensitivity or the source",
+                    EachMemory MemoryShare "to set these of a memory whose audience does not cover \
+                        the caller, or to make another member its audience",
+                    EachMemory MemoryReview "to set the review status",
+                    EachMemory MemoryDeclassify "to lower the sensitivity",
+                ],
+                audits [MemoryBulkUpdate], origin Specified,
+            },
             bulk_update_memories(key: IdempotencyKey, body: BulkUpdate) -> Replayable<BulkResult>,
             example {
                 "memoryIds": ["01890a5d-ac96-774b-bcce-b302099a8057"],
@@ -52,11 +85,14 @@ macro_rules! operations {
         /// Memories that match every filter and exist for the caller, in order of creation. The
         /// title is `null` for a caller that may not read the memory. A page examines a bounded
         /// number of memories, so that it may be short or empty although more follow.
-        ListMemories: GET "/v1/workspaces/{id}/memories", Bearer, Body, Addition, 200, [400, 404],
-            requires [
-                Workspace MemoryRead "for memories whose audience covers the caller",
-                Workspace MemoryShare "for the labels of every memory",
-            ], audits [MemoryRead], reads 3,
+        ListMemories: GET "/v1/workspaces/{id}/memories", 200, [400, 404],
+            {
+                requires [
+                    Workspace MemoryRead "for memories whose audience covers the caller",
+                    Workspace MemoryShare "for the labels of every memory",
+                ],
+                audits [MemoryRead], identifies [Workspace],
+            },
             list_memories(
                 id: WorkspaceId, filter: MemoryFilter, page: PageRequest
             ) -> Page<MemorySummary>,
@@ -65,41 +101,51 @@ macro_rules! operations {
         ///
         /// The memory waits for review. A `sourceKey` that another memory from the source has is
         /// rejected; ingest a batch to update it.
-        CreateMemory: POST "/v1/workspaces/{id}/memories", Bearer, Body, Addition, 201, [400, 404],
-            requires [Workspace MemoryCreate], audits [MemoryCreate], reads 3 replays GetMemory,
+        CreateMemory: POST "/v1/workspaces/{id}/memories", 201, [400, 404],
+            {
+                requires [Workspace MemoryCreate], audits [MemoryCreate], uses [Memories],
+                replays GetMemory, identifies [Workspace],
+            },
             create_memory(id: WorkspaceId, body: CreateMemory) -> WithEtag<MemoryDetails>,
             links [GetMemory, UpdateMemory, DeleteMemory];
         /// Ingests a batch of memories from a source.
         ///
         /// A batch is ingested completely or not at all. A known `source_key` updates that memory,
         /// which the caller must be able to read, or have added.
-        IngestMemories: POST "/v1/workspaces/{id}/ingest", Bearer, Body, Addition, 200, [400, 404],
-            requires [
-                Workspace MemoryCreate,
-                Workspace MemoryUpdate "to update a memory with a known source key",
-            ], audits [MemoryIngest], reads 3 replays IngestMemories,
+        IngestMemories: POST "/v1/workspaces/{id}/ingest", 200, [400, 404],
+            {
+                requires [
+                    Workspace MemoryCreate,
+                    Workspace MemoryUpdate "to update a memory with a known source key",
+                ],
+                audits [MemoryIngest], uses [Memories], replays IngestMemories,
+                identifies [Workspace],
+            },
             ingest_memories(id: WorkspaceId, body: IngestBatch) -> IngestResult, by handler;
         /// Changes a memory.
         ///
         /// Omitted fields are unchanged. Labels follow the rules of a bulk update.
-        UpdateMemory: PATCH "/v1/memories/{id}", Bearer, Body, Addition, 200, [400, 404, 412],
-            requires [
-                Workspace MemoryUpdate "to set anything except the review status",
-                Workspace MemoryShare "to set labels of a memory whose audience does not cover \
-                    the caller, or to make another member its audience",
-                Workspace MemoryReview "to set the review status",
-                Workspace MemoryDeclassify "to lower the sensitivity",
-                Workspace MemoryRead "to set the title or content, with what reading the memory \
-                    requires",
-            ], audits [MemoryUpdate], reads 3,
+        UpdateMemory: PATCH "/v1/memories/{id}", 200, [400, 404, 412],
+            {
+                requires [
+                    Workspace MemoryUpdate "to set anything except the review status",
+                    Workspace MemoryShare "to set labels of a memory whose audience does not cover \
+                        the caller, or to make another member its audience",
+                    Workspace MemoryReview "to set the review status",
+                    Workspace MemoryDeclassify "to lower the sensitivity",
+                    Workspace MemoryRead "to set the title or content, with what reading the memory \
+                        requires",
+                ],
+                audits [MemoryUpdate],
+            },
             update_memory(
                 id: MemoryId, body: MemoryUpdate, version: Option<IfMatch>
             ) -> WithEtag<MemoryDetails>;
         /// Deletes a memory.
         ///
         /// Its title and content are erased everywhere; the audit log keeps identifiers and labels.
-        DeleteMemory: DELETE "/v1/memories/{id}", Bearer, Body, Addition, 204, [404],
-            requires [Workspace MemoryDelete], audits [MemoryDelete], reads 3,
+        DeleteMemory: DELETE "/v1/memories/{id}", 204, [404],
+            { requires [Workspace MemoryDelete], audits [MemoryDelete] },
             delete_memory(id: MemoryId) -> Nothing;
         /// Tells which memories the caller may read.
         ///
@@ -108,11 +154,14 @@ macro_rules! operations {
         /// that does not exist. With `includeContent`, items carry the title and the text of
         /// readable memories, up to 4 MiB of text; the others of them have `contentOmitted`: ask
         /// for these again.
-        CheckMemoryAccess: POST "/v1/memories/access-check", Bearer, Body, Addition, 200, [400],
-            requires [
-                EachMemory MemoryRead "for memories whose audience covers the caller",
-                EachMemory MemoryShare "for the labels of every memory",
-            ], audits [MemoryRead], reads 3,
+        CheckMemoryAccess: POST "/v1/memories/access-check", 200, [400],
+            {
+                requires [
+                    EachMemory MemoryRead "for memories whose audience covers the caller",
+                    EachMemory MemoryShare "for the labels of every memory",
+                ],
+                audits [MemoryRead],
+            },
             check_memory_access(body: AccessCheck) -> AccessCheckResult,
             example {
                 "memoryIds": ["01890a5d-ac96-774b-bcce-b302099a8057"], "includeContent": true,
@@ -120,203 +169,197 @@ macro_rules! operations {
         /// Reads a memory.
         ///
         /// Title and content are `null` for a caller that may see its labels but not read it.
-        GetMemory: GET "/v1/memories/{id}", Bearer, Body, Addition, 200, [404],
-            requires [
-                Workspace MemoryRead "for a memory whose audience covers the caller",
-                Workspace MemoryShare "for the labels of any memory",
-            ], audits [MemoryRead], reads 3,
+        GetMemory: GET "/v1/memories/{id}", 200, [404],
+            {
+                requires [
+                    Workspace MemoryRead "for a memory whose audience covers the caller",
+                    Workspace MemoryShare "for the labels of any memory",
+                ],
+                audits [MemoryRead],
+            },
             get_memory(id: MemoryId) -> Revalidated<MemoryDetails>;
     }
-    "Workspaces" {
+    "Workspaces" (Bearer, Addition, identifies [Workspace]) {
         /// Lists the workspaces in the scope of the credential.
         ///
         /// In order of creation. A credential scoped to some workspaces sees only those.
-        ListWorkspaces: GET "/v1/workspaces", Bearer, Body, Addition, 200, [400],
-            requires [], audits [], reads 3,
+        ListWorkspaces: GET "/v1/workspaces", 200, [400],
             list_workspaces(page: PageRequest) -> Page<Workspace>,
             links [GetDashboardSummary];
         /// Reads a workspace.
-        GetWorkspace: GET "/v1/workspaces/{id}", Bearer, Body, Addition, 200, [404],
-            requires [], audits [], reads 3,
+        GetWorkspace: GET "/v1/workspaces/{id}", 200, [404],
             get_workspace(id: WorkspaceId) -> Workspace;
         /// Reads the retention of a workspace.
-        GetRetention: GET "/v1/workspaces/{id}/retention", Bearer, Body, Addition, 200, [404],
-            requires [Workspace DashboardRead], audits [], reads 3,
+        GetRetention: GET "/v1/workspaces/{id}/retention", 200, [404],
+            { requires [Workspace DashboardRead] },
             get_retention(id: WorkspaceId) -> Retention;
         /// Sets the retention of a workspace.
         ///
         /// Omitted fields keep everything. A chat that expires is absent from that moment on and
         /// erased soon after; a longer retention never brings it back. A memory that expires
         /// remains until the daily sweep deletes it; until then, a longer retention keeps it.
-        SetRetention: PUT "/v1/workspaces/{id}/retention",
-            Bearer, Body, Addition, 200, [400, 404],
-            requires [Workspace ErasureManage], audits [RetentionUpdate], reads 3,
+        SetRetention: PUT "/v1/workspaces/{id}/retention", 200, [400, 404],
+            { requires [Workspace ErasureManage], audits [RetentionUpdate] },
             set_retention(id: WorkspaceId, body: NewRetention) -> Retention;
     }
-    "Sources" {
+    "Sources" (Bearer, Addition, identifies [Source]) {
         /// Creates a source.
-        CreateSource: POST "/v1/sources", Bearer, Body, Addition, 201, [400],
-            requires [Organization ConnectorManage], audits [SourceCreate],
-            reads 3 replays GetSource,
+        CreateSource: POST "/v1/sources", 201, [400],
+            {
+                requires [Organization ConnectorManage], audits [SourceCreate], uses [Sources],
+                replays GetSource,
+            },
             create_source(body: NewSource) -> Source,
             links [GetSource];
         /// Lists the sources of the organisation.
         ///
         /// In order of creation.
-        ListSources: GET "/v1/sources", Bearer, Body, Addition, 200, [400],
-            requires [Anywhere MemoryRead], audits [], reads 3,
+        ListSources: GET "/v1/sources", 200, [400],
+            { requires [Anywhere MemoryRead] },
             list_sources(page: PageRequest) -> Page<Source>;
         /// Reads a source.
-        GetSource: GET "/v1/sources/{id}", Bearer, Body, Addition, 200, [404],
-            requires [Anywhere MemoryRead], audits [], reads 3,
+        GetSource: GET "/v1/sources/{id}", 200, [404],
+            { requires [Anywhere MemoryRead] },
             get_source(id: SourceId) -> Source;
     }
-    "Dashboard" {
+    "Dashboard" (Bearer, Addition, identifies [Workspace]) {
         /// Summarises a workspace for its dashboard.
         ///
         /// Its cost does not depend on the number of memories.
-        GetDashboardSummary: GET "/v1/workspaces/{id}/dashboard-summary",
-            Bearer, Headers, Specified, 200, [404],
-            requires [Workspace DashboardRead], audits [], reads 3,
+        GetDashboardSummary: GET "/v1/workspaces/{id}/dashboard-summary", 200, [404],
+            { requires [Workspace DashboardRead], origin Specified, errors in Headers },
             get_dashboard_summary(id: WorkspaceId) -> RevalidatedDashboard, by handler;
     }
-    "Connectors" {
+    "Connectors" (Bearer, Addition, identifies [Workspace, Connector]) {
         /// Creates a connector.
-        CreateConnector: POST "/v1/workspaces/{id}/connectors",
-            Bearer, Body, Addition, 201, [400, 404],
-            requires [Workspace ConnectorManage], audits [ConnectorCreate],
-            reads 3 replays GetConnector,
+        CreateConnector: POST "/v1/workspaces/{id}/connectors", 201, [400, 404],
+            {
+                requires [Workspace ConnectorManage], audits [ConnectorCreate],
+                replays GetConnector,
+            },
             create_connector(id: WorkspaceId, body: NewConnector) -> ConnectorDetails,
             links [GetConnector, UpdateConnector, DeleteConnector, ReportSync];
         /// Lists a workspace's connectors with their health.
         ///
         /// In order of creation.
-        ListConnectors: GET "/v1/workspaces/{id}/connectors",
-            Bearer, Body, Addition, 200, [400, 404],
-            requires [Workspace DashboardRead], audits [], reads 3,
+        ListConnectors: GET "/v1/workspaces/{id}/connectors", 200, [400, 404],
+            { requires [Workspace DashboardRead] },
             list_connectors(id: WorkspaceId, page: PageRequest) -> Page<ConnectorDetails>;
         /// Reads a connector with its health.
-        GetConnector: GET "/v1/workspaces/{id}/connectors/{connectorId}",
-            Bearer, Body, Addition, 200, [404],
-            requires [Workspace DashboardRead], audits [], reads 3,
+        GetConnector: GET "/v1/workspaces/{id}/connectors/{connectorId}", 200, [404],
+            { requires [Workspace DashboardRead] },
             get_connector(id: WorkspaceId, connectorId: ConnectorId) -> ConnectorDetails;
         /// Changes a connector.
         ///
         /// Omitted fields are unchanged.
-        UpdateConnector: PATCH "/v1/workspaces/{id}/connectors/{connectorId}",
-            Bearer, Body, Addition, 200, [400, 404],
-            requires [Workspace ConnectorManage], audits [ConnectorUpdate, ConnectorPause], reads 3,
+        UpdateConnector: PATCH "/v1/workspaces/{id}/connectors/{connectorId}", 200, [400, 404],
+            { requires [Workspace ConnectorManage], audits [ConnectorUpdate, ConnectorPause] },
             update_connector(
                 id: WorkspaceId, connectorId: ConnectorId, body: ConnectorUpdate
             ) -> ConnectorDetails;
         /// Deletes a connector.
         ///
         /// Memories that it imported remain.
-        DeleteConnector: DELETE "/v1/workspaces/{id}/connectors/{connectorId}",
-            Bearer, Body, Addition, 204, [404],
-            requires [Workspace ConnectorManage], audits [ConnectorDelete], reads 3,
+        DeleteConnector: DELETE "/v1/workspaces/{id}/connectors/{connectorId}", 204, [404],
+            { requires [Workspace ConnectorManage], audits [ConnectorDelete] },
             delete_connector(id: WorkspaceId, connectorId: ConnectorId) -> Nothing;
         /// Reports the result of a connector's sync.
         ///
         /// A change of the connector's status is published as an event. If the response is lost,
         /// send the report again.
         ReportSync: POST "/v1/workspaces/{id}/connectors/{connectorId}/sync-reports",
-            Bearer, Body, Addition, 204, [400, 404],
-            requires [Workspace ConnectorReport], audits [], reads 3,
+            204, [400, 404],
+            { requires [Workspace ConnectorReport] },
             report_sync(
                 id: WorkspaceId, connectorId: ConnectorId, body: SyncReportRequest
             ) -> Nothing, by handler,
             example { "outcome": "failure", "error": "the token expired", "is_authentication": true };
     }
-    "MCP keys" {
+    "MCP keys" (Bearer, Addition, identifies [Workspace, Credential]) {
         /// Creates an MCP key.
         ///
         /// `secret` is the key itself, returned only in this response. An unknown client is stored
         /// as `other`.
-        CreateMcpKey: POST "/v1/workspaces/{id}/mcp-keys", Bearer, Body, Addition, 201, [400, 404],
-            requires [Workspace McpKeyManage], audits [McpKeyCreate], reads 3 replays GetMcpKey,
+        CreateMcpKey: POST "/v1/workspaces/{id}/mcp-keys", 201, [400, 404],
+            { requires [Workspace McpKeyManage], audits [McpKeyCreate], replays GetMcpKey },
             create_mcp_key(id: WorkspaceId, body: NewMcpKey) -> IssuedMcpKey,
             links [GetMcpKey, RotateMcpKey, RevokeMcpKey];
         /// Lists the MCP keys of a workspace.
         ///
         /// In order of creation, without the keys themselves.
-        ListMcpKeys: GET "/v1/workspaces/{id}/mcp-keys", Bearer, Body, Addition, 200, [400, 404],
-            requires [Workspace DashboardRead], audits [], reads 3,
+        ListMcpKeys: GET "/v1/workspaces/{id}/mcp-keys", 200, [400, 404],
+            { requires [Workspace DashboardRead] },
             list_mcp_keys(id: WorkspaceId, page: PageRequest) -> Page<McpKeySummary>;
         /// Reads an MCP key.
-        GetMcpKey: GET "/v1/workspaces/{id}/mcp-keys/{keyId}", Bearer, Body, Addition, 200, [404],
-            requires [Workspace DashboardRead], audits [], reads 3,
+        GetMcpKey: GET "/v1/workspaces/{id}/mcp-keys/{keyId}", 200, [404],
+            { requires [Workspace DashboardRead] },
             get_mcp_key(id: WorkspaceId, keyId: CredentialId) -> McpKeySummary;
         /// Replaces the secret of an MCP key.
         ///
         /// The old secret stops working immediately; the identifier is unchanged. From then on the
         /// key acts as the member that rotates it, and its audience has to cover that member.
-        RotateMcpKey: POST "/v1/workspaces/{id}/mcp-keys/{keyId}/rotate",
-            Bearer, Body, Addition, 200, [400, 404],
-            requires [Workspace McpKeyManage], audits [McpKeyRotate], reads 3,
+        RotateMcpKey: POST "/v1/workspaces/{id}/mcp-keys/{keyId}/rotate", 200, [400, 404],
+            { requires [Workspace McpKeyManage], audits [McpKeyRotate] },
             rotate_mcp_key(
                 id: WorkspaceId, keyId: CredentialId, body: RotateMcpKeyRequest
             ) -> IssuedMcpKey, by handler;
         /// Revokes an MCP key.
         ///
         /// The key stops working immediately.
-        RevokeMcpKey: DELETE "/v1/workspaces/{id}/mcp-keys/{keyId}",
-            Bearer, Body, Addition, 204, [404],
-            requires [Workspace McpKeyManage], audits [McpKeyRevoke], reads 3,
+        RevokeMcpKey: DELETE "/v1/workspaces/{id}/mcp-keys/{keyId}", 204, [404],
+            { requires [Workspace McpKeyManage], audits [McpKeyRevoke] },
             revoke_mcp_key(id: WorkspaceId, keyId: CredentialId) -> Nothing;
         /// Records a use of the MCP key that authenticates the request.
         ///
         /// The bearer token has to be an MCP key of the workspace.
-        NoteMcpKeyUse: POST "/v1/workspaces/{id}/mcp-key-uses",
-            Bearer, Body, Addition, 204, [400, 404],
-            requires [], audits [], reads 3,
+        NoteMcpKeyUse: POST "/v1/workspaces/{id}/mcp-key-uses", 204, [400, 404],
             note_mcp_key_use(id: WorkspaceId; Empty) -> Nothing;
     }
-    "Chats" {
+    "Chats" (Bearer, Addition, identifies [Workspace, Chat]) {
         /// Creates a chat.
         ///
         /// It exists for its participants: the caller and the members that the request names.
-        CreateChat: POST "/v1/workspaces/{id}/chats", Bearer, Body, Addition, 201, [400, 404],
-            requires [Workspace ChatWrite], audits [ChatCreate], reads 3 replays GetChat,
+        CreateChat: POST "/v1/workspaces/{id}/chats", 201, [400, 404],
+            { requires [Workspace ChatWrite], audits [ChatCreate], uses [Chats], replays GetChat },
             create_chat(id: WorkspaceId, body: NewChat) -> Chat,
             links [GetChat, PostChatMessage, ListChatMessages];
         /// Lists the chats of a workspace that the caller takes part in.
         ///
         /// Most recently created first.
-        ListChats: GET "/v1/workspaces/{id}/chats", Bearer, Body, Addition, 200, [400, 404],
-            requires [Workspace DashboardRead], audits [], reads 3,
+        ListChats: GET "/v1/workspaces/{id}/chats", 200, [400, 404],
+            { requires [Workspace DashboardRead] },
             list_chats(id: WorkspaceId, page: PageRequest) -> Page<Chat>;
         /// Reads a chat.
-        GetChat: GET "/v1/workspaces/{id}/chats/{sessionId}", Bearer, Body, Addition, 200, [404],
-            requires [Workspace DashboardRead], audits [], reads 3,
+        GetChat: GET "/v1/workspaces/{id}/chats/{sessionId}", 200, [404],
+            { requires [Workspace DashboardRead] },
             get_chat(id: WorkspaceId, sessionId: ChatId) -> Chat;
         /// Deletes a chat with its messages.
-        DeleteChat: DELETE "/v1/workspaces/{id}/chats/{sessionId}",
-            Bearer, Body, Addition, 204, [404],
-            requires [
-                Workspace ChatWrite "for a chat that the caller created",
-                Workspace ErasureManage "for a chat of another member, also one that the caller \
-                    takes no part in",
-            ], audits [ChatDelete], reads 3,
+        DeleteChat: DELETE "/v1/workspaces/{id}/chats/{sessionId}", 204, [404],
+            {
+                requires [
+                    Workspace ChatWrite "for a chat that the caller created",
+                    Workspace ErasureManage "for a chat of another member, also one that the caller \
+                        takes no part in",
+                ],
+                audits [ChatDelete],
+            },
             delete_chat(id: WorkspaceId, sessionId: ChatId) -> Nothing;
         /// Adds a message to a chat.
-        PostChatMessage: POST "/v1/workspaces/{id}/chats/{sessionId}/messages",
-            Bearer, Body, Addition, 201, [400, 404],
-            requires [Workspace ChatWrite], audits [], reads 3 replays ListChatMessages,
+        PostChatMessage: POST "/v1/workspaces/{id}/chats/{sessionId}/messages", 201, [400, 404],
+            { requires [Workspace ChatWrite], uses [ChatMessages], replays ListChatMessages },
             post_chat_message(
                 id: WorkspaceId, sessionId: ChatId, body: NewChatMessage
             ) -> ChatMessage, by handler;
         /// Lists the messages of a chat.
         ///
         /// Oldest first.
-        ListChatMessages: GET "/v1/workspaces/{id}/chats/{sessionId}/messages",
-            Bearer, Body, Addition, 200, [400, 404],
-            requires [Workspace DashboardRead], audits [], reads 3,
+        ListChatMessages: GET "/v1/workspaces/{id}/chats/{sessionId}/messages", 200, [400, 404],
+            { requires [Workspace DashboardRead] },
             list_chat_messages(
                 id: WorkspaceId, sessionId: ChatId, page: PageRequest
             ) -> Page<ChatMessage>;
     }
-    "Erasures" {
+    "Erasures" (Bearer, Addition, identifies [Erasure]) {
         /// Erases memories and what was made from them.
         ///
         /// Everything of a member, everything from a source, or the named memories, with their
@@ -324,41 +367,41 @@ macro_rules! operations {
         /// recalls and chats. The response is the receipt, which says when the erasure is
         /// complete. Within 24 hours the same `Idempotency-Key` with the same body returns the
         /// receipt; with a different body it is rejected.
-        CreateErasure: POST "/v1/erasures", Bearer, Body, Addition, 201, [400, 409, 422],
-            requires [Organization ErasureManage], audits [ErasureCreate], reads 5,
+        CreateErasure: POST "/v1/erasures", 201, [400, 409, 422],
+            { requires [Organization ErasureManage], audits [ErasureCreate], reads 5 },
             create_erasure(key: IdempotencyKey, body: NewErasure) -> Replayable<Erasure>,
             example { "memoryIds": ["01890a5d-ac96-774b-bcce-b302099a8057"] },
             links [GetErasure];
         /// Lists the receipts of erasures.
         ///
         /// Newest first.
-        ListErasures: GET "/v1/erasures", Bearer, Body, Addition, 200, [400],
-            requires [Organization ErasureManage], audits [], reads 3,
+        ListErasures: GET "/v1/erasures", 200, [400],
+            { requires [Organization ErasureManage] },
             list_erasures(page: PageRequest) -> Page<Erasure>,
             links [GetErasure];
         /// Reads the receipt of an erasure.
         ///
         /// It counts what was removed, and says what remains where, and until when.
-        GetErasure: GET "/v1/erasures/{id}", Bearer, Body, Addition, 200, [404],
-            requires [Organization ErasureManage], audits [], reads 3,
+        GetErasure: GET "/v1/erasures/{id}", 200, [404],
+            { requires [Organization ErasureManage] },
             get_erasure(id: ErasureId) -> Erasure;
     }
-    "Custom roles" {
+    "Custom roles" (Session, Addition, identifies [Organization, Role], reads 2) {
         /// Deletes a custom role.
         ///
         /// `reassign_to` names the new role of its holders: `viewer`, `member` or an active
         /// organisation-wide custom role. It is required if the role has holders.
         DeleteCustomRole: DELETE "/v1/orgs/{orgSlug}/custom-roles/{roleId}",
-            Session, Body, Specified, 204, [400, 404, 409 "role_in_use"],
-            requires [Organization RoleManage], audits [RoleDelete], reads 2,
+            204, [400, 404, 409 "role_in_use"],
+            { requires [Organization RoleManage], audits [RoleDelete], origin Specified },
             delete_custom_role(orgSlug: OrgSlug, roleId: RoleId, body: DeleteRole) -> Nothing,
             example { "reassign_to": "viewer" };
         /// Changes a custom role.
         ///
         /// Omitted fields are unchanged. A caller cannot grant permissions that it does not hold.
         UpdateCustomRole: PATCH "/v1/orgs/{orgSlug}/custom-roles/{roleId}",
-            Session, Body, Specified, 200, [400, 404, 409 "slug_taken", 412],
-            requires [Organization RoleManage], audits [RoleUpdate], reads 2,
+            200, [400, 404, 409 "slug_taken", 412],
+            { requires [Organization RoleManage], audits [RoleUpdate], origin Specified },
             update_custom_role(
                 orgSlug: OrgSlug, roleId: RoleId, body: CustomRoleUpdate, version: Option<IfMatch>
             ) -> Data<WithEtag<CustomRole>>,
@@ -369,55 +412,53 @@ macro_rules! operations {
         /// Lists the custom roles of an organisation.
         ///
         /// All of them on one page, sorted by name, then by identifier.
-        ListCustomRoles: GET "/v1/orgs/{orgSlug}/custom-roles",
-            Session, Body, Specified, 200, [404],
-            requires [Organization RoleRead], audits [], reads 2,
+        ListCustomRoles: GET "/v1/orgs/{orgSlug}/custom-roles", 200, [404],
+            { requires [Organization RoleRead], origin Specified },
             list_custom_roles(orgSlug: OrgSlug) -> Data<Vec<CustomRole>>;
         /// Creates a custom role.
         ///
         /// A caller cannot grant permissions that it does not hold.
-        CreateCustomRole: POST "/v1/orgs/{orgSlug}/custom-roles",
-            Session, Body, Addition, 201, [400, 404, 409 "slug_taken"],
-            requires [Organization RoleManage], audits [RoleCreate], reads 2 replays GetCustomRole,
+        CreateCustomRole: POST "/v1/orgs/{orgSlug}/custom-roles", 201, [400, 404, 409 "slug_taken"],
+            { requires [Organization RoleManage], audits [RoleCreate], replays GetCustomRole },
             create_custom_role(
                 orgSlug: OrgSlug, body: NewCustomRole
             ) -> Data<WithEtag<CustomRole>>,
             links [GetCustomRole];
         /// Reads a custom role.
-        GetCustomRole: GET "/v1/orgs/{orgSlug}/custom-roles/{roleId}",
-            Session, Body, Addition, 200, [404],
-            requires [Organization RoleRead], audits [], reads 3,
+        GetCustomRole: GET "/v1/orgs/{orgSlug}/custom-roles/{roleId}", 200, [404],
+            { requires [Organization RoleRead], reads 3 },
             get_custom_role(orgSlug: OrgSlug, roleId: RoleId) -> Data<WithEtag<CustomRole>>;
     }
-    "Members" {
+    "Members" (Session, Addition, identifies [Organization, Member], reads 2) {
         /// Lists the members of an organisation.
         ///
         /// In order of addition.
-        ListMembers: GET "/v1/orgs/{orgSlug}/members", Session, Body, Addition, 200, [400, 404],
-            requires [Organization RoleRead], audits [], reads 2,
+        ListMembers: GET "/v1/orgs/{orgSlug}/members", 200, [400, 404],
+            { requires [Organization RoleRead] },
             list_members(orgSlug: OrgSlug, page: PageRequest) -> Page<Member>;
         /// Adds a member.
         ///
         /// Adding a member issues no token and no session. A caller cannot grant more than it
         /// holds: neither a role with other permissions nor, without all permissions, a team that
         /// it is not in. Only owners can add owners.
-        AddMember: POST "/v1/orgs/{orgSlug}/members",
-            Session, Body, Addition, 201, [400, 404, 409 "slug_taken"],
-            requires [Organization MemberManage], audits [MemberCreate], reads 2 replays GetMember,
+        AddMember: POST "/v1/orgs/{orgSlug}/members", 201, [400, 404, 409 "slug_taken"],
+            {
+                requires [Organization MemberManage], audits [MemberCreate], uses [Members],
+                replays GetMember,
+            },
             add_member(orgSlug: OrgSlug, body: NewMember) -> Data<WithEtag<MemberDetails>>,
             example { "handle": "ada", "name": "Ada", "role": "member", "teams": ["platform"] },
             links [GetMember, UpdateMember, RemoveMember];
         /// Reads a member with its workspace roles.
-        GetMember: GET "/v1/orgs/{orgSlug}/members/{memberId}", Session, Body, Addition, 200, [404],
-            requires [Organization RoleRead], audits [], reads 2,
+        GetMember: GET "/v1/orgs/{orgSlug}/members/{memberId}", 200, [404],
+            { requires [Organization RoleRead] },
             get_member(orgSlug: OrgSlug, memberId: MemberId) -> Data<WithEtag<MemberDetails>>;
         /// Changes a member.
         ///
         /// Omitted fields are unchanged. Only owners can change owners, and one owner always
         /// remains.
-        UpdateMember: PATCH "/v1/orgs/{orgSlug}/members/{memberId}",
-            Session, Body, Addition, 200, [400, 404, 412],
-            requires [Organization MemberManage], audits [MemberUpdate, RoleAssign], reads 2,
+        UpdateMember: PATCH "/v1/orgs/{orgSlug}/members/{memberId}", 200, [400, 404, 412],
+            { requires [Organization MemberManage], audits [MemberUpdate, RoleAssign] },
             update_member(
                 orgSlug: OrgSlug, memberId: MemberId, body: MemberUpdate, version: Option<IfMatch>
             ) -> Data<WithEtag<MemberDetails>>,
@@ -426,16 +467,15 @@ macro_rules! operations {
         ///
         /// Its tokens, sessions and MCP keys stop working immediately. Only owners can remove
         /// owners, and one owner always remains.
-        RemoveMember: DELETE "/v1/orgs/{orgSlug}/members/{memberId}",
-            Session, Body, Addition, 204, [400, 404],
-            requires [Organization MemberManage], audits [MemberRemove], reads 2,
+        RemoveMember: DELETE "/v1/orgs/{orgSlug}/members/{memberId}", 204, [400, 404],
+            { requires [Organization MemberManage], audits [MemberRemove] },
             remove_member(orgSlug: OrgSlug, memberId: MemberId) -> Nothing;
         /// Assigns a member a role in a workspace.
         ///
         /// It replaces the role in the organisation there. Only owners can restrict owners.
         AssignWorkspaceRole: PUT "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}",
-            Session, Body, Addition, 204, [400, 404],
-            requires [Organization MemberManage], audits [RoleAssign], reads 2,
+            204, [400, 404],
+            { requires [Organization MemberManage], audits [RoleAssign] },
             assign_workspace_role(
                 orgSlug: OrgSlug, memberId: MemberId, workspaceId: WorkspaceId,
                 body: AssignWorkspaceRoleRequest
@@ -445,64 +485,72 @@ macro_rules! operations {
         ///
         /// The role in the organisation applies there again.
         EndWorkspaceRole: DELETE "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}",
-            Session, Body, Addition, 204, [404],
-            requires [Organization MemberManage], audits [RoleAssign], reads 2,
+            204, [404],
+            { requires [Organization MemberManage], audits [RoleAssign] },
             end_workspace_role(
                 orgSlug: OrgSlug, memberId: MemberId, workspaceId: WorkspaceId
             ) -> Nothing;
     }
-    "Recalls" {
+    "Recalls" (Bearer, Addition, identifies [Recall]) {
         /// Registers a recall with the memories that it cites.
         ///
         /// Its subscribers are notified when one of the memories changes.
-        CreateRecall: POST "/v1/workspaces/{id}/recalls", Bearer, Body, Addition, 201, [400, 404],
-            requires [Workspace RecallCreate], audits [RecallCreate], reads 3 replays GetRecall,
+        CreateRecall: POST "/v1/workspaces/{id}/recalls", 201, [400, 404],
+            {
+                requires [Workspace RecallCreate], audits [RecallCreate], uses [Recalls],
+                replays GetRecall, identifies [Workspace],
+            },
             create_recall(id: WorkspaceId, body: NewRecall) -> Recall,
             links [GetRecall, ListCitationSubscriptions { recall_id: "$response.body#/id" }];
         /// Lists the recalls of a workspace.
         ///
         /// Newest first, without the memories that they cite.
-        ListRecalls: GET "/v1/workspaces/{id}/recalls", Bearer, Body, Addition, 200, [400, 404],
-            requires [Workspace MemoryRead], audits [], reads 4,
+        ListRecalls: GET "/v1/workspaces/{id}/recalls", 200, [400, 404],
+            { requires [Workspace MemoryRead], reads 4, identifies [Workspace] },
             list_recalls(id: WorkspaceId, page: PageRequest) -> Page<RecallSummary>;
         /// Reads a recall with the memories that it cites.
-        GetRecall: GET "/v1/recalls/{id}", Bearer, Body, Addition, 200, [404],
-            requires [Workspace MemoryRead], audits [], reads 3,
+        GetRecall: GET "/v1/recalls/{id}", 200, [404],
+            { requires [Workspace MemoryRead] },
             get_recall(id: RecallId) -> Recall;
         /// Deletes a recall with its citation subscriptions.
-        DeleteRecall: DELETE "/v1/recalls/{id}", Bearer, Body, Addition, 204, [404],
-            requires [
-                Workspace RecallCreate "for a recall that the caller registered",
-                Workspace ErasureManage "for a recall of another member, also one that does not \
-                    exist for the caller",
-            ], audits [RecallDelete], reads 3,
+        DeleteRecall: DELETE "/v1/recalls/{id}", 204, [404],
+            {
+                requires [
+                    Workspace RecallCreate "for a recall that the caller registered",
+                    Workspace ErasureManage "for a recall of another member, also one that does not \
+                        exist for the caller",
+                ],
+                audits [RecallDelete],
+            },
             delete_recall(id: RecallId) -> Nothing;
     }
-    "Audit log" {
+    "Audit log" (Bearer, Addition, identifies []) {
         /// Lists the entries of the audit log, newest first.
         ///
         /// Newest first. `resource_id` requires `resource_kind`. A page examines a bounded number
         /// of entries, so that it may be short or empty although more follow.
-        ListAuditEntries: GET "/v1/audit-log", Bearer, Body, Addition, 200, [400],
-            requires [Organization AuditRead], audits [], reads 3,
+        ListAuditEntries: GET "/v1/audit-log", 200, [400],
+            { requires [Organization AuditRead] },
             list_audit_entries(filter: AuditFilter, page: PageRequest) -> Page<AuditEntry>,
             links [GetAuditEntry];
         /// Reads an entry of the audit log.
         ///
         /// `before` and `after` hold the identifiers and labels of the changed resource, never the
         /// content of a memory.
-        GetAuditEntry: GET "/v1/audit-log/{id}", Bearer, Body, Addition, 200, [404],
-            requires [Organization AuditRead], audits [], reads 3,
+        GetAuditEntry: GET "/v1/audit-log/{id}", 200, [404],
+            { requires [Organization AuditRead] },
             get_audit_entry(id: AuditLogId) -> AuditEntry;
     }
-    "Citation subscriptions" {
+    "Citation subscriptions" (Bearer, Addition, identifies [Subscription]) {
         /// Subscribes to the citations of a recall.
         ///
         /// `signing_secret` is returned only in this response.
-        CreateCitationSubscription: POST "/v1/citation-subscriptions",
-            Bearer, Headers, Specified, 201, [400, 404],
-            requires [Workspace CitationSubscriptionManage], audits [SubscriptionCreate],
-            reads 3 replays GetCitationSubscription,
+        CreateCitationSubscription: POST "/v1/citation-subscriptions", 201, [400, 404],
+            {
+                requires [Workspace CitationSubscriptionManage], audits [SubscriptionCreate],
+                uses [Endpoints], replays GetCitationSubscription, seals secret, origin Specified,
+                errors in Headers,
+            },
             create_citation_subscription(body: NewCitationSubscription) -> CitationSubscription,
             links [
                 GetCitationSubscription, RotateCitationSubscriptionSecret,
@@ -512,104 +560,60 @@ macro_rules! operations {
         /// Lists the subscriptions to the citations of a recall.
         ///
         /// In order of creation.
-        ListCitationSubscriptions: GET "/v1/citation-subscriptions",
-            Bearer, Body, Addition, 200, [400, 404],
-            requires [Workspace CitationSubscriptionManage], audits [], reads 3,
+        ListCitationSubscriptions: GET "/v1/citation-subscriptions", 200, [400, 404],
+            { requires [Workspace CitationSubscriptionManage] },
             list_citation_subscriptions(
                 recall: RecallFilter, page: PageRequest
             ) -> Page<CitationSubscription>;
         /// Reads a citation subscription.
-        GetCitationSubscription: GET "/v1/citation-subscriptions/{id}",
-            Bearer, Body, Addition, 200, [404],
-            requires [Workspace CitationSubscriptionManage], audits [], reads 3,
+        GetCitationSubscription: GET "/v1/citation-subscriptions/{id}", 200, [404],
+            { requires [Workspace CitationSubscriptionManage] },
             get_citation_subscription(id: SubscriptionId) -> CitationSubscription;
         /// Deletes a citation subscription.
-        DeleteCitationSubscription: DELETE "/v1/citation-subscriptions/{id}",
-            Bearer, Body, Addition, 204, [404],
-            requires [
-                Workspace CitationSubscriptionManage,
-                Workspace WebhookManage "for another member's subscription",
-            ], audits [SubscriptionDelete], reads 3,
+        DeleteCitationSubscription: DELETE "/v1/citation-subscriptions/{id}", 204, [404],
+            {
+                requires [
+                    Workspace CitationSubscriptionManage,
+                    Workspace WebhookManage "for another member's subscription",
+                ],
+                audits [SubscriptionDelete],
+            },
             delete_citation_subscription(id: SubscriptionId) -> Nothing;
         /// Replaces the signing secret of a citation subscription.
         ///
         /// The new `signing_secret` is returned only in this response. For 24 hours deliveries are
         /// signed with the old one too.
         RotateCitationSubscriptionSecret: POST "/v1/citation-subscriptions/{id}/rotate-secret",
-            Bearer, Body, Addition, 200, [400, 404],
-            requires [
-                Workspace CitationSubscriptionManage,
-                Workspace WebhookManage "for another member's subscription",
-            ], audits [SubscriptionRotateSecret], reads 3,
+            200, [400, 404],
+            {
+                requires [
+                    Workspace CitationSubscriptionManage,
+                    Workspace WebhookManage "for another member's subscription",
+                ],
+                audits [SubscriptionRotateSecret], seals secret,
+            },
             rotate_citation_subscription_secret(id: SubscriptionId; Empty) -> RotatedSecret;
-        /// Lists the deliveries to a citation subscription, newest event first.
-        ///
-        /// Deliveries within the retention period, by the time of their events. Each has its
-        /// attempts, oldest first, with time, duration, and the status of the response or the
-        /// failure.
-        ListCitationSubscriptionDeliveries: GET "/v1/citation-subscriptions/{id}/deliveries",
-            Bearer, Body, Addition, 200, [400, 404],
-            requires [
-                Workspace CitationSubscriptionManage,
-                Workspace WebhookManage "for another member's subscription",
-            ], audits [], reads 3,
-            list_deliveries(
-                endpoint: SubscriptionEndpoint, filter: StatusFilter, page: PageRequest
-            ) -> Page<Delivery>;
-        /// Reads a delivery to a citation subscription with its attempts.
-        GetCitationSubscriptionDelivery: GET "/v1/citation-subscriptions/{id}/deliveries/{deliveryId}",
-            Bearer, Body, Addition, 200, [404],
-            requires [
-                Workspace CitationSubscriptionManage,
-                Workspace WebhookManage "for another member's subscription",
-            ], audits [], reads 3,
-            get_delivery(endpoint: SubscriptionEndpoint, deliveryId: DeliveryId) -> Delivery;
-        /// Redelivers an event to a citation subscription.
-        ///
-        /// The delivery is due immediately, with a new retry schedule and the same `webhook-id`,
-        /// whatever its state. Read it again for the result. An inactive endpoint has to be
-        /// activated first.
-        RedeliverToCitationSubscription: POST "/v1/citation-subscriptions/{id}/deliveries/{deliveryId}/redeliver",
-            Bearer, Body, Addition, 202, [400, 404, 409 "endpoint_off"],
-            requires [
-                Workspace CitationSubscriptionManage,
-                Workspace WebhookManage "for another member's subscription",
-            ], audits [SubscriptionRedeliver], reads 3,
-            redeliver(endpoint: SubscriptionEndpoint, deliveryId: DeliveryId; Empty) -> Delivery,
-            links [GetCitationSubscriptionDelivery];
-        /// Redelivers the dead letters of a citation subscription.
-        ///
-        /// Dead letters are redelivered oldest first, each as by a single redelivery. If `has_more`
-        /// is true, call again: more remain than one call processes.
-        RedeliverDeadToCitationSubscription: POST "/v1/citation-subscriptions/{id}/deliveries/redeliver-dead",
-            Bearer, Body, Addition, 202, [400, 404, 409 "endpoint_off"],
-            requires [
-                Workspace CitationSubscriptionManage,
-                Workspace WebhookManage "for another member's subscription",
-            ], audits [SubscriptionRedeliver], reads 3,
-            redeliver_dead(endpoint: SubscriptionEndpoint; Empty) -> RedeliveryReport;
-        /// Sends a test event to a citation subscription.
-        ///
-        /// Sends one `webhook.ping` in a single attempt, whatever the event type of the endpoint.
-        /// Read the delivery again for the result. An endpoint that the service disabled receives
-        /// it too, and a 2xx response activates it again. An endpoint that its owner deactivated
-        /// does not.
-        PingCitationSubscription: POST "/v1/citation-subscriptions/{id}/ping",
-            Bearer, Body, Addition, 202, [400, 404, 409 "endpoint_off"],
-            requires [
-                Workspace CitationSubscriptionManage,
-                Workspace WebhookManage "for another member's subscription",
-            ], audits [SubscriptionPing], reads 3 replays GetCitationSubscriptionDelivery,
-            ping(endpoint: SubscriptionEndpoint; Empty) -> Delivery,
-            links [GetCitationSubscriptionDelivery, RedeliverToCitationSubscription];
+    } deliveries {
+        to "a citation subscription" at "/v1/citation-subscriptions/{id}", SubscriptionEndpoint,
+        requires [
+            Workspace CitationSubscriptionManage,
+            Workspace WebhookManage "for another member's subscription",
+        ], audits [SubscriptionRedeliver, SubscriptionPing],
+        operations [
+            ListCitationSubscriptionDeliveries, GetCitationSubscriptionDelivery,
+            RedeliverToCitationSubscription, RedeliverDeadToCitationSubscription,
+            PingCitationSubscription,
+        ]
     }
-    "Webhooks" {
+    "Webhooks" (Bearer, Addition, identifies [Workspace, Webhook]) {
         /// Registers an outbound webhook.
         ///
         /// `signing_secret` is returned only in this response.
-        CreateWebhook: POST "/v1/workspaces/{id}/webhooks",
-            Bearer, Headers, Specified, 201, [400, 404],
-            requires [Workspace WebhookManage], audits [WebhookCreate], reads 3 replays GetWebhook,
+        CreateWebhook: POST "/v1/workspaces/{id}/webhooks", 201, [400, 404],
+            {
+                requires [Workspace WebhookManage], audits [WebhookCreate], uses [Endpoints],
+                replays GetWebhook, seals secret, origin Specified, errors in Headers,
+            },
             create_webhook(id: WorkspaceId, body: NewWebhook) -> Webhook,
             links [
                 GetWebhook, UpdateWebhook, RotateWebhookSecret, PingWebhook, ListWebhookDeliveries,
@@ -618,91 +622,51 @@ macro_rules! operations {
         /// Lists the outbound webhooks of a workspace.
         ///
         /// In order of creation, without their secrets.
-        ListWebhooks: GET "/v1/workspaces/{id}/webhooks", Bearer, Body, Addition, 200, [400, 404],
-            requires [Workspace WebhookManage], audits [], reads 3,
+        ListWebhooks: GET "/v1/workspaces/{id}/webhooks", 200, [400, 404],
+            { requires [Workspace WebhookManage] },
             list_webhooks(id: WorkspaceId, page: PageRequest) -> Page<Webhook>;
         /// Reads an outbound webhook.
-        GetWebhook: GET "/v1/workspaces/{id}/webhooks/{webhookId}",
-            Bearer, Body, Addition, 200, [404],
-            requires [Workspace WebhookManage], audits [], reads 3,
+        GetWebhook: GET "/v1/workspaces/{id}/webhooks/{webhookId}", 200, [404],
+            { requires [Workspace WebhookManage] },
             get_webhook(id: WorkspaceId, webhookId: WebhookId) -> WithEtag<Webhook>;
         /// Changes an outbound webhook.
         ///
         /// Omitted fields are unchanged.
-        UpdateWebhook: PATCH "/v1/workspaces/{id}/webhooks/{webhookId}",
-            Bearer, Body, Addition, 200, [400, 404, 412],
-            requires [Workspace WebhookManage], audits [WebhookUpdate], reads 3,
+        UpdateWebhook: PATCH "/v1/workspaces/{id}/webhooks/{webhookId}", 200, [400, 404, 412],
+            { requires [Workspace WebhookManage], audits [WebhookUpdate] },
             update_webhook(
                 id: WorkspaceId, webhookId: WebhookId, body: WebhookUpdate, version: Option<IfMatch>
             ) -> WithEtag<Webhook>;
         /// Deletes an outbound webhook.
-        DeleteWebhook: DELETE "/v1/workspaces/{id}/webhooks/{webhookId}",
-            Bearer, Body, Addition, 204, [404],
-            requires [Workspace WebhookManage], audits [WebhookDelete], reads 3,
+        DeleteWebhook: DELETE "/v1/workspaces/{id}/webhooks/{webhookId}", 204, [404],
+            { requires [Workspace WebhookManage], audits [WebhookDelete] },
             delete_webhook(id: WorkspaceId, webhookId: WebhookId) -> Nothing;
         /// Replaces the signing secret of an outbound webhook.
         ///
         /// The new `signing_secret` is returned only in this response. The old one remains valid
         /// for 24 hours.
         RotateWebhookSecret: POST "/v1/workspaces/{id}/webhooks/{webhookId}/rotate-secret",
-            Bearer, Body, Addition, 200, [400, 404],
-            requires [Workspace WebhookManage], audits [WebhookRotateSecret], reads 3,
+            200, [400, 404],
+            { requires [Workspace WebhookManage], audits [WebhookRotateSecret], seals secret },
             rotate_webhook_secret(id: WorkspaceId, webhookId: WebhookId; Empty) -> RotatedSecret;
-        /// Lists the deliveries to an outbound webhook, newest event first.
-        ///
-        /// Deliveries within the retention period, by the time of their events. Each has its
-        /// attempts, oldest first, with time, duration, and the status of the response or the
-        /// failure.
-        ListWebhookDeliveries: GET "/v1/workspaces/{id}/webhooks/{webhookId}/deliveries",
-            Bearer, Body, Addition, 200, [400, 404],
-            requires [Workspace WebhookManage], audits [], reads 3,
-            list_deliveries(
-                endpoint: WebhookEndpoint, filter: StatusFilter, page: PageRequest
-            ) -> Page<Delivery>;
-        /// Reads a delivery to an outbound webhook with its attempts.
-        GetWebhookDelivery: GET "/v1/workspaces/{id}/webhooks/{webhookId}/deliveries/{deliveryId}",
-            Bearer, Body, Addition, 200, [404],
-            requires [Workspace WebhookManage], audits [], reads 3,
-            get_delivery(endpoint: WebhookEndpoint, deliveryId: DeliveryId) -> Delivery;
-        /// Redelivers an event to an outbound webhook.
-        ///
-        /// The delivery is due immediately, with a new retry schedule and the same `webhook-id`,
-        /// whatever its state. Read it again for the result. An inactive endpoint has to be
-        /// activated first.
-        RedeliverToWebhook: POST "/v1/workspaces/{id}/webhooks/{webhookId}/deliveries/{deliveryId}/redeliver",
-            Bearer, Body, Addition, 202, [400, 404, 409 "endpoint_off"],
-            requires [Workspace WebhookManage], audits [WebhookRedeliver], reads 3,
-            redeliver(endpoint: WebhookEndpoint, deliveryId: DeliveryId; Empty) -> Delivery,
-            links [GetWebhookDelivery];
-        /// Redelivers the dead letters of an outbound webhook.
-        ///
-        /// Dead letters are redelivered oldest first, each as by a single redelivery. If `has_more`
-        /// is true, call again: more remain than one call processes.
-        RedeliverDeadToWebhook: POST "/v1/workspaces/{id}/webhooks/{webhookId}/deliveries/redeliver-dead",
-            Bearer, Body, Addition, 202, [400, 404, 409 "endpoint_off"],
-            requires [Workspace WebhookManage], audits [WebhookRedeliver], reads 3,
-            redeliver_dead(endpoint: WebhookEndpoint; Empty) -> RedeliveryReport;
-        /// Sends a test event to an outbound webhook.
-        ///
-        /// Sends one `webhook.ping` in a single attempt, whatever the event type of the endpoint.
-        /// Read the delivery again for the result. An endpoint that the service disabled receives
-        /// it too, and a 2xx response activates it again. An endpoint that its owner deactivated
-        /// does not.
-        PingWebhook: POST "/v1/workspaces/{id}/webhooks/{webhookId}/ping",
-            Bearer, Body, Addition, 202, [400, 404, 409 "endpoint_off"],
-            requires [Workspace WebhookManage], audits [WebhookPing],
-            reads 3 replays GetWebhookDelivery,
-            ping(endpoint: WebhookEndpoint; Empty) -> Delivery,
-            links [GetWebhookDelivery, RedeliverToWebhook];
+    } deliveries {
+        to "an outbound webhook" at "/v1/workspaces/{id}/webhooks/{webhookId}", WebhookEndpoint,
+        requires [Workspace WebhookManage], audits [WebhookRedeliver, WebhookPing],
+        operations [
+            ListWebhookDeliveries, GetWebhookDelivery, RedeliverToWebhook, RedeliverDeadToWebhook,
+            PingWebhook,
+        ]
     }
-    "Inbound webhooks" {
+    "Inbound webhooks" (Bearer, Addition, identifies [Workspace, InboundWebhook]) {
         /// Registers an inbound webhook.
         ///
         /// `signing_secret` is returned only in this response. Senders post to `url`.
-        CreateInboundWebhook: POST "/v1/workspaces/{id}/inbound-webhooks",
-            Bearer, Headers, Specified, 201, [400, 404],
-            requires [Workspace InboundWebhookManage], audits [InboundWebhookCreate],
-            reads 3 replays GetInboundWebhook,
+        CreateInboundWebhook: POST "/v1/workspaces/{id}/inbound-webhooks", 201, [400, 404],
+            {
+                requires [Workspace InboundWebhookManage], audits [InboundWebhookCreate],
+                uses [Endpoints, Sources], replays GetInboundWebhook, seals secret,
+                origin Specified, errors in Headers,
+            },
             create_inbound_webhook(id: WorkspaceId, body: NewInboundWebhook) -> InboundWebhook,
             links [
                 PostToInboundWebhook { org: "$response.body#/org_id", id: "$response.body#/id" },
@@ -712,14 +676,12 @@ macro_rules! operations {
         /// Lists the inbound webhooks of a workspace.
         ///
         /// In order of creation, without their secrets.
-        ListInboundWebhooks: GET "/v1/workspaces/{id}/inbound-webhooks",
-            Bearer, Body, Addition, 200, [400, 404],
-            requires [Workspace InboundWebhookManage], audits [], reads 3,
+        ListInboundWebhooks: GET "/v1/workspaces/{id}/inbound-webhooks", 200, [400, 404],
+            { requires [Workspace InboundWebhookManage] },
             list_inbound_webhooks(id: WorkspaceId, page: PageRequest) -> Page<InboundWebhook>;
         /// Reads an inbound webhook.
-        GetInboundWebhook: GET "/v1/workspaces/{id}/inbound-webhooks/{webhookId}",
-            Bearer, Body, Addition, 200, [404],
-            requires [Workspace InboundWebhookManage], audits [], reads 3,
+        GetInboundWebhook: GET "/v1/workspaces/{id}/inbound-webhooks/{webhookId}", 200, [404],
+            { requires [Workspace InboundWebhookManage] },
             get_inbound_webhook(
                 id: WorkspaceId, webhookId: InboundWebhookId
             ) -> WithEtag<InboundWebhook>;
@@ -727,24 +689,26 @@ macro_rules! operations {
         ///
         /// Omitted fields are unchanged.
         UpdateInboundWebhook: PATCH "/v1/workspaces/{id}/inbound-webhooks/{webhookId}",
-            Bearer, Body, Addition, 200, [400, 404, 412],
-            requires [Workspace InboundWebhookManage], audits [InboundWebhookUpdate], reads 3,
+            200, [400, 404, 412],
+            { requires [Workspace InboundWebhookManage], audits [InboundWebhookUpdate] },
             update_inbound_webhook(
                 id: WorkspaceId, webhookId: InboundWebhookId, body: InboundWebhookUpdate,
                 version: Option<IfMatch>
             ) -> WithEtag<InboundWebhook>;
         /// Deletes an inbound webhook.
-        DeleteInboundWebhook: DELETE "/v1/workspaces/{id}/inbound-webhooks/{webhookId}",
-            Bearer, Body, Addition, 204, [404],
-            requires [Workspace InboundWebhookManage], audits [InboundWebhookDelete], reads 3,
+        DeleteInboundWebhook: DELETE "/v1/workspaces/{id}/inbound-webhooks/{webhookId}", 204, [404],
+            { requires [Workspace InboundWebhookManage], audits [InboundWebhookDelete] },
             delete_inbound_webhook(id: WorkspaceId, webhookId: InboundWebhookId) -> Nothing;
         /// Replaces the signing secret of an inbound webhook.
         ///
         /// The new `signing_secret` is returned only in this response. The old one remains valid
         /// for 24 hours.
         RotateInboundWebhookSecret: POST "/v1/workspaces/{id}/inbound-webhooks/{webhookId}/rotate-secret",
-            Bearer, Body, Addition, 200, [400, 404],
-            requires [Workspace InboundWebhookManage], audits [InboundWebhookRotateSecret], reads 3,
+            200, [400, 404],
+            {
+                requires [Workspace InboundWebhookManage], audits [InboundWebhookRotateSecret],
+                seals secret,
+            },
             rotate_inbound_webhook_secret(
                 id: WorkspaceId, webhookId: InboundWebhookId; Empty
             ) -> RotatedSecret;
@@ -757,18 +721,80 @@ macro_rules! operations {
         /// all. For 7 days, the repetition of an accepted message is answered `204` and has no
         /// effect. The member in `acts_as` creates the memories with its current permissions: `403`
         /// if it has been removed or lacks them.
-        PostToInboundWebhook: POST "/v1/inbound/{org}/{id}",
-            Signature, Body, Addition, 204, [400, 404],
-            requires [
-                Workspace MemoryCreate "held by the member that the inbound webhook acts as",
-                Workspace MemoryUpdate "held by that member, to update a memory with a known \
-                    source key",
-            ], audits [MemoryIngest], reads 4,
+        PostToInboundWebhook: POST "/v1/inbound/{org}/{id}", 204, [400, 404],
+            {
+                requires [
+                    Workspace MemoryCreate "held by the member that the inbound webhook acts as",
+                    Workspace MemoryUpdate "held by that member, to update a memory with a known \
+                        source key",
+                ],
+                audits [MemoryIngest], uses [Memories], reads 4, authentication Signature,
+                identifies [Organization, InboundWebhook],
+            },
             post_to_inbound_webhook(
                 org: OrgId, id: InboundWebhookId, message: SignedHeaders, body: InboundBatch
-            ) -> Nothing, by handler;
+            ) -> Nothing, by signature;
     }
     } };
 }
 
 pub(crate) use operations;
+
+/// Appends the operations on the deliveries to an endpoint, which are the same for each kind of
+/// endpoint, to the capabilities that have them. Passes all rows to a macro.
+macro_rules! with_deliveries {
+    ($then:ident $context:tt $(
+        $capability:literal $defaults:tt { $($rows:tt)* } $(deliveries {
+            to $noun:literal at $path:literal, $endpoint:ident,
+            requires $requires:tt, audits [$redelivered:ident, $pinged:ident],
+            operations [
+                $list:ident, $get:ident, $redeliver:ident, $redeliver_dead:ident, $ping:ident $(,)?
+            ]
+        })?
+    )+) => { $then! { $context $($capability $defaults { $($rows)* $(
+        #[doc = concat!(" Lists the deliveries to ", $noun, ", newest event first.")]
+        ///
+        /// Deliveries within the retention period, by the time of their events. Each has its
+        /// attempts, oldest first, with time, duration, and the status of the response or the
+        /// failure.
+        $list: GET concat!($path, "/deliveries"), 200, [400, 404],
+            { requires $requires },
+            list_deliveries(
+                endpoint: $endpoint, filter: StatusFilter, page: PageRequest
+            ) -> Page<Delivery>;
+        #[doc = concat!(" Reads a delivery to ", $noun, " with its attempts.")]
+        $get: GET concat!($path, "/deliveries/{deliveryId}"), 200, [404],
+            { requires $requires },
+            get_delivery(endpoint: $endpoint, deliveryId: DeliveryId) -> Delivery;
+        #[doc = concat!(" Redelivers an event to ", $noun, ".")]
+        ///
+        /// The delivery is due immediately, with a new retry schedule and the same `webhook-id`,
+        /// whatever its state. Read it again for the result. An inactive endpoint has to be
+        /// activated first.
+        $redeliver: POST concat!($path, "/deliveries/{deliveryId}/redeliver"),
+            202, [400, 404, 409 "endpoint_off"],
+            { requires $requires, audits [$redelivered] },
+            redeliver(endpoint: $endpoint, deliveryId: DeliveryId; Empty) -> Delivery,
+            links [$get];
+        #[doc = concat!(" Redelivers the dead letters of ", $noun, ".")]
+        ///
+        /// Dead letters are redelivered oldest first, each as by a single redelivery. If `has_more`
+        /// is true, call again: more remain than one call processes.
+        $redeliver_dead: POST concat!($path, "/deliveries/redeliver-dead"),
+            202, [400, 404, 409 "endpoint_off"],
+            { requires $requires, audits [$redelivered] },
+            redeliver_dead(endpoint: $endpoint; Empty) -> RedeliveryReport;
+        #[doc = concat!(" Sends a test event to ", $noun, ".")]
+        ///
+        /// Sends one `webhook.ping` in a single attempt, whatever the event type of the endpoint.
+        /// Read the delivery again for the result. An endpoint that the service disabled receives
+        /// it too, and a 2xx response activates it again. An endpoint that its owner deactivated
+        /// does not.
+        $ping: POST concat!($path, "/ping"), 202, [400, 404, 409 "endpoint_off"],
+            { requires $requires, audits [$pinged], replays $get },
+            ping(endpoint: $endpoint; Empty) -> Delivery,
+            links [$get, $redeliver];
+    )? })+ } };
+}
+
+pub(crate) use with_deliveries;

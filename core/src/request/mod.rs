@@ -1,8 +1,23 @@
 //! Bodies of requests, each declared once by [`request!`].
 //!
-//! A declaration names the [`Rule`] of each field: how it is read, checked, written and described.
-//! From it follow the struct with its builder, `Serialize` and `Deserialize`, the reader that
-//! collects every problem, the schema, and `validate`.
+//! ```text
+//! request! {
+//!     /// A new custom role.                           // description of the body
+//!     pub struct NewRole {
+//!         name: String as Name,                        // type in Rust, and rule of the values
+//!         reassign_to: Option<RoleRef> as Option<Parsed<RoleRef>>,          // optional
+//!         source_id ("sourceId"): SourceId as Id<SourceId>,                 // name in JSON
+//!         description: String as Description = String::new(),               // default
+//!         #[schemars(with = "Target")]                 // schema, if it is not the rule's
+//!         target: RoleRef as Parsed<RoleRef>,
+//!     }
+//!     check NewRole::check_names;                      // function that checks fields together
+//! }
+//! ```
+//!
+//! The rule of a field, a [`Field`](rules::Field), says how it is read, checked, written and
+//! described. From the declaration follow the struct with its builder, `Serialize` and
+//! `Deserialize`, the reader that collects every problem, the schema, and `validate`.
 //!
 //! Reading a body finds missing fields, unknown fields and values of wrong types. The service
 //! checks the rest, which depends on its limits. Only a body that cannot be read is checked while
@@ -104,21 +119,9 @@ pub(crate) fn read<T: Request>(
     Err(Error::internal("a problem of a body disappeared"))
 }
 
-/// Declares the body of a request.
+/// Declares the body of a request, as in the example at the top of this file.
 ///
-/// ```text
-/// /// A new MCP key.
-/// pub struct NewMcpKey {
-///     /// Name, 1 to 128 characters.
-///     name: String as Name,
-///     /// Rotation period.
-///     rotation ("rotationSeconds"): Duration as RotationSeconds = ROTATION_DEFAULT,
-/// }
-/// ```
-///
-/// Each field has its type and its [`Field`](rules::Field), the rule. A field is optional if its
-/// rule is an `Option`, or if it has a default. Its name in JSON follows in parentheses if it is
-/// another. `check` at the end names a function that checks fields together.
+/// A field is optional if its rule is an `Option`, or if it has a default.
 macro_rules! request {
     (
         $(#[doc = $doc:literal])*

@@ -121,7 +121,7 @@ async fn respond(
     };
     call.check_length()?;
     call.require_json()?;
-    let result = match operations::dispatch(&call, spec.operation).await {
+    let result = match operations::dispatch(&call, spec.operation, &Operator(service)).await {
         Err(Error::Conflict) if !spec.error_statuses.contains(&409) => {
             Err(Error::unavailable("contention"))
         }

@@ -244,6 +244,11 @@ impl Act<'_> {
     /// [`Error::QuotaExceeded`]; [`Error::Conflict`] for a member whose memories, recalls and chats
     /// are being erased; those of the store.
     pub(crate) async fn reserve(&mut self, quota: Quota, units: usize) -> Result<(), Error> {
+        debug_assert!(
+            self.operation.spec().quotas.contains(&quota),
+            "{:?} does not declare that it uses {quota}",
+            self.operation
+        );
         let (limits, org) = (self.service.limits(), self.org());
         let is_erasable = matches!(quota, Quota::Memories | Quota::Recalls | Quota::Chats);
         if is_erasable && self.caller.org.erases_member(self.caller.member_id()) {
