@@ -19,7 +19,6 @@ mod request;
 #[cfg(feature = "openapi")]
 mod schema;
 pub mod service;
-pub mod views;
 
 pub use knowledge_store as store;
 pub use knowledge_store::env;

@@ -10,6 +10,8 @@ mod partitions;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod snapshot;
+#[cfg(feature = "postgres")]
+mod views;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -3,14 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use knowledge_core::views;
 use knowledge_storage_postgres::{
     COMMITTERS_DEFAULT, CONNECT_TIME_MAX_DEFAULT, LOCK_TIME_MAX_DEFAULT, OpenError,
     PostgresOptions, PostgresStore, READ_CONNECTIONS_DEFAULT, READ_TIME_MAX_DEFAULT,
     WRITE_TIME_MAX_DEFAULT,
 };
 
-use super::DataError;
+use super::{DataError, views};
 use crate::private_file::read_secret;
 use crate::store_address::PostgresAddress;
 

@@ -5,19 +5,20 @@
 //! `knowledge_audit`. The service itself does not use them.
 
 /// Number of the views; a later release that changes them has a higher one.
-pub const NUMBER: u32 = 1;
+pub(super) const NUMBER: u32 = 1;
 
 /// Statements that create the views, or replace those of a lower [`NUMBER`].
 ///
 /// They are for PostgreSQL, over a table `knowledge_entry` with the columns `key` and `value` of the
 /// type `bytea`. Secrets are in no view: credentials have hashes only, and what the service has to
 /// know is sealed.
-pub const SQL: &str = include_str!("views.sql");
+pub(super) const SQL: &str = include_str!("views.sql");
 
 #[cfg(test)]
 mod tests {
+    use knowledge_core::internals::keys::FAMILIES;
+
     use super::SQL;
-    use crate::keys::FAMILIES;
 
     #[test]
     fn views_read_whole_families() {
