@@ -118,13 +118,11 @@ impl KnowledgeService {
         id: AuditLogId,
     ) -> Result<AuditEntry, Error> {
         self.act(Operation::GetAuditEntry, credential, |caller| async move {
-            let page = |org| {
-                let up_to_id = keys::audit(org, id).successor();
-                newest(KeyRange::new(keys::audits(org).start, up_to_id), 1)
-            };
-            let wanted = |org| Wants::nothing().and_reads([page(org)]);
-            let mut act = caller.in_organization(None, &wanted).await?;
-            let page = page(act.org());
+            let org = caller.org();
+            let up_to_id = keys::audit(org, id).successor();
+            let page = newest(KeyRange::new(keys::audits(org).start, up_to_id), 1);
+            let wanted = Wants::nothing().and_range(page.clone());
+            let mut act = caller.in_organization(None, wanted).await?;
             let found = decode_pages(&act.transaction.scan(&page).await?)?;
             let found = found.first().and_then(|(first, page)| {
                 let offset = id.0.as_u128() - first.0.as_u128();
@@ -183,20 +181,18 @@ impl KnowledgeService {
             Operation::ListAuditEntries,
             credential,
             |caller| async move {
-                let now = caller.now;
-                let scan = |org| self.audit_scan(org, filter, page, now);
                 // An invalid request is only rejected once the caller is authorised.
-                let first = |org| scan(org).map_or(Wants::nothing(), |scan| scan.wants());
-                let mut caller = caller.identify(&first).await?;
-                if let Ok(scan) = scan(caller.org()) {
+                let scan = self.audit_scan(caller.org(), filter, page, caller.now);
+                let first = scan.as_ref().map_or(Wants::nothing(), AuditScan::wants);
+                let mut caller = caller.identify(first).await?;
+                if let Ok(scan) = &scan {
                     let pages = scan.pages_of_first(caller.transaction());
                     if !pages.is_empty() {
                         caller.read_ahead(Wants::nothing().and_reads(pages)).await?;
                     }
                 }
                 let mut act = caller.in_organization(None).await?;
-                let scan = scan(act.org())?;
-                let found = self.audit_page(&mut act, scan, filter, page).await?;
+                let found = self.audit_page(&mut act, scan?, filter, page).await?;
                 act.done(found)
             },
         )

@@ -185,6 +185,19 @@ pub enum Credential {
     },
 }
 
+impl Credential {
+    /// Returns the organisation that the credential belongs to if it is valid.
+    ///
+    /// The stored hash covers the whole secret, so that one with another organisation is unknown.
+    /// That of a secret without an organisation, which is never valid, is the nil one.
+    pub(crate) fn org(&self) -> OrgId {
+        match self {
+            Self::Secret(secret) => secret.org_hint().unwrap_or(OrgId(uuid::Uuid::nil())),
+            Self::Trusted { org, .. } => *org,
+        }
+    }
+}
+
 impl From<Secret> for Credential {
     fn from(secret: Secret) -> Self {
         Self::Secret(secret)

@@ -66,10 +66,11 @@ impl KnowledgeService {
             Operation::CreateConnector,
             credential,
             |caller| async move {
-                let counted = |org| Wants::keys([keys::connector_count(org, workspace)]);
-                let mut act = caller.in_workspace(workspace, &counted).await?;
-                let (org, now) = (act.org(), act.now);
+                let org = caller.org();
                 let counter = keys::connector_count(org, workspace);
+                let wanted = Wants::keys([counter.clone()]);
+                let mut act = caller.in_workspace(workspace, wanted).await?;
+                let now = act.now;
                 RecordLimit::CONNECTORS
                     .reserve(&mut act.transaction, self.limits(), counter)
                     .await?;
@@ -116,17 +117,13 @@ impl KnowledgeService {
         page: &PageRequest,
     ) -> Result<Page<ConnectorDetails>, Error> {
         self.act(Operation::ListConnectors, credential, |caller| async move {
-            let listing = |org| {
-                let range = keys::connectors(org, workspace);
-                Listing::new("connectors", &(), range, Direction::Forward)
-            };
-            let first = |org| {
-                let states = keys::connector_states(org, workspace);
-                Wants::page(&listing(org), page).and_range(RangeRead::first(states, STATES_AHEAD))
-            };
-            let mut act = caller.in_workspace(workspace, &first).await?;
+            let org = caller.org();
+            let range = keys::connectors(org, workspace);
+            let listing = Listing::new("connectors", &(), range, Direction::Forward);
+            let states = RangeRead::first(keys::connector_states(org, workspace), STATES_AHEAD);
+            let first = Wants::page(&listing, page).and_range(states);
+            let mut act = caller.in_workspace(workspace, first).await?;
             let show = |_: &Key, connector: Connector| Ok(PageRecord::Shown(connector));
-            let listing = listing(act.org());
             let found = listing.page(&mut act.transaction, page, show).await?;
             let data = with_states(&mut act, found.data).await?;
             let next_cursor = found.next_cursor;
@@ -147,14 +144,12 @@ impl KnowledgeService {
         connector: ConnectorId,
     ) -> Result<ConnectorDetails, Error> {
         self.act(Operation::GetConnector, credential, |caller| async move {
-            let reference = |org| ConnectorRef {
-                org,
+            let reference = ConnectorRef {
+                org: caller.org(),
                 workspace,
                 connector,
             };
-            let wanted = |org| reference(org).wants();
-            let mut act = caller.in_workspace(workspace, &wanted).await?;
-            let reference = reference(act.org());
+            let mut act = caller.in_workspace(workspace, reference.wants()).await?;
             let (connector, state) = read_connector(&mut act.transaction, reference).await?;
             let details = state.details(connector, act.now);
             act.done(details)
@@ -182,14 +177,12 @@ impl KnowledgeService {
             Operation::UpdateConnector,
             credential,
             |caller| async move {
-                let reference = |org| ConnectorRef {
-                    org,
+                let reference = ConnectorRef {
+                    org: caller.org(),
                     workspace,
                     connector,
                 };
-                let wanted = |org| reference(org).wants();
-                let mut act = caller.in_workspace(workspace, &wanted).await?;
-                let reference = reference(act.org());
+                let mut act = caller.in_workspace(workspace, reference.wants()).await?;
                 let now = act.now;
                 let (before, state) = read_connector(&mut act.transaction, reference).await?;
                 let after = update.applied_to(&before);
@@ -232,14 +225,12 @@ impl KnowledgeService {
             Operation::DeleteConnector,
             credential,
             |caller| async move {
-                let reference = |org| ConnectorRef {
-                    org,
+                let reference = ConnectorRef {
+                    org: caller.org(),
                     workspace,
                     connector,
                 };
-                let wanted = |org| reference(org).wants();
-                let mut act = caller.in_workspace(workspace, &wanted).await?;
-                let reference = reference(act.org());
+                let mut act = caller.in_workspace(workspace, reference.wants()).await?;
                 let (before, state) = read_connector(&mut act.transaction, reference).await?;
                 if let Some(at) = state.look_at {
                     act.transaction.delete(reference.due(at));

@@ -30,14 +30,12 @@ impl KnowledgeService {
         report: &SyncReport,
     ) -> Result<(), Error> {
         self.act(Operation::ReportSync, credential, |caller| async move {
-            let reference = |org| ConnectorRef {
-                org,
+            let reference = ConnectorRef {
+                org: caller.org(),
                 workspace,
                 connector,
             };
-            let wanted = |org| reference(org).wants();
-            let mut act = caller.in_workspace(workspace, &wanted).await?;
-            let reference = reference(act.org());
+            let mut act = caller.in_workspace(workspace, reference.wants()).await?;
             let now = act.now;
             let (connector, mut state) = read_connector(&mut act.transaction, reference).await?;
             state.note(&connector, report, now);

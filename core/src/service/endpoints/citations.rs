@@ -71,16 +71,14 @@ impl KnowledgeService {
             credential,
             |caller| async move {
                 let recall = request.recall_id;
-                let wanted = |org| {
-                    let counter = keys::subscription_count(org, recall);
-                    let quota = keys::usage(org, Quota::Endpoints);
-                    Wants::keys([keys::recall(org, recall), counter, quota])
-                        .and_reads([sequences_read(org), slugs_read(org)])
-                };
-                let caller = caller.identify(&wanted).await?;
+                let org = caller.org();
+                let counter = keys::subscription_count(org, recall);
+                let quota = keys::usage(org, Quota::Endpoints);
+                let wanted = Wants::keys([keys::recall(org, recall), counter.clone(), quota])
+                    .and_reads([sequences_read(org), slugs_read(org)]);
+                let caller = caller.identify(wanted).await?;
                 let (mut act, recall) = find_recall(caller, recall).await?;
-                let (org, now) = (act.org(), act.now);
-                let counter = keys::subscription_count(org, recall.id);
+                let now = act.now;
                 RecordLimit::SUBSCRIPTIONS
                     .reserve(&mut act.transaction, self.limits(), counter)
                     .await?;
@@ -132,19 +130,16 @@ impl KnowledgeService {
             Operation::ListCitationSubscriptions,
             credential,
             |caller| async move {
-                let listing = |org| {
-                    let range = keys::subscriptions(org, recall);
-                    Listing::new("citation_subscriptions", &(), range, Direction::Forward)
-                };
-                let wanted = |org| {
-                    Wants::page(&listing(org), page)
-                        .and_keys([keys::recall(org, recall)])
-                        .and_range(slugs_read(org))
-                };
-                let caller = caller.identify(&wanted).await?;
+                let org = caller.org();
+                let range = keys::subscriptions(org, recall);
+                let listing =
+                    Listing::new("citation_subscriptions", &(), range, Direction::Forward);
+                let wanted = Wants::page(&listing, page)
+                    .and_keys([keys::recall(org, recall)])
+                    .and_range(slugs_read(org));
+                let caller = caller.identify(wanted).await?;
                 let (mut act, _) = find_recall(caller, recall).await?;
                 let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
-                let listing = listing(act.org());
                 let mut found = listing.page(&mut act.transaction, page, show).await?;
                 let records = std::mem::take(&mut found.data).into_iter();
                 found.data = records.map(|record| shown(&act, record)).collect();
@@ -264,12 +259,12 @@ async fn find(
     id: SubscriptionId,
     of_another: Option<Action>,
 ) -> Result<(Act<'_>, Stored), Error> {
-    let id_key = |org| keys::subscription_id(org, id);
-    // Its state is deleted with the endpoint.
-    let wanted = |org| Wants::keys([id_key(org), keys::endpoint(org, id.into())]);
-    let mut caller = caller.identify(&wanted).await?;
     let org = caller.org();
-    let recall: Option<RecallId> = caller.peek(&id_key(org))?;
+    let id_key = keys::subscription_id(org, id);
+    // Its state is deleted with the endpoint.
+    let wanted = Wants::keys([id_key.clone(), keys::endpoint(org, id.into())]);
+    let mut caller = caller.identify(wanted).await?;
+    let recall: Option<RecallId> = caller.peek(&id_key)?;
     let key = recall.map(|recall| keys::subscription(org, recall, id));
     caller.read_ahead(Wants::keys(key)).await?;
     let mut act = caller.unauthorized().await?;

@@ -340,7 +340,7 @@ impl KnowledgeService {
         let (delegator, action) = record.requirement();
         let (org, id) = (record.org(), record.workspace());
         let login = (org, delegator, now);
-        let following = |_, _: &Transaction| Wants::nothing();
+        let following = |_: &Transaction| Wants::nothing();
         let member = Principal::read_ahead_for(transaction, login, id, wants, &following).await?;
         let found = Principal::acting_for(transaction, org, (delegator, member), now).await;
         let principal = match found {

@@ -59,14 +59,15 @@ impl KnowledgeService {
     ) -> Result<Webhook, Error> {
         self.checks().check(request)?;
         self.act(Operation::CreateWebhook, credential, |caller| async move {
-            let counted = |org| {
-                let count = keys::webhook_count(org, workspace);
-                let quota = keys::usage(org, Quota::Endpoints);
-                Wants::keys([count, keys::endpoint_sequence(org, workspace), quota])
-            };
-            let mut act = caller.in_workspace(workspace, &counted).await?;
-            let (org, now) = (act.org(), act.now);
+            let org = caller.org();
             let counter = keys::webhook_count(org, workspace);
+            let counters = Wants::keys([
+                counter.clone(),
+                keys::endpoint_sequence(org, workspace),
+                keys::usage(org, Quota::Endpoints),
+            ]);
+            let mut act = caller.in_workspace(workspace, counters).await?;
+            let now = act.now;
             RecordLimit::WEBHOOKS
                 .reserve(&mut act.transaction, self.limits(), counter)
                 .await?;
@@ -117,14 +118,12 @@ impl KnowledgeService {
         page: &PageRequest,
     ) -> Result<Page<Webhook>, Error> {
         self.act(Operation::ListWebhooks, credential, |caller| async move {
-            let listing = |org| {
-                let range = keys::webhooks(org, workspace);
-                Listing::new("webhooks", &(), range, Direction::Forward)
-            };
-            let first = |org| Wants::page(&listing(org), page);
-            let mut act = caller.in_workspace(workspace, &first).await?;
+            let org = caller.org();
+            let range = keys::webhooks(org, workspace);
+            let listing = Listing::new("webhooks", &(), range, Direction::Forward);
+            let first = Wants::page(&listing, page);
+            let mut act = caller.in_workspace(workspace, first).await?;
             let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
-            let listing = listing(act.org());
             let found = listing.page(&mut act.transaction, page, show).await?;
             act.done(found)
         })
@@ -143,9 +142,9 @@ impl KnowledgeService {
         id: WebhookId,
     ) -> Result<WithEtag<Webhook>, Error> {
         self.act(Operation::GetWebhook, credential, |caller| async move {
-            let wanted = |org| Wants::keys([keys::webhook(org, workspace, id)]);
-            let mut act = caller.in_workspace(workspace, &wanted).await?;
-            let key = keys::webhook(act.org(), workspace, id);
+            let key = keys::webhook(caller.org(), workspace, id);
+            let wanted = Wants::keys([key.clone()]);
+            let mut act = caller.in_workspace(workspace, wanted).await?;
             let stored: Stored = act.find(&key, EntityKind::Webhook).await?;
             act.done(WithEtag::strong(stored.record))
         })
@@ -171,12 +170,10 @@ impl KnowledgeService {
     ) -> Result<WithEtag<Webhook>, Error> {
         self.checks().check(update)?;
         self.act(Operation::UpdateWebhook, credential, |caller| async move {
-            let wanted = |org| {
-                let row = keys::webhook(org, workspace, id);
-                Wants::keys([row, keys::endpoint(org, id.into())])
-            };
-            let mut act = caller.in_workspace(workspace, &wanted).await?;
-            let key = keys::webhook(act.org(), workspace, id);
+            let org = caller.org();
+            let key = keys::webhook(org, workspace, id);
+            let wanted = Wants::keys([key.clone(), keys::endpoint(org, id.into())]);
+            let mut act = caller.in_workspace(workspace, wanted).await?;
             let mut stored: Stored = act.find(&key, EntityKind::Webhook).await?;
             let before = stored.record;
             IfMatch::require(if_match, &before)?;
@@ -204,7 +201,7 @@ impl KnowledgeService {
                     is_moved,
                     is_confirmed: after.is_confirmed,
                 };
-                let (org, now) = (act.org(), act.now);
+                let now = act.now;
                 self.switch_endpoint(&mut act.transaction, org, id.into(), switch, now)
                     .await?;
             }
@@ -236,13 +233,11 @@ impl KnowledgeService {
         id: WebhookId,
     ) -> Result<(), Error> {
         self.act(Operation::DeleteWebhook, credential, |caller| async move {
-            let wanted = |org| {
-                let row = keys::webhook(org, workspace, id);
-                Wants::keys([row, keys::endpoint(org, id.into())])
-            };
-            let mut act = caller.in_workspace(workspace, &wanted).await?;
-            let (org, now) = (act.org(), act.now);
+            let org = caller.org();
             let key = keys::webhook(org, workspace, id);
+            let wanted = Wants::keys([key.clone(), keys::endpoint(org, id.into())]);
+            let mut act = caller.in_workspace(workspace, wanted).await?;
+            let now = act.now;
             let stored: Stored = act.find(&key, EntityKind::Webhook).await?;
             act.transaction.delete(key);
             let counter = keys::webhook_count(org, workspace);
@@ -279,9 +274,9 @@ impl KnowledgeService {
             Operation::RotateWebhookSecret,
             credential,
             |caller| async move {
-                let wanted = |org| Wants::keys([keys::webhook(org, workspace, id)]);
-                let mut act = caller.in_workspace(workspace, &wanted).await?;
-                let key = keys::webhook(act.org(), workspace, id);
+                let key = keys::webhook(caller.org(), workspace, id);
+                let wanted = Wants::keys([key.clone()]);
+                let mut act = caller.in_workspace(workspace, wanted).await?;
                 let mut stored: Stored = act.find(&key, EntityKind::Webhook).await?;
                 let now = act.now;
                 let rotated = stored.rotate(act.sealer().await?, id.0, now, self.env());

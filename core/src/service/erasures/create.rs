@@ -85,13 +85,12 @@ impl KnowledgeService {
         let fingerprint = &fingerprint(request);
         let result = self
             .act(Operation::CreateErasure, credential, |caller| async move {
-                let wanted = |org| {
-                    wants(org, request)
-                        .and_idempotency(ERASURE_OPERATION, key)
-                        .and_reads([sequences_read(org), slugs_read(org)])
-                };
-                let caller = caller.identify(&wanted).await?;
-                let (org, member) = (caller.org(), caller.member());
+                let org = caller.org();
+                let wanted = wants(org, request)
+                    .and_idempotency(ERASURE_OPERATION, key)
+                    .and_reads([sequences_read(org), slugs_read(org)]);
+                let caller = caller.identify(wanted).await?;
+                let member = caller.member();
                 let record_key = keys::idempotency(org, member, ERASURE_OPERATION, key.as_str());
                 let mut act = caller.in_organization(None).await?;
                 let record = act.transaction.read::<IdempotencyRecord>(&record_key);

@@ -30,11 +30,11 @@ impl KnowledgeService {
         chat: ChatId,
     ) -> Result<(), Error> {
         self.act(Operation::DeleteChat, credential, |caller| async move {
-            let wanted = |org| {
-                Wants::keys(chat_keys(org, workspace, chat)).and_range(messages_read(org, chat))
-            };
-            let mut act = caller.in_workspace(workspace, &wanted).await?;
-            let (org, now, member) = (act.org(), act.now, act.caller.member_id());
+            let org = caller.org();
+            let wanted =
+                Wants::keys(chat_keys(org, workspace, chat)).and_range(messages_read(org, chat));
+            let mut act = caller.in_workspace(workspace, wanted).await?;
+            let (now, member) = (act.now, act.caller.member_id());
             let found = find_any_chat(&mut act, workspace, chat).await?;
             let erases = act.caller.erases(act.held_in(workspace));
             let is_erased = act.caller.org.erases_member(found.created_by);
@@ -71,15 +71,14 @@ impl KnowledgeService {
         recall: RecallId,
     ) -> Result<(), Error> {
         self.act(Operation::DeleteRecall, credential, |caller| async move {
-            let wanted = |org| {
-                let subscriptions = RangeRead::all(keys::subscriptions(org, recall));
-                let count = keys::subscription_count(org, recall);
-                Wants::keys([keys::recall(org, recall), count])
-                    .and_reads([slugs_read(org), subscriptions])
-            };
-            let caller = caller.identify(&wanted).await?;
+            let org = caller.org();
+            let subscriptions = RangeRead::all(keys::subscriptions(org, recall));
+            let count = keys::subscription_count(org, recall);
+            let wanted = Wants::keys([keys::recall(org, recall), count])
+                .and_reads([slugs_read(org), subscriptions]);
+            let caller = caller.identify(wanted).await?;
             let (mut act, found) = find_any_recall(caller, recall).await?;
-            let (org, now) = (act.org(), act.now);
+            let now = act.now;
             let needed = match found.created_by == act.caller.member_id() {
                 true => Action::RecallCreate,
                 false => Action::ErasureManage,

@@ -24,11 +24,10 @@ impl KnowledgeService {
         page: &PageRequest,
     ) -> Result<Page<Erasure>, Error> {
         self.act(Operation::ListErasures, credential, |caller| async move {
-            let listing =
-                |org| Listing::new("erasures", &(), keys::erasures(org), Direction::Reverse);
-            let first = |org| Wants::page(&listing(org), page);
-            let mut act = caller.in_organization(None, &first).await?;
-            let listing = listing(act.org());
+            let range = keys::erasures(caller.org());
+            let listing = Listing::new("erasures", &(), range, Direction::Reverse);
+            let first = Wants::page(&listing, page);
+            let mut act = caller.in_organization(None, first).await?;
             let show =
                 |_: &_, stored: StoredErasure| Ok(PageRecord::Shown(self.shown_receipt(stored)));
             let found = listing.page(&mut act.transaction, page, show).await?;
@@ -48,9 +47,9 @@ impl KnowledgeService {
         erasure: ErasureId,
     ) -> Result<Erasure, Error> {
         self.act(Operation::GetErasure, credential, |caller| async move {
-            let wanted = |org| Wants::keys([keys::erasure(org, erasure)]);
-            let mut act = caller.in_organization(None, &wanted).await?;
-            let key = keys::erasure(act.org(), erasure);
+            let key = keys::erasure(caller.org(), erasure);
+            let wanted = Wants::keys([key.clone()]);
+            let mut act = caller.in_organization(None, wanted).await?;
             let found: StoredErasure = act.find(&key, EntityKind::Erasure).await?;
             act.done(self.shown_receipt(found))
         })

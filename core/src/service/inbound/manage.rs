@@ -65,16 +65,15 @@ impl KnowledgeService {
             Operation::CreateInboundWebhook,
             credential,
             |caller| async move {
-                let counter = |org| keys::inbound_webhook_count(org, workspace);
-                let counted = |org| {
-                    let quotas = [Quota::Endpoints, Quota::Sources];
-                    Wants::keys([counter(org)])
-                        .and_keys(quotas.map(|quota| keys::usage(org, quota)))
-                };
-                let mut act = caller.in_workspace(workspace, &counted).await?;
-                let (org, now, member) = (act.org(), act.now, act.caller.member_id());
+                let org = caller.org();
+                let counter = keys::inbound_webhook_count(org, workspace);
+                let quotas = [Quota::Endpoints, Quota::Sources];
+                let counters = Wants::keys([counter.clone()])
+                    .and_keys(quotas.map(|quota| keys::usage(org, quota)));
+                let mut act = caller.in_workspace(workspace, counters).await?;
+                let (now, member) = (act.now, act.caller.member_id());
                 RecordLimit::INBOUND_WEBHOOKS
-                    .reserve(&mut act.transaction, self.limits(), counter(org))
+                    .reserve(&mut act.transaction, self.limits(), counter)
                     .await?;
                 act.reserve(Quota::Endpoints, 1).await?;
                 act.reserve(Quota::Sources, 1).await?;
@@ -130,14 +129,12 @@ impl KnowledgeService {
             Operation::ListInboundWebhooks,
             credential,
             |caller| async move {
-                let listing = |org| {
-                    let range = keys::inbound_webhooks(org, workspace);
-                    Listing::new("inbound_webhooks", &(), range, Direction::Forward)
-                };
-                let first = |org| Wants::page(&listing(org), page);
-                let mut act = caller.in_workspace(workspace, &first).await?;
+                let org = caller.org();
+                let range = keys::inbound_webhooks(org, workspace);
+                let listing = Listing::new("inbound_webhooks", &(), range, Direction::Forward);
+                let first = Wants::page(&listing, page);
+                let mut act = caller.in_workspace(workspace, first).await?;
                 let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
-                let listing = listing(act.org());
                 let found = listing.page(&mut act.transaction, page, show).await?;
                 act.done(found)
             },
@@ -288,9 +285,9 @@ async fn find(
     workspace: WorkspaceId,
     id: InboundWebhookId,
 ) -> Result<(Act<'_>, Key, Stored), Error> {
-    let wanted = |org| Wants::keys([keys::inbound_webhook(org, workspace, id)]);
-    let mut act = caller.in_workspace(workspace, &wanted).await?;
-    let key = keys::inbound_webhook(act.org(), workspace, id);
+    let key = keys::inbound_webhook(caller.org(), workspace, id);
+    let wanted = Wants::keys([key.clone()]);
+    let mut act = caller.in_workspace(workspace, wanted).await?;
     let stored = act.find(&key, EntityKind::InboundWebhook).await?;
     Ok((act, key, stored))
 }

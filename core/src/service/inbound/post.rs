@@ -355,7 +355,7 @@ impl VerifiedMessage {
             audit_counter(org, now),
         ]);
         let wants = wants.and_range(slugs_read(org));
-        let known = |org, transaction: &Transaction| known_memories(transaction, org, by_name());
+        let known = |transaction: &Transaction| known_memories(transaction, org, by_name());
         let login = (org, self.delegator, now);
         Principal::read_ahead_for(transaction, login, workspace, wants, &known).await
     }

@@ -33,7 +33,7 @@ struct Turn {
 #[derive(Debug)]
 pub(crate) struct TurnTaker<'t> {
     turns: &'t Turns,
-    org: Option<OrgId>,
+    org: OrgId,
     is_retry: AtomicBool,
     turn: Mutex<Option<Turn>>,
 }
@@ -41,15 +41,9 @@ pub(crate) struct TurnTaker<'t> {
 impl Turns {
     /// Begins a call with a credential.
     pub(crate) fn begin(&self, credential: &Credential) -> TurnTaker<'_> {
-        let org = match credential {
-            Credential::Trusted { org, .. } => Some(*org),
-            // The hint is part of what the stored hash covers: a false one is no valid credential,
-            // and such a call never conflicts.
-            Credential::Secret(secret) => secret.org_hint(),
-        };
         TurnTaker {
             turns: self,
-            org,
+            org: credential.org(),
             is_retry: AtomicBool::new(false),
             turn: Mutex::new(None),
         }
@@ -88,10 +82,8 @@ impl TurnTaker<'_> {
     pub(crate) async fn attempt(&self) {
         let is_retry = self.is_retry.swap(true, Ordering::Relaxed);
         let has_turn = || self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(org) = self.org
-            && has_turn().is_none()
-        {
-            let turn = self.turns.take(org, is_retry).await;
+        if has_turn().is_none() {
+            let turn = self.turns.take(self.org, is_retry).await;
             *has_turn() = turn;
         }
     }

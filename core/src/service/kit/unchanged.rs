@@ -30,12 +30,6 @@ impl AreaMarks {
         Self(Vec::new())
     }
 
-    /// Adds the marks of further areas.
-    pub(crate) fn and(mut self, others: Self) -> Self {
-        self.0.extend(others.0);
-        self
-    }
-
     /// Returns true if none of the areas has changed since.
     fn are_current(&self, store: &dyn Store) -> bool {
         let mut marks = self.0.iter();

@@ -54,8 +54,8 @@ impl KnowledgeService {
             Operation::AssignWorkspaceRole,
             credential,
             |caller| async move {
-                let wanted = |org| assignment_wants(org, member, assignment);
-                let identified = caller.identify(&wanted).await?;
+                let wanted = assignment_wants(caller.org(), member, assignment);
+                let identified = caller.identify(wanted).await?;
                 let mut act = identified.in_organization(Some(org_slug)).await?;
                 let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
                 let authority = Authority::Caller(&coverage);

@@ -72,13 +72,11 @@ impl KnowledgeService {
         page: &PageRequest,
     ) -> Result<Page<Member>, Error> {
         self.act(Operation::ListMembers, credential, |caller| async move {
-            let listing =
-                |org| Listing::new("members", &(), keys::members(org), Direction::Forward);
-            let first = |org| with_roles(Wants::page(&listing(org), page), org);
-            let mut act = caller.in_organization(Some(org_slug), &first).await?;
-            let org = act.org();
+            let org = caller.org();
+            let listing = Listing::new("members", &(), keys::members(org), Direction::Forward);
+            let first = with_roles(Wants::page(&listing, page), org);
+            let mut act = caller.in_organization(Some(org_slug), first).await?;
             let show = |_: &Key, member: Member| Ok(PageRecord::Shown(member));
-            let listing = listing(org);
             let mut found = listing.page(&mut act.transaction, page, show).await?;
             let mut known: HashMap<RoleRef, RoleRef> = HashMap::new();
             for member in &mut found.data {
@@ -106,9 +104,9 @@ impl KnowledgeService {
         member: MemberId,
     ) -> Result<WithEtag<MemberDetails>, Error> {
         self.act(Operation::GetMember, credential, |caller| async move {
-            let wanted = |org| details_wants(org, member);
-            let mut act = caller.in_organization(Some(org_slug), &wanted).await?;
-            let org = act.org();
+            let org = caller.org();
+            let wanted = details_wants(org, member);
+            let mut act = caller.in_organization(Some(org_slug), wanted).await?;
             let (stored, roles) = read_member(&mut act.transaction, org, member).await?;
             act.done(WithEtag::strong(details(&stored, &roles)))
         })
@@ -153,25 +151,23 @@ impl KnowledgeService {
     ) -> Result<WithEtag<MemberDetails>, Error> {
         self.checks().check(new)?;
         self.act(Operation::AddMember, credential, |caller| async move {
-            let wanted = |org| {
-                let role = match new.role {
-                    RoleRef::BuiltIn(_) => None,
-                    RoleRef::Custom(role) => Some(keys::role(org, role)),
-                };
-                let handle = keys::member_handle(org, &new.handle);
-                let quota = keys::usage(org, Quota::Members);
-                with_roles(Wants::keys([handle, quota]).and_keys(role), org)
+            let org = caller.org();
+            let role = match new.role {
+                RoleRef::BuiltIn(_) => None,
+                RoleRef::Custom(role) => Some(keys::role(org, role)),
             };
-            let identified = caller.identify(&wanted).await?;
+            let handle = keys::member_handle(org, &new.handle);
+            let quota = keys::usage(org, Quota::Members);
+            let wanted = with_roles(Wants::keys([handle.clone(), quota]).and_keys(role), org);
+            let identified = caller.identify(wanted).await?;
             let mut act = identified.in_organization(Some(org_slug)).await?;
-            let (org, now) = (act.org(), act.now);
+            let now = act.now;
             require_teams(&act.caller, &[], &new.teams)?;
             let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
             let authority = Authority::Caller(&coverage);
             let actions = check_role(&mut act.transaction, org, new.role, None).await?;
             authority.require(actions, Reach::Organization(&BTreeMap::new()))?;
             check_owners(&mut act.transaction, authority, None, Some(new.role)).await?;
-            let handle = keys::member_handle(org, &new.handle);
             if act.transaction.read::<MemberId>(&handle).await?.is_some() {
                 return Err(Error::SlugTaken {
                     kind: EntityKind::Member,
@@ -217,13 +213,11 @@ impl KnowledgeService {
     ) -> Result<WithEtag<MemberDetails>, Error> {
         self.checks().check(update)?;
         self.act(Operation::UpdateMember, credential, |caller| async move {
-            let wanted = |org| {
-                let owners = keys::holder_count(org, OWNER);
-                details_wants(org, member).and_keys([owners])
-            };
-            let identified = caller.identify(&wanted).await?;
+            let org = caller.org();
+            let owners = keys::holder_count(org, OWNER);
+            let wanted = details_wants(org, member).and_keys([owners]);
+            let identified = caller.identify(wanted).await?;
             let mut act = identified.in_organization(Some(org_slug)).await?;
-            let org = act.org();
             let (stored, roles) = read_member(&mut act.transaction, org, member).await?;
             let mut details = details(&stored, &roles);
             IfMatch::require(if_match, &details)?;
@@ -286,8 +280,8 @@ impl KnowledgeService {
             credential,
             |caller| async move {
                 let none = MemberAssignment::Workspace(workspace, None);
-                let wanted = |org| assignment_wants(org, member, none);
-                let identified = caller.identify(&wanted).await?;
+                let wanted = assignment_wants(caller.org(), member, none);
+                let identified = caller.identify(wanted).await?;
                 let mut act = identified.in_organization(Some(org_slug)).await?;
                 let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
                 let authority = Authority::Caller(&coverage);

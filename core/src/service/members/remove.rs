@@ -48,14 +48,13 @@ impl KnowledgeService {
     ) -> Result<(), Error> {
         let org = self
             .act(Operation::RemoveMember, credential, |caller| async move {
-                let wanted = |org| {
-                    let keys = [keys::member(org, member), keys::holder_count(org, OWNER)];
-                    let roles = workspace_roles_read(org, member);
-                    with_roles(Wants::keys(keys).and_range(roles), org)
-                };
-                let identified = caller.identify(&wanted).await?;
+                let org = caller.org();
+                let keys = [keys::member(org, member), keys::holder_count(org, OWNER)];
+                let roles = workspace_roles_read(org, member);
+                let wanted = with_roles(Wants::keys(keys).and_range(roles), org);
+                let identified = caller.identify(wanted).await?;
                 let mut act = identified.in_organization(Some(org_slug)).await?;
-                let (org, now) = (act.org(), act.now);
+                let now = act.now;
                 let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
                 let authority = Authority::Caller(&coverage);
                 let removed = self.take_away(&mut act.transaction, authority, member, now);

@@ -53,19 +53,18 @@ impl KnowledgeService {
             Operation::DeleteCustomRole,
             credential,
             |caller| async move {
-                let wanted = |org| {
-                    let holders = keys::holder_count(org, RoleRef::Custom(role));
-                    let target = match request.reassign_to {
-                        Some(RoleRef::Custom(target)) => Some(keys::role(org, target)),
-                        _ => None,
-                    };
-                    let keys = [keys::role(org, role), holders];
-                    with_roles(Wants::keys(keys).and_keys(target), org)
-                };
-                let identified = caller.identify(&wanted).await?;
-                let mut act = identified.in_organization(Some(org_slug)).await?;
-                let (org, now) = (act.org(), act.now);
+                let org = caller.org();
                 let key = keys::role(org, role);
+                let counter = keys::holder_count(org, RoleRef::Custom(role));
+                let target = match request.reassign_to {
+                    Some(RoleRef::Custom(target)) => Some(keys::role(org, target)),
+                    _ => None,
+                };
+                let keys = [key.clone(), counter.clone()];
+                let wanted = with_roles(Wants::keys(keys).and_keys(target), org);
+                let identified = caller.identify(wanted).await?;
+                let mut act = identified.in_organization(Some(org_slug)).await?;
+                let now = act.now;
                 let deleted: CustomRole = act.find(&key, EntityKind::Role).await?;
                 let mut actions = deleted.actions_if_active();
                 if let Some(target) = request.reassign_to {
@@ -74,7 +73,6 @@ impl KnowledgeService {
                 }
                 let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
                 coverage.require_role(&deleted, actions)?;
-                let counter = keys::holder_count(org, RoleRef::Custom(role));
                 let holders = act.transaction.guard(&counter).await?;
                 match request.reassign_to {
                     None if holders > 0 => {

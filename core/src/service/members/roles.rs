@@ -56,11 +56,10 @@ impl KnowledgeService {
             Operation::ListCustomRoles,
             credential,
             |caller| async move {
-                let all = |org| {
-                    Wants::nothing().and_range(RangeRead::first(keys::roles(org), ROLES_AHEAD))
-                };
-                let act = caller.in_organization(Some(org_slug), &all).await?;
-                let range = keys::roles(act.org());
+                let range = keys::roles(caller.org());
+                let first = RangeRead::first(range.clone(), ROLES_AHEAD);
+                let wanted = Wants::nothing().and_range(first);
+                let act = caller.in_organization(Some(org_slug), wanted).await?;
                 let found = act.transaction.scan_unchecked(&range).await?;
                 let roles: Result<Vec<CustomRole>, _> = found.iter().map(decode_value).collect();
                 let mut roles = roles?;
@@ -82,9 +81,9 @@ impl KnowledgeService {
         role: RoleId,
     ) -> Result<WithEtag<CustomRole>, Error> {
         self.act(Operation::GetCustomRole, credential, |caller| async move {
-            let wanted = |org| Wants::keys([keys::role(org, role)]);
-            let mut act = caller.in_organization(Some(org_slug), &wanted).await?;
-            let key = keys::role(act.org(), role);
+            let key = keys::role(caller.org(), role);
+            let wanted = Wants::keys([key.clone()]);
+            let mut act = caller.in_organization(Some(org_slug), wanted).await?;
             let found: CustomRole = act.find(&key, EntityKind::Role).await?;
             act.done(WithEtag::strong(found))
         })
@@ -136,22 +135,19 @@ impl KnowledgeService {
             Operation::CreateCustomRole,
             credential,
             |caller| async move {
-                let wanted = |org| {
-                    let workspace = request.workspace_id.map(|id| keys::workspace(org, id));
-                    let slug = keys::role_slug(org, &request.slug);
-                    let keys = [keys::role_count(org), slug];
-                    with_roles(Wants::keys(keys).and_keys(workspace), org)
-                };
-                let identified = caller.identify(&wanted).await?;
+                let org = caller.org();
+                let workspace = request.workspace_id.map(|id| keys::workspace(org, id));
+                let keys = [keys::role_count(org), keys::role_slug(org, &request.slug)];
+                let wanted = with_roles(Wants::keys(keys).and_keys(workspace.clone()), org);
+                let identified = caller.identify(wanted).await?;
                 let mut act = identified.in_organization(Some(org_slug)).await?;
-                let (org, now) = (act.org(), act.now);
-                if let Some(workspace) = request.workspace_id {
-                    let key = keys::workspace(org, workspace);
-                    if act.transaction.read::<Workspace>(&key).await?.is_none() {
-                        let (path, message) =
-                            ("workspace_id", "must be a workspace of the organisation");
-                        return Err(Error::invalid(path, ProblemCode::NotFound, message));
-                    }
+                let now = act.now;
+                if let Some(key) = workspace
+                    && act.transaction.read::<Workspace>(&key).await?.is_none()
+                {
+                    let (path, message) =
+                        ("workspace_id", "must be a workspace of the organisation");
+                    return Err(Error::invalid(path, ProblemCode::NotFound, message));
                 }
                 let role = CustomRole {
                     id: RoleId(self.env().uuid()),
@@ -208,14 +204,12 @@ impl KnowledgeService {
             Operation::UpdateCustomRole,
             credential,
             |caller| async move {
-                let wanted = |org| {
-                    let slug = update.slug.iter().map(|slug| keys::role_slug(org, slug));
-                    with_roles(Wants::keys([keys::role(org, role)]).and_keys(slug), org)
-                };
-                let identified = caller.identify(&wanted).await?;
-                let mut act = identified.in_organization(Some(org_slug)).await?;
-                let org = act.org();
+                let org = caller.org();
                 let key = keys::role(org, role);
+                let slug = update.slug.iter().map(|slug| keys::role_slug(org, slug));
+                let wanted = with_roles(Wants::keys([key.clone()]).and_keys(slug), org);
+                let identified = caller.identify(wanted).await?;
+                let mut act = identified.in_organization(Some(org_slug)).await?;
                 let before: CustomRole = act.find(&key, EntityKind::Role).await?;
                 IfMatch::require(if_match, &before)?;
                 let mut after = update.applied_to(&before);

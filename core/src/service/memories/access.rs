@@ -54,20 +54,16 @@ impl KnowledgeService {
             Operation::CheckMemoryAccess,
             credential,
             |caller| async move {
-                let labels_of = |org| {
-                    check
-                        .memory_ids
-                        .iter()
-                        .map(move |id| keys::memory(org, *id))
-                };
-                let wanted = |org| Wants::keys(labels_of(org)).and_range(slugs_read(org));
-                let mut caller = caller.identify(&wanted).await?;
+                let org = caller.org();
+                let ids = check.memory_ids.iter();
+                let keys: Vec<Key> = ids.map(|id| keys::memory(org, *id)).collect();
+                let wanted = Wants::keys(keys.iter().cloned()).and_range(slugs_read(org));
+                let mut caller = caller.identify(wanted).await?;
                 if check.include_content {
-                    let first = contents_of(caller.org(), &check.memory_ids);
+                    let first = contents_of(org, &check.memory_ids);
                     caller.read_ahead(Wants::keys(first)).await?;
                 }
                 let mut act = caller.unauthorized().await?;
-                let keys: Vec<Key> = labels_of(act.org()).collect();
                 // Checked, because contents may be read later than these labels.
                 let entries = act.transaction.entries(&keys).await?;
                 let mut found = BTreeMap::new();

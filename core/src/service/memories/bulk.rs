@@ -6,7 +6,6 @@
 //! result. There is no intermediate state.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::OnceLock;
 
 use bytes::Bytes;
 
@@ -101,22 +100,16 @@ impl KnowledgeService {
             credential,
             |caller| async move {
                 turn.attempt().await;
-                let memory_keys = OnceLock::new();
-                let wanted = |org| {
-                    let source = request.change.source_id;
-                    let of_source = |source| source_keys(org, source);
-                    let keys =
-                        memory_keys.get_or_init(|| keys::memories_named(org, &request.memory_ids));
-                    Wants::keys(source.into_iter().flat_map(of_source))
-                        .and_keys(keys.iter().cloned())
-                        .and_idempotency(OPERATION, key)
-                        .and_range(sequences_read(org))
-                        .and_range(slugs_read(org))
-                };
-                let caller = caller.identify(&wanted).await?;
-                let (org, member) = (caller.org(), caller.member());
-                let memory_keys =
-                    memory_keys.get_or_init(|| keys::memories_named(org, &request.memory_ids));
+                let org = caller.org();
+                let memory_keys = &keys::memories_named(org, &request.memory_ids);
+                let source = request.change.source_id.into_iter();
+                let wanted = Wants::keys(source.flat_map(|source| source_keys(org, source)))
+                    .and_keys(memory_keys.iter().cloned())
+                    .and_idempotency(OPERATION, key)
+                    .and_range(sequences_read(org))
+                    .and_range(slugs_read(org));
+                let caller = caller.identify(wanted).await?;
+                let member = caller.member();
                 let record_key = keys::idempotency(org, member, OPERATION, key.as_str());
                 let mut act = caller.unauthorized().await?;
                 act.require_somewhere(request.required_actions()).await?;

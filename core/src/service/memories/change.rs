@@ -130,25 +130,21 @@ impl KnowledgeService {
         self.checks().check(request)?;
         let memory = &request.memory();
         self.act(Operation::CreateMemory, credential, |caller| async move {
-            let source = request.source_id;
-            let key = |org| {
-                let name = memory.source_key.as_ref()?;
-                Some(keys::source_key(org, workspace, source, name))
-            };
-            let wanted = |org| {
-                Wants::keys(key(org))
-                    .and_keys(source_keys(org, source))
-                    .and_keys([
-                        keys::endpoint_sequence(org, workspace),
-                        keys::usage(org, Quota::Memories),
-                    ])
-                    .and_range(slugs_read(org))
-            };
-            let mut act = caller.in_workspace(workspace, &wanted).await?;
-            let (org, now) = (act.org(), act.now);
+            let (org, source) = (caller.org(), request.source_id);
+            let name = memory.source_key.as_ref();
+            let key = name.map(|name| keys::source_key(org, workspace, source, name));
+            let wanted = Wants::keys(key.clone())
+                .and_keys(source_keys(org, source))
+                .and_keys([
+                    keys::endpoint_sequence(org, workspace),
+                    keys::usage(org, Quota::Memories),
+                ])
+                .and_range(slugs_read(org));
+            let mut act = caller.in_workspace(workspace, wanted).await?;
+            let now = act.now;
             check_source(&mut act.transaction, org, Some(source)).await?;
             require_open_source(&mut act.transaction, &act.caller.org, source).await?;
-            if let Some(key) = key(org)
+            if let Some(key) = key
                 && let Some(holder) = act.transaction.read::<MemoryId>(&key).await?
             {
                 act.require_not_erased(holder).await?;
@@ -211,17 +207,11 @@ impl KnowledgeService {
     ) -> Result<WithEtag<MemoryDetails>, Error> {
         self.checks().check(update)?;
         self.act(Operation::UpdateMemory, credential, |caller| async move {
-            let source = update.change.source_id;
-            let wanted = |org| {
-                Wants::keys(
-                    source
-                        .into_iter()
-                        .flat_map(|source| source_keys(org, source)),
-                )
-                .and_range(sequences_read(org))
-                .and_range(slugs_read(org))
-            };
-            let (mut act, found) = FoundMemory::read(caller, memory, &wanted).await?;
+            let (org, source) = (caller.org(), update.change.source_id);
+            let of_source = source.into_iter();
+            let wanted = Wants::keys(of_source.flat_map(|source| source_keys(org, source)))
+                .and_reads([sequences_read(org), slugs_read(org)]);
+            let (mut act, found) = FoundMemory::read(caller, memory, wanted).await?;
             let (labels, mut content) = update.applied_to(&found.labels, &found.content);
             let after = Subject {
                 labels: &labels,
@@ -229,7 +219,6 @@ impl KnowledgeService {
             };
             let monitor = act.monitor(&[found.subject(), after]).await?;
             let visibility = monitor.decide(memory, &found.labels, update.wanted())?;
-            let org = act.org();
             check_source(&mut act.transaction, org, source).await?;
             if labels.source_id != found.labels.source_id {
                 let source = labels.source_id;
@@ -286,12 +275,9 @@ impl KnowledgeService {
         memory: MemoryId,
     ) -> Result<(), Error> {
         self.act(Operation::DeleteMemory, credential, |caller| async move {
-            let wanted = |org| {
-                let ranges = Wants::nothing().and_range(sequences_read(org));
-                ranges.and_range(slugs_read(org))
-            };
-            let (mut act, found) = FoundMemory::read(caller, memory, &wanted).await?;
-            let org = act.org();
+            let org = caller.org();
+            let wanted = Wants::nothing().and_reads([sequences_read(org), slugs_read(org)]);
+            let (mut act, found) = FoundMemory::read(caller, memory, wanted).await?;
             let monitor = act.monitor(&[found.subject()]).await?;
             monitor.decide(memory, &found.labels, Use::Delete)?;
             found.remove(&mut act.transaction, org);

@@ -9,7 +9,7 @@ use crate::model::{
     Quota, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::kit::act::{Act, Caller, Wants, WantsOf};
+use crate::service::kit::act::{Act, Caller, Wants};
 use crate::service::kit::idempotency::fingerprint;
 use crate::service::kit::monitor::{
     Monitor, Subject, Use, Visibility, named_workspaces, slugs_read,
@@ -36,19 +36,18 @@ impl FoundMemory {
     pub(crate) async fn read<'c>(
         caller: Caller<'c>,
         id: MemoryId,
-        wants: WantsOf<'_>,
+        wants: Wants,
     ) -> Result<(Act<'c>, Self), Error> {
-        let records = |org| wants(org).and_keys([keys::memory(org, id), keys::content(org, id)]);
-        let mut caller = caller.identify(&records).await?;
         let org = caller.org();
-        let labels = caller.peek::<MemoryLabels>(&keys::memory(org, id))?;
+        let (labels_key, content_key) = (keys::memory(org, id), keys::content(org, id));
+        let wants = wants.and_keys([labels_key.clone(), content_key.clone()]);
+        let mut caller = caller.identify(wants).await?;
+        let labels = caller.peek::<MemoryLabels>(&labels_key)?;
         let named = Wants::keys(named_workspaces(org, &labels));
         caller.read_ahead(named).await?;
         let mut act = caller.unauthorized().await?;
-        let labels: MemoryLabels = act.find(&keys::memory(org, id), EntityKind::Memory).await?;
-        let content = act
-            .find(&keys::content(org, id), EntityKind::Memory)
-            .await?;
+        let labels: MemoryLabels = act.find(&labels_key, EntityKind::Memory).await?;
+        let content = act.find(&content_key, EntityKind::Memory).await?;
         let found = Self {
             id,
             labels,
@@ -140,22 +139,19 @@ impl KnowledgeService {
         page: &PageRequest,
     ) -> Result<Page<MemorySummary>, Error> {
         self.act(Operation::ListMemories, credential, |caller| async move {
-            let listing = |org| {
-                let range = keys::workspace_memories(org, workspace);
-                Listing::new("memories", filter, range, Direction::Forward)
-            };
-            let first = |org| Wants::page(&listing(org), page).and_range(slugs_read(org));
+            let org = caller.org();
+            let range = keys::workspace_memories(org, workspace);
+            let listing = Listing::new("memories", filter, range, Direction::Forward);
+            let first = Wants::page(&listing, page).and_range(slugs_read(org));
             let is_filtered = *filter != MemoryFilter::default();
-            let records = |org, transaction: &Transaction| {
-                let ids = listing(org).first_ids(page, transaction);
+            let records = |transaction: &Transaction| {
+                let ids = listing.first_ids(page, transaction);
                 let ids = || ids.iter().map(|id| MemoryId(*id));
                 let contents = ids().filter(|_| !is_filtered);
                 Wants::keys(ids().map(|id| keys::memory(org, id)))
                     .and_keys(contents.map(|id| keys::content(org, id)))
             };
-            let act = caller.in_workspace_then(workspace, &first, &records);
-            let mut act = act.await?;
-            let listing = listing(act.org());
+            let mut act = caller.in_workspace_then(workspace, first, &records).await?;
             let mut scan = PageScan::begin(&listing, page)?;
             let (mut data, mut labels_first) = (Vec::new(), is_filtered);
             while let Some(marks) = scan.next(&mut act.transaction).await? {
@@ -189,8 +185,7 @@ impl KnowledgeService {
         memory: MemoryId,
     ) -> Result<WithEtag<MemoryDetails>, Error> {
         self.act(Operation::GetMemory, credential, |caller| async move {
-            let nothing = |_| Wants::nothing();
-            let (mut act, found) = FoundMemory::read(caller, memory, &nothing).await?;
+            let (mut act, found) = FoundMemory::read(caller, memory, Wants::nothing()).await?;
             let monitor = act.monitor(&[found.subject()]).await?;
             let labels = &found.labels;
             let visibility = match monitor.decide(memory, labels, Use::Read) {

@@ -75,16 +75,18 @@ impl KnowledgeService {
     ) -> Result<Recall, Error> {
         self.checks().check(new)?;
         self.act(Operation::CreateRecall, credential, |caller| async move {
-            let memories = |org| new.memory_ids.iter().map(move |id| keys::memory(org, *id));
-            let wanted = |org| {
-                Wants::keys(memories(org))
-                    .and_keys([keys::usage(org, Quota::Recalls)])
-                    .and_range(slugs_read(org))
-            };
-            let mut act = caller.in_workspace(workspace, &wanted).await?;
-            let (org, now) = (act.org(), act.now);
-            let memories: Vec<_> = memories(org).collect();
-            let memories = act.transaction.read_many::<MemoryLabels>(&memories).await?;
+            let org = caller.org();
+            let ids = new.memory_ids.iter();
+            let memory_keys: Vec<Key> = ids.map(|id| keys::memory(org, *id)).collect();
+            let wanted = Wants::keys(memory_keys.iter().cloned())
+                .and_keys([keys::usage(org, Quota::Recalls)])
+                .and_range(slugs_read(org));
+            let mut act = caller.in_workspace(workspace, wanted).await?;
+            let now = act.now;
+            let memories = act
+                .transaction
+                .read_many::<MemoryLabels>(&memory_keys)
+                .await?;
             let named = new.memory_ids.iter().zip(&memories);
             let cited = named.filter_map(|(id, labels)| Some(Subject::new(*id, labels.as_ref()?)));
             let cited: Vec<Subject<'_>> = cited.collect();
@@ -148,18 +150,15 @@ impl KnowledgeService {
         page: &PageRequest,
     ) -> Result<Page<RecallSummary>, Error> {
         self.act(Operation::ListRecalls, credential, |caller| async move {
-            let listing = |org| {
-                let range = keys::workspace_recalls(org, workspace);
-                Listing::new("recalls", &(), range, Direction::Reverse)
-            };
-            let first = |org| Wants::page(&listing(org), page).and_range(slugs_read(org));
-            let records = |org, transaction: &Transaction| {
-                let ids = listing(org).first_ids(page, transaction).into_iter();
+            let org = caller.org();
+            let range = keys::workspace_recalls(org, workspace);
+            let listing = Listing::new("recalls", &(), range, Direction::Reverse);
+            let first = Wants::page(&listing, page).and_range(slugs_read(org));
+            let records = |transaction: &Transaction| {
+                let ids = listing.first_ids(page, transaction).into_iter();
                 Wants::keys(ids.map(|id| keys::recall(org, RecallId(id))))
             };
-            let act = caller.in_workspace_then(workspace, &first, &records);
-            let mut act = act.await?;
-            let (org, listing) = (act.org(), listing(act.org()));
+            let mut act = caller.in_workspace_then(workspace, first, &records).await?;
             let mut scan = PageScan::begin(&listing, page)?;
             let mut data = Vec::new();
             while let Some(marks) = scan.next(&mut act.transaction).await? {
@@ -200,8 +199,9 @@ impl KnowledgeService {
         recall: RecallId,
     ) -> Result<Recall, Error> {
         self.act(Operation::GetRecall, credential, |caller| async move {
-            let wanted = |org| Wants::keys([keys::recall(org, recall)]).and_range(slugs_read(org));
-            let caller = caller.identify(&wanted).await?;
+            let org = caller.org();
+            let wanted = Wants::keys([keys::recall(org, recall)]).and_range(slugs_read(org));
+            let caller = caller.identify(wanted).await?;
             let (act, found) = find_recall(caller, recall).await?;
             act.done(found)
         })

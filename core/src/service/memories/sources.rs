@@ -62,8 +62,9 @@ impl KnowledgeService {
     ) -> Result<Source, Error> {
         self.checks().check(new)?;
         self.act(Operation::CreateSource, credential, |caller| async move {
-            let counted = |org| Wants::keys([keys::usage(org, Quota::Sources)]);
-            let mut act = caller.in_organization(None, &counted).await?;
+            let org = caller.org();
+            let counted = Wants::keys([keys::usage(org, Quota::Sources)]);
+            let mut act = caller.in_organization(None, counted).await?;
             act.reserve(Quota::Sources, 1).await?;
             let now = act.now;
             let source = Source {
@@ -72,7 +73,7 @@ impl KnowledgeService {
                 kind: new.kind.clone(),
                 created_at: now,
             };
-            let key = keys::source(act.org(), source.id);
+            let key = keys::source(org, source.id);
             act.transaction.create(key, &source);
             let resource = (ResourceKind::Source, source.id.0);
             act.created(AuditAction::SourceCreate, resource, &source);
@@ -96,11 +97,10 @@ impl KnowledgeService {
         page: &PageRequest,
     ) -> Result<Page<Source>, Error> {
         self.act(Operation::ListSources, credential, |caller| async move {
-            let listing =
-                |org| Listing::new("sources", &(), keys::sources(org), Direction::Forward);
-            let first = |org| Wants::page(&listing(org), page);
-            let mut act = caller.identify(&first).await?.anywhere().await?;
-            let listing = listing(act.org());
+            let range = keys::sources(caller.org());
+            let listing = Listing::new("sources", &(), range, Direction::Forward);
+            let first = Wants::page(&listing, page);
+            let mut act = caller.identify(first).await?.anywhere().await?;
             let mut scan = PageScan::begin(&listing, page)?;
             let (mut data, mut search) = (Vec::new(), Search::new(&act));
             while let Some(found) = scan.next(&mut act.transaction).await? {
@@ -129,9 +129,9 @@ impl KnowledgeService {
         source: SourceId,
     ) -> Result<Source, Error> {
         self.act(Operation::GetSource, credential, |caller| async move {
-            let wanted = |org| Wants::keys([keys::source(org, source)]);
-            let mut act = caller.identify(&wanted).await?.anywhere().await?;
-            let key = keys::source(act.org(), source);
+            let key = keys::source(caller.org(), source);
+            let wanted = Wants::keys([key.clone()]);
+            let mut act = caller.identify(wanted).await?.anywhere().await?;
             let found: Source = act.find(&key, EntityKind::Source).await?;
             let mut search = Search::new(&act);
             search.run(&mut act, &[source]).await?;

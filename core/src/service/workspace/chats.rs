@@ -171,14 +171,11 @@ impl KnowledgeService {
     ) -> Result<Chat, Error> {
         self.checks().check(new)?;
         self.act(Operation::CreateChat, credential, |caller| async move {
-            let members = |org| {
-                new.participants
-                    .iter()
-                    .map(move |id| keys::member(org, *id))
-            };
-            let wanted = |org| Wants::keys(members(org)).and_keys([keys::usage(org, Quota::Chats)]);
-            let mut act = caller.in_workspace(workspace, &wanted).await?;
-            let (org, now) = (act.org(), act.now);
+            let org = caller.org();
+            let members = new.participants.iter().map(|id| keys::member(org, *id));
+            let wanted = Wants::keys(members).and_keys([keys::usage(org, Quota::Chats)]);
+            let mut act = caller.in_workspace(workspace, wanted).await?;
+            let now = act.now;
             let participants = participants(&mut act, new).await?;
             act.reserve(Quota::Chats, 1).await?;
             let chat = Chat {
@@ -214,16 +211,13 @@ impl KnowledgeService {
         page: &PageRequest,
     ) -> Result<Page<Chat>, Error> {
         self.act(Operation::ListChats, credential, |caller| async move {
-            let listing = |org| {
-                let range = keys::chats(org, workspace);
-                Listing::new("chats", &(), range, Direction::Reverse)
-            };
-            let first = |org| {
-                let retention = keys::retention(org, workspace);
-                Wants::page(&listing(org), page).and_keys([retention])
-            };
-            let mut act = caller.in_workspace(workspace, &first).await?;
-            let (listing, now) = (listing(act.org()), act.now);
+            let org = caller.org();
+            let range = keys::chats(org, workspace);
+            let listing = Listing::new("chats", &(), range, Direction::Reverse);
+            let retention = keys::retention(org, workspace);
+            let first = Wants::page(&listing, page).and_keys([retention]);
+            let mut act = caller.in_workspace(workspace, first).await?;
+            let now = act.now;
             let retention = act.retention(workspace).await?;
             let caller = &act.caller;
             let found = listing.page(&mut act.transaction, page, |_, chat: Chat| {
@@ -249,8 +243,8 @@ impl KnowledgeService {
         chat: ChatId,
     ) -> Result<Chat, Error> {
         self.act(Operation::GetChat, credential, |caller| async move {
-            let wanted = |org| Wants::keys(chat_keys(org, workspace, chat));
-            let mut act = caller.in_workspace(workspace, &wanted).await?;
+            let wanted = Wants::keys(chat_keys(caller.org(), workspace, chat));
+            let mut act = caller.in_workspace(workspace, wanted).await?;
             let found = find(&mut act, workspace, chat).await?;
             act.done(found)
         })
@@ -274,18 +268,13 @@ impl KnowledgeService {
             Operation::ListChatMessages,
             credential,
             |caller| async move {
-                let listing = |org| {
-                    let range = keys::chat_messages(org, chat);
-                    Listing::new("chat_messages", &(), range, Direction::Forward)
-                };
-                let wanted = |org| {
-                    let keys = chat_keys(org, workspace, chat);
-                    Wants::page(&listing(org), page).and_keys(keys)
-                };
-                let mut act = caller.in_workspace(workspace, &wanted).await?;
-                let org = act.org();
+                let org = caller.org();
+                let range = keys::chat_messages(org, chat);
+                let listing = Listing::new("chat_messages", &(), range, Direction::Forward);
+                let keys = chat_keys(org, workspace, chat);
+                let wanted = Wants::page(&listing, page).and_keys(keys);
+                let mut act = caller.in_workspace(workspace, wanted).await?;
                 find(&mut act, workspace, chat).await?;
-                let listing = listing(org);
                 let show = |_: &Key, message| Ok(PageRecord::Shown(message));
                 let found = listing.page(&mut act.transaction, page, show).await?;
                 act.done(found)
@@ -309,14 +298,12 @@ impl KnowledgeService {
             Operation::ListChatMessages,
             credential,
             |caller| async move {
-                let key = |org| keys::chat_message(org, chat, message);
-                let wanted = |org| {
-                    let of_chat = chat_keys(org, workspace, chat);
-                    Wants::keys(of_chat).and_keys([key(org)])
-                };
-                let mut act = caller.in_workspace(workspace, &wanted).await?;
+                let org = caller.org();
+                let key = keys::chat_message(org, chat, message);
+                let of_chat = chat_keys(org, workspace, chat);
+                let wanted = Wants::keys(of_chat).and_keys([key.clone()]);
+                let mut act = caller.in_workspace(workspace, wanted).await?;
                 find(&mut act, workspace, chat).await?;
-                let key = key(act.org());
                 let found = act.find(&key, EntityKind::Message).await?;
                 act.done(found)
             },
@@ -344,12 +331,11 @@ impl KnowledgeService {
             Operation::PostChatMessage,
             credential,
             |caller| async move {
-                let wanted = |org| {
-                    let counter = keys::usage(org, Quota::ChatMessages);
-                    Wants::keys(chat_keys(org, workspace, chat)).and_keys([counter])
-                };
-                let mut act = caller.in_workspace(workspace, &wanted).await?;
-                let (org, now) = (act.org(), act.now);
+                let org = caller.org();
+                let counter = keys::usage(org, Quota::ChatMessages);
+                let wanted = Wants::keys(chat_keys(org, workspace, chat)).and_keys([counter]);
+                let mut act = caller.in_workspace(workspace, wanted).await?;
+                let now = act.now;
                 let key = keys::chat(org, workspace, chat);
                 let before = find(&mut act, workspace, chat).await?;
                 act.reserve(Quota::ChatMessages, 1).await?;

@@ -4,7 +4,7 @@
 //! grow with the number of memories. A summary that follows from the same entries as an earlier one
 //! is not made again.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -85,30 +85,22 @@ impl KnowledgeService {
         if let Some(dashboard) = cache.unchanged.get(store, &asked, self.env().now()) {
             return Ok(dashboard);
         }
-        let marks_of_org = &Mutex::new(None);
         let asked = &asked;
         self.act(
             Operation::GetDashboardSummary,
             credential,
             |caller| async move {
-                let marks = AreaMarks::take(store, asked.0.key());
-                let wanted = |org| {
-                    let mut marks = marks_of_org.lock().unwrap_or_else(PoisonError::into_inner);
-                    *marks = AreaMarks::take(store, [keys::org(org)]);
-                    Facts::wants(org, workspace)
-                };
-                let mut act = caller.in_workspace(workspace, &wanted).await?;
-                let place = (act.org(), workspace);
+                let org = caller.org();
+                let areas = asked.0.key().into_iter().chain([keys::org(org)]);
+                let marks = AreaMarks::take(store, areas);
+                let wanted = Facts::wants(org, workspace);
+                let mut act = caller.in_workspace(workspace, wanted).await?;
+                let place = (org, workspace);
                 let retention = act.retention(workspace).await?;
                 let facts = Facts::take(&mut act.transaction, place).await?;
                 let (member, now) = (act.caller.member_id(), act.now);
                 // A running erasure takes away chats that are still stored.
                 let is_kept = act.caller.org.erasing.is_empty();
-                let of_org = marks_of_org
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .take();
-                let marks = marks.zip(of_org).map(|(own, of_org)| own.and(of_org));
                 let marks = marks.filter(|_| is_kept && !act.caller.is_dependent);
                 let credential_ends = act.caller.expires_at.unwrap_or(Timestamp::MAX);
                 let keep_unchanged = |dashboard: &Arc<Dashboard>, until: Timestamp| {

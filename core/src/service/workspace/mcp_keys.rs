@@ -83,15 +83,14 @@ impl KnowledgeService {
     ) -> Result<IssuedMcpKey, Error> {
         self.checks().check(new)?;
         self.act(Operation::CreateMcpKey, credential, |caller| async move {
-            let wanted = |org| {
-                let counter = keys::mcp_key_count(org, workspace);
-                Wants::keys([counter]).and_range(RangeRead::all(keys::mcp_keys(org, workspace)))
-            };
-            let mut act = caller.in_workspace(workspace, &wanted).await?;
-            let (org, now, member) = (act.org(), act.now, act.caller.member_id());
+            let org = caller.org();
+            let counter = keys::mcp_key_count(org, workspace);
+            let stored = RangeRead::all(keys::mcp_keys(org, workspace));
+            let wanted = Wants::keys([counter.clone()]).and_range(stored);
+            let mut act = caller.in_workspace(workspace, wanted).await?;
+            let (now, member) = (act.now, act.caller.member_id());
             require_audience(&act.caller, act.workspace(), &new.audience)?;
             free_expired_keys(&mut act.transaction, org, workspace, now).await?;
-            let counter = keys::mcp_key_count(org, workspace);
             RecordLimit::MCP_KEYS
                 .reserve(&mut act.transaction, self.limits(), counter)
                 .await?;
@@ -137,17 +136,13 @@ impl KnowledgeService {
         page: &PageRequest,
     ) -> Result<Page<McpKeySummary>, Error> {
         self.act(Operation::ListMcpKeys, credential, |caller| async move {
-            let listing = |org| {
-                let range = keys::mcp_keys(org, workspace);
-                Listing::new("mcp_keys", &(), range, Direction::Forward)
-            };
-            let wanted = |org| {
-                let uses = RangeRead::all(keys::mcp_key_uses(org, workspace));
-                Wants::page(&listing(org), page).and_range(uses)
-            };
-            let mut act = caller.in_workspace(workspace, &wanted).await?;
-            let (org, now) = (act.org(), act.now);
+            let org = caller.org();
+            let range = keys::mcp_keys(org, workspace);
+            let listing = Listing::new("mcp_keys", &(), range, Direction::Forward);
             let uses = RangeRead::all(keys::mcp_key_uses(org, workspace));
+            let wanted = Wants::page(&listing, page).and_range(uses.clone());
+            let mut act = caller.in_workspace(workspace, wanted).await?;
+            let now = act.now;
             let uses = act.transaction.scan(&uses).await?;
             let show = |found: &Key, key: McpKey| {
                 let last_used_at = same_id(found, &uses)?;
@@ -155,7 +150,6 @@ impl KnowledgeService {
                 let summary = valid.map(|key| key.summary(workspace, last_used_at));
                 Ok(PageRecord::visible(summary))
             };
-            let listing = listing(org);
             let found = listing.page(&mut act.transaction, page, show).await?;
             act.done(found)
         })
@@ -174,9 +168,9 @@ impl KnowledgeService {
         key: CredentialId,
     ) -> Result<McpKeySummary, Error> {
         self.act(Operation::GetMcpKey, credential, |caller| async move {
-            let wanted = |org| Wants::keys(records(org, workspace, key));
-            let mut act = caller.in_workspace(workspace, &wanted).await?;
-            let [record, used] = records(act.org(), workspace, key);
+            let [record, used] = records(caller.org(), workspace, key);
+            let wanted = Wants::keys([record.clone(), used.clone()]);
+            let mut act = caller.in_workspace(workspace, wanted).await?;
             let found = find_key(&mut act, &record).await?;
             let used = act.transaction.read(&used).await?;
             act.done(found.summary(workspace, used))
@@ -293,7 +287,7 @@ impl KnowledgeService {
         workspace: WorkspaceId,
     ) -> Result<(), Error> {
         self.act(Operation::NoteMcpKeyUse, credential, |caller| async move {
-            let mut caller = caller.identify(&|_| Wants::nothing()).await?;
+            let mut caller = caller.identify(Wants::nothing()).await?;
             let (org, id) = (caller.org(), caller.credential());
             let place = id.map(|id| keys::mcp_key(org, workspace, id));
             caller.read_ahead(Wants::keys(place)).await?;
@@ -378,15 +372,12 @@ async fn in_workspace_of_key<'c>(
     workspace: WorkspaceId,
     key: CredentialId,
 ) -> Result<Act<'c>, Error> {
-    let wanted = |org| {
-        let others = [
-            keys::workspace(org, workspace),
-            keys::credential_id(org, key),
-        ];
-        Wants::keys(records(org, workspace, key)).and_keys(others)
-    };
-    let mut caller = caller.identify(&wanted).await?;
-    let hash = caller.peek::<String>(&keys::credential_id(caller.org(), key))?;
+    let org = caller.org();
+    let id_key = keys::credential_id(org, key);
+    let wanted = Wants::keys(records(org, workspace, key))
+        .and_keys([keys::workspace(org, workspace), id_key.clone()]);
+    let mut caller = caller.identify(wanted).await?;
+    let hash = caller.peek::<String>(&id_key)?;
     let place = hash
         .and_then(|hash| hash.parse().ok())
         .map(keys::credential);

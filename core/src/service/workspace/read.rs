@@ -40,13 +40,10 @@ impl KnowledgeService {
         page: &PageRequest,
     ) -> Result<Page<Workspace>, Error> {
         self.act(Operation::ListWorkspaces, credential, |caller| async move {
-            let listing = |org| {
-                let range = keys::workspaces(org);
-                Listing::new("workspaces", &(), range, Direction::Forward)
-            };
-            let first = |org| Wants::page(&listing(org), page);
-            let mut act = caller.in_organization(None, &first).await?;
-            let listing = listing(act.org());
+            let range = keys::workspaces(caller.org());
+            let listing = Listing::new("workspaces", &(), range, Direction::Forward);
+            let first = Wants::page(&listing, page);
+            let mut act = caller.in_organization(None, first).await?;
             let caller = &act.caller;
             let show = |_: &Key, workspace: Workspace| {
                 let known = Some(workspace).filter(|workspace| caller.works_in(workspace.id));
@@ -69,8 +66,7 @@ impl KnowledgeService {
         workspace: WorkspaceId,
     ) -> Result<Workspace, Error> {
         self.act(Operation::GetWorkspace, credential, |caller| async move {
-            let nothing = |_| Wants::nothing();
-            let act = caller.in_workspace(workspace, &nothing).await?;
+            let act = caller.in_workspace(workspace, Wants::nothing()).await?;
             let found = act.workspace().clone();
             act.done(found)
         })

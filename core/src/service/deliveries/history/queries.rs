@@ -16,7 +16,7 @@ use crate::service::deliveries::queue::{
 use crate::service::endpoints::{EndpointRecord, find_subscription};
 use crate::service::kit::act::{Act, Caller, Identified, Wants};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
-use crate::store::{Direction, Key, MaybeSendSync, RangeRead, Transaction, decode};
+use crate::store::{Direction, Key, RangeRead, Transaction, decode};
 
 impl Endpoint {
     /// Returns the operation for this kind of endpoint.
@@ -86,20 +86,20 @@ impl Endpoint {
         delivery_keys(org, self.id(), entries.unwrap_or_default())
     }
 
-    /// Authorises the caller, and reads a delivery ahead with these keys.
+    /// Authorises the caller, and reads a delivery ahead with another key.
     async fn authorize_for_delivery<'c>(
         self,
         caller: Caller<'c>,
         id: DeliveryId,
-        others: impl Fn(OrgId) -> Option<Key> + MaybeSendSync,
+        other: Option<Key>,
     ) -> Result<(Act<'c>, EndpointRecord), Error> {
-        let wanted = |org| {
-            let keys = Wants::keys(self.keys(org)).and_keys(others(org));
-            keys.and_keys([keys::delivery_id(org, id)])
-        };
-        let caller = caller.identify(&wanted).await?;
         let org = caller.org();
-        let reference: Option<DeliveryRef> = caller.peek(&keys::delivery_id(org, id))?;
+        let id_key = keys::delivery_id(org, id);
+        let wanted = Wants::keys(self.keys(org))
+            .and_keys(other)
+            .and_keys([id_key.clone()]);
+        let caller = caller.identify(wanted).await?;
+        let reference: Option<DeliveryRef> = caller.peek(&id_key)?;
         let delivery = reference.map(|found| keys::delivery(org, self.id(), found.event));
         self.authorize(caller, delivery.into_iter().collect()).await
     }
@@ -154,15 +154,16 @@ impl KnowledgeService {
             Operation::ListCitationSubscriptionDeliveries,
         );
         self.act(operation, credential, |caller| async move {
-            let listing = |org| listing(org, endpoint.id(), status);
-            let wanted = |org| Wants::page(&listing(org), page).and_keys(endpoint.keys(org));
-            let mut caller = caller.identify(&wanted).await?;
-            let first = listing(caller.org())
+            let org = caller.org();
+            let listing = listing(org, endpoint.id(), status);
+            let wanted = Wants::page(&listing, page).and_keys(endpoint.keys(org));
+            let mut caller = caller.identify(wanted).await?;
+            let first = listing
                 .first_read(page)
                 .filter(|_| status == Some(DeliveryStatus::Dead));
             let deliveries = endpoint.dead_letters_ahead(&mut caller, first.as_ref());
             let (mut act, _) = endpoint.authorize(caller, deliveries).await?;
-            let (org, transaction) = (act.org(), &mut act.transaction);
+            let transaction = &mut act.transaction;
             let found = page_of_deliveries(transaction, org, endpoint.id(), status, page).await?;
             act.done(found)
         })
@@ -184,9 +185,7 @@ impl KnowledgeService {
             Operation::GetCitationSubscriptionDelivery,
         );
         self.act(operation, credential, |caller| async move {
-            let (mut act, _) = endpoint
-                .authorize_for_delivery(caller, id, |_| None)
-                .await?;
+            let (mut act, _) = endpoint.authorize_for_delivery(caller, id, None).await?;
             let org = act.org();
             let found = find_delivery(&mut act.transaction, org, endpoint.id(), id).await?;
             act.done(found.delivery)
@@ -212,7 +211,7 @@ impl KnowledgeService {
             Operation::RedeliverToCitationSubscription,
         );
         self.act(operation, credential, |caller| async move {
-            let state = |org| Some(keys::endpoint(org, endpoint.id()));
+            let state = Some(keys::endpoint(caller.org(), endpoint.id()));
             let (mut act, record) = endpoint.authorize_for_delivery(caller, id, state).await?;
             let (operation, actor) = act.audit(record.redelivery_action());
             let delivery =
@@ -236,14 +235,12 @@ impl KnowledgeService {
             Operation::RedeliverDeadToCitationSubscription,
         );
         self.act(operation, credential, |caller| async move {
-            let state = |org| keys::endpoint(org, endpoint.id());
-            let entries = |org| first_dead_letters(org, endpoint.id());
-            let wanted = |org| {
-                let keys = Wants::keys(endpoint.keys(org)).and_keys([state(org)]);
-                keys.and_range(entries(org))
-            };
-            let mut caller = caller.identify(&wanted).await?;
-            let entries = entries(caller.org());
+            let org = caller.org();
+            let entries = first_dead_letters(org, endpoint.id());
+            let wanted = Wants::keys(endpoint.keys(org))
+                .and_keys([keys::endpoint(org, endpoint.id())])
+                .and_range(entries.clone());
+            let mut caller = caller.identify(wanted).await?;
             let deliveries = endpoint.dead_letters_ahead(&mut caller, Some(&entries));
             let (mut act, record) = endpoint.authorize(caller, deliveries).await?;
             let (operation, actor) = act.audit(record.redelivery_action());
@@ -270,12 +267,11 @@ impl KnowledgeService {
         let operation =
             endpoint.operation(Operation::PingWebhook, Operation::PingCitationSubscription);
         self.act(operation, credential, |caller| async move {
-            let wanted = |org| {
-                let state = keys::endpoint(org, endpoint.id());
-                let keys = Wants::keys(endpoint.keys(org)).and_keys([state]);
-                keys.and_range(EndpointQueue::front(org, endpoint.id(), 1))
-            };
-            let caller = caller.identify(&wanted).await?;
+            let org = caller.org();
+            let wanted = Wants::keys(endpoint.keys(org))
+                .and_keys([keys::endpoint(org, endpoint.id())])
+                .and_range(EndpointQueue::front(org, endpoint.id(), 1));
+            let caller = caller.identify(wanted).await?;
             let (mut act, record) = endpoint.authorize(caller, Vec::new()).await?;
             let (operation, actor) = act.audit(record.ping_action());
             let delivery = self

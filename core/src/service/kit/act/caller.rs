@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::Act;
 use super::created::Created;
-use super::login::{KnownLogin, Login, credential_key};
-use super::wants::{Following, Wants, WantsOf};
+use super::login::{KnownLogin, Login, RolesRead, credential_key};
+use super::wants::{Following, Wants};
 use crate::access::{Credential, PermissionScope};
 use crate::error::{EntityKind, Error};
 use crate::keys;
@@ -25,17 +25,11 @@ pub(crate) struct Caller<'c> {
     operation: Operation,
     credential: &'c Credential,
     transaction: Transaction,
+    org: OrgId,
     pub(crate) now: Timestamp,
     /// Earlier login of the credential.
     known: Option<Arc<KnownLogin>>,
 }
-
-/// Function from what identifies the caller to the first reads.
-#[cfg(not(target_arch = "wasm32"))]
-type ReadsOf<'r, 'c> = &'r (dyn Fn(&Caller<'c>, &Login) -> Wants + Sync);
-/// Function from what identifies the caller to the first reads.
-#[cfg(target_arch = "wasm32")]
-type ReadsOf<'r, 'c> = &'r dyn Fn(&Caller<'c>, &Login) -> Wants;
 
 impl KnowledgeService {
     /// Performs an operation: `decide` makes an [`Act`] of the caller and ends it.
@@ -51,12 +45,14 @@ impl KnowledgeService {
         F: FnMut(Caller<'c>) -> D + MaybeSend,
         D: Future<Output = Result<Prepared<T>, Error>> + MaybeSend,
     {
+        let org = credential.org();
         self.transact(move |transaction| {
             decide(Caller {
                 service: self,
                 operation,
                 credential,
                 transaction,
+                org,
                 now: self.env().now(),
                 known: None,
             })
@@ -65,6 +61,14 @@ impl KnowledgeService {
 }
 
 impl<'c> Caller<'c> {
+    /// Returns the organisation of the credential, which is not authenticated yet.
+    ///
+    /// It names what to read ahead and decides nothing: authentication rejects a credential that is
+    /// stored for another organisation.
+    pub(crate) fn org(&self) -> OrgId {
+        self.org
+    }
+
     /// Authenticates the caller and authorises it in a workspace.
     ///
     /// # Errors
@@ -74,9 +78,9 @@ impl<'c> Caller<'c> {
     pub(crate) fn in_workspace(
         self,
         workspace: WorkspaceId,
-        wants: WantsOf<'_>,
+        wants: Wants,
     ) -> impl Future<Output = Result<Act<'c>, Error>> {
-        self.in_workspace_then(workspace, wants, &|_, _| Wants::nothing())
+        self.in_workspace_then(workspace, wants, &|_| Wants::nothing())
     }
 
     /// Authenticates the caller and authorises it in a workspace, as [`Caller::in_workspace`] does.
@@ -88,13 +92,10 @@ impl<'c> Caller<'c> {
     pub(crate) async fn in_workspace_then(
         mut self,
         workspace: WorkspaceId,
-        wants: WantsOf<'_>,
+        wants: Wants,
         following: Following<'_>,
     ) -> Result<Act<'c>, Error> {
-        let reads = |caller: &Self, login: &Login| {
-            login.reads_in(workspace, caller.and_records(login, wants(login.org)))
-        };
-        let login = self.log_in(&reads).await?;
+        let login = self.log_in(RolesRead::In(workspace), wants).await?;
         let transaction = &mut self.transaction;
         let (member, named) = login.follow(transaction, workspace, following).await?;
         self.keep(&login, named);
@@ -113,10 +114,9 @@ impl<'c> Caller<'c> {
     pub(crate) async fn in_organization(
         mut self,
         slug: Option<&str>,
-        wants: WantsOf<'_>,
+        wants: Wants,
     ) -> Result<Act<'c>, Error> {
-        let reads = |caller: &Self, login: &Login| caller.reads(login, wants(login.org));
-        let login = self.log_in(&reads).await?;
+        let login = self.log_in(RolesRead::OfMember, wants).await?;
         self.identified(login).await?.in_organization(slug).await
     }
 
@@ -124,16 +124,8 @@ impl<'c> Caller<'c> {
     ///
     /// # Errors
     /// [`Error::Unauthenticated`].
-    pub(crate) async fn identify(mut self, wants: WantsOf<'_>) -> Result<Identified<'c>, Error> {
-        let reads = |caller: &Self, login: &Login| {
-            let mut wants = wants(login.org).and_range(login.workspace_roles());
-            if let Some((operation, key)) = wants.idempotency.take() {
-                let record = keys::idempotency(login.org, login.member, operation, &key);
-                wants.keys.push(record);
-            }
-            caller.reads(login, wants)
-        };
-        let login = self.log_in(&reads).await?;
+    pub(crate) async fn identify(mut self, wants: Wants) -> Result<Identified<'c>, Error> {
+        let login = self.log_in(RolesRead::Everywhere, wants).await?;
         self.identified(login).await
     }
 
@@ -151,36 +143,40 @@ impl<'c> Caller<'c> {
         })
     }
 
-    /// Checks the credential, and reads ahead what `reads` says of it.
+    /// Checks the credential, and reads ahead what the authorisation and the operation read.
     ///
     /// Both take one read if the credential is known, otherwise two.
-    async fn log_in(&mut self, reads: ReadsOf<'_, 'c>) -> Result<Login, Error> {
+    async fn log_in(&mut self, roles: RolesRead, mut wants: Wants) -> Result<Login, Error> {
         let wanted = self.operation.spec().authentication.credential();
         let wanted = wanted.ok_or_else(|| Error::internal("a signature identifies no caller"))?;
-        self.known = self.service.known_login(self.credential);
-        let mut wants = match &self.known {
-            Some(known) => reads(self, &known.login)
-                .and_keys(credential_key(self.credential))
-                .and_keys(known.named.iter().cloned()),
-            None => Wants::nothing(),
+        let idempotency = wants.idempotency.take();
+        let reads = |caller: &Self, login: &Login| {
+            let record = idempotency
+                .as_ref()
+                .map(|(operation, key)| keys::idempotency(login.org, login.member, operation, key));
+            caller.reads(login, roles).and_keys(record)
         };
-        let mut checked = None;
-        loop {
-            let transaction = &mut self.transaction;
-            transaction.read_ahead(wants.keys, wants.ranges).await?;
-            if let Some(login) = checked {
-                return Ok(login);
-            }
-            let login = Login::check(transaction, self.credential, wanted, self.now).await;
-            self.service
-                .end_rejected(self.credential, login.as_ref().err());
-            let (login, known) = (login?, self.known.as_ref());
-            if known.is_some_and(|known| known.login.is_read_as(&login)) {
-                return Ok(login);
-            }
-            wants = reads(self, &login);
-            checked = Some(login);
+        self.known = self.service.known_login(self.credential);
+        if let Some(known) = &self.known {
+            let first = std::mem::take(&mut wants)
+                .and(reads(self, &known.login))
+                .and_keys(credential_key(self.credential))
+                .and_keys(known.named.iter().cloned());
+            self.transaction
+                .read_ahead(first.keys, first.ranges)
+                .await?;
         }
+        let login = Login::check(&mut self.transaction, self.credential, wanted, self.now).await;
+        self.service
+            .end_rejected(self.credential, login.as_ref().err());
+        let (login, known) = (login?, self.known.as_ref());
+        if !known.is_some_and(|known| known.login.is_read_as(&login)) {
+            let missing = wants.and(reads(self, &login));
+            self.transaction
+                .read_ahead(missing.keys, missing.ranges)
+                .await?;
+        }
+        Ok(login)
     }
 
     /// Keeps what authenticated the credential, if the next operation would not know it otherwise.
@@ -193,14 +189,10 @@ impl<'c> Caller<'c> {
         }
     }
 
-    /// Adds what the authentication and the operation itself read first.
-    fn reads(&self, login: &Login, wants: Wants) -> Wants {
-        self.and_records(login, wants).and_keys(login.keys())
-    }
-
-    /// Adds the records that the operation itself reads.
-    fn and_records(&self, login: &Login, wants: Wants) -> Wants {
-        wants
+    /// Returns the reads of the authorisation, and those of every operation of this kind.
+    fn reads(&self, login: &Login, roles: RolesRead) -> Wants {
+        login
+            .reads(roles)
             .and_keys(self.quota_key(login.org))
             .and_keys(self.record_key(login))
             .and_keys(self.meta_key())

@@ -60,6 +60,17 @@ pub(super) struct Login {
     now: Timestamp,
 }
 
+/// Roles that an authorisation reads besides the one in the organisation.
+#[derive(Clone, Copy)]
+pub(super) enum RolesRead {
+    /// None.
+    OfMember,
+    /// The role in one workspace.
+    In(WorkspaceId),
+    /// The roles in all workspaces.
+    Everywhere,
+}
+
 impl Login {
     /// Returns what acts on behalf of a member and its credential, if it names one.
     fn delegated(org: OrgId, delegator: Delegator, now: Timestamp) -> Self {
@@ -93,7 +104,9 @@ impl Login {
         }
         let key = keys::credential(secret.hash());
         let record: Option<CredentialRecord> = transaction.read(&key).await?;
-        let record = record.filter(|record| record.is_valid_at(now));
+        // What was read ahead is of the organisation that the secret names.
+        let is_of_org = |record: &CredentialRecord| record.org_id == credential.org();
+        let record = record.filter(|record| is_of_org(record) && record.is_valid_at(now));
         let record = record.ok_or(INVALID)?;
         Ok(Self {
             is_of_session: record.is_of_session(),
@@ -129,13 +142,26 @@ impl Login {
 
     /// Returns the keys of the first reads: of the organisation, the member, the credential that
     /// this one depends on, and the last use, on which the idle time-out depends.
-    pub(super) fn keys(&self) -> impl Iterator<Item = Key> {
+    fn keys(&self) -> impl Iterator<Item = Key> {
         let depends_on = self.depends_on.iter();
         let depends_on = depends_on.map(|id| keys::credential_id(self.org, *id));
         [self.org_key(), self.member_key()]
             .into_iter()
             .chain(depends_on)
             .chain(self.use_key())
+    }
+
+    /// Returns the first reads of an authorisation.
+    pub(super) fn reads(&self, roles: RolesRead) -> Wants {
+        let wants = Wants::keys(self.keys());
+        match roles {
+            RolesRead::OfMember => wants,
+            RolesRead::In(workspace) => wants.and_keys([
+                keys::workspace(self.org, workspace),
+                keys::workspace_role(self.org, self.member, workspace),
+            ]),
+            RolesRead::Everywhere => wants.and_range(self.workspace_roles()),
+        }
     }
 
     /// Checks that an idle time-out has not ended.
@@ -201,7 +227,7 @@ impl Login {
     ) -> Result<(Option<Member>, Vec<Key>), Error> {
         let (member, named) = self.holder(transaction, Some(workspace)).await?;
         let unread = named.iter().filter(|key| !transaction.has_ahead(key));
-        let more = following(self.org, transaction).and_keys(unread.cloned());
+        let more = following(transaction).and_keys(unread.cloned());
         transaction.read_ahead(more.keys, more.ranges).await?;
         Ok((member, named))
     }
@@ -223,13 +249,6 @@ impl Login {
         // its use already.
         self.check_use(transaction, record.idle_timeout()).await?;
         Ok(record)
-    }
-
-    /// Adds what the authorisation in a workspace reads first.
-    pub(super) fn reads_in(&self, workspace: WorkspaceId, wants: Wants) -> Wants {
-        let row = keys::workspace(self.org, workspace);
-        let role = keys::workspace_role(self.org, self.member, workspace);
-        wants.and_keys(self.keys()).and_keys([row, role])
     }
 
     /// Reads the organisation, the role of the member, and the credential that this one depends on.
@@ -378,7 +397,7 @@ impl Principal {
         following: Following<'_>,
     ) -> Result<Option<Member>, Error> {
         let login = Login::delegated(org, delegator, now);
-        let wants = login.reads_in(workspace, wants);
+        let wants = wants.and(login.reads(RolesRead::In(workspace)));
         transaction.read_ahead(wants.keys, wants.ranges).await?;
         let (member, _) = login.follow(transaction, workspace, following).await?;
         Ok(member)
@@ -430,5 +449,55 @@ fn wrong_kind(wanted: CredentialKind) -> Error {
             }
             CredentialKind::Link => "this operation requires a login link",
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::FutureExt as _;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::access::Secret;
+    use crate::store::{Commit, MemoryStore, Store as _, encode};
+
+    /// A stored credential, and what the check of its secret finds.
+    fn check(secret: &Secret, stored_for: OrgId) -> Result<Login, Error> {
+        let now = Timestamp::UNIX_EPOCH;
+        let record = CredentialRecord {
+            id: CredentialId(Uuid::from_u128(1)),
+            kind: secret.kind(),
+            name: String::new(),
+            org_id: stored_for,
+            member_id: MemberId(Uuid::from_u128(2)),
+            scope: TokenScope::default(),
+            created_with: None,
+            idle_timeout_seconds: None,
+            created_at: now,
+            expires_at: Timestamp::MAX,
+            revoked_at: None,
+        };
+        let store = Arc::new(MemoryStore::new());
+        let put = Commit::builder().put(keys::credential(secret.hash()), encode(&record));
+        let committed = store.commit(put.build().unwrap()).now_or_never();
+        committed.expect("the store answers at once").unwrap();
+        let credential = Credential::from(secret.clone());
+        let mut transaction = Transaction::begin(store);
+        let checked = Login::check(&mut transaction, &credential, secret.kind(), now);
+        checked.now_or_never().expect("the store answers at once")
+    }
+
+    #[test]
+    fn credential_of_another_organization_is_unknown() {
+        let [own, other] = [3, 4].map(|number| OrgId(Uuid::from_u128(number)));
+        let secret = Secret::of_bytes(CredentialKind::Bearer, own, [7; 32]);
+        assert_eq!(check(&secret, own).unwrap().org, own);
+        let rejected = check(&secret, other).unwrap_err();
+        assert_eq!(rejected.to_string(), INVALID.to_string());
+        let text = secret.expose().replace(&own.0.simple().to_string(), "");
+        let unnamed: Secret = text.parse().unwrap();
+        assert!(check(&unnamed, own).is_err());
     }
 }

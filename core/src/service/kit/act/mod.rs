@@ -3,8 +3,8 @@
 //! A decision starts with a [`Caller`]. Only an authorised caller becomes an [`Act`], and only an
 //! act ends in a commit. What the operation is known to read is read together with what the
 //! authorisation reads, so that most operations take one read of the store. The first one of a
-//! credential takes two, because the credential leads to everything else, and one more if the
-//! member has a custom role or the credential depends on another.
+//! credential takes two, because its record leads to the member, and one more if the member has a
+//! custom role or the credential depends on another.
 //!
 //! This file has the act: its permissions, its audit entries and its end. `caller` has the way to
 //! it, `login` the authentication, and `wants` the reads that operations announce. `created` makes
@@ -21,7 +21,7 @@ use uuid::Uuid;
 pub(crate) use self::caller::{Caller, Identified};
 use self::created::Created;
 pub(crate) use self::login::KnownLogins;
-pub(crate) use self::wants::{Wants, WantsOf};
+pub(crate) use self::wants::Wants;
 
 use crate::access::{Action, ActionSet};
 use crate::error::{EntityKind, Error};

@@ -1,14 +1,15 @@
 //! Reads that an operation announces, so that they are made with those of its authorisation.
 //!
-//! The functions of the operations build them, `caller` and `login` make the reads.
+//! The organisation of the caller is known from its credential before the first read, so that the
+//! operations name the keys at once. `caller` and `login` make the reads.
 
-use crate::model::OrgId;
 use crate::service::kit::idempotency::IdempotencyKey;
 use crate::service::kit::page::{Listing, PageRequest};
 use crate::store::{Key, RangeRead, Transaction};
 
 /// Reads that an operation is known to make, for reading them with those of its authorisation.
 #[derive(Debug, Default)]
+#[must_use]
 pub(crate) struct Wants {
     pub(super) keys: Vec<Key>,
     pub(super) ranges: Vec<RangeRead>,
@@ -56,6 +57,13 @@ impl Wants {
         self
     }
 
+    /// Adds other reads of keys and ranges.
+    pub(super) fn and(mut self, others: Self) -> Self {
+        self.keys.extend(others.keys);
+        self.ranges.extend(others.ranges);
+        self
+    }
+
     /// Adds keys.
     pub(crate) fn and_keys(mut self, keys: impl IntoIterator<Item = Key>) -> Self {
         self.keys.extend(keys);
@@ -63,16 +71,9 @@ impl Wants {
     }
 }
 
-/// Function from the organisation of the caller to the reads of an operation.
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) type WantsOf<'w> = &'w (dyn Fn(OrgId) -> Wants + Sync);
-/// Function from the organisation of the caller to the reads of an operation.
-#[cfg(target_arch = "wasm32")]
-pub(crate) type WantsOf<'w> = &'w dyn Fn(OrgId) -> Wants;
-
 /// Function from what an operation read ahead to the reads that follow from it.
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) type Following<'w> = &'w (dyn Fn(OrgId, &Transaction) -> Wants + Sync);
+pub(crate) type Following<'w> = &'w (dyn Fn(&Transaction) -> Wants + Sync);
 /// Function from what an operation read ahead to the reads that follow from it.
 #[cfg(target_arch = "wasm32")]
-pub(crate) type Following<'w> = &'w dyn Fn(OrgId, &Transaction) -> Wants;
+pub(crate) type Following<'w> = &'w dyn Fn(&Transaction) -> Wants;

@@ -171,26 +171,18 @@ impl KnowledgeService {
     ) -> Result<Vec<IngestedMemory>, Error> {
         check_batch(memories, &self.checks())?;
         self.act(Operation::IngestMemories, credential, |caller| async move {
-            let wanted = |org| {
-                let keys = by_source_key(org, workspace, source, memories);
-                Wants::keys(keys)
-                    .and_keys(source_keys(org, source))
-                    .and_keys([
-                        keys::endpoint_sequence(org, workspace),
-                        keys::usage(org, Quota::Memories),
-                    ])
-                    .and_range(slugs_read(org))
-            };
-            let known = |org, transaction: &Transaction| {
-                known_memories(
-                    transaction,
-                    org,
-                    by_source_key(org, workspace, source, memories),
-                )
-            };
-            let act = caller.in_workspace_then(workspace, &wanted, &known);
-            let mut act = act.await?;
-            let key = keys::source(act.org(), source);
+            let org = caller.org();
+            let by_name = || by_source_key(org, workspace, source, memories);
+            let wanted = Wants::keys(by_name())
+                .and_keys(source_keys(org, source))
+                .and_keys([
+                    keys::endpoint_sequence(org, workspace),
+                    keys::usage(org, Quota::Memories),
+                ])
+                .and_range(slugs_read(org));
+            let known = |transaction: &Transaction| known_memories(transaction, org, by_name());
+            let mut act = caller.in_workspace_then(workspace, wanted, &known).await?;
+            let key = keys::source(org, source);
             if act.transaction.read::<Source>(&key).await?.is_none() {
                 let message = "must be a source of the organisation";
                 return Err(Error::invalid("source_id", ProblemCode::NotFound, message));

@@ -25,8 +25,8 @@ impl KnowledgeService {
         workspace: WorkspaceId,
     ) -> Result<Retention, Error> {
         self.act(Operation::GetRetention, credential, |caller| async move {
-            let wanted = |org| Wants::keys([keys::retention(org, workspace)]);
-            let mut act = caller.in_workspace(workspace, &wanted).await?;
+            let wanted = Wants::keys([keys::retention(caller.org(), workspace)]);
+            let mut act = caller.in_workspace(workspace, wanted).await?;
             let found = act.retention(workspace).await?;
             act.done(found.retention)
         })
@@ -70,13 +70,14 @@ impl KnowledgeService {
     ) -> Result<Retention, Error> {
         self.checks().check(new)?;
         self.act(Operation::SetRetention, credential, |caller| async move {
-            let wanted = |org| Wants::keys(RetentionState::keys(org, workspace));
-            let mut act = caller.in_workspace(workspace, &wanted).await?;
+            let org = caller.org();
+            let wanted = Wants::keys(RetentionState::keys(org, workspace));
+            let mut act = caller.in_workspace(workspace, wanted).await?;
             // It erases chats of all members, and memories for anybody.
             if act.caller.has_audience_list() {
                 return Err(Denial::OutOfScope.into());
             }
-            let (org, now) = (act.org(), act.now);
+            let now = act.now;
             let state = RetentionState::read(&mut act.transaction, org, workspace).await?;
             let (before, retention) = (&state.stored.retention, Retention::from(new));
             if *before == retention {
