@@ -62,8 +62,10 @@ pub fn page(uri: &Uri) -> Result<PageRequest, Error> {
 /// Identifies the caller of a session, as [`Api::identify`](super::Api::identify) does.
 pub async fn identify(service: &KnowledgeService, session: Secret) -> Option<Caller> {
     let credential = Credential::Secret(session);
-    let found = service.recognize(&credential, CredentialKind::Session);
-    let (organization, member) = found.await.ok()?;
+    let (organization, member) = service
+        .recognize(&credential, CredentialKind::Session)
+        .await
+        .ok()?;
     Some(Caller {
         organization,
         principal: member.0,

@@ -150,11 +150,11 @@ impl Call<'_> {
         batch: &IngestBatch,
     ) -> Result<IngestResult, Error> {
         let (source, memories) = (batch.source_id, &batch.memories);
-        let ingested = self
-            .service
-            .ingest_memories(credential, workspace, source, memories);
         Ok(IngestResult {
-            memories: ingested.await?,
+            memories: self
+                .service
+                .ingest_memories(credential, workspace, source, memories)
+                .await?,
         })
     }
 

@@ -128,9 +128,8 @@ impl Call<'_> {
             Some(Operation::GetMcpKey) => {
                 let workspace = WorkspaceId::read(&mut reader, "id")?;
                 let id = CredentialId(id);
-                let found = self.service.get_mcp_key(credential, workspace, id);
                 let key = KnownMcpKey {
-                    summary: found.await?,
+                    summary: self.service.get_mcp_key(credential, workspace, id).await?,
                     secret: (),
                 };
                 Ok(ApiResponse::json(self.success(), &key))

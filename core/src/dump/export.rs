@@ -111,8 +111,10 @@ impl Export {
         let Some(rest) = &self.rest else {
             return Ok(false);
         };
-        let page = self.store.scan(rest, PAGE_ENTRIES, Direction::Forward);
-        let page = page.await?;
+        let page = self
+            .store
+            .scan(rest, PAGE_ENTRIES, Direction::Forward)
+            .await?;
         self.rest = match page.last() {
             Some(last) if page.len() == PAGE_ENTRIES => Some(rest.after(&last.key)),
             _ => None,

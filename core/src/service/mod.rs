@@ -457,12 +457,13 @@ impl KnowledgeService {
         credential: &Credential,
         wanted: CredentialKind,
     ) -> Result<Principal, Error> {
-        let authenticated = self.transact(|mut reading| async move {
-            let now = self.env().now();
-            let caller = Principal::authenticate(&mut reading, credential, wanted, now).await?;
-            reading.done(caller)
-        });
-        let authenticated = authenticated.await;
+        let authenticated = self
+            .transact(|mut reading| async move {
+                let now = self.env().now();
+                let caller = Principal::authenticate(&mut reading, credential, wanted, now).await?;
+                reading.done(caller)
+            })
+            .await;
         self.end_rejected(credential, authenticated.as_ref().err());
         authenticated
     }

@@ -197,8 +197,10 @@ impl Rekey {
         let (this, within) = (&*self, &range);
         let (last, report) = transact(&self.store, &self.env, |mut transaction| async move {
             let page = transaction.unchecked();
-            let page = page.scan(within, RECORDS_PER_COMMIT, Direction::Forward);
-            let page = page.await.map_err(OpenError::from)?;
+            let page = page
+                .scan(within, RECORDS_PER_COMMIT, Direction::Forward)
+                .await
+                .map_err(OpenError::from)?;
             let mut report = this.report;
             for found in &page {
                 if let Some(record) = this.reseal(found, &mut report) {

@@ -99,8 +99,9 @@ impl Provisioning<'_> {
         let service = self.service;
         service
             .transact(|mut transaction| async move {
-                let begun = service.begin_session(&mut transaction, (org, member), None, name);
-                let issued = begun.await?;
+                let issued = service
+                    .begin_session(&mut transaction, (org, member), None, name)
+                    .await?;
                 transaction.done(issued)
             })
             .await
@@ -180,11 +181,13 @@ impl KnowledgeService {
             };
             transaction.put(key, &consumed);
             let (who, link) = ((found.org_id, found.member_id), Some(found.id));
-            let begun = self.begin_session(&mut transaction, who, link, "signed in with a link");
-            let issued = begun.await.map_err(|error| match error {
-                Error::Unauthenticated { .. } => INVALID_LINK,
-                error => error,
-            })?;
+            let issued = self
+                .begin_session(&mut transaction, who, link, "signed in with a link")
+                .await
+                .map_err(|error| match error {
+                    Error::Unauthenticated { .. } => INVALID_LINK,
+                    error => error,
+                })?;
             transaction.done(issued)
         })
         .await
@@ -395,8 +398,11 @@ impl KnowledgeService {
             let own = record.filter(|record| is_own(record) && is_listed(record, now));
             let own = own.ok_or_else(missing)?;
             let needed = own.created_with.unwrap_or(own.id);
-            let valid = self.valid_credentials(own.org_id, vec![needed], now);
-            if !valid.await?.contains(&needed) {
+            if !self
+                .valid_credentials(own.org_id, vec![needed], now)
+                .await?
+                .contains(&needed)
+            {
                 return Err(missing());
             }
             let ended = (key, own);

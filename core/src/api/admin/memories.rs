@@ -40,8 +40,11 @@ impl Operator<'_> {
     ) -> Result<IngestResult, Error> {
         let (caller, workspace) = self.member_in(org, member, workspace).await?;
         let (source, memories) = (batch.source_id, &batch.memories);
-        let ingested = self.0.ingest_memories(&caller, workspace, source, memories);
-        let memories = ingested.await.map_err(without_member)?;
+        let memories = self
+            .0
+            .ingest_memories(&caller, workspace, source, memories)
+            .await
+            .map_err(without_member)?;
         Ok(IngestResult { memories })
     }
 

@@ -93,8 +93,10 @@ impl KnowledgeService {
                 let member = caller.member();
                 let record_key = keys::idempotency(org, member, ERASURE_OPERATION, key.as_str());
                 let mut act = caller.in_organization(None).await?;
-                let record = act.transaction.read::<IdempotencyRecord>(&record_key);
-                let record = record.await?;
+                let record = act
+                    .transaction
+                    .read::<IdempotencyRecord>(&record_key)
+                    .await?;
                 if let Some(record) = record.filter(|record| act.now < record.expires_at) {
                     if record.fingerprint != *fingerprint {
                         return Err(Error::IdempotencyKeyReused);
@@ -152,8 +154,7 @@ impl KnowledgeService {
                     work.phase = None;
                     let removed =
                         erase_named(&mut act, &mut removal, &mut receipt, memories).await?;
-                    let citing = citing(&mut act.transaction, org, &removed, None);
-                    let (recalls, _) = citing.await?;
+                    let (recalls, _) = citing(&mut act.transaction, org, &removed, None).await?;
                     removal
                         .recalls_without_memories(&mut act.transaction, &recalls)
                         .await?;
@@ -255,8 +256,10 @@ async fn erase_named(
     let labels: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
     let labels = act.transaction.read_many::<MemoryLabels>(&labels).await?;
     let contents: Vec<Key> = ids.iter().map(|id| keys::content(org, *id)).collect();
-    let contents = act.transaction.read_many::<MemoryContent>(&contents);
-    let contents = contents.await?;
+    let contents = act
+        .transaction
+        .read_many::<MemoryContent>(&contents)
+        .await?;
     let found = || ids.iter().zip(&labels).zip(&contents);
     let subjects = found().filter_map(|((id, labels), content)| {
         Some(Subject {

@@ -242,14 +242,9 @@ impl<'r> Removal<'r> {
             transaction.check(found.key.clone(), Some(found.entry.version));
             let stored: SealedRecord<CitationSubscription> = decode_value(found)?;
             let id = stored.record.id;
-            let deleted = self.service.remove_endpoint(
-                transaction,
-                org,
-                id.into(),
-                stored.disabled,
-                self.now,
-            );
-            deleted.await?;
+            self.service
+                .remove_endpoint(transaction, org, id.into(), stored.disabled, self.now)
+                .await?;
             transaction.delete(found.key.clone());
             transaction.delete(keys::subscription_id(org, id));
             self.counts.citation_subscriptions += 1;

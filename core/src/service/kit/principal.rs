@@ -175,8 +175,7 @@ impl Principal {
                 None => self.role_actions,
                 Some((_, Some(actions))) => *actions,
                 Some((role, None)) => {
-                    let held = held_role(transaction, self.org.id, key, role, |role| *role);
-                    let held = held.await?;
+                    let held = held_role(transaction, self.org.id, key, role, |role| *role).await?;
                     let allowed = held.map_or(self.role_actions, |(_, role)| role.actions());
                     known.insert(role, allowed);
                     allowed

@@ -176,12 +176,14 @@ impl KnowledgeService {
             return;
         }
         let mut attempts = 0;
-        let written = self.transact(|transaction| {
-            attempts += 1;
-            let place = (window, fingerprint, attempts);
-            self.write_refusal(transaction, credential, refusal, place)
-        });
-        match written.await {
+        match self
+            .transact(|transaction| {
+                attempts += 1;
+                let place = (window, fingerprint, attempts);
+                self.write_refusal(transaction, credential, refusal, place)
+            })
+            .await
+        {
             Ok(()) => {
                 self.written_in_hour()
                     .with(window, |known| known.insert(fingerprint));

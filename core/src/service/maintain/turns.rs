@@ -65,8 +65,9 @@ impl KnowledgeService {
         };
         let (mut found, mut last) = (Vec::new(), None);
         for _ in 0..SCANS_PER_CALL {
-            let page = store.scan(&rest, TASKS_PER_SCAN, Direction::Forward);
-            let page = page.await?;
+            let page = store
+                .scan(&rest, TASKS_PER_SCAN, Direction::Forward)
+                .await?;
             last = page.last().map(|last| last.key.clone());
             last = last.filter(|_| page.len() == TASKS_PER_SCAN);
             found.extend(page);

@@ -239,10 +239,11 @@ impl KnowledgeService {
             authority.require_member(&roles)?;
             let target = (&before, &roles);
             let change = (Some(stored.role), Some(after.role));
-            let changed = change_role(&mut act.transaction, authority, target, change, None);
             // A reference to a deleted role remains until maintenance settles it, because the
             // holder is marked under that role.
-            let role = changed.await?.map_or(stored.role, |_| after.role);
+            let changed =
+                change_role(&mut act.transaction, authority, target, change, None).await?;
+            let role = changed.map_or(stored.role, |_| after.role);
             let is_role_alone = before.name == after.name && before.teams == after.teams;
             let action = if is_role_alone {
                 AuditAction::RoleAssign

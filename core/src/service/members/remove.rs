@@ -57,8 +57,9 @@ impl KnowledgeService {
                 let now = act.now;
                 let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
                 let authority = Authority::Caller(&coverage);
-                let removed = self.take_away(&mut act.transaction, authority, member, now);
-                let removed = removed.await?;
+                let removed = self
+                    .take_away(&mut act.transaction, authority, member, now)
+                    .await?;
                 let resource = (ResourceKind::Member, member.0);
                 act.deleted(AuditAction::MemberRemove, resource, &removed);
                 act.done(org)
@@ -78,8 +79,9 @@ impl KnowledgeService {
             .transact(|mut transaction| async move {
                 let now = self.env().now();
                 let authority = Authority::Operator(org);
-                let removed = self.take_away(&mut transaction, authority, member, now);
-                let removed = removed.await?;
+                let removed = self
+                    .take_away(&mut transaction, authority, member, now)
+                    .await?;
                 AuditedOperation::begin(&transaction, self.env(), now).record(
                     &mut transaction,
                     Actor::operator(org),

@@ -68,8 +68,8 @@ impl KnowledgeService {
                 let deleted: CustomRole = act.find(&key, EntityKind::Role).await?;
                 let mut actions = deleted.actions_if_active();
                 if let Some(target) = request.reassign_to {
-                    let target = check_target(&mut act.transaction, org, role, target);
-                    actions = actions | target.await?;
+                    actions =
+                        actions | check_target(&mut act.transaction, org, role, target).await?;
                 }
                 let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
                 coverage.require_role(&deleted, actions)?;

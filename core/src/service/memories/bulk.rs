@@ -113,8 +113,10 @@ impl KnowledgeService {
                 let record_key = keys::idempotency(org, member, OPERATION, key.as_str());
                 let mut act = caller.unauthorized().await?;
                 act.require_somewhere(request.required_actions()).await?;
-                let record = act.transaction.read::<IdempotencyRecord>(&record_key);
-                let record = record.await?;
+                let record = act
+                    .transaction
+                    .read::<IdempotencyRecord>(&record_key)
+                    .await?;
                 if let Some(record) = record.filter(|record| act.now < record.expires_at) {
                     if record.fingerprint != *fingerprint {
                         return Err(Error::IdempotencyKeyReused);

@@ -159,7 +159,9 @@ impl Provisioning<'_> {
     /// Counts the keys in a range, up to a maximum.
     async fn count(&self, range: &KeyRange) -> Result<usize, Error> {
         let store = self.service.store();
-        let found = store.scan(range, DELIVERIES_COUNTED_MAX, Direction::Forward);
-        Ok(found.await?.len())
+        Ok(store
+            .scan(range, DELIVERIES_COUNTED_MAX, Direction::Forward)
+            .await?
+            .len())
     }
 }

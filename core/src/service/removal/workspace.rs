@@ -138,8 +138,10 @@ impl Step<'_> {
         let labels: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
         let labels = self.transaction.read_many::<MemoryLabels>(&labels).await?;
         let contents: Vec<Key> = ids.iter().map(|id| keys::content(org, *id)).collect();
-        let contents = self.transaction.read_many::<MemoryContent>(&contents);
-        let contents = contents.await?;
+        let contents = self
+            .transaction
+            .read_many::<MemoryContent>(&contents)
+            .await?;
         for ((mark, id), found) in marks.iter().zip(ids).zip(labels.into_iter().zip(contents)) {
             match found {
                 (Some(labels), Some(content)) => {
@@ -236,8 +238,9 @@ impl Step<'_> {
             transaction.delete(found.key.clone());
             transaction.add(keys::webhook_count(org, workspace), -1);
             release_unit(transaction, org, Quota::Endpoints);
-            let deleted = service.remove_endpoint(transaction, org, id, stored.disabled, now);
-            deleted.await?;
+            service
+                .remove_endpoint(transaction, org, id, stored.disabled, now)
+                .await?;
         }
         Ok(!found.is_empty())
     }

@@ -220,12 +220,13 @@ impl KnowledgeService {
             let now = act.now;
             let retention = act.retention(workspace).await?;
             let caller = &act.caller;
-            let found = listing.page(&mut act.transaction, page, |_, chat: Chat| {
-                let exists =
-                    chat.exists_for(caller) && retention.keeps_chat(chat.last_message_at, now);
-                Ok(PageRecord::visible(exists.then_some(chat)))
-            });
-            let found = found.await?;
+            let found = listing
+                .page(&mut act.transaction, page, |_, chat: Chat| {
+                    let exists =
+                        chat.exists_for(caller) && retention.keeps_chat(chat.last_message_at, now);
+                    Ok(PageRecord::visible(exists.then_some(chat)))
+                })
+                .await?;
             act.done(found)
         })
         .await

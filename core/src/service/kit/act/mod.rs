@@ -143,8 +143,10 @@ impl Act<'_> {
             return Ok(*held);
         }
         let places = [workspace];
-        let held = self.caller.actions_in(&mut self.transaction, &places);
-        let held = held.await?[&workspace];
+        let held = self
+            .caller
+            .actions_in(&mut self.transaction, &places)
+            .await?[&workspace];
         self.held.push((workspace, held));
         Ok(held)
     }
@@ -168,14 +170,14 @@ impl Act<'_> {
             return Ok(());
         }
         let (org, now) = (self.org(), self.now);
-        let acting = Principal::acting_for(&mut self.transaction, org, (delegator, None), now);
-        let acting = match acting.await {
-            Err(Error::Unauthenticated { .. }) => return Ok(()),
-            acting => acting?,
-        };
+        let acting =
+            match Principal::acting_for(&mut self.transaction, org, (delegator, None), now).await {
+                Err(Error::Unauthenticated { .. }) => return Ok(()),
+                acting => acting?,
+            };
         let places = [workspace];
-        let held = acting.actions_in(&mut self.transaction, &places);
-        match (beyond & held.await?[&workspace]).iter().next() {
+        let held = acting.actions_in(&mut self.transaction, &places).await?;
+        match (beyond & held[&workspace]).iter().next() {
             None => Ok(()),
             Some(missing) => Err(Error::forbidden(format!(
                 "cannot take over or end what may do more than the caller: {missing}"
@@ -231,8 +233,9 @@ impl Act<'_> {
     /// # Errors
     /// [`Error::Forbidden`] otherwise.
     pub(crate) async fn require_somewhere(&mut self, needed: ActionSet) -> Result<(), Error> {
-        let decided = self.caller.require_somewhere(&mut self.transaction, needed);
-        decided.await
+        self.caller
+            .require_somewhere(&mut self.transaction, needed)
+            .await
     }
 
     /// Reserves units of a quota of the organisation, whose counter was read ahead.
