@@ -439,14 +439,12 @@ impl Transaction {
     }
 
     /// Ends the decision. Without a write there is no commit.
-    ///
-    /// # Errors
-    /// None; the type is that of the functions that end with it.
-    pub fn done<T, E>(self, output: T) -> Result<Prepared<T>, E> {
-        Ok(Prepared {
+    #[must_use]
+    pub fn done<T>(self, output: T) -> Prepared<T> {
+        Prepared {
             transaction: self,
             output,
-        })
+        }
     }
 
     /// Returns true if there is something to commit.

@@ -289,13 +289,13 @@ impl KnowledgeService {
         self.transact(|mut transaction| async move {
             // Of several concurrent callers, only one finds the task: each organisation has one.
             if transaction.read::<ScheduledTask>(due).await?.is_none() {
-                return transaction.done((0, false));
+                return Ok(transaction.done((0, false)));
             }
             let owner = keys::org(org);
             let owner = transaction.read_unchecked::<Organization>(&owner).await?;
             if owner.is_none() {
                 transaction.delete(due.clone());
-                return transaction.done((0, false));
+                return Ok(transaction.done((0, false)));
             }
             let store = transaction.unchecked();
             let found = store
@@ -339,7 +339,7 @@ impl KnowledgeService {
             };
             let has_more = again <= now && (again > due_at || purged > 0);
             ScheduledTask::Audit(org).schedule(&mut transaction, again, self.env());
-            transaction.done((purged, has_more))
+            Ok(transaction.done((purged, has_more)))
         })
         .await
     }

@@ -213,7 +213,7 @@ impl KnowledgeService {
                     rest.schedule(&mut transaction, now, self.env());
                 }
             }
-            transaction.done(())
+            Ok(transaction.done(()))
         })
         .await
     }
@@ -273,7 +273,7 @@ impl KnowledgeService {
                     transaction.add(counter.clone(), -1);
                 }
             }
-            transaction.done(())
+            Ok(transaction.done(()))
         })
         .await
     }

@@ -321,12 +321,12 @@ impl KnowledgeService {
             match known_meta(&mut transaction).await? {
                 None => {
                     transaction.put(keys::meta(), wanted);
-                    transaction.done(false)
+                    Ok(transaction.done(false))
                 }
                 Some(found) if found.sealing_key != wanted.sealing_key => Err(
                     OpenError::other_key(&wanted.sealing_key, &found.sealing_key),
                 ),
-                Some(found) => transaction.done(found.schema < SCHEMA),
+                Some(found) => Ok(transaction.done(found.schema < SCHEMA)),
             }
         })
         .await?;
@@ -461,7 +461,7 @@ impl KnowledgeService {
             .transact(|mut reading| async move {
                 let now = self.env().now();
                 let caller = Principal::authenticate(&mut reading, credential, wanted, now).await?;
-                reading.done(caller)
+                Ok(reading.done(caller))
             })
             .await;
         self.end_rejected(credential, authenticated.as_ref().err());

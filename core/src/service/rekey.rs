@@ -171,7 +171,7 @@ impl Rekey {
             });
             let stored = &meta.sealing_key;
             if stored == new {
-                return transaction.done(false);
+                return Ok(transaction.done(false));
             }
             if stored != pending && (stored != old || is_complete) {
                 return Err(OpenError::other_key(old, stored));
@@ -181,7 +181,7 @@ impl Rekey {
                 meta.sealing_key = written.to_owned();
                 transaction.put(keys::meta(), &meta);
             }
-            transaction.done(true)
+            Ok(transaction.done(true))
         })
         .await
     }
@@ -212,7 +212,7 @@ impl Rekey {
                 Some(last) if page.len() == RECORDS_PER_COMMIT => Some(last.key.clone()),
                 _ => None,
             };
-            transaction.done::<_, OpenError>((last, report))
+            Ok::<_, OpenError>(transaction.done((last, report)))
         })
         .await?;
         self.report = report;

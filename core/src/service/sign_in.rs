@@ -102,7 +102,7 @@ impl Provisioning<'_> {
                 let issued = service
                     .begin_session(&mut transaction, (org, member), None, name)
                     .await?;
-                transaction.done(issued)
+                Ok(transaction.done(issued))
             })
             .await
     }
@@ -188,7 +188,7 @@ impl KnowledgeService {
                     Error::Unauthenticated { .. } => INVALID_LINK,
                     error => error,
                 })?;
-            transaction.done(issued)
+            Ok(transaction.done(issued))
         })
         .await
     }
@@ -227,7 +227,7 @@ impl KnowledgeService {
     pub async fn session(&self, session: &Secret) -> Result<SignedIn, Error> {
         self.transact(|mut transaction| async move {
             let found = self.signed_in(&mut transaction, session).await?;
-            transaction.done(found)
+            Ok(transaction.done(found))
         })
         .await
     }
@@ -276,10 +276,10 @@ impl KnowledgeService {
                         "the access token of this session was revoked; try again in five minutes",
                     ));
                 }
-                return transaction.done(Issued {
+                return Ok(transaction.done(Issued {
                     secret,
                     record: found,
-                });
+                }));
             }
             let begin = Timestamp::from_millis(period.saturating_mul(TOKEN_PERIOD_MS));
             let token = CredentialRecord {
@@ -296,10 +296,10 @@ impl KnowledgeService {
             transaction.put(used, &now);
             let actor = Actor::new(&principal, self.client);
             self.create_credential(&mut transaction, actor, &token, &secret);
-            transaction.done(Issued {
+            Ok(transaction.done(Issued {
                 secret,
                 record: token,
-            })
+            }))
         })
         .await
     }
@@ -315,7 +315,7 @@ impl KnowledgeService {
             let ended = (keys::credential(session.hash()), found.session);
             let now = self.env().now();
             revoke(self.env(), &mut transaction, actor, ended, now).await?;
-            transaction.done(())
+            Ok(transaction.done(()))
         })
         .await
     }
@@ -408,7 +408,7 @@ impl KnowledgeService {
             let ended = (key, own);
             let actor = Actor::new(&principal, self.client);
             revoke(self.env(), &mut transaction, actor, ended, now).await?;
-            transaction.done(())
+            Ok(transaction.done(()))
         })
         .await
     }

@@ -68,7 +68,7 @@ pub(super) async fn upgrade(store: &Arc<dyn Store>, env: &Env) -> Result<(), Ope
 async fn count_per_org(mut transaction: Transaction) -> Result<Prepared<bool>, OpenError> {
     let meta = transaction.read::<Meta>(&keys::meta()).await;
     let Some(mut meta) = meta?.filter(|meta| meta.schema < COUNTERS_PER_ORG_SCHEMA) else {
-        return transaction.done(false);
+        return Ok(transaction.done(false));
     };
     let replaced = [
         keys::global_undelivered_count(),
@@ -84,7 +84,7 @@ async fn count_per_org(mut transaction: Transaction) -> Result<Prepared<bool>, O
         meta.schema = COUNTERS_PER_ORG_SCHEMA;
         transaction.put(keys::meta(), &meta);
     }
-    transaction.done(has_more)
+    Ok(transaction.done(has_more))
 }
 
 /// Counts what the organisations have of their quotas.
@@ -93,7 +93,7 @@ async fn count_per_org(mut transaction: Transaction) -> Result<Prepared<bool>, O
 async fn count_usage(mut transaction: Transaction) -> Result<Prepared<bool>, OpenError> {
     let meta = transaction.read::<Meta>(&keys::meta()).await?;
     let Some(mut meta) = meta.filter(|meta| meta.schema < USAGE_SCHEMA) else {
-        return transaction.done(false);
+        return Ok(transaction.done(false));
     };
     let counted = recount_usage(&**transaction.unchecked()).await?;
     let has_more = write_wrong(&mut transaction, &counted);
@@ -101,7 +101,7 @@ async fn count_usage(mut transaction: Transaction) -> Result<Prepared<bool>, Ope
         meta.schema = USAGE_SCHEMA;
         transaction.put(keys::meta(), &meta);
     }
-    transaction.done(has_more)
+    Ok(transaction.done(has_more))
 }
 
 /// Marks the store as one of the current schema, so that earlier programs reject it.
@@ -111,7 +111,7 @@ async fn name_schema(mut transaction: Transaction) -> Result<Prepared<()>, OpenE
         meta.schema = SCHEMA;
         transaction.put(keys::meta(), &meta);
     }
-    transaction.done(())
+    Ok(transaction.done(()))
 }
 
 /// Writes some of the counters that are wrong; returns true if there are more.
@@ -132,7 +132,7 @@ fn write_wrong(transaction: &mut Transaction, counted: &BTreeMap<Key, Count>) ->
 async fn name_participants(mut transaction: Transaction) -> Result<Prepared<bool>, OpenError> {
     let meta = transaction.read::<Meta>(&keys::meta()).await?;
     if meta.is_none_or(|meta| meta.schema >= COUNTERS_PER_ORG_SCHEMA) {
-        return transaction.done(false);
+        return Ok(transaction.done(false));
     }
     let store = Arc::clone(transaction.unchecked());
     let mut unnamed = Vec::new();
@@ -165,7 +165,7 @@ async fn name_participants(mut transaction: Transaction) -> Result<Prepared<bool
         }
         transaction.put(key.clone(), &chat);
     }
-    transaction.done(unnamed.len() > CHATS_PER_COMMIT)
+    Ok(transaction.done(unnamed.len() > CHATS_PER_COMMIT))
 }
 
 /// A counter of an organisation.

@@ -141,7 +141,7 @@ async fn result_without_commit_is_based_on_one_moment() {
                 if refuses && first == second {
                     return Err(TransactionError::Contended);
                 }
-                transaction.done((first, second))
+                Ok(transaction.done((first, second)))
             })
             .await;
         match told {

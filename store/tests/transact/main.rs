@@ -57,7 +57,7 @@ impl Step {
             if self.has_witness {
                 transaction.create_unique(key(&format!("witness/{attempt}")), &attempt);
             }
-            transaction.done(attempt)
+            Ok(transaction.done(attempt))
         })
         .await
     }
@@ -95,7 +95,7 @@ async fn conflict_is_retried_with_fresh_reads() {
             put(&**inner, "n", "10").await;
         }
         transaction.put(key("n"), &(n + 1));
-        transaction.done(n + 1)
+        Ok(transaction.done(n + 1))
     })
     .await;
     assert_eq!(sum.unwrap(), 11);
@@ -162,7 +162,7 @@ async fn applied_commit_succeeds_although_next_attempt_is_rejected() {
             return Err(slug_is_taken());
         }
         transaction.create_unique(key("slug"), &1);
-        transaction.done("made")
+        Ok(transaction.done("made"))
     })
     .await;
     assert_eq!(outcome.unwrap(), "made");
@@ -209,7 +209,7 @@ async fn failure_after_indeterminate_commit_is_indeterminate() {
             closing.close();
         }
         transaction.create_unique(key("witness"), &1);
-        transaction.done(())
+        Ok(transaction.done(()))
     })
     .await;
     assert_eq!(store_error(outcome), StoreErrorKind::Unknown);
@@ -248,7 +248,7 @@ async fn transaction_without_writes_commits_nothing() {
         transaction.add(key("total"), 1);
         transaction.add(key("total"), -1);
         let read = transaction.read(&key("k")).await?;
-        transaction.done(read)
+        Ok(transaction.done(read))
     })
     .await;
     assert_eq!(outcome.unwrap(), None);
@@ -264,7 +264,7 @@ async fn additions_to_one_counter_are_merged() {
         transaction.add(key("total"), 2);
         transaction.add(key("other"), 0);
         transaction.add(key("total"), 3);
-        transaction.done(())
+        Ok(transaction.done(()))
     })
     .await;
     outcome.unwrap();
@@ -278,7 +278,7 @@ async fn created_key_must_not_exist() {
     put(&*store, "taken", "1").await;
     let outcome: Outcome<()> = transact(&store, &env(), |mut transaction| async move {
         transaction.create(key("taken"), &2);
-        transaction.done(())
+        Ok(transaction.done(()))
     })
     .await;
     assert!(matches!(outcome, Err(TransactionError::Contended)));
@@ -290,7 +290,7 @@ async fn oversized_commit_has_its_own_error() {
     let (faults, store) = faulty(FaultPlan::none());
     let outcome: Outcome<()> = transact(&store, &env(), |mut transaction| async move {
         transaction.put(key("k"), &"x".repeat(VALUE_BYTES_MAX));
-        transaction.done(())
+        Ok(transaction.done(()))
     })
     .await;
     assert!(matches!(outcome, Err(TransactionError::Invalid(_))));
@@ -303,7 +303,7 @@ async fn value_of_unexpected_type_is_an_error() {
     put(&*store, "k", "\"text\"").await;
     let outcome: Outcome<Option<u32>> = transact(&store, &env(), |mut transaction| async move {
         let read = transaction.read(&key("k")).await?;
-        transaction.done(read)
+        Ok(transaction.done(read))
     })
     .await;
     assert_eq!(store_error(outcome), StoreErrorKind::Corrupt);
@@ -325,7 +325,7 @@ async fn increment(store: &Arc<dyn Store>, env: &Env) -> Outcome<i64> {
     transact(store, env, |mut transaction| async move {
         let n = transaction.read(&key("n")).await?.unwrap_or(0) + 1;
         transaction.put(key("n"), &n);
-        transaction.done(n)
+        Ok(transaction.done(n))
     })
     .await
 }
@@ -366,7 +366,7 @@ async fn transaction_outside_transact_changes_nothing() {
     let (faults, store) = faulty(FaultPlan::none());
     let mut transaction = Transaction::begin(store);
     transaction.put(key("k"), &1);
-    let prepared: Outcome<Prepared<()>> = transaction.done(());
+    let prepared: Prepared<()> = transaction.done(());
     drop(prepared);
     assert_eq!(faults.counts().commits, 0);
 }
@@ -382,7 +382,7 @@ async fn oversized_commit_after_a_lost_response_is_unknown() {
             transaction.create_unique(key("k"), &attempt);
             let bytes = if attempt == 0 { 1 } else { VALUE_BYTES_MAX };
             transaction.put(key("large"), &"x".repeat(bytes));
-            transaction.done(())
+            Ok(transaction.done(()))
         }
     })
     .await;

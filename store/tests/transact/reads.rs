@@ -25,7 +25,7 @@ async fn conflicts_with(change: Commit, read: Reading) -> bool {
             other.commit(change.clone()).await?;
         }
         transaction.put(key("out"), &1);
-        transaction.done(())
+        Ok(transaction.done(()))
     })
     .await;
     outcome.unwrap();
@@ -87,7 +87,7 @@ async fn differing_reads_of_one_key_are_a_conflict() {
         }
         let after = transaction.read(&key("a")).await?.unwrap();
         transaction.put(key("out"), &1);
-        transaction.done((before, after))
+        Ok(transaction.done((before, after)))
     })
     .await;
     assert_eq!(
@@ -104,7 +104,7 @@ async fn reads_of(read: Reading) -> u64 {
     put(&*store, "b", "2").await;
     let outcome: Outcome<()> = transact(&store, &env(), |mut transaction| async move {
         read(&mut transaction).await?;
-        transaction.done(())
+        Ok(transaction.done(()))
     })
     .await;
     outcome.unwrap();
@@ -184,7 +184,7 @@ async fn change_between_two_reads_is_noticed_without_a_commit() {
                 put(&**other, "b", "2").await;
             }
             let b = transaction.read(&key("b")).await?;
-            transaction.done((a, b))
+            Ok(transaction.done((a, b)))
         })
         .await;
     assert_eq!(outcome.unwrap(), (Some(2), Some(2)));

@@ -72,7 +72,7 @@ impl KnowledgeService {
                         if transaction.read::<Workspace>(&place).await?.is_none() {
                             // It is being removed, and announces nothing any more.
                             transaction.put(reference.state_key(), &state);
-                            return transaction.done(());
+                            return Ok(transaction.done(()));
                         }
                         self.write_state(&mut transaction, reference, &connector, state, now)
                             .await?;
@@ -81,7 +81,7 @@ impl KnowledgeService {
                 Err(Error::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }
-            transaction.done(())
+            Ok(transaction.done(()))
         })
         .await
     }

@@ -383,7 +383,7 @@ impl KnowledgeService {
         self.transact(|mut transaction| async move {
             let mut removal = Removal::new(self, org, self.env().now());
             let has_more = removal.messages(&mut transaction, chat).await?;
-            transaction.done(has_more)
+            Ok(transaction.done(has_more))
         })
         .await
     }

@@ -73,7 +73,7 @@ impl KnowledgeService {
                 Some(((receipt, Some(work)), org)) => {
                     self.step(transaction, org, (receipt, work)).await
                 }
-                _ => transaction.done(None),
+                _ => Ok(transaction.done(None)),
             }
         })
         .await
@@ -144,7 +144,7 @@ impl KnowledgeService {
                 .finish(&mut transaction, (operation, actor), stored)
                 .await?;
         }
-        transaction.done(Some(stored))
+        Ok(transaction.done(Some(stored)))
     }
 
     /// Removes those memories of a page of labels that are covered, and notes them in the work.

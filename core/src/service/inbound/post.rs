@@ -227,14 +227,14 @@ impl KnowledgeService {
             let found = read_webhook(&mut transaction, message.org, message.webhook).await;
             let (workspace, webhook) = match found {
                 Ok((workspace, stored)) => (workspace, stored.record),
-                Err(Error::NotFound { .. }) => return transaction.done(()),
+                Err(Error::NotFound { .. }) => return Ok(transaction.done(())),
                 Err(error) => return Err(error),
             };
             let key = keys::inbound_message(message.org, message.webhook, &message.id);
             let before = transaction.read::<ProcessedMessage>(&key).await?;
             let outbox = Outbox::begin(&mut transaction, message.org, workspace, now).await?;
             if before.is_some_and(|before| now < before.expires_at) || !outbox.has_endpoints() {
-                return transaction.done(());
+                return Ok(transaction.done(()));
             }
             let data = EventData::IngestFailed(IngestFailure {
                 error: rejection.code().to_owned(),
@@ -245,7 +245,7 @@ impl KnowledgeService {
             });
             outbox.emit(&mut transaction, self.env(), data, None);
             self.remember_message(&mut transaction, key, true, now);
-            transaction.done(())
+            Ok(transaction.done(()))
         })
         .await
     }
@@ -290,7 +290,7 @@ impl KnowledgeService {
             let key = keys::inbound_message(message.org, message.webhook, &message.id);
             let before = transaction.read::<ProcessedMessage>(&key).await?;
             if before.is_some_and(|before| !before.is_rejected && now < before.expires_at) {
-                return transaction.done(());
+                return Ok(transaction.done(()));
             }
             let webhook = &stored.record;
             let caller = acting(&mut transaction, message.org, (&stored, member), now).await?;
@@ -327,7 +327,7 @@ impl KnowledgeService {
                 .await?;
             quota.check(&transaction, limits, org, now)?;
             self.remember_message(&mut transaction, key, false, now);
-            transaction.done(())
+            Ok(transaction.done(()))
         })
         .await
     }

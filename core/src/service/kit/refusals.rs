@@ -209,7 +209,7 @@ impl KnowledgeService {
         let (Some(wanted), Some(action)) =
             (spec.authentication.credential(), spec.audit_actions.first())
         else {
-            return transaction.done(());
+            return Ok(transaction.done(()));
         };
         let now = self.env().now();
         let caller = Principal::authenticate(&mut transaction, credential, wanted, now).await?;
@@ -224,13 +224,13 @@ impl KnowledgeService {
             };
         }
         if stored.refused.len() >= REFUSALS_MAX || !stored.refused.insert(fingerprint) {
-            return transaction.done(());
+            return Ok(transaction.done(()));
         }
         transaction.put(key, &stored);
         let resource = refusal.audited(&mut transaction, org).await?;
         let actor = Actor::new(&caller, self.client);
         let operation = AuditedOperation::begin(&transaction, self.env(), now);
         operation.refused(&mut transaction, actor, *action, resource, &refusal.reason);
-        transaction.done(())
+        Ok(transaction.done(()))
     }
 }

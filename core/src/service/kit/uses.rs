@@ -36,7 +36,7 @@ impl KnowledgeService {
                 }
                 let key = keys::credential(hash);
                 let Some(record) = transaction.read::<CredentialRecord>(&key).await? else {
-                    return transaction.done(());
+                    return Ok(transaction.done(()));
                 };
                 // A use of an access token is one of its session, whose idle time-out it delays.
                 let mut used = vec![record.id];
@@ -53,7 +53,7 @@ impl KnowledgeService {
                         transaction.put(used, &now);
                     }
                 }
-                transaction.done(())
+                Ok(transaction.done(()))
             }
         });
         if let Err(error) = written.await {

@@ -80,7 +80,7 @@ impl KnowledgeService {
         self.transact(|mut transaction| async move {
             self.assign_in(&mut transaction, org, member, assignment)
                 .await?;
-            transaction.done(())
+            Ok(transaction.done(()))
         })
         .await
     }

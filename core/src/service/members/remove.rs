@@ -90,7 +90,7 @@ impl KnowledgeService {
                     Some(state(&removed)),
                     None,
                 );
-                transaction.done(removed)
+                Ok(transaction.done(removed))
             })
             .await?;
         self.clear_now(org, member).await;
@@ -212,7 +212,7 @@ impl KnowledgeService {
                 leave_role(&mut transaction, org, (role, counted), member, workspace);
                 transaction.delete(key.clone());
             }
-            transaction.done(())
+            Ok(transaction.done(()))
         })
         .await
     }
@@ -248,7 +248,7 @@ impl KnowledgeService {
                 mcp_keys.extend(key_workspace(&record).map(|workspace| (workspace, record.id)));
             }
             forget_keys(&mut transaction, org, &mcp_keys).await?;
-            transaction.done(())
+            Ok(transaction.done(()))
         })
         .await
     }

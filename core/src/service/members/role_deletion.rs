@@ -153,7 +153,7 @@ impl KnowledgeService {
             if transaction.read::<RoleRef>(key).await?.is_some() {
                 transaction.delete(key.clone());
             }
-            transaction.done(())
+            Ok(transaction.done(()))
         })
         .await
     }
@@ -167,7 +167,7 @@ impl KnowledgeService {
         self.transact(|mut transaction| async move {
             let Some(to) = follow_role(&mut transaction, org, RoleRef::Custom(from)).await? else {
                 // A concurrent caller has settled it.
-                return transaction.done(0);
+                return Ok(transaction.done(0));
             };
             let to = to.reference();
             let marks: Vec<Key> = holders
@@ -207,7 +207,7 @@ impl KnowledgeService {
                 }
             }
             let rewritten = held.len() as u64;
-            transaction.done(rewritten)
+            Ok(transaction.done(rewritten))
         })
         .await
     }

@@ -82,7 +82,7 @@ impl Provisioning<'_> {
                 }
                 let actor = Actor::operator(org);
                 let issued = service.new_credential(&mut transaction, actor, new, None);
-                transaction.done(issued)
+                Ok(transaction.done(issued))
             })
             .await
     }
@@ -189,11 +189,11 @@ impl Provisioning<'_> {
                     .await?
                     .ok_or_else(missing)?;
                 if before.revoked_at.is_some() {
-                    return transaction.done(before);
+                    return Ok(transaction.done(before));
                 }
                 let (actor, now) = (Actor::operator(org), env.now());
                 let after = revoke(env, &mut transaction, actor, (key, before), now).await?;
-                transaction.done(after)
+                Ok(transaction.done(after))
             })
             .await
     }

@@ -62,7 +62,7 @@ impl Provisioning<'_> {
                 let (operation, actor) = audit(service, &transaction, org);
                 let delivery =
                     redeliver_one(&mut transaction, operation, actor, &record, id).await?;
-                transaction.done(delivery)
+                Ok(transaction.done(delivery))
             })
             .await
     }
@@ -85,7 +85,7 @@ impl Provisioning<'_> {
                 let (operation, actor) = audit(service, &transaction, org);
                 let redelivered =
                     redeliver_dead_letters(&mut transaction, operation, actor, &record).await?;
-                transaction.done(redelivered)
+                Ok(transaction.done(redelivered))
             })
             .await
     }
@@ -104,7 +104,7 @@ impl Provisioning<'_> {
                 let delivery = service
                     .send_ping(&mut transaction, operation, actor, &record)
                     .await?;
-                transaction.done(delivery)
+                Ok(transaction.done(delivery))
             })
             .await
     }

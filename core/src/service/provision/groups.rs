@@ -45,7 +45,7 @@ impl Provisioning<'_> {
                     }
                 }
                 if after == before {
-                    return transaction.done(());
+                    return Ok(transaction.done(()));
                 }
                 let invalid = |code, message: &str| Err(Error::invalid("teams", code, message));
                 if after.teams.len() > TEAMS_PER_MEMBER_MAX {
@@ -65,7 +65,7 @@ impl Provisioning<'_> {
                     &before,
                     &after,
                 );
-                transaction.done(())
+                Ok(transaction.done(()))
             })
             .await
     }
@@ -109,13 +109,13 @@ impl Provisioning<'_> {
                 if let Some(held) = held {
                     let held = current_role(&mut transaction, org, held).await?;
                     if !managed.contains(&held) {
-                        return transaction.done(());
+                        return Ok(transaction.done(()));
                     }
                 }
                 service
                     .assign_in(&mut transaction, org, member, assignment)
                     .await?;
-                transaction.done(())
+                Ok(transaction.done(()))
             })
             .await
     }

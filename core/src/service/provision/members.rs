@@ -44,7 +44,7 @@ impl Provisioning<'_> {
                 let (actor, action) = (Actor::operator(org), AuditAction::MemberCreate);
                 let resource = (ResourceKind::Member, member.id.0);
                 AuditedOperation::begin(&transaction, env, now).created(&mut transaction, actor, action, resource, &member);
-                transaction.done(member)
+                Ok(transaction.done(member))
             })
             .await
     }

@@ -75,7 +75,7 @@ impl Provisioning<'_> {
                     resource,
                     &org,
                 );
-                transaction.done((org, member))
+                Ok(transaction.done((org, member)))
             })
             .await
     }
@@ -158,7 +158,7 @@ impl Provisioning<'_> {
                     resource,
                     &workspace,
                 );
-                transaction.done(workspace)
+                Ok(transaction.done(workspace))
             })
             .await
     }

@@ -56,7 +56,7 @@ impl Provisioning<'_> {
                     Some(state(&found)),
                     None,
                 );
-                transaction.done(())
+                Ok(transaction.done(()))
             })
             .await
     }
@@ -88,7 +88,7 @@ impl Provisioning<'_> {
                 transaction.put(keys::former_org(org), &now);
                 let key = None;
                 ScheduledTask::FormerOrg { org, key }.schedule(&mut transaction, now, env);
-                transaction.done(found.slug)
+                Ok(transaction.done(found.slug))
             })
             .await?;
         let request_id = self.service.client.request_id.map(tracing::field::display);

@@ -28,7 +28,7 @@ impl KnowledgeService {
         self.transact(|mut transaction| async move {
             let mark = keys::former_org(org);
             if transaction.read::<Timestamp>(&mark).await?.is_none() {
-                return transaction.done(None);
+                return Ok(transaction.done(None));
             }
             // What there is at one point in time.
             let ranges = keys::everything_of(org, None);
@@ -50,7 +50,7 @@ impl KnowledgeService {
                 }
             }
             let key = is_empty.then(|| "due".to_owned());
-            transaction.done(Some(ScheduledTask::FormerOrg { org, key }))
+            Ok(transaction.done(Some(ScheduledTask::FormerOrg { org, key })))
         })
         .await
     }
@@ -66,7 +66,7 @@ impl KnowledgeService {
         let step = self.transact(|mut transaction| async move {
             let mark = keys::former_org(org);
             if transaction.read::<Timestamp>(&mark).await?.is_none() {
-                return transaction.done((None, false));
+                return Ok(transaction.done((None, false)));
             }
             let store = transaction.unchecked();
             let page = store
@@ -84,10 +84,10 @@ impl KnowledgeService {
             let last = page.last().filter(|_| page.len() == ENTRIES_PER_STEP);
             let Some(last) = last else {
                 transaction.delete(mark);
-                return transaction.done((None, true));
+                return Ok(transaction.done((None, true)));
             };
             let key = Some(last.key.to_string());
-            transaction.done((Some(ScheduledTask::FormerOrg { org, key }), false))
+            Ok(transaction.done((Some(ScheduledTask::FormerOrg { org, key }), false)))
         });
         let (rest, is_complete) = step.await?;
         if is_complete {

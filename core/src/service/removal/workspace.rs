@@ -58,7 +58,7 @@ impl KnowledgeService {
             let owner = transaction.read::<Organization>(&place).await?;
             let owner = owner.filter(|owner| owner.removing.contains(&workspace));
             let Some(mut owner) = owner else {
-                return transaction.done(None);
+                return Ok(transaction.done(None));
             };
             let mut step = Step {
                 service: self,
@@ -74,18 +74,18 @@ impl KnowledgeService {
                 || step.webhooks().await?
                 || step.inbound_webhooks().await?
             {
-                return step.transaction.done(next(after.clone()));
+                return Ok(step.transaction.done(next(after.clone())));
             }
             if let Some(last) = step.member_roles(after.as_ref()).await? {
-                return step.transaction.done(next(Some(last)));
+                return Ok(step.transaction.done(next(Some(last))));
             }
             // Once no role is left, the roles of the workspace have no holders.
             if step.roles().await? || step.rest().await? {
-                return step.transaction.done(next(after.clone()));
+                return Ok(step.transaction.done(next(after.clone())));
             }
             owner.removing.retain(|id| *id != workspace);
             step.transaction.put(place, &owner);
-            step.transaction.done(None)
+            Ok(step.transaction.done(None))
         })
         .await
     }

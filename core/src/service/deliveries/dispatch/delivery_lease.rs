@@ -205,7 +205,7 @@ impl KnowledgeService {
                     renewal.queue.save(&mut transaction);
                 }
             }
-            transaction.done(held)
+            Ok(transaction.done(held))
         })
         .await
     }

@@ -129,7 +129,7 @@ impl KnowledgeService {
         self.transact(|mut transaction| async move {
             let found = transaction.entries(keys).await?;
             let [Some(state), Some(delivery)] = found.as_slice() else {
-                return transaction.done(AttemptOutcome::LeaseLost);
+                return Ok(transaction.done(AttemptOutcome::LeaseLost));
             };
             let state = decode::<EndpointState>(state_key, state)?.value;
             let delivery = decode::<StoredDelivery>(delivery_key, delivery)?.value;
@@ -153,7 +153,7 @@ impl KnowledgeService {
             } else {
                 AttemptOutcome::LeaseLost
             };
-            transaction.done(outcome)
+            Ok(transaction.done(outcome))
         })
         .await
     }

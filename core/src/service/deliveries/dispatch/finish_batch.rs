@@ -181,7 +181,7 @@ impl KnowledgeService {
             for batch in batches.into_values() {
                 batch.save(&mut transaction, now).await?;
             }
-            transaction.done(outcomes)
+            Ok(transaction.done(outcomes))
         })
         .await
     }

@@ -248,7 +248,7 @@ impl KnowledgeService {
                         transaction.put(mark.clone(), &());
                     }
                 }
-                transaction.done(())
+                Ok(transaction.done(()))
             });
             match result.await {
                 Ok(()) => marked.added += added,

@@ -99,7 +99,7 @@ impl<'s> FanOutStep<'s> {
         for (_, queue) in self.queues {
             queue.save(&mut self.transaction);
         }
-        self.transaction.done(self.report)
+        Ok(self.transaction.done(self.report))
     }
 
     /// Fans out one event; returns `false` if the budget does not suffice.

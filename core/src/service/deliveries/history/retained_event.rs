@@ -61,12 +61,12 @@ impl KnowledgeService {
     ) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
             if transaction.read::<ScheduledTask>(&due.key).await?.is_none() {
-                return transaction.done(());
+                return Ok(transaction.done(()));
             }
             transaction.delete(due.key.clone());
             let key = keys::event(org, event);
             let Some(mut retained) = transaction.read::<RetainedEvent>(&key).await? else {
-                return transaction.done(());
+                return Ok(transaction.done(()));
             };
             let endpoints = &retained.endpoints;
             let records: Vec<_> = endpoints
@@ -82,13 +82,13 @@ impl KnowledgeService {
                 let later = retained.kept_until;
                 ScheduledTask::Event { org, event }.schedule(&mut transaction, later, self.env());
                 transaction.put(key, &retained);
-                return transaction.done(());
+                return Ok(transaction.done(()));
             }
             for (endpoint, stored) in endpoints.iter().zip(found) {
                 stored.delete(&mut transaction, org, *endpoint, event).await?;
             }
             transaction.delete(key);
-            transaction.done(())
+            Ok(transaction.done(()))
         })
         .await
     }
@@ -118,7 +118,7 @@ impl KnowledgeService {
                     .delete(&mut transaction, org, endpoint, event)
                     .await?;
             }
-            transaction.done(found.len() == CLEARED_PER_STEP)
+            Ok(transaction.done(found.len() == CLEARED_PER_STEP))
         })
         .await
     }

@@ -396,7 +396,7 @@ impl Act<'_> {
     /// something away; [`Error::Internal`] for a change without the audit entry that the operation
     /// declares: it would be a defect, and nothing is committed.
     pub(crate) fn done<T>(self, output: T) -> Result<Prepared<T>, Error> {
-        self.end()?.done(output)
+        Ok(self.end()?.done(output))
     }
 
     /// Returns the transaction of the act to commit. Not inlined: every operation calls it.

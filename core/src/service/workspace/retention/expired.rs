@@ -46,12 +46,12 @@ impl KnowledgeService {
             let due = state.sweep.next.map(|at| keys::due(at, workspace.0));
             if due.as_ref() != Some(task) {
                 transaction.delete(task.clone());
-                return transaction.done(false);
+                return Ok(transaction.done(false));
             }
             let owner = owner.filter(|owner| !owner.removing.contains(&workspace));
             let Some(owner) = owner else {
                 state.schedule(&mut transaction, None);
-                return transaction.done(false);
+                return Ok(transaction.done(false));
             };
             let mut removal = Removal::new(self, org, now);
             let next = match state.take_memory_work(now) {
@@ -90,7 +90,7 @@ impl KnowledgeService {
             }
             let has_more = next.is_some_and(|next| next <= now);
             state.schedule(&mut transaction, next);
-            transaction.done(has_more)
+            Ok(transaction.done(has_more))
         })
         .await
     }

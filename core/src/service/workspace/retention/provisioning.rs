@@ -56,7 +56,7 @@ impl Provisioning<'_> {
                 let state = RetentionState::read(&mut transaction, org, workspace).await?;
                 let before = &state.stored.retention;
                 let Some(new) = new.filter(|new| *new != before) else {
-                    return transaction.done(before.clone());
+                    return Ok(transaction.done(before.clone()));
                 };
                 let now = env.now();
                 let resource = (ResourceKind::Workspace, workspace.0);
@@ -70,7 +70,7 @@ impl Provisioning<'_> {
                 );
                 let after = state.changed_to(new, now);
                 after.schedule(&mut transaction, Some(now));
-                transaction.done(new.clone())
+                Ok(transaction.done(new.clone()))
             })
             .await
     }

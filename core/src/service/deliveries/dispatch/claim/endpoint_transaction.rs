@@ -47,13 +47,13 @@ impl EndpointClaim {
         let queue = EndpointQueue::read(&mut transaction, self.org, self.endpoint).await?;
         let Some(queue) = queue else {
             transaction.delete(self.entry_key());
-            return transaction.done(EndpointClaimResult::default());
+            return Ok(transaction.done(EndpointClaimResult::default()));
         };
         if queue.state.due != Some(self.at) {
             return self.correct_entry(transaction, queue.state.due).await;
         }
         let result = QueueClaim::run(service, &mut transaction, queue, self).await?;
-        transaction.done(result)
+        Ok(transaction.done(result))
     }
 
     /// Corrects an entry of the ready queue that differs from the endpoint's due time.
@@ -71,7 +71,7 @@ impl EndpointClaim {
                 transaction.put(keys::endpoint_due(due, self.org, self.endpoint), &());
             }
         }
-        transaction.done(EndpointClaimResult::nothing(due))
+        Ok(transaction.done(EndpointClaimResult::nothing(due)))
     }
 
     /// Postpones an endpoint whose claim failed.
@@ -99,6 +99,6 @@ impl EndpointClaim {
             },
             _ => None,
         };
-        transaction.done(EndpointClaimResult::nothing(next_due))
+        Ok(transaction.done(EndpointClaimResult::nothing(next_due)))
     }
 }
