@@ -43,9 +43,10 @@ impl KnowledgeService {
                     kind: EntityKind::Chat,
                 });
             }
-            let needed = match found.created_by == member {
-                true => Action::ChatWrite,
-                false => Action::ErasureManage,
+            let needed = if found.created_by == member {
+                Action::ChatWrite
+            } else {
+                Action::ErasureManage
             };
             act.require(needed, workspace)?;
             let mut removal = Removal::new(self, org, now);
@@ -79,9 +80,10 @@ impl KnowledgeService {
             let caller = caller.identify(wanted).await?;
             let (mut act, found) = find_any_recall(caller, recall).await?;
             let now = act.now;
-            let needed = match found.created_by == act.caller.member_id() {
-                true => Action::RecallCreate,
-                false => Action::ErasureManage,
+            let needed = if found.created_by == act.caller.member_id() {
+                Action::RecallCreate
+            } else {
+                Action::ErasureManage
             };
             act.require(needed, found.workspace_id)?;
             let mut removal = Removal::new(self, org, now);

@@ -179,9 +179,10 @@ impl<'r> Removal<'r> {
         let others: BTreeSet<MemoryId> =
             others.filter(|id| !removed.contains(id)).copied().collect();
         let labels: Vec<Key> = others.iter().map(|id| keys::memory(org, *id)).collect();
-        let stored = match labels.is_empty() {
-            true => Vec::new(),
-            false => transaction.read_many::<MemoryLabels>(&labels).await?,
+        let stored = if labels.is_empty() {
+            Vec::new()
+        } else {
+            transaction.read_many::<MemoryLabels>(&labels).await?
         };
         let stored = others
             .iter()

@@ -136,9 +136,10 @@ impl KeyedRequest {
         let is_first = found.is_none();
         let same = found.filter(|record| record.fingerprint == self.fingerprint);
         *self.earlier.lock().unwrap_or_else(PoisonError::into_inner) = same;
-        match is_first {
-            true => Ok(()),
-            false => Err(Error::IdempotencyKeyReused),
+        if is_first {
+            Ok(())
+        } else {
+            Err(Error::IdempotencyKeyReused)
         }
     }
 

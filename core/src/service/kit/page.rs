@@ -174,9 +174,10 @@ impl<T> PageRecord<T> {
 
     /// Returns the item, or an excluded record if the filter does not match.
     pub(crate) fn matching(item: T, matches: bool) -> Self {
-        match matches {
-            true => Self::Shown(item),
-            false => Self::Excluded,
+        if matches {
+            Self::Shown(item)
+        } else {
+            Self::Excluded
         }
     }
 

@@ -193,9 +193,10 @@ impl AuditQuota {
         let used = transaction.read_unchecked(&counter).await?.unwrap_or(0);
         let is_near = total(used, 0).saturating_add(AUDIT_BYTES_LEFT_MIN)
             > maximum(limits, Quota::AuditBytes);
-        let used = match is_near {
-            true => Some(transaction.guard(&counter).await?),
-            false => None,
+        let used = if is_near {
+            Some(transaction.guard(&counter).await?)
+        } else {
+            None
         };
         Ok(Self { used })
     }

@@ -154,9 +154,10 @@ impl<T> SealedRecord<T> {
     ) -> RotatedSecret {
         let (signing_secret, sealed) = sealer.new_secret(owner, env);
         let was_revoked = std::mem::take(&mut self.is_revoked);
-        let expires_at = match was_revoked {
-            true => now,
-            false => now.plus(SIGNING_SECRET_OVERLAP),
+        let expires_at = if was_revoked {
+            now
+        } else {
+            now.plus(SIGNING_SECRET_OVERLAP)
         };
         let secret = std::mem::replace(&mut self.secret, sealed);
         let previous = PreviousSecret { secret, expires_at };

@@ -78,9 +78,10 @@ impl KnowledgeService {
         }
         let first = found.first().and_then(|found| keys::due_at(&found.key));
         let count = found.len();
-        let share = match last.is_some() {
-            true => SHARE_OF_ORGANIZATION,
-            false => TASKS_PER_CALL,
+        let share = if last.is_some() {
+            SHARE_OF_ORGANIZATION
+        } else {
+            TASKS_PER_CALL
         };
         let (tasks, served) = interleaved(found, share, progress.served);
         self.inner.task_turns.set_served(served);

@@ -243,9 +243,10 @@ impl Decisions<'_> {
             let decided = self.monitor.decide(id, before, Use::Relabel(self.change));
             decided.map_or_else(AuditOutcome::Denied, |_| AuditOutcome::Ok)
         };
-        let outcome = match self.monitor.has_origin(id) {
-            true => decide(),
-            false => *decision.outcome.get_or_insert_with(decide),
+        let outcome = if self.monitor.has_origin(id) {
+            decide()
+        } else {
+            *decision.outcome.get_or_insert_with(decide)
         };
         (outcome, decision.changed.as_ref())
     }
@@ -326,21 +327,26 @@ async fn replay(
         (existed, is_given_away)
     });
     let standings: Vec<(bool, bool)> = standings.collect();
-    let places = entries.iter().zip(&standings);
-    let places = places.filter_map(|((entry, _), (_, is_given_away))| {
-        entry.before.as_ref().filter(|_| *is_given_away)
-    });
-    let places: BTreeSet<WorkspaceId> = places.map(|labels| labels.workspace_id).collect();
-    let places: Vec<WorkspaceId> = places.into_iter().collect();
-    let records = places.iter().map(|id| keys::workspace(org, *id));
-    let records: Vec<Key> = records.collect();
-    let found = match records.is_empty() {
-        true => Vec::new(),
-        false => act.transaction.entries(&records).await?,
+    let given_away = entries
+        .iter()
+        .zip(&standings)
+        .filter(|(_, (_, is_given_away))| *is_given_away);
+    let workspaces: BTreeSet<WorkspaceId> = given_away
+        .filter_map(|((entry, _), _)| Some(entry.before.as_ref()?.workspace_id))
+        .collect();
+    let records: Vec<Key> = workspaces
+        .iter()
+        .map(|id| keys::workspace(org, *id))
+        .collect();
+    let stored = if records.is_empty() {
+        Vec::new()
+    } else {
+        act.transaction.entries(&records).await?
     };
-    let present = places.into_iter().zip(found);
-    let present: BTreeSet<_> = present
-        .filter_map(|(id, found)| found.map(|_| id))
+    let present: BTreeSet<WorkspaceId> = workspaces
+        .into_iter()
+        .zip(stored)
+        .filter_map(|(id, record)| record.map(|_| id))
         .collect();
     for (((entry, after), (existed, is_given_away)), now) in
         entries.iter_mut().zip(standings).zip(&now)

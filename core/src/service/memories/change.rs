@@ -302,9 +302,10 @@ impl Act<'_> {
             return Ok(());
         };
         let monitor = self.monitor(&[Subject::new(holder, &labels)]).await?;
-        match monitor.is_erased(holder, &labels) {
-            true => Err(Error::Conflict),
-            false => Ok(()),
+        if monitor.is_erased(holder, &labels) {
+            Err(Error::Conflict)
+        } else {
+            Ok(())
         }
     }
 

@@ -257,9 +257,10 @@ async fn summaries(
         let contents = wanted.iter().map(|index| keys::content(org, ids[*index]));
         let records: Vec<Key> = labels.chain(contents).collect();
         // A commit of the entries about the read checks what was read.
-        let found = match act.service.audits_reads() {
-            true => act.transaction.entries(&records).await?,
-            false => act.transaction.entries_unchecked(&records).await?,
+        let found = if act.service.audits_reads() {
+            act.transaction.entries(&records).await?
+        } else {
+            act.transaction.entries_unchecked(&records).await?
         };
         let mut memories = Vec::with_capacity(wanted.len());
         for (label, index) in wanted.iter().enumerate() {

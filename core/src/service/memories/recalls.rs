@@ -312,9 +312,10 @@ async fn read_cited(
     let cited = Cited::new(recall.memory_ids.iter().copied().zip(labels));
     act.actions_in(recall.workspace_id).await?;
     let monitor = act.monitor(&cited.subjects()).await?;
-    match cited.is_erased(&recall, &act.caller, &monitor) {
-        true => Err(Error::NotFound { kind }),
-        false => Ok((recall, cited, monitor)),
+    if cited.is_erased(&recall, &act.caller, &monitor) {
+        Err(Error::NotFound { kind })
+    } else {
+        Ok((recall, cited, monitor))
     }
 }
 
@@ -338,9 +339,10 @@ async fn existing(act: &mut Act<'_>, recalls: &[Option<Recall>]) -> Result<Vec<b
         cited.sort_unstable();
         cited.dedup();
         let records: Vec<Key> = cited.iter().map(|id| keys::memory(org, *id)).collect();
-        let entries = match records.is_empty() {
-            true => Vec::new(),
-            false => act.transaction.entries_unchecked(&records).await?,
+        let entries = if records.is_empty() {
+            Vec::new()
+        } else {
+            act.transaction.entries_unchecked(&records).await?
         };
         let mut labels = Vec::with_capacity(records.len());
         for (key, entry) in records.iter().zip(&entries) {

@@ -388,20 +388,22 @@ pub(crate) async fn find_any_chat(
     let key = keys::chat(act.org(), workspace, chat);
     let found: Chat = act.find(&key, kind).await?;
     let retention = act.retention(workspace).await?;
-    match retention.keeps_chat(found.last_message_at, act.now) {
-        true => Ok(found),
-        false => Err(Error::NotFound { kind }),
+    if retention.keeps_chat(found.last_message_at, act.now) {
+        Ok(found)
+    } else {
+        Err(Error::NotFound { kind })
     }
 }
 
 /// Returns a chat that exists for the caller; the commit checks it.
 async fn find(act: &mut Act<'_>, workspace: WorkspaceId, chat: ChatId) -> Result<Chat, Error> {
     let found = find_any_chat(act, workspace, chat).await?;
-    match found.exists_for(&act.caller) {
-        true => Ok(found),
-        false => Err(Error::NotFound {
+    if found.exists_for(&act.caller) {
+        Ok(found)
+    } else {
+        Err(Error::NotFound {
             kind: EntityKind::Chat,
-        }),
+        })
     }
 }
 

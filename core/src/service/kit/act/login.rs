@@ -177,9 +177,10 @@ impl Login {
         };
         let key = keys::credential_use(self.org, timeout.session);
         let last_use = transaction.read_unchecked(&key).await?;
-        match timeout.has_ended(last_use, self.now) {
-            true => Err(INVALID),
-            false => Ok(()),
+        if timeout.has_ended(last_use, self.now) {
+            Err(INVALID)
+        } else {
+            Ok(())
         }
     }
 

@@ -102,10 +102,7 @@ proptest! {
     ) {
         let runs = runs.into_iter();
         let records: Vec<Kind> = runs.flat_map(|(kind, count)| vec![kind; count]).collect();
-        let listing = listing(match is_reverse {
-            true => Direction::Reverse,
-            false => Direction::Forward,
-        });
+        let listing = listing(if is_reverse { Direction::Reverse } else { Direction::Forward });
         let all = || (0..).zip(records.iter().copied());
         let existing = || all().filter(|(_, kind)| *kind != Kind::Hidden);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

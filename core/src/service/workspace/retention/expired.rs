@@ -59,9 +59,10 @@ impl KnowledgeService {
                     let (stored, place) = (&state.stored, (&owner, workspace));
                     self.sweep_memories(&mut transaction, &mut removal, &mut work, stored, place)
                         .await?;
-                    match work.is_complete() {
-                        true => state.plan_memory_sweep(now),
-                        false => state.sweep.work = Some(work),
+                    if work.is_complete() {
+                        state.plan_memory_sweep(now);
+                    } else {
+                        state.sweep.work = Some(work);
                     }
                     Some(now)
                 }
@@ -146,9 +147,10 @@ impl KnowledgeService {
         let chats: Vec<Key> = ids
             .map(|id| keys::chat(org, workspace, ChatId(id)))
             .collect();
-        let chats = match chats.is_empty() {
-            true => Vec::new(),
-            false => transaction.read_many::<Chat>(&chats).await?,
+        let chats = if chats.is_empty() {
+            Vec::new()
+        } else {
+            transaction.read_many::<Chat>(&chats).await?
         };
         for (found, chat) in recent.iter().zip(&chats) {
             let Some(chat) = chat else { continue };
@@ -166,9 +168,10 @@ impl KnowledgeService {
                 rest.schedule(transaction, now, self.env());
             }
         }
-        match recent.len() == range.limit {
-            true => Ok(Some(now)),
-            false => Ok(state.next_sweep(None, now)),
+        if recent.len() == range.limit {
+            Ok(Some(now))
+        } else {
+            Ok(state.next_sweep(None, now))
         }
     }
 }
