@@ -15,7 +15,7 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::request::Problems;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Act, Wants};
+use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::audit_entry::{AuditEntry, ENTRY_BITS};
 use crate::service::kit::audit_pages::AuditPage;
 use crate::service::kit::page::{Listing, Page, PageRequest};
@@ -117,19 +117,19 @@ impl KnowledgeService {
         credential: &Credential,
         id: AuditLogId,
     ) -> Result<AuditEntry, Error> {
-        self.act(Operation::GetAuditEntry, credential, |caller| async move {
+        self.perform(Operation::GetAuditEntry, credential, |caller| async move {
             let org = caller.org();
             let up_to_id = keys::audit(org, id).successor();
             let page = newest(KeyRange::new(keys::audits(org).start, up_to_id), 1);
-            let wanted = Wants::nothing().and_range(page.clone());
-            let mut act = caller.in_organization(None, wanted).await?;
-            let found = decode_pages(&act.transaction.scan(&page).await?)?;
+            let prefetch = Prefetch::none().and_range(page.clone());
+            let mut op = caller.in_organization(None, prefetch).await?;
+            let found = decode_pages(&op.transaction.scan(&page).await?)?;
             let found = found.first().and_then(|(first, page)| {
                 let offset = id.0.as_u128() - first.0.as_u128();
                 page.entry(id, usize::try_from(offset).ok()?)
             });
-            let found = found.filter(|entry| !self.is_audit_expired(entry.at, act.now));
-            act.done(found.ok_or(Error::NotFound {
+            let found = found.filter(|entry| !self.is_audit_expired(entry.at, op.now));
+            op.done(found.ok_or(Error::NotFound {
                 kind: EntityKind::AuditEntry,
             })?)
         })
@@ -177,23 +177,23 @@ impl KnowledgeService {
         let mut problems = Problems::default();
         filter.check(&mut problems);
         problems.into_result()?;
-        self.act(
+        self.perform(
             Operation::ListAuditEntries,
             credential,
             |caller| async move {
                 // An invalid request is only rejected once the caller is authorised.
                 let scan = self.audit_scan(caller.org(), filter, page, caller.now);
-                let first = scan.as_ref().map_or(Wants::nothing(), AuditScan::wants);
-                let mut caller = caller.identify(first).await?;
+                let prefetch = scan.as_ref().map_or(Prefetch::none(), AuditScan::prefetch);
+                let mut caller = caller.authenticate(prefetch).await?;
                 if let Ok(scan) = &scan {
                     let pages = scan.pages_of_first(caller.transaction());
                     if !pages.is_empty() {
-                        caller.read_ahead(Wants::nothing().and_reads(pages)).await?;
+                        caller.prefetch(Prefetch::none().and_ranges(pages)).await?;
                     }
                 }
-                let mut act = caller.in_organization(None).await?;
-                let found = self.audit_page(&mut act, scan?, filter, page).await?;
-                act.done(found)
+                let mut op = caller.in_organization(None).await?;
+                let found = self.audit_page(&mut op, scan?, filter, page).await?;
+                op.done(found)
             },
         )
         .await
@@ -226,18 +226,18 @@ impl KnowledgeService {
 
     async fn audit_page(
         &self,
-        act: &mut Act<'_>,
+        op: &mut Authorized<'_>,
         mut scan: AuditScan,
         filter: &AuditFilter,
         request: &PageRequest,
     ) -> Result<Page<AuditEntry>, Error> {
-        let (org, now) = (act.org(), act.now);
+        let (org, now) = (op.org(), op.now);
         let items_max = request.items_max()?;
         let listing = audit_listing(org, filter);
         let cursor = |id| listing.cursor(&keys::audit(org, id)).map(Some);
         let (mut data, mut looked_at) = (Vec::<AuditEntry>::new(), 0);
         loop {
-            let pages = scan.next(&mut act.transaction).await?;
+            let pages = scan.next(&mut op.transaction).await?;
             if pages.is_empty() {
                 let next_cursor = None;
                 return Ok(Page { data, next_cursor });
@@ -397,8 +397,8 @@ impl AuditScan {
     }
 
     /// Returns the first read, to be made ahead.
-    fn wants(&self) -> Wants {
-        Wants::nothing().and_reads(self.next.clone())
+    fn prefetch(&self) -> Prefetch {
+        Prefetch::none().and_ranges(self.next.clone())
     }
 
     /// Returns the reads of the pages of the operations that were read ahead.

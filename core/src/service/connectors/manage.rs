@@ -10,7 +10,7 @@ use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::types::{
     Connector, ConnectorDetails, ConnectorRef, ConnectorUpdate, NewConnector,
 };
-use crate::service::kit::act::{Act, Wants};
+use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::quota::RecordLimit;
 use crate::store::{Direction, Key, RangeRead, Transaction};
@@ -62,17 +62,17 @@ impl KnowledgeService {
         new: &NewConnector,
     ) -> Result<Connector, Error> {
         self.checks().check(new)?;
-        self.act(
+        self.perform(
             Operation::CreateConnector,
             credential,
             |caller| async move {
                 let org = caller.org();
                 let counter = keys::connector_count(org, workspace);
-                let wanted = Wants::keys([counter.clone()]);
-                let mut act = caller.in_workspace(workspace, wanted).await?;
-                let now = act.now;
+                let prefetch = Prefetch::keys([counter.clone()]);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let now = op.now;
                 RecordLimit::CONNECTORS
-                    .reserve(&mut act.transaction, self.limits(), counter)
+                    .reserve(&mut op.transaction, self.limits(), counter)
                     .await?;
                 let connector = Connector {
                     id: ConnectorId(self.env().uuid_at(now)),
@@ -91,14 +91,14 @@ impl KnowledgeService {
                     workspace,
                     connector: connector.id,
                 };
-                act.transaction.create(reference.key(), &connector);
-                act.transaction.create(reference.state_key(), &state);
-                act.created(
+                op.transaction.create(reference.key(), &connector);
+                op.transaction.create(reference.state_key(), &state);
+                op.created(
                     AuditAction::ConnectorCreate,
                     (ResourceKind::Connector, connector.id.0),
                     &connector,
                 );
-                act.done(connector)
+                op.done(connector)
             },
         )
         .await
@@ -116,18 +116,18 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<ConnectorDetails>, Error> {
-        self.act(Operation::ListConnectors, credential, |caller| async move {
+        self.perform(Operation::ListConnectors, credential, |caller| async move {
             let org = caller.org();
             let range = keys::connectors(org, workspace);
             let listing = Listing::new("connectors", &(), range, Direction::Forward);
             let states = RangeRead::first(keys::connector_states(org, workspace), STATES_AHEAD);
-            let first = Wants::page(&listing, page).and_range(states);
-            let mut act = caller.in_workspace(workspace, first).await?;
+            let prefetch = Prefetch::page(&listing, page).and_range(states);
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
             let show = |_: &Key, connector: Connector| Ok(PageRecord::Shown(connector));
-            let found = listing.page(&mut act.transaction, page, show).await?;
-            let data = with_states(&mut act, found.data).await?;
+            let found = listing.page(&mut op.transaction, page, show).await?;
+            let data = with_states(&mut op, found.data).await?;
             let next_cursor = found.next_cursor;
-            act.done(Page { data, next_cursor })
+            op.done(Page { data, next_cursor })
         })
         .await
     }
@@ -143,16 +143,16 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         connector: ConnectorId,
     ) -> Result<ConnectorDetails, Error> {
-        self.act(Operation::GetConnector, credential, |caller| async move {
+        self.perform(Operation::GetConnector, credential, |caller| async move {
             let reference = ConnectorRef {
                 org: caller.org(),
                 workspace,
                 connector,
             };
-            let mut act = caller.in_workspace(workspace, reference.wants()).await?;
-            let (connector, state) = read_connector(&mut act.transaction, reference).await?;
-            let details = state.details(connector, act.now);
-            act.done(details)
+            let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
+            let (connector, state) = read_connector(&mut op.transaction, reference).await?;
+            let details = state.details(connector, op.now);
+            op.done(details)
         })
         .await
     }
@@ -173,7 +173,7 @@ impl KnowledgeService {
         update: &ConnectorUpdate,
     ) -> Result<ConnectorDetails, Error> {
         self.checks().check(update)?;
-        self.act(
+        self.perform(
             Operation::UpdateConnector,
             credential,
             |caller| async move {
@@ -182,12 +182,12 @@ impl KnowledgeService {
                     workspace,
                     connector,
                 };
-                let mut act = caller.in_workspace(workspace, reference.wants()).await?;
-                let now = act.now;
-                let (before, state) = read_connector(&mut act.transaction, reference).await?;
+                let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
+                let now = op.now;
+                let (before, state) = read_connector(&mut op.transaction, reference).await?;
                 let after = update.applied_to(&before);
                 if after == before {
-                    return act.done(state.details(before, now));
+                    return op.done(state.details(before, now));
                 }
                 let switched = Connector {
                     is_paused: after.is_paused,
@@ -198,13 +198,13 @@ impl KnowledgeService {
                 } else {
                     AuditAction::ConnectorUpdate
                 };
-                act.transaction.put(reference.key(), &after);
+                op.transaction.put(reference.key(), &after);
                 let details = state.details(after.clone(), now);
-                self.write_state(&mut act.transaction, reference, &after, state, now)
+                self.write_state(&mut op.transaction, reference, &after, state, now)
                     .await?;
                 let resource = (ResourceKind::Connector, connector.0);
-                act.changed(action, resource, &before, &after);
-                act.done(details)
+                op.changed(action, resource, &before, &after);
+                op.done(details)
             },
         )
         .await
@@ -221,7 +221,7 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         connector: ConnectorId,
     ) -> Result<(), Error> {
-        self.act(
+        self.perform(
             Operation::DeleteConnector,
             credential,
             |caller| async move {
@@ -230,21 +230,21 @@ impl KnowledgeService {
                     workspace,
                     connector,
                 };
-                let mut act = caller.in_workspace(workspace, reference.wants()).await?;
-                let (before, state) = read_connector(&mut act.transaction, reference).await?;
+                let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
+                let (before, state) = read_connector(&mut op.transaction, reference).await?;
                 if let Some(at) = state.look_at {
-                    act.transaction.delete(reference.due(at));
+                    op.transaction.delete(reference.due(at));
                 }
-                act.transaction.delete(reference.key());
-                act.transaction.delete(reference.state_key());
+                op.transaction.delete(reference.key());
+                op.transaction.delete(reference.state_key());
                 let counter = keys::connector_count(reference.org, workspace);
-                act.transaction.add(counter, -1);
-                act.deleted(
+                op.transaction.add(counter, -1);
+                op.deleted(
                     AuditAction::ConnectorDelete,
                     (ResourceKind::Connector, connector.0),
                     &before,
                 );
-                act.done(())
+                op.done(())
             },
         )
         .await
@@ -253,15 +253,15 @@ impl KnowledgeService {
 
 /// Returns connectors with their health.
 async fn with_states(
-    act: &mut Act<'_>,
+    op: &mut Authorized<'_>,
     connectors: Vec<Connector>,
 ) -> Result<Vec<ConnectorDetails>, Error> {
-    let (org, now) = (act.org(), act.now);
+    let (org, now) = (op.org(), op.now);
     let place = |found: &Connector| keys::connector_state(org, found.workspace_id, found.id);
     let places: Vec<Key> = connectors.iter().map(place).collect();
     let mut states = Vec::with_capacity(places.len());
     for places in places.chunks(STATES_PER_READ) {
-        states.extend(act.transaction.read_many::<ConnectorState>(places).await?);
+        states.extend(op.transaction.read_many::<ConnectorState>(places).await?);
     }
     let shown = connectors.into_iter().zip(states);
     // A connector that was deleted between two reads has no state.

@@ -29,19 +29,19 @@ impl KnowledgeService {
         connector: ConnectorId,
         report: &SyncReport,
     ) -> Result<(), Error> {
-        self.act(Operation::ReportSync, credential, |caller| async move {
+        self.perform(Operation::ReportSync, credential, |caller| async move {
             let reference = ConnectorRef {
                 org: caller.org(),
                 workspace,
                 connector,
             };
-            let mut act = caller.in_workspace(workspace, reference.wants()).await?;
-            let now = act.now;
-            let (connector, mut state) = read_connector(&mut act.transaction, reference).await?;
+            let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
+            let now = op.now;
+            let (connector, mut state) = read_connector(&mut op.transaction, reference).await?;
             state.note(&connector, report, now);
-            self.write_state(&mut act.transaction, reference, &connector, state, now)
+            self.write_state(&mut op.transaction, reference, &connector, state, now)
                 .await?;
-            act.done(())
+            op.done(())
         })
         .await
     }

@@ -8,7 +8,7 @@ use crate::keys;
 use crate::model::{ConnectorId, ConnectorScope, ConnectorStatus, OrgId, Timestamp, WorkspaceId};
 use crate::request::request;
 use crate::request::rules::{Flag, Name, Parsed, SyncIntervalSeconds};
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::Prefetch;
 use crate::store::Key;
 
 /// A connector as configured.
@@ -131,9 +131,9 @@ impl ConnectorRef {
     }
 
     /// Returns the reads of the connector with its state, and of those that a change publishes.
-    pub(super) fn wants(self) -> Wants {
+    pub(super) fn prefetch(self) -> Prefetch {
         let endpoints = keys::endpoint_sequence(self.org, self.workspace);
-        Wants::keys([self.key(), self.state_key(), endpoints])
+        Prefetch::keys([self.key(), self.state_key(), endpoints])
     }
 }
 

@@ -14,7 +14,7 @@ use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::deliveries::{EndpointParent, EndpointQueue};
 use crate::service::endpoints::find_subscription;
-use crate::service::kit::act::{Act, Caller, Wants};
+use crate::service::kit::act::{Authorized, Prefetch, Unauthenticated};
 use crate::service::kit::monitor::slugs_read;
 use crate::service::kit::outbox::sequences_read;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
@@ -66,7 +66,7 @@ impl KnowledgeService {
         request: &NewCitationSubscription,
     ) -> Result<CitationSubscription, Error> {
         self.checks().check(request)?;
-        self.act(
+        self.perform(
             Operation::CreateCitationSubscription,
             credential,
             |caller| async move {
@@ -74,39 +74,39 @@ impl KnowledgeService {
                 let org = caller.org();
                 let counter = keys::subscription_count(org, recall);
                 let quota = keys::usage(org, Quota::Endpoints);
-                let wanted = Wants::keys([keys::recall(org, recall), counter.clone(), quota])
-                    .and_reads([sequences_read(org), slugs_read(org)]);
-                let caller = caller.identify(wanted).await?;
-                let (mut act, recall) = find_recall(caller, recall).await?;
-                let now = act.now;
+                let prefetch = Prefetch::keys([keys::recall(org, recall), counter.clone(), quota])
+                    .and_ranges([sequences_read(org), slugs_read(org)]);
+                let caller = caller.authenticate(prefetch).await?;
+                let (mut op, recall) = find_recall(caller, recall).await?;
+                let now = op.now;
                 RecordLimit::SUBSCRIPTIONS
-                    .reserve(&mut act.transaction, self.limits(), counter)
+                    .reserve(&mut op.transaction, self.limits(), counter)
                     .await?;
-                act.reserve(Quota::Endpoints, 1).await?;
+                op.reserve(Quota::Endpoints, 1).await?;
                 let id = SubscriptionId(self.env().uuid());
-                let (secret, sealed) = act.sealer().await?.new_secret(id.0, self.env());
+                let (secret, sealed) = op.sealer().await?.new_secret(id.0, self.env());
                 let mut subscription = CitationSubscription {
                     id,
                     org_id: org,
                     workspace_id: recall.workspace_id,
                     recall_id: recall.id,
-                    subscriber_user_id: act.caller.member_id(),
+                    subscriber_user_id: op.principal.member_id(),
                     webhook_url: request.webhook_url.clone(),
                     is_confirmed: false,
                     signing_secret: None,
                     created_at: now,
                 };
                 let resource = (ResourceKind::Subscription, id.0);
-                act.created(AuditAction::SubscriptionCreate, resource, &subscription);
-                let stored = SealedRecord::new(&subscription, sealed, act.caller.delegator());
-                let transaction = &mut act.transaction;
+                op.created(AuditAction::SubscriptionCreate, resource, &subscription);
+                let stored = SealedRecord::new(&subscription, sealed, op.principal.delegator());
+                let transaction = &mut op.transaction;
                 transaction.create(keys::subscription(org, recall.id, id), &stored);
                 transaction.create(keys::subscription_id(org, id), &recall.id);
                 let parent = EndpointParent::Subscription(recall.id);
                 let (workspace, endpoint) = (recall.workspace_id, id.into());
                 EndpointQueue::create(transaction, org, workspace, endpoint, parent, now).await?;
                 subscription.signing_secret = Some(secret);
-                act.done(subscription)
+                op.done(subscription)
             },
         )
         .await
@@ -126,7 +126,7 @@ impl KnowledgeService {
         recall: RecallId,
         page: &PageRequest,
     ) -> Result<Page<CitationSubscription>, Error> {
-        self.act(
+        self.perform(
             Operation::ListCitationSubscriptions,
             credential,
             |caller| async move {
@@ -134,16 +134,16 @@ impl KnowledgeService {
                 let range = keys::subscriptions(org, recall);
                 let listing =
                     Listing::new("citation_subscriptions", &(), range, Direction::Forward);
-                let wanted = Wants::page(&listing, page)
+                let prefetch = Prefetch::page(&listing, page)
                     .and_keys([keys::recall(org, recall)])
                     .and_range(slugs_read(org));
-                let caller = caller.identify(wanted).await?;
-                let (mut act, _) = find_recall(caller, recall).await?;
+                let caller = caller.authenticate(prefetch).await?;
+                let (mut op, _) = find_recall(caller, recall).await?;
                 let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
-                let mut found = listing.page(&mut act.transaction, page, show).await?;
+                let mut found = listing.page(&mut op.transaction, page, show).await?;
                 let records = std::mem::take(&mut found.data).into_iter();
-                found.data = records.map(|record| shown(&act, record)).collect();
-                act.done(found)
+                found.data = records.map(|record| shown(&op, record)).collect();
+                op.done(found)
             },
         )
         .await
@@ -163,13 +163,13 @@ impl KnowledgeService {
         credential: &Credential,
         id: SubscriptionId,
     ) -> Result<CitationSubscription, Error> {
-        self.act(
+        self.perform(
             Operation::GetCitationSubscription,
             credential,
             |caller| async move {
-                let (act, found) = find(caller, id, None).await?;
-                let shown = shown(&act, found.record);
-                act.done(shown)
+                let (op, found) = find(caller, id, None).await?;
+                let shown = shown(&op, found.record);
+                op.done(shown)
             },
         )
         .await
@@ -185,14 +185,14 @@ impl KnowledgeService {
         credential: &Credential,
         id: SubscriptionId,
     ) -> Result<(), Error> {
-        self.act(
+        self.perform(
             Operation::DeleteCitationSubscription,
             credential,
             |caller| async move {
-                let (mut act, found) = find_to_change(caller, id).await?;
-                let (org, now) = (act.org(), act.now);
+                let (mut op, found) = find_to_change(caller, id).await?;
+                let (org, now) = (op.org(), op.now);
                 let subscription = found.record;
-                let transaction = &mut act.transaction;
+                let transaction = &mut op.transaction;
                 self.remove_endpoint(transaction, org, id.into(), found.disabled, now)
                     .await?;
                 transaction.delete(keys::subscription(org, subscription.recall_id, id));
@@ -201,8 +201,8 @@ impl KnowledgeService {
                 transaction.add(counter, -1);
                 release_unit(transaction, org, Quota::Endpoints);
                 let resource = (ResourceKind::Subscription, id.0);
-                act.deleted(AuditAction::SubscriptionDelete, resource, &subscription);
-                act.done(())
+                op.deleted(AuditAction::SubscriptionDelete, resource, &subscription);
+                op.done(())
             },
         )
         .await
@@ -221,21 +221,21 @@ impl KnowledgeService {
         credential: &Credential,
         id: SubscriptionId,
     ) -> Result<RotatedSecret, Error> {
-        self.act(
+        self.perform(
             Operation::RotateCitationSubscriptionSecret,
             credential,
             |caller| async move {
-                let (mut act, mut stored) = find_to_change(caller, id).await?;
-                let now = act.now;
-                let rotated = stored.rotate(act.sealer().await?, id.0, now, self.env());
-                if stored.record.subscriber_user_id == act.caller.member_id() {
-                    stored.delegator = Some(act.caller.delegator());
+                let (mut op, mut stored) = find_to_change(caller, id).await?;
+                let now = op.now;
+                let rotated = stored.rotate(op.sealer().await?, id.0, now, self.env());
+                if stored.record.subscriber_user_id == op.principal.member_id() {
+                    stored.delegator = Some(op.principal.delegator());
                 }
-                let key = keys::subscription(act.org(), stored.record.recall_id, id);
-                act.transaction.put(key, &stored);
+                let key = keys::subscription(op.org(), stored.record.recall_id, id);
+                op.transaction.put(key, &stored);
                 let resource = (ResourceKind::Subscription, id.0);
-                act.rotated(AuditAction::SubscriptionRotateSecret, resource, &rotated);
-                act.done(rotated)
+                op.rotated(AuditAction::SubscriptionRotateSecret, resource, &rotated);
+                op.done(rotated)
             },
         )
         .await
@@ -246,38 +246,38 @@ impl KnowledgeService {
 ///
 /// A subscription of another member requires a further permission.
 async fn find_to_change(
-    caller: Caller<'_>,
+    caller: Unauthenticated<'_>,
     id: SubscriptionId,
-) -> Result<(Act<'_>, Stored), Error> {
+) -> Result<(Authorized<'_>, Stored), Error> {
     find(caller, id, Some(Action::WebhookManage)).await
 }
 
 /// Returns a subscription, if the caller has the permission of the operation in its workspace, and
 /// for one of another member also the one `of_another`.
 async fn find(
-    caller: Caller<'_>,
+    caller: Unauthenticated<'_>,
     id: SubscriptionId,
     of_another: Option<Action>,
-) -> Result<(Act<'_>, Stored), Error> {
+) -> Result<(Authorized<'_>, Stored), Error> {
     let org = caller.org();
     let id_key = keys::subscription_id(org, id);
     // Its state is deleted with the endpoint.
-    let wanted = Wants::keys([id_key.clone(), keys::endpoint(org, id.into())]);
-    let mut caller = caller.identify(wanted).await?;
+    let prefetch = Prefetch::keys([id_key.clone(), keys::endpoint(org, id.into())]);
+    let mut caller = caller.authenticate(prefetch).await?;
     let recall: Option<RecallId> = caller.peek(&id_key)?;
     let key = recall.map(|recall| keys::subscription(org, recall, id));
-    caller.read_ahead(Wants::keys(key)).await?;
-    let mut act = caller.unauthorized().await?;
-    let found = find_subscription(&mut act, id, of_another).await?;
-    Ok((act, found))
+    caller.prefetch(Prefetch::keys(key)).await?;
+    let mut op = caller.authorize_per_resource().await?;
+    let found = find_subscription(&mut op, id, of_another).await?;
+    Ok((op, found))
 }
 
 /// Returns the record of a subscription as the caller may see it.
 ///
 /// Others than the subscriber need `webhook:manage` to see more of the URL than its origin.
-fn shown(act: &Act<'_>, mut record: CitationSubscription) -> CitationSubscription {
-    let held = act.held_in(record.workspace_id);
-    let is_subscriber = record.subscriber_user_id == act.caller.member_id();
+fn shown(op: &Authorized<'_>, mut record: CitationSubscription) -> CitationSubscription {
+    let held = op.held_in(record.workspace_id);
+    let is_subscriber = record.subscriber_user_id == op.principal.member_id();
     if !is_subscriber && !held.contains(Action::WebhookManage) {
         record.webhook_url = record.webhook_url.origin();
     }

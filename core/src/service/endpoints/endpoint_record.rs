@@ -11,7 +11,7 @@ use crate::model::{
     Webhook, WebhookId, WebhookUrl, WorkspaceId,
 };
 use crate::service::deliveries::{EndpointParent, EndpointQueue};
-use crate::service::kit::act::{Act, Wants};
+use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
 use crate::service::kit::principal::{Delegator, Principal, Resource};
 use crate::service::kit::sealing::{Sealed, SealedRecord};
@@ -260,22 +260,22 @@ impl EndpointRecord {
 /// [`Error::NotFound`]; [`Error::Forbidden`] without the permissions of the operation; those of the
 /// store.
 pub(in crate::service) async fn find_subscription(
-    act: &mut Act<'_>,
+    op: &mut Authorized<'_>,
     id: SubscriptionId,
     of_another: Option<Action>,
 ) -> Result<SealedRecord<CitationSubscription>, Error> {
-    let (org, kind) = (act.org(), EntityKind::Subscription);
-    let recall: RecallId = act.find(&keys::subscription_id(org, id), kind).await?;
+    let (org, kind) = (op.org(), EntityKind::Subscription);
+    let recall: RecallId = op.find(&keys::subscription_id(org, id), kind).await?;
     let key = keys::subscription(org, recall, id);
-    let found: SealedRecord<CitationSubscription> = act.find(&key, kind).await?;
-    let is_subscriber = found.record.subscriber_user_id == act.caller.member_id();
-    if !is_subscriber || act.caller.has_audience_list() {
-        find_existing(act, recall, kind).await?;
-    } else if !act.caller.org.erasing.is_empty() {
-        require_kept(act, recall, kind).await?;
+    let found: SealedRecord<CitationSubscription> = op.find(&key, kind).await?;
+    let is_subscriber = found.record.subscriber_user_id == op.principal.member_id();
+    if !is_subscriber || op.principal.has_audience_list() {
+        find_existing(op, recall, kind).await?;
+    } else if !op.principal.org.erasing.is_empty() {
+        require_kept(op, recall, kind).await?;
     }
     let further = of_another.filter(|_| !is_subscriber);
-    act.authorize_also_for(found.record.workspace_id, kind, further)
+    op.authorize_also_for(found.record.workspace_id, kind, further)
         .await?;
     Ok(found)
 }
@@ -318,10 +318,10 @@ impl KnowledgeService {
         &self,
         transaction: &mut Transaction,
         record: &EndpointRecord,
-        wants: Wants,
+        prefetch: Prefetch,
         now: Timestamp,
     ) -> Result<bool, Error> {
-        let receiver = self.receiver(transaction, record, wants, now).await?;
+        let receiver = self.receiver(transaction, record, prefetch, now).await?;
         Ok(receiver.is_some())
     }
 
@@ -334,14 +334,14 @@ impl KnowledgeService {
         &self,
         transaction: &mut Transaction,
         record: &EndpointRecord,
-        wants: Wants,
+        prefetch: Prefetch,
         now: Timestamp,
     ) -> Result<Option<(Principal, ActionSet)>, Error> {
         let (delegator, action) = record.requirement();
         let (org, id) = (record.org(), record.workspace());
         let login = (org, delegator, now);
-        let following = |_: &Transaction| Wants::nothing();
-        let member = Principal::read_ahead_for(transaction, login, id, wants, &following).await?;
+        let following = |_: &Transaction| Prefetch::none();
+        let member = Principal::prefetch_for(transaction, login, id, prefetch, &following).await?;
         let found = Principal::acting_for(transaction, org, (delegator, member), now).await;
         let principal = match found {
             Ok(principal) => principal,

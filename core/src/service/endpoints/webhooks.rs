@@ -8,7 +8,7 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::deliveries::{EndpointParent, EndpointQueue, EndpointSwitch};
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::Prefetch;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::quota::{RecordLimit, release_unit};
 use crate::service::kit::sealing::{RotatedSecret, SealedRecord};
@@ -58,22 +58,22 @@ impl KnowledgeService {
         request: &NewWebhook,
     ) -> Result<Webhook, Error> {
         self.checks().check(request)?;
-        self.act(Operation::CreateWebhook, credential, |caller| async move {
+        self.perform(Operation::CreateWebhook, credential, |caller| async move {
             let org = caller.org();
             let counter = keys::webhook_count(org, workspace);
-            let counters = Wants::keys([
+            let prefetch = Prefetch::keys([
                 counter.clone(),
                 keys::endpoint_sequence(org, workspace),
                 keys::usage(org, Quota::Endpoints),
             ]);
-            let mut act = caller.in_workspace(workspace, counters).await?;
-            let now = act.now;
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            let now = op.now;
             RecordLimit::WEBHOOKS
-                .reserve(&mut act.transaction, self.limits(), counter)
+                .reserve(&mut op.transaction, self.limits(), counter)
                 .await?;
-            act.reserve(Quota::Endpoints, 1).await?;
+            op.reserve(Quota::Endpoints, 1).await?;
             let id = WebhookId(self.env().uuid());
-            let (secret, sealed) = act.sealer().await?.new_secret(id.0, self.env());
+            let (secret, sealed) = op.sealer().await?.new_secret(id.0, self.env());
             let mut webhook = Webhook {
                 id,
                 org_id: org,
@@ -84,23 +84,23 @@ impl KnowledgeService {
                 disabled_reason: None,
                 is_confirmed: false,
                 signing_secret: None,
-                created_by: act.caller.member_id(),
+                created_by: op.principal.member_id(),
                 created_at: now,
                 updated_at: now,
             };
-            act.created(
+            op.created(
                 AuditAction::WebhookCreate,
                 (ResourceKind::Webhook, id.0),
                 &webhook,
             );
-            let stored = SealedRecord::new(&webhook, sealed, act.caller.delegator());
+            let stored = SealedRecord::new(&webhook, sealed, op.principal.delegator());
             let key = keys::webhook(org, workspace, id);
-            act.transaction.create(key, &stored);
+            op.transaction.create(key, &stored);
             let parent = EndpointParent::Webhook(workspace);
-            let (transaction, endpoint) = (&mut act.transaction, id.into());
+            let (transaction, endpoint) = (&mut op.transaction, id.into());
             EndpointQueue::create(transaction, org, workspace, endpoint, parent, now).await?;
             webhook.signing_secret = Some(secret);
-            act.done(webhook)
+            op.done(webhook)
         })
         .await
     }
@@ -117,15 +117,15 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<Webhook>, Error> {
-        self.act(Operation::ListWebhooks, credential, |caller| async move {
+        self.perform(Operation::ListWebhooks, credential, |caller| async move {
             let org = caller.org();
             let range = keys::webhooks(org, workspace);
             let listing = Listing::new("webhooks", &(), range, Direction::Forward);
-            let first = Wants::page(&listing, page);
-            let mut act = caller.in_workspace(workspace, first).await?;
+            let prefetch = Prefetch::page(&listing, page);
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
             let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
-            let found = listing.page(&mut act.transaction, page, show).await?;
-            act.done(found)
+            let found = listing.page(&mut op.transaction, page, show).await?;
+            op.done(found)
         })
         .await
     }
@@ -141,12 +141,12 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         id: WebhookId,
     ) -> Result<WithEtag<Webhook>, Error> {
-        self.act(Operation::GetWebhook, credential, |caller| async move {
+        self.perform(Operation::GetWebhook, credential, |caller| async move {
             let key = keys::webhook(caller.org(), workspace, id);
-            let wanted = Wants::keys([key.clone()]);
-            let mut act = caller.in_workspace(workspace, wanted).await?;
-            let stored: Stored = act.find(&key, EntityKind::Webhook).await?;
-            act.done(WithEtag::strong(stored.record))
+            let prefetch = Prefetch::keys([key.clone()]);
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            let stored: Stored = op.find(&key, EntityKind::Webhook).await?;
+            op.done(WithEtag::strong(stored.record))
         })
         .await
     }
@@ -169,12 +169,12 @@ impl KnowledgeService {
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<Webhook>, Error> {
         self.checks().check(update)?;
-        self.act(Operation::UpdateWebhook, credential, |caller| async move {
+        self.perform(Operation::UpdateWebhook, credential, |caller| async move {
             let org = caller.org();
             let key = keys::webhook(org, workspace, id);
-            let wanted = Wants::keys([key.clone(), keys::endpoint(org, id.into())]);
-            let mut act = caller.in_workspace(workspace, wanted).await?;
-            let mut stored: Stored = act.find(&key, EntityKind::Webhook).await?;
+            let prefetch = Prefetch::keys([key.clone(), keys::endpoint(org, id.into())]);
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            let mut stored: Stored = op.find(&key, EntityKind::Webhook).await?;
             let before = stored.record;
             IfMatch::require(if_match, &before)?;
             let mut after = before.clone();
@@ -188,9 +188,9 @@ impl KnowledgeService {
             let is_moved = after.url != before.url;
             after.is_confirmed = before.is_confirmed && !is_moved;
             if after == before {
-                return act.done(WithEtag::strong(before));
+                return op.done(WithEtag::strong(before));
             }
-            after.updated_at = act.now;
+            after.updated_at = op.now;
             let switches = |webhook: &Webhook| (webhook.is_active, webhook.disabled_reason);
             let is_switched = switches(&after) != switches(&before);
             if is_switched || is_moved {
@@ -201,23 +201,23 @@ impl KnowledgeService {
                     is_moved,
                     is_confirmed: after.is_confirmed,
                 };
-                let now = act.now;
-                self.switch_endpoint(&mut act.transaction, org, id.into(), switch, now)
+                let now = op.now;
+                self.switch_endpoint(&mut op.transaction, org, id.into(), switch, now)
                     .await?;
             }
             if is_moved {
                 // A new URL transfers ownership: deliveries follow the caller's permissions.
-                stored.delegator = Some(act.caller.delegator());
+                stored.delegator = Some(op.principal.delegator());
             }
             stored.record = after.clone();
-            act.transaction.put(key, &stored);
-            act.changed(
+            op.transaction.put(key, &stored);
+            op.changed(
                 AuditAction::WebhookUpdate,
                 (ResourceKind::Webhook, id.0),
                 &before,
                 &after,
             );
-            act.done(WithEtag::strong(after))
+            op.done(WithEtag::strong(after))
         })
         .await
     }
@@ -232,25 +232,25 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         id: WebhookId,
     ) -> Result<(), Error> {
-        self.act(Operation::DeleteWebhook, credential, |caller| async move {
+        self.perform(Operation::DeleteWebhook, credential, |caller| async move {
             let org = caller.org();
             let key = keys::webhook(org, workspace, id);
-            let wanted = Wants::keys([key.clone(), keys::endpoint(org, id.into())]);
-            let mut act = caller.in_workspace(workspace, wanted).await?;
-            let now = act.now;
-            let stored: Stored = act.find(&key, EntityKind::Webhook).await?;
-            act.transaction.delete(key);
+            let prefetch = Prefetch::keys([key.clone(), keys::endpoint(org, id.into())]);
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            let now = op.now;
+            let stored: Stored = op.find(&key, EntityKind::Webhook).await?;
+            op.transaction.delete(key);
             let counter = keys::webhook_count(org, workspace);
-            act.transaction.add(counter, -1);
-            release_unit(&mut act.transaction, org, Quota::Endpoints);
-            self.remove_endpoint(&mut act.transaction, org, id.into(), stored.disabled, now)
+            op.transaction.add(counter, -1);
+            release_unit(&mut op.transaction, org, Quota::Endpoints);
+            self.remove_endpoint(&mut op.transaction, org, id.into(), stored.disabled, now)
                 .await?;
-            act.deleted(
+            op.deleted(
                 AuditAction::WebhookDelete,
                 (ResourceKind::Webhook, id.0),
                 &stored.record,
             );
-            act.done(())
+            op.done(())
         })
         .await
     }
@@ -270,24 +270,24 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         id: WebhookId,
     ) -> Result<RotatedSecret, Error> {
-        self.act(
+        self.perform(
             Operation::RotateWebhookSecret,
             credential,
             |caller| async move {
                 let key = keys::webhook(caller.org(), workspace, id);
-                let wanted = Wants::keys([key.clone()]);
-                let mut act = caller.in_workspace(workspace, wanted).await?;
-                let mut stored: Stored = act.find(&key, EntityKind::Webhook).await?;
-                let now = act.now;
-                let rotated = stored.rotate(act.sealer().await?, id.0, now, self.env());
-                stored.delegator = Some(act.caller.delegator());
-                act.transaction.put(key, &stored);
-                act.rotated(
+                let prefetch = Prefetch::keys([key.clone()]);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let mut stored: Stored = op.find(&key, EntityKind::Webhook).await?;
+                let now = op.now;
+                let rotated = stored.rotate(op.sealer().await?, id.0, now, self.env());
+                stored.delegator = Some(op.principal.delegator());
+                op.transaction.put(key, &stored);
+                op.rotated(
                     AuditAction::WebhookRotateSecret,
                     (ResourceKind::Webhook, id.0),
                     &rotated,
                 );
-                act.done(rotated)
+                op.done(rotated)
             },
         )
         .await

@@ -14,7 +14,7 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Act, Wants};
+use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::audit::memory_pages;
 use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_runs::MemoryAudit;
@@ -84,35 +84,35 @@ impl KnowledgeService {
         self.checks().check(request)?;
         let fingerprint = &fingerprint(request);
         let result = self
-            .act(Operation::CreateErasure, credential, |caller| async move {
+            .perform(Operation::CreateErasure, credential, |caller| async move {
                 let org = caller.org();
-                let wanted = wants(org, request)
+                let prefetch = erasure_prefetch(org, request)
                     .and_idempotency(ERASURE_OPERATION, key)
-                    .and_reads([sequences_read(org), slugs_read(org)]);
-                let caller = caller.identify(wanted).await?;
+                    .and_ranges([sequences_read(org), slugs_read(org)]);
+                let caller = caller.authenticate(prefetch).await?;
                 let member = caller.member();
                 let record_key = keys::idempotency(org, member, ERASURE_OPERATION, key.as_str());
-                let mut act = caller.in_organization(None).await?;
-                let record = act
+                let mut op = caller.in_organization(None).await?;
+                let record = op
                     .transaction
                     .read::<IdempotencyRecord>(&record_key)
                     .await?;
-                if let Some(record) = record.filter(|record| act.now < record.expires_at) {
+                if let Some(record) = record.filter(|record| op.now < record.expires_at) {
                     if record.fingerprint != *fingerprint {
                         return Err(Error::IdempotencyKeyReused);
                     }
                     let id = ErasureId(record.operation_id.0);
                     let receipt = keys::erasure(org, id);
-                    let stored: StoredErasure = act.find(&receipt, EntityKind::Erasure).await?;
-                    return act.done((org, stored, true));
+                    let stored: StoredErasure = op.find(&receipt, EntityKind::Erasure).await?;
+                    return op.done((org, stored, true));
                 }
-                if act.caller.org.erasing.len() >= ERASURES_RUNNING_MAX {
+                if op.principal.org.erasing.len() >= ERASURES_RUNNING_MAX {
                     let retry_after = RETRY_AFTER;
                     return Err(Error::RateLimited { retry_after });
                 }
-                require_scope(&mut act, request).await?;
-                let (operation, actor) = act.audit(AuditAction::ErasureCreate);
-                let expires_at = act.now.plus(self.limits().idempotency_retention);
+                require_scope(&mut op, request).await?;
+                let (operation, actor) = op.audit(AuditAction::ErasureCreate);
+                let expires_at = op.now.plus(self.limits().idempotency_retention);
                 let named = request.memory_ids.as_ref().map(Vec::len);
                 let named = named.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
                 let record = IdempotencyRecord {
@@ -123,13 +123,13 @@ impl KnowledgeService {
                     kept: None,
                     expires_at,
                 };
-                act.transaction.put(record_key.clone(), &record);
+                op.transaction.put(record_key.clone(), &record);
                 let expiry = ScheduledTask::record(record_key);
-                expiry.schedule(&mut act.transaction, expires_at, self.env());
+                expiry.schedule(&mut op.transaction, expires_at, self.env());
                 let mut receipt = Erasure {
                     id: ErasureId(operation.id.0),
                     created_by: member,
-                    created_at: act.now,
+                    created_at: op.now,
                     scope: ErasureScope {
                         member_id: request.member_id,
                         source_id: request.source_id,
@@ -148,15 +148,15 @@ impl KnowledgeService {
                     phase: Some(Phase::Memories),
                     ..ErasureWork::default()
                 };
-                mark(&mut act.transaction, act.caller.org.clone(), &receipt);
-                let mut removal = Removal::new(self, org, act.now);
+                mark(&mut op.transaction, op.principal.org.clone(), &receipt);
+                let mut removal = Removal::new(self, org, op.now);
                 if let Some(memories) = &request.memory_ids {
                     work.phase = None;
                     let removed =
-                        erase_named(&mut act, &mut removal, &mut receipt, memories).await?;
-                    let (recalls, _) = citing(&mut act.transaction, org, &removed, None).await?;
+                        erase_named(&mut op, &mut removal, &mut receipt, memories).await?;
+                    let (recalls, _) = citing(&mut op.transaction, org, &removed, None).await?;
                     removal
-                        .recalls_without_memories(&mut act.transaction, &recalls)
+                        .recalls_without_memories(&mut op.transaction, &recalls)
                         .await?;
                     // Whoever cited them meanwhile is found by the next step.
                     work.memories = removed;
@@ -165,15 +165,15 @@ impl KnowledgeService {
                     org,
                     erasure: receipt.id,
                 };
-                task.schedule(&mut act.transaction, act.now, self.env());
+                task.schedule(&mut op.transaction, op.now, self.env());
                 let stored = StoredErasure {
                     receipt,
                     work: Some(work),
                 };
                 let stored = removal
-                    .finish(&mut act.transaction, (operation, actor), stored)
+                    .finish(&mut op.transaction, (operation, actor), stored)
                     .await?;
-                act.done((org, stored, false))
+                op.done((org, stored, false))
             })
             .await;
         let (org, mut stored, replayed) = result?;
@@ -189,37 +189,37 @@ impl KnowledgeService {
 }
 
 /// Returns the reads of a request.
-fn wants(org: OrgId, request: &NewErasure) -> Wants {
+fn erasure_prefetch(org: OrgId, request: &NewErasure) -> Prefetch {
     let memories = || request.memory_ids.iter().flatten();
     let member = request.member_id.iter();
-    Wants::keys(memories().map(|id| keys::memory(org, *id)))
+    Prefetch::keys(memories().map(|id| keys::memory(org, *id)))
         .and_keys(memories().map(|id| keys::content(org, *id)))
         .and_keys(request.source_id.map(|id| keys::source(org, id)))
         .and_keys(member.flat_map(|id| [keys::member(org, *id), keys::former_member(org, *id)]))
-        .and_reads(memories().map(|id| citations_read(org, *id, None)))
+        .and_ranges(memories().map(|id| citations_read(org, *id, None)))
 }
 
 /// Checks that the scope exists, and that the caller may erase everything in it.
 ///
 /// Named memories are decided on one by one. The counts of a source or a member show what the caller
 /// may not know of, unless it may erase everywhere.
-async fn require_scope(act: &mut Act<'_>, request: &NewErasure) -> Result<(), Error> {
-    let org = act.org();
+async fn require_scope(op: &mut Authorized<'_>, request: &NewErasure) -> Result<(), Error> {
+    let org = op.org();
     if request.memory_ids.is_some() {
         return Ok(());
     }
-    if act.caller.is_narrowed() {
+    if op.principal.is_narrowed() {
         return Err(Denial::OutOfScope.into());
     }
-    if !act.caller.is_owner() {
-        let read = workspace_roles_read(org, act.caller.member_id());
-        let held = act.transaction.scan_unchecked(&read.range).await?;
+    if !op.principal.is_owner() {
+        let read = workspace_roles_read(org, op.principal.member_id());
+        let held = op.transaction.scan_unchecked(&read.range).await?;
         for found in &held {
             let workspace = keys::last_id(&found.key).unwrap_or_default().into();
-            if !act.caller.works_in(workspace) {
+            if !op.principal.works_in(workspace) {
                 continue; // It is being removed.
             }
-            let actions = act.actions_in(workspace).await?;
+            let actions = op.actions_in(workspace).await?;
             if !actions.contains(Action::ErasureManage) {
                 return Err(Denial::MissingPermission(Action::ErasureManage).into());
             }
@@ -227,16 +227,16 @@ async fn require_scope(act: &mut Act<'_>, request: &NewErasure) -> Result<(), Er
     }
     if let Some(source) = request.source_id {
         let key = keys::source(org, source);
-        if act.transaction.read::<Source>(&key).await?.is_none() {
+        if op.transaction.read::<Source>(&key).await?.is_none() {
             let message = "must be a source of the organisation";
             return Err(Error::invalid("sourceId", ProblemCode::NotFound, message));
         }
     }
     if let Some(member) = request.member_id {
         let present = keys::member(org, member);
-        let present = act.transaction.read::<Member>(&present).await?;
+        let present = op.transaction.read::<Member>(&present).await?;
         let former = keys::former_member(org, member);
-        let former = act.transaction.read::<Timestamp>(&former).await?;
+        let former = op.transaction.read::<Timestamp>(&former).await?;
         if present.is_none() && former.is_none() {
             let message = "must be a member of the organisation, or a former one";
             return Err(Error::invalid("memberId", ProblemCode::NotFound, message));
@@ -247,19 +247,16 @@ async fn require_scope(act: &mut Act<'_>, request: &NewErasure) -> Result<(), Er
 
 /// Removes those of the named memories that the caller may erase, and returns them.
 async fn erase_named(
-    act: &mut Act<'_>,
+    op: &mut Authorized<'_>,
     removal: &mut Removal<'_>,
     receipt: &mut Erasure,
     ids: &[MemoryId],
 ) -> Result<Vec<MemoryId>, Error> {
-    let org = act.org();
+    let org = op.org();
     let labels: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
-    let labels = act.transaction.read_many::<MemoryLabels>(&labels).await?;
+    let labels = op.transaction.read_many::<MemoryLabels>(&labels).await?;
     let contents: Vec<Key> = ids.iter().map(|id| keys::content(org, *id)).collect();
-    let contents = act
-        .transaction
-        .read_many::<MemoryContent>(&contents)
-        .await?;
+    let contents = op.transaction.read_many::<MemoryContent>(&contents).await?;
     let found = || ids.iter().zip(&labels).zip(&contents);
     let subjects = found().filter_map(|((id, labels), content)| {
         Some(Subject {
@@ -269,7 +266,7 @@ async fn erase_named(
         })
     });
     let subjects: Vec<Subject<'_>> = subjects.collect();
-    let monitor = act.monitor(&subjects).await?;
+    let monitor = op.monitor(&subjects).await?;
     let (mut entries, mut removed) = (Vec::with_capacity(ids.len()), Vec::new());
     for ((id, labels), content) in found() {
         let found = labels.clone().zip(content.clone());
@@ -293,7 +290,7 @@ async fn erase_named(
                 labels,
                 content,
             };
-            removal.memory(&mut act.transaction, &found);
+            removal.memory(&mut op.transaction, &found);
         }
         let is_hidden = matches!(outcome, AuditOutcome::Denied(Denial::Invisible));
         entries.push(MemoryAudit {

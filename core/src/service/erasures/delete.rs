@@ -7,7 +7,7 @@ use crate::keys;
 use crate::model::{AuditAction, ChatId, RecallId, WorkspaceId};
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Act, Wants};
+use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::monitor::slugs_read;
 use crate::service::memories::recalls::find_any_recall;
 use crate::service::tasks::ScheduledTask;
@@ -29,16 +29,16 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         chat: ChatId,
     ) -> Result<(), Error> {
-        self.act(Operation::DeleteChat, credential, |caller| async move {
+        self.perform(Operation::DeleteChat, credential, |caller| async move {
             let org = caller.org();
-            let wanted =
-                Wants::keys(chat_keys(org, workspace, chat)).and_range(messages_read(org, chat));
-            let mut act = caller.in_workspace(workspace, wanted).await?;
-            let (now, member) = (act.now, act.caller.member_id());
-            let found = find_any_chat(&mut act, workspace, chat).await?;
-            let erases = act.caller.erases(act.held_in(workspace));
-            let is_erased = act.caller.org.erases_member(found.created_by);
-            if is_erased || (!erases && !found.exists_for(&act.caller)) {
+            let prefetch =
+                Prefetch::keys(chat_keys(org, workspace, chat)).and_range(messages_read(org, chat));
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            let (now, member) = (op.now, op.principal.member_id());
+            let found = find_any_chat(&mut op, workspace, chat).await?;
+            let erases = op.principal.erases(op.held_in(workspace));
+            let is_erased = op.principal.org.erases_member(found.created_by);
+            if is_erased || (!erases && !found.exists_for(&op.principal)) {
                 return Err(Error::NotFound {
                     kind: EntityKind::Chat,
                 });
@@ -48,14 +48,14 @@ impl KnowledgeService {
             } else {
                 Action::ErasureManage
             };
-            act.require(needed, workspace)?;
+            op.require(needed, workspace)?;
             let mut removal = Removal::new(self, org, now);
-            if removal.chat(&mut act.transaction, &found).await? {
+            if removal.chat(&mut op.transaction, &found).await? {
                 let task = ScheduledTask::FormerChat { org, chat };
-                task.schedule(&mut act.transaction, now, self.env());
+                task.schedule(&mut op.transaction, now, self.env());
             }
-            act.removed(AuditAction::ChatDelete, removal);
-            act.done(())
+            op.removed(AuditAction::ChatDelete, removal);
+            op.done(())
         })
         .await
     }
@@ -71,33 +71,33 @@ impl KnowledgeService {
         credential: &Credential,
         recall: RecallId,
     ) -> Result<(), Error> {
-        self.act(Operation::DeleteRecall, credential, |caller| async move {
+        self.perform(Operation::DeleteRecall, credential, |caller| async move {
             let org = caller.org();
             let subscriptions = RangeRead::all(keys::subscriptions(org, recall));
             let count = keys::subscription_count(org, recall);
-            let wanted = Wants::keys([keys::recall(org, recall), count])
-                .and_reads([slugs_read(org), subscriptions]);
-            let caller = caller.identify(wanted).await?;
-            let (mut act, found) = find_any_recall(caller, recall).await?;
-            let now = act.now;
-            let needed = if found.created_by == act.caller.member_id() {
+            let prefetch = Prefetch::keys([keys::recall(org, recall), count])
+                .and_ranges([slugs_read(org), subscriptions]);
+            let caller = caller.authenticate(prefetch).await?;
+            let (mut op, found) = find_any_recall(caller, recall).await?;
+            let now = op.now;
+            let needed = if found.created_by == op.principal.member_id() {
                 Action::RecallCreate
             } else {
                 Action::ErasureManage
             };
-            act.require(needed, found.workspace_id)?;
+            op.require(needed, found.workspace_id)?;
             let mut removal = Removal::new(self, org, now);
-            if !removal.recall(&mut act.transaction, &found).await? {
+            if !removal.recall(&mut op.transaction, &found).await? {
                 return Err(Error::internal("a commit has no room for one recall"));
             }
-            act.removed(AuditAction::RecallDelete, removal);
-            act.done(())
+            op.removed(AuditAction::RecallDelete, removal);
+            op.done(())
         })
         .await
     }
 }
 
-impl Act<'_> {
+impl Authorized<'_> {
     /// Records what was removed.
     fn removed(&mut self, action: AuditAction, removal: Removal<'_>) {
         let (operation, actor) = self.audit(action);

@@ -7,7 +7,7 @@ use crate::keys;
 use crate::model::{Erasure, ErasureId, ErasureRemainder};
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::Prefetch;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::store::Direction;
 
@@ -23,15 +23,15 @@ impl KnowledgeService {
         credential: &Credential,
         page: &PageRequest,
     ) -> Result<Page<Erasure>, Error> {
-        self.act(Operation::ListErasures, credential, |caller| async move {
+        self.perform(Operation::ListErasures, credential, |caller| async move {
             let range = keys::erasures(caller.org());
             let listing = Listing::new("erasures", &(), range, Direction::Reverse);
-            let first = Wants::page(&listing, page);
-            let mut act = caller.in_organization(None, first).await?;
+            let prefetch = Prefetch::page(&listing, page);
+            let mut op = caller.in_organization(None, prefetch).await?;
             let show =
                 |_: &_, stored: StoredErasure| Ok(PageRecord::Shown(self.shown_receipt(stored)));
-            let found = listing.page(&mut act.transaction, page, show).await?;
-            act.done(found)
+            let found = listing.page(&mut op.transaction, page, show).await?;
+            op.done(found)
         })
         .await
     }
@@ -46,12 +46,12 @@ impl KnowledgeService {
         credential: &Credential,
         erasure: ErasureId,
     ) -> Result<Erasure, Error> {
-        self.act(Operation::GetErasure, credential, |caller| async move {
+        self.perform(Operation::GetErasure, credential, |caller| async move {
             let key = keys::erasure(caller.org(), erasure);
-            let wanted = Wants::keys([key.clone()]);
-            let mut act = caller.in_organization(None, wanted).await?;
-            let found: StoredErasure = act.find(&key, EntityKind::Erasure).await?;
-            act.done(self.shown_receipt(found))
+            let prefetch = Prefetch::keys([key.clone()]);
+            let mut op = caller.in_organization(None, prefetch).await?;
+            let found: StoredErasure = op.find(&key, EntityKind::Erasure).await?;
+            op.done(self.shown_receipt(found))
         })
         .await
     }

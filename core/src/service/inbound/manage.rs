@@ -8,7 +8,7 @@ use crate::model::{
     ResourceKind, Source, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::kit::act::{Act, Caller, Wants};
+use crate::service::kit::act::{Authorized, Prefetch, Unauthenticated};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::principal::Delegator;
 use crate::service::kit::quota::{RecordLimit, release_unit};
@@ -61,24 +61,24 @@ impl KnowledgeService {
         request: &NewInboundWebhook,
     ) -> Result<InboundWebhook, Error> {
         self.checks().check(request)?;
-        self.act(
+        self.perform(
             Operation::CreateInboundWebhook,
             credential,
             |caller| async move {
                 let org = caller.org();
                 let counter = keys::inbound_webhook_count(org, workspace);
                 let quotas = [Quota::Endpoints, Quota::Sources];
-                let counters = Wants::keys([counter.clone()])
+                let prefetch = Prefetch::keys([counter.clone()])
                     .and_keys(quotas.map(|quota| keys::usage(org, quota)));
-                let mut act = caller.in_workspace(workspace, counters).await?;
-                let (now, member) = (act.now, act.caller.member_id());
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let (now, member) = (op.now, op.principal.member_id());
                 RecordLimit::INBOUND_WEBHOOKS
-                    .reserve(&mut act.transaction, self.limits(), counter)
+                    .reserve(&mut op.transaction, self.limits(), counter)
                     .await?;
-                act.reserve(Quota::Endpoints, 1).await?;
-                act.reserve(Quota::Sources, 1).await?;
+                op.reserve(Quota::Endpoints, 1).await?;
+                op.reserve(Quota::Sources, 1).await?;
                 let id = InboundWebhookId(self.env().uuid());
-                let (secret, sealed) = act.sealer().await?.new_secret(id.0, self.env());
+                let (secret, sealed) = op.sealer().await?.new_secret(id.0, self.env());
                 let mut webhook = InboundWebhook {
                     id,
                     org_id: org,
@@ -99,15 +99,15 @@ impl KnowledgeService {
                     created_at: now,
                 };
                 let key = keys::source(org, source.id);
-                act.transaction.create(key, &source);
+                op.transaction.create(key, &source);
                 let resource = (ResourceKind::InboundWebhook, id.0);
-                act.created(AuditAction::InboundWebhookCreate, resource, &webhook);
-                let stored = SealedRecord::new(&webhook, sealed, act.caller.delegator());
-                let transaction = &mut act.transaction;
+                op.created(AuditAction::InboundWebhookCreate, resource, &webhook);
+                let stored = SealedRecord::new(&webhook, sealed, op.principal.delegator());
+                let transaction = &mut op.transaction;
                 transaction.create(keys::inbound_webhook(org, workspace, id), &stored);
                 transaction.create(keys::inbound_webhook_id(org, id), &workspace);
                 webhook.signing_secret = Some(secret);
-                act.done(webhook)
+                op.done(webhook)
             },
         )
         .await
@@ -125,18 +125,18 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<InboundWebhook>, Error> {
-        self.act(
+        self.perform(
             Operation::ListInboundWebhooks,
             credential,
             |caller| async move {
                 let org = caller.org();
                 let range = keys::inbound_webhooks(org, workspace);
                 let listing = Listing::new("inbound_webhooks", &(), range, Direction::Forward);
-                let first = Wants::page(&listing, page);
-                let mut act = caller.in_workspace(workspace, first).await?;
+                let prefetch = Prefetch::page(&listing, page);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
                 let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
-                let found = listing.page(&mut act.transaction, page, show).await?;
-                act.done(found)
+                let found = listing.page(&mut op.transaction, page, show).await?;
+                op.done(found)
             },
         )
         .await
@@ -153,12 +153,12 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         id: InboundWebhookId,
     ) -> Result<WithEtag<InboundWebhook>, Error> {
-        self.act(
+        self.perform(
             Operation::GetInboundWebhook,
             credential,
             |caller| async move {
-                let (act, _, stored) = find(caller, workspace, id).await?;
-                act.done(WithEtag::strong(stored.record))
+                let (op, _, stored) = find(caller, workspace, id).await?;
+                op.done(WithEtag::strong(stored.record))
             },
         )
         .await
@@ -178,24 +178,24 @@ impl KnowledgeService {
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<InboundWebhook>, Error> {
         self.checks().check(update)?;
-        self.act(
+        self.perform(
             Operation::UpdateInboundWebhook,
             credential,
             |caller| async move {
-                let (mut act, key, mut stored) = find(caller, workspace, id).await?;
+                let (mut op, key, mut stored) = find(caller, workspace, id).await?;
                 let before = stored.record;
                 IfMatch::require(if_match, &before)?;
                 let mut after = before.clone();
                 after.name = update.name.clone().unwrap_or(after.name);
                 if after == before {
-                    return act.done(WithEtag::strong(before));
+                    return op.done(WithEtag::strong(before));
                 }
-                after.updated_at = act.now;
+                after.updated_at = op.now;
                 stored.record = after.clone();
-                act.transaction.put(key, &stored);
+                op.transaction.put(key, &stored);
                 let resource = (ResourceKind::InboundWebhook, id.0);
-                act.changed(AuditAction::InboundWebhookUpdate, resource, &before, &after);
-                act.done(WithEtag::strong(after))
+                op.changed(AuditAction::InboundWebhookUpdate, resource, &before, &after);
+                op.done(WithEtag::strong(after))
             },
         )
         .await
@@ -213,22 +213,22 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         id: InboundWebhookId,
     ) -> Result<(), Error> {
-        self.act(
+        self.perform(
             Operation::DeleteInboundWebhook,
             credential,
             |caller| async move {
-                let (mut act, key, stored) = find(caller, workspace, id).await?;
+                let (mut op, key, stored) = find(caller, workspace, id).await?;
                 let delegator = delegator(&stored);
-                act.require_covered(workspace, delegator, ACTIONS).await?;
-                let org = act.org();
-                let transaction = &mut act.transaction;
+                op.require_covered(workspace, delegator, ACTIONS).await?;
+                let org = op.org();
+                let transaction = &mut op.transaction;
                 // Its identifier remains, so that its source stays closed to everybody else.
                 transaction.delete(key);
                 transaction.add(keys::inbound_webhook_count(org, workspace), -1);
                 release_unit(transaction, org, Quota::Endpoints);
                 let resource = (ResourceKind::InboundWebhook, id.0);
-                act.deleted(AuditAction::InboundWebhookDelete, resource, &stored.record);
-                act.done(())
+                op.deleted(AuditAction::InboundWebhookDelete, resource, &stored.record);
+                op.done(())
             },
         )
         .await
@@ -249,24 +249,24 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         id: InboundWebhookId,
     ) -> Result<RotatedSecret, Error> {
-        self.act(
+        self.perform(
             Operation::RotateInboundWebhookSecret,
             credential,
             |caller| async move {
-                let (mut act, key, mut stored) = find(caller, workspace, id).await?;
+                let (mut op, key, mut stored) = find(caller, workspace, id).await?;
                 let delegator = delegator(&stored);
-                act.require_covered(workspace, delegator, ACTIONS).await?;
-                let (now, member) = (act.now, act.caller.member_id());
-                let rotated = stored.rotate(act.sealer().await?, id.0, now, self.env());
+                op.require_covered(workspace, delegator, ACTIONS).await?;
+                let (now, member) = (op.now, op.principal.member_id());
+                let rotated = stored.rotate(op.sealer().await?, id.0, now, self.env());
                 if stored.record.acts_as != member {
                     stored.record.acts_as = member;
                     stored.record.updated_at = now;
                 }
-                stored.delegator = Some(act.caller.delegator());
-                act.transaction.put(key, &stored);
+                stored.delegator = Some(op.principal.delegator());
+                op.transaction.put(key, &stored);
                 let resource = (ResourceKind::InboundWebhook, id.0);
-                act.rotated(AuditAction::InboundWebhookRotateSecret, resource, &rotated);
-                act.done(rotated)
+                op.rotated(AuditAction::InboundWebhookRotateSecret, resource, &rotated);
+                op.done(rotated)
             },
         )
         .await
@@ -281,13 +281,13 @@ pub(crate) fn delegator(stored: &Stored) -> Delegator {
 
 /// Authorises the caller in the workspace, and reads an inbound webhook with its key.
 async fn find(
-    caller: Caller<'_>,
+    caller: Unauthenticated<'_>,
     workspace: WorkspaceId,
     id: InboundWebhookId,
-) -> Result<(Act<'_>, Key, Stored), Error> {
+) -> Result<(Authorized<'_>, Key, Stored), Error> {
     let key = keys::inbound_webhook(caller.org(), workspace, id);
-    let wanted = Wants::keys([key.clone()]);
-    let mut act = caller.in_workspace(workspace, wanted).await?;
-    let stored = act.find(&key, EntityKind::InboundWebhook).await?;
-    Ok((act, key, stored))
+    let prefetch = Prefetch::keys([key.clone()]);
+    let mut op = caller.in_workspace(workspace, prefetch).await?;
+    let stored = op.find(&key, EntityKind::InboundWebhook).await?;
+    Ok((op, key, stored))
 }

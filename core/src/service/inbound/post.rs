@@ -17,7 +17,7 @@ use crate::model::{
 use crate::request::request;
 use crate::service::KnowledgeService;
 use crate::service::inbound::manage::{Stored, delegator};
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::Prefetch;
 use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::monitor::slugs_read;
 use crate::service::kit::outbox::Outbox;
@@ -346,7 +346,7 @@ impl VerifiedMessage {
     ) -> Result<Option<Member>, Error> {
         let (org, workspace) = (self.org, self.workspace);
         let by_name = || by_source_key(org, workspace, self.source, memories);
-        let wants = Wants::keys(by_name()).and_keys([
+        let prefetch = Prefetch::keys(by_name()).and_keys([
             keys::inbound_webhook_id(org, self.webhook),
             keys::inbound_webhook(org, workspace, self.webhook),
             keys::inbound_message(org, self.webhook, &self.id),
@@ -354,10 +354,10 @@ impl VerifiedMessage {
             keys::usage(org, Quota::Memories),
             audit_counter(org, now),
         ]);
-        let wants = wants.and_range(slugs_read(org));
+        let prefetch = prefetch.and_range(slugs_read(org));
         let known = |transaction: &Transaction| known_memories(transaction, org, by_name());
         let login = (org, self.delegator, now);
-        Principal::read_ahead_for(transaction, login, workspace, wants, &known).await
+        Principal::prefetch_for(transaction, login, workspace, prefetch, &known).await
     }
 }
 

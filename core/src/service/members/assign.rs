@@ -10,7 +10,7 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::Prefetch;
 use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::principal::workspace_roles_read;
 use crate::service::kit::roles::follow_role;
@@ -50,21 +50,21 @@ impl KnowledgeService {
         member: MemberId,
         assignment: MemberAssignment,
     ) -> Result<(), Error> {
-        self.act(
+        self.perform(
             Operation::AssignWorkspaceRole,
             credential,
             |caller| async move {
-                let wanted = assignment_wants(caller.org(), member, assignment);
-                let identified = caller.identify(wanted).await?;
-                let mut act = identified.in_organization(Some(org_slug)).await?;
-                let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
+                let prefetch = assignment_prefetch(caller.org(), member, assignment);
+                let caller = caller.authenticate(prefetch).await?;
+                let mut op = caller.in_organization(Some(org_slug)).await?;
+                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
                 let authority = Authority::Caller(&coverage);
-                let assigned = assign(&mut act.transaction, authority, member, assignment).await?;
+                let assigned = assign(&mut op.transaction, authority, member, assignment).await?;
                 if let Some((before, after)) = assigned {
                     let resource = (ResourceKind::Member, member.0);
-                    act.changed(AuditAction::RoleAssign, resource, &before, &after);
+                    op.changed(AuditAction::RoleAssign, resource, &before, &after);
                 }
-                act.done(())
+                op.done(())
             },
         )
         .await
@@ -110,16 +110,17 @@ impl KnowledgeService {
 }
 
 /// Returns the reads of an assignment.
-pub(crate) fn assignment_wants(
+pub(crate) fn assignment_prefetch(
     org: OrgId,
     member: MemberId,
     assignment: MemberAssignment,
-) -> Wants {
+) -> Prefetch {
     let keys = [keys::member(org, member), keys::holder_count(org, OWNER)];
-    let wants = with_roles(Wants::keys(keys), org).and_range(workspace_roles_read(org, member));
+    let prefetch =
+        with_roles(Prefetch::keys(keys), org).and_range(workspace_roles_read(org, member));
     match assignment {
-        MemberAssignment::Organization(_) => wants,
-        MemberAssignment::Workspace(workspace, _) => wants.and_keys([
+        MemberAssignment::Organization(_) => prefetch,
+        MemberAssignment::Workspace(workspace, _) => prefetch.and_keys([
             keys::workspace(org, workspace),
             keys::workspace_role(org, member, workspace),
         ]),

@@ -12,11 +12,12 @@ use crate::model::{AuditAction, Member, MemberId, OrgId, Quota, ResourceKind, Wo
 use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::{Items, List, Name, Parsed, Slug};
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::Prefetch;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::principal::{Principal, workspace_roles_read};
 use crate::service::members::assign::{
-    Authority, OWNER, assign, assignment_wants, change_role, check_owners, check_role, current_role,
+    Authority, OWNER, assign, assignment_prefetch, change_role, check_owners, check_role,
+    current_role,
 };
 use crate::service::members::coverage::{Coverage, HeldRoles, Reach};
 use crate::service::members::with_roles;
@@ -71,23 +72,23 @@ impl KnowledgeService {
         org_slug: &str,
         page: &PageRequest,
     ) -> Result<Page<Member>, Error> {
-        self.act(Operation::ListMembers, credential, |caller| async move {
+        self.perform(Operation::ListMembers, credential, |caller| async move {
             let org = caller.org();
             let listing = Listing::new("members", &(), keys::members(org), Direction::Forward);
-            let first = with_roles(Wants::page(&listing, page), org);
-            let mut act = caller.in_organization(Some(org_slug), first).await?;
+            let prefetch = with_roles(Prefetch::page(&listing, page), org);
+            let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
             let show = |_: &Key, member: Member| Ok(PageRecord::Shown(member));
-            let mut found = listing.page(&mut act.transaction, page, show).await?;
+            let mut found = listing.page(&mut op.transaction, page, show).await?;
             let mut known: HashMap<RoleRef, RoleRef> = HashMap::new();
             for member in &mut found.data {
                 let role = match known.get(&member.role) {
                     Some(role) => *role,
-                    None => current_role(&mut act.transaction, org, member.role).await?,
+                    None => current_role(&mut op.transaction, org, member.role).await?,
                 };
                 known.insert(member.role, role);
                 member.role = role;
             }
-            act.done(found)
+            op.done(found)
         })
         .await
     }
@@ -103,12 +104,12 @@ impl KnowledgeService {
         org_slug: &str,
         member: MemberId,
     ) -> Result<WithEtag<MemberDetails>, Error> {
-        self.act(Operation::GetMember, credential, |caller| async move {
+        self.perform(Operation::GetMember, credential, |caller| async move {
             let org = caller.org();
-            let wanted = details_wants(org, member);
-            let mut act = caller.in_organization(Some(org_slug), wanted).await?;
-            let (stored, roles) = read_member(&mut act.transaction, org, member).await?;
-            act.done(WithEtag::strong(details(&stored, &roles)))
+            let prefetch = details_prefetch(org, member);
+            let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
+            let (stored, roles) = read_member(&mut op.transaction, org, member).await?;
+            op.done(WithEtag::strong(details(&stored, &roles)))
         })
         .await
     }
@@ -150,7 +151,7 @@ impl KnowledgeService {
         new: &NewMember,
     ) -> Result<WithEtag<MemberDetails>, Error> {
         self.checks().check(new)?;
-        self.act(Operation::AddMember, credential, |caller| async move {
+        self.perform(Operation::AddMember, credential, |caller| async move {
             let org = caller.org();
             let role = match new.role {
                 RoleRef::BuiltIn(_) => None,
@@ -158,32 +159,32 @@ impl KnowledgeService {
             };
             let handle = keys::member_handle(org, &new.handle);
             let quota = keys::usage(org, Quota::Members);
-            let wanted = with_roles(Wants::keys([handle.clone(), quota]).and_keys(role), org);
-            let identified = caller.identify(wanted).await?;
-            let mut act = identified.in_organization(Some(org_slug)).await?;
-            let now = act.now;
-            require_teams(&act.caller, &[], &new.teams)?;
-            let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
+            let prefetch = with_roles(Prefetch::keys([handle.clone(), quota]).and_keys(role), org);
+            let caller = caller.authenticate(prefetch).await?;
+            let mut op = caller.in_organization(Some(org_slug)).await?;
+            let now = op.now;
+            require_teams(&op.principal, &[], &new.teams)?;
+            let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
             let authority = Authority::Caller(&coverage);
-            let actions = check_role(&mut act.transaction, org, new.role, None).await?;
+            let actions = check_role(&mut op.transaction, org, new.role, None).await?;
             authority.require(actions, Reach::Organization(&BTreeMap::new()))?;
-            check_owners(&mut act.transaction, authority, None, Some(new.role)).await?;
-            if act.transaction.read::<MemberId>(&handle).await?.is_some() {
+            check_owners(&mut op.transaction, authority, None, Some(new.role)).await?;
+            if op.transaction.read::<MemberId>(&handle).await?.is_some() {
                 return Err(Error::SlugTaken {
                     kind: EntityKind::Member,
                 });
             }
             let provisioning = self.provisioning();
             let member = provisioning
-                .add_member(&mut act.transaction, org, new, now)
+                .add_member(&mut op.transaction, org, new, now)
                 .await?;
-            act.created(
+            op.created(
                 AuditAction::MemberCreate,
                 (ResourceKind::Member, member.id.0),
                 &member,
             );
             let workspace_roles = Vec::new();
-            act.done(WithEtag::strong(MemberDetails {
+            op.done(WithEtag::strong(MemberDetails {
                 member,
                 workspace_roles,
             }))
@@ -212,13 +213,13 @@ impl KnowledgeService {
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<MemberDetails>, Error> {
         self.checks().check(update)?;
-        self.act(Operation::UpdateMember, credential, |caller| async move {
+        self.perform(Operation::UpdateMember, credential, |caller| async move {
             let org = caller.org();
             let owners = keys::holder_count(org, OWNER);
-            let wanted = details_wants(org, member).and_keys([owners]);
-            let identified = caller.identify(wanted).await?;
-            let mut act = identified.in_organization(Some(org_slug)).await?;
-            let (stored, roles) = read_member(&mut act.transaction, org, member).await?;
+            let prefetch = details_prefetch(org, member).and_keys([owners]);
+            let caller = caller.authenticate(prefetch).await?;
+            let mut op = caller.in_organization(Some(org_slug)).await?;
+            let (stored, roles) = read_member(&mut op.transaction, org, member).await?;
             let mut details = details(&stored, &roles);
             IfMatch::require(if_match, &details)?;
             let before = details.member.clone();
@@ -228,10 +229,10 @@ impl KnowledgeService {
             after.role = this.role.unwrap_or(after.role);
             after.teams = this.teams.unwrap_or(after.teams);
             if after == before {
-                return act.done(WithEtag::strong(details));
+                return op.done(WithEtag::strong(details));
             }
-            require_teams(&act.caller, &before.teams, &after.teams)?;
-            let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
+            require_teams(&op.principal, &before.teams, &after.teams)?;
+            let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
             let authority = Authority::Caller(&coverage);
             if before.role == OWNER {
                 authority.require_owner()?;
@@ -241,8 +242,7 @@ impl KnowledgeService {
             let change = (Some(stored.role), Some(after.role));
             // A reference to a deleted role remains until maintenance settles it, because the
             // holder is marked under that role.
-            let changed =
-                change_role(&mut act.transaction, authority, target, change, None).await?;
+            let changed = change_role(&mut op.transaction, authority, target, change, None).await?;
             let role = changed.map_or(stored.role, |_| after.role);
             let is_role_alone = before.name == after.name && before.teams == after.teams;
             let action = if is_role_alone {
@@ -254,10 +254,10 @@ impl KnowledgeService {
                 role,
                 ..after.clone()
             };
-            act.transaction.put(keys::member(org, member), &held);
-            act.changed(action, (ResourceKind::Member, member.0), &before, &after);
+            op.transaction.put(keys::member(org, member), &held);
+            op.changed(action, (ResourceKind::Member, member.0), &before, &after);
             details.member = after;
-            act.done(WithEtag::strong(details))
+            op.done(WithEtag::strong(details))
         })
         .await
     }
@@ -276,23 +276,23 @@ impl KnowledgeService {
         member: MemberId,
         workspace: WorkspaceId,
     ) -> Result<(), Error> {
-        self.act(
+        self.perform(
             Operation::EndWorkspaceRole,
             credential,
             |caller| async move {
                 let none = MemberAssignment::Workspace(workspace, None);
-                let wanted = assignment_wants(caller.org(), member, none);
-                let identified = caller.identify(wanted).await?;
-                let mut act = identified.in_organization(Some(org_slug)).await?;
-                let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
+                let prefetch = assignment_prefetch(caller.org(), member, none);
+                let caller = caller.authenticate(prefetch).await?;
+                let mut op = caller.in_organization(Some(org_slug)).await?;
+                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
                 let authority = Authority::Caller(&coverage);
-                let ended = assign(&mut act.transaction, authority, member, none).await?;
+                let ended = assign(&mut op.transaction, authority, member, none).await?;
                 let (before, after) = ended.ok_or(Error::NotFound {
                     kind: EntityKind::WorkspaceRole,
                 })?;
                 let resource = (ResourceKind::Member, member.0);
-                act.changed(AuditAction::RoleAssign, resource, &before, &after);
-                act.done(())
+                op.changed(AuditAction::RoleAssign, resource, &before, &after);
+                op.done(())
             },
         )
         .await
@@ -300,9 +300,9 @@ impl KnowledgeService {
 }
 
 /// Returns the reads of a member with its current roles.
-fn details_wants(org: OrgId, member: MemberId) -> Wants {
-    let wants = Wants::keys([keys::member(org, member)]);
-    with_roles(wants.and_range(workspace_roles_read(org, member)), org)
+fn details_prefetch(org: OrgId, member: MemberId) -> Prefetch {
+    let prefetch = Prefetch::keys([keys::member(org, member)]);
+    with_roles(prefetch.and_range(workspace_roles_read(org, member)), org)
 }
 
 /// Reads a member as it is stored, and its current roles.

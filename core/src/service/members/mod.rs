@@ -9,7 +9,7 @@ pub(crate) mod roles;
 
 use crate::keys;
 use crate::model::OrgId;
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::Prefetch;
 use crate::service::kit::roles::REDIRECTS_MAX;
 use crate::store::RangeRead;
 
@@ -20,8 +20,8 @@ const ROLES_AHEAD: usize = 128;
 ///
 /// Operations on members resolve roles that only the records of these members name, and those that
 /// change roles or members compare them with the roles of the caller.
-fn with_roles(wants: Wants, org: OrgId) -> Wants {
-    wants
+fn with_roles(prefetch: Prefetch, org: OrgId) -> Prefetch {
+    prefetch
         .and_range(RangeRead::first(keys::roles(org), ROLES_AHEAD))
         .and_range(RangeRead::first(keys::role_redirects(org), REDIRECTS_MAX))
 }

@@ -14,7 +14,7 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::Prefetch;
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
 use crate::service::kit::principal::workspace_roles_read;
 use crate::service::kit::quota::release_unit;
@@ -47,22 +47,22 @@ impl KnowledgeService {
         member: MemberId,
     ) -> Result<(), Error> {
         let org = self
-            .act(Operation::RemoveMember, credential, |caller| async move {
+            .perform(Operation::RemoveMember, credential, |caller| async move {
                 let org = caller.org();
                 let keys = [keys::member(org, member), keys::holder_count(org, OWNER)];
                 let roles = workspace_roles_read(org, member);
-                let wanted = with_roles(Wants::keys(keys).and_range(roles), org);
-                let identified = caller.identify(wanted).await?;
-                let mut act = identified.in_organization(Some(org_slug)).await?;
-                let now = act.now;
-                let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
+                let prefetch = with_roles(Prefetch::keys(keys).and_range(roles), org);
+                let caller = caller.authenticate(prefetch).await?;
+                let mut op = caller.in_organization(Some(org_slug)).await?;
+                let now = op.now;
+                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
                 let authority = Authority::Caller(&coverage);
                 let removed = self
-                    .take_away(&mut act.transaction, authority, member, now)
+                    .take_away(&mut op.transaction, authority, member, now)
                     .await?;
                 let resource = (ResourceKind::Member, member.0);
-                act.deleted(AuditAction::MemberRemove, resource, &removed);
-                act.done(org)
+                op.deleted(AuditAction::MemberRemove, resource, &removed);
+                op.done(org)
             })
             .await?;
         self.clear_now(org, member).await;

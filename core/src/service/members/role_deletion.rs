@@ -13,7 +13,7 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::Prefetch;
 use crate::service::kit::audit::state;
 use crate::service::kit::roles::{REDIRECTS_MAX, follow_role};
 use crate::service::members::coverage::Coverage;
@@ -49,7 +49,7 @@ impl KnowledgeService {
         role: RoleId,
         request: &DeleteRole,
     ) -> Result<(), Error> {
-        self.act(
+        self.perform(
             Operation::DeleteCustomRole,
             credential,
             |caller| async move {
@@ -61,19 +61,19 @@ impl KnowledgeService {
                     _ => None,
                 };
                 let keys = [key.clone(), counter.clone()];
-                let wanted = with_roles(Wants::keys(keys).and_keys(target), org);
-                let identified = caller.identify(wanted).await?;
-                let mut act = identified.in_organization(Some(org_slug)).await?;
-                let now = act.now;
-                let deleted: CustomRole = act.find(&key, EntityKind::Role).await?;
+                let prefetch = with_roles(Prefetch::keys(keys).and_keys(target), org);
+                let caller = caller.authenticate(prefetch).await?;
+                let mut op = caller.in_organization(Some(org_slug)).await?;
+                let now = op.now;
+                let deleted: CustomRole = op.find(&key, EntityKind::Role).await?;
                 let mut actions = deleted.actions_if_active();
                 if let Some(target) = request.reassign_to {
                     actions =
-                        actions | check_target(&mut act.transaction, org, role, target).await?;
+                        actions | check_target(&mut op.transaction, org, role, target).await?;
                 }
-                let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
+                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
                 coverage.require_role(&deleted, actions)?;
-                let holders = act.transaction.guard(&counter).await?;
+                let holders = op.transaction.guard(&counter).await?;
                 match request.reassign_to {
                     None if holders > 0 => {
                         return Err(Error::RoleInUse {
@@ -81,22 +81,22 @@ impl KnowledgeService {
                         });
                     }
                     Some(target) if holders > 0 => {
-                        reject_long_chains(&mut act.transaction, org).await?;
+                        reject_long_chains(&mut op.transaction, org).await?;
                         let settle = ScheduledTask::Redirects(org);
-                        settle.schedule(&mut act.transaction, now, self.env());
+                        settle.schedule(&mut op.transaction, now, self.env());
                         let redirect = keys::role_redirect(org, role);
-                        act.transaction.put(redirect, &target);
+                        op.transaction.put(redirect, &target);
                         let counter = keys::holder_count(org, target);
-                        act.transaction.add(counter, holders);
+                        op.transaction.add(counter, holders);
                     }
                     // Nobody follows the redirects to a role without holders any more.
-                    _ => drop_redirects(&mut act.transaction, org, role).await?,
+                    _ => drop_redirects(&mut op.transaction, org, role).await?,
                 }
-                act.transaction.delete(key);
-                act.transaction.delete(counter);
-                act.transaction.delete(keys::role_slug(org, &deleted.slug));
-                act.transaction.add(keys::role_count(org), -1);
-                act.record(
+                op.transaction.delete(key);
+                op.transaction.delete(counter);
+                op.transaction.delete(keys::role_slug(org, &deleted.slug));
+                op.transaction.add(keys::role_count(org), -1);
+                op.record(
                     AuditAction::RoleDelete,
                     (ResourceKind::Role, role.0),
                     Some(state(&deleted)),
@@ -104,7 +104,7 @@ impl KnowledgeService {
                         .reassign_to
                         .map(|target| serde_json::json!({ "reassign_to": target })),
                 );
-                act.done(())
+                op.done(())
             },
         )
         .await

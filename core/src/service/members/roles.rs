@@ -9,7 +9,7 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::request::rules::Parsed;
 use crate::request::{Path, Problems, request};
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::Prefetch;
 use crate::service::kit::quota::RecordLimit;
 use crate::service::members::coverage::Coverage;
 use crate::service::members::{ROLES_AHEAD, with_roles};
@@ -52,19 +52,19 @@ impl KnowledgeService {
         credential: &Credential,
         org_slug: &str,
     ) -> Result<Vec<CustomRole>, Error> {
-        self.act(
+        self.perform(
             Operation::ListCustomRoles,
             credential,
             |caller| async move {
                 let range = keys::roles(caller.org());
                 let first = RangeRead::first(range.clone(), ROLES_AHEAD);
-                let wanted = Wants::nothing().and_range(first);
-                let act = caller.in_organization(Some(org_slug), wanted).await?;
-                let found = act.transaction.scan_unchecked(&range).await?;
+                let prefetch = Prefetch::none().and_range(first);
+                let op = caller.in_organization(Some(org_slug), prefetch).await?;
+                let found = op.transaction.scan_unchecked(&range).await?;
                 let roles: Result<Vec<CustomRole>, _> = found.iter().map(decode_value).collect();
                 let mut roles = roles?;
                 roles.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
-                act.done(roles)
+                op.done(roles)
             },
         )
         .await
@@ -80,12 +80,12 @@ impl KnowledgeService {
         org_slug: &str,
         role: RoleId,
     ) -> Result<WithEtag<CustomRole>, Error> {
-        self.act(Operation::GetCustomRole, credential, |caller| async move {
+        self.perform(Operation::GetCustomRole, credential, |caller| async move {
             let key = keys::role(caller.org(), role);
-            let wanted = Wants::keys([key.clone()]);
-            let mut act = caller.in_organization(Some(org_slug), wanted).await?;
-            let found: CustomRole = act.find(&key, EntityKind::Role).await?;
-            act.done(WithEtag::strong(found))
+            let prefetch = Prefetch::keys([key.clone()]);
+            let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
+            let found: CustomRole = op.find(&key, EntityKind::Role).await?;
+            op.done(WithEtag::strong(found))
         })
         .await
     }
@@ -131,19 +131,19 @@ impl KnowledgeService {
         request: &NewCustomRole,
     ) -> Result<CustomRole, Error> {
         self.checks().check(request)?;
-        self.act(
+        self.perform(
             Operation::CreateCustomRole,
             credential,
             |caller| async move {
                 let org = caller.org();
                 let workspace = request.workspace_id.map(|id| keys::workspace(org, id));
                 let keys = [keys::role_count(org), keys::role_slug(org, &request.slug)];
-                let wanted = with_roles(Wants::keys(keys).and_keys(workspace.clone()), org);
-                let identified = caller.identify(wanted).await?;
-                let mut act = identified.in_organization(Some(org_slug)).await?;
-                let now = act.now;
+                let prefetch = with_roles(Prefetch::keys(keys).and_keys(workspace.clone()), org);
+                let caller = caller.authenticate(prefetch).await?;
+                let mut op = caller.in_organization(Some(org_slug)).await?;
+                let now = op.now;
                 if let Some(key) = workspace
-                    && act.transaction.read::<Workspace>(&key).await?.is_none()
+                    && op.transaction.read::<Workspace>(&key).await?.is_none()
                 {
                     let (path, message) =
                         ("workspace_id", "must be a workspace of the organisation");
@@ -158,25 +158,25 @@ impl KnowledgeService {
                     base_role: request.base_role,
                     description: request.description.clone(),
                     is_active: true,
-                    created_by: act.caller.member_id(),
+                    created_by: op.principal.member_id(),
                     created_at: now,
                     updated_at: now,
                     actions: request.actions,
                 };
-                let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
+                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
                 coverage.require_role(&role, role.actions_if_active())?;
                 let counter = keys::role_count(org);
                 RecordLimit::CUSTOM_ROLES
-                    .reserve(&mut act.transaction, self.limits(), counter)
+                    .reserve(&mut op.transaction, self.limits(), counter)
                     .await?;
-                claim_slug(&mut act.transaction, &role).await?;
-                act.transaction.create(keys::role(org, role.id), &role);
-                act.created(
+                claim_slug(&mut op.transaction, &role).await?;
+                op.transaction.create(keys::role(org, role.id), &role);
+                op.created(
                     AuditAction::RoleCreate,
                     (ResourceKind::Role, role.id.0),
                     &role,
                 );
-                act.done(role)
+                op.done(role)
             },
         )
         .await
@@ -200,42 +200,42 @@ impl KnowledgeService {
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<CustomRole>, Error> {
         self.checks().check(update)?;
-        self.act(
+        self.perform(
             Operation::UpdateCustomRole,
             credential,
             |caller| async move {
                 let org = caller.org();
                 let key = keys::role(org, role);
                 let slug = update.slug.iter().map(|slug| keys::role_slug(org, slug));
-                let wanted = with_roles(Wants::keys([key.clone()]).and_keys(slug), org);
-                let identified = caller.identify(wanted).await?;
-                let mut act = identified.in_organization(Some(org_slug)).await?;
-                let before: CustomRole = act.find(&key, EntityKind::Role).await?;
+                let prefetch = with_roles(Prefetch::keys([key.clone()]).and_keys(slug), org);
+                let caller = caller.authenticate(prefetch).await?;
+                let mut op = caller.in_organization(Some(org_slug)).await?;
+                let before: CustomRole = op.find(&key, EntityKind::Role).await?;
                 IfMatch::require(if_match, &before)?;
                 let mut after = update.applied_to(&before);
                 if after == before {
-                    return act.done(WithEtag::strong(before));
+                    return op.done(WithEtag::strong(before));
                 }
                 let mut problems = Problems::default();
                 let path = Path::Field(Path::ROOT, "actions");
                 after.actions.check_disjoint(&path, &mut problems);
                 problems.into_result()?;
-                let coverage = Coverage::of(&mut act.transaction, &act.caller).await?;
+                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
                 let actions = before.actions_if_active() | after.actions_if_active();
                 coverage.require_role(&before, actions)?;
                 if after.slug != before.slug {
-                    claim_slug(&mut act.transaction, &after).await?;
-                    act.transaction.delete(keys::role_slug(org, &before.slug));
+                    claim_slug(&mut op.transaction, &after).await?;
+                    op.transaction.delete(keys::role_slug(org, &before.slug));
                 }
-                after.updated_at = act.now;
-                act.transaction.put(key, &after);
-                act.changed(
+                after.updated_at = op.now;
+                op.transaction.put(key, &after);
+                op.changed(
                     AuditAction::RoleUpdate,
                     (ResourceKind::Role, role.0),
                     &before,
                     &after,
                 );
-                act.done(WithEtag::strong(after))
+                op.done(WithEtag::strong(after))
             },
         )
         .await

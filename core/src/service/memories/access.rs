@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Act, Wants};
+use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::monitor::{Subject, Visibility, slugs_read};
 use crate::store::{Key, decode};
 
@@ -50,22 +50,22 @@ impl KnowledgeService {
         check: &AccessCheck,
     ) -> Result<AccessCheckResult, Error> {
         self.checks().check(check)?;
-        self.act(
+        self.perform(
             Operation::CheckMemoryAccess,
             credential,
             |caller| async move {
                 let org = caller.org();
                 let ids = check.memory_ids.iter();
                 let keys: Vec<Key> = ids.map(|id| keys::memory(org, *id)).collect();
-                let wanted = Wants::keys(keys.iter().cloned()).and_range(slugs_read(org));
-                let mut caller = caller.identify(wanted).await?;
+                let prefetch = Prefetch::keys(keys.iter().cloned()).and_range(slugs_read(org));
+                let mut caller = caller.authenticate(prefetch).await?;
                 if check.include_content {
                     let first = contents_of(org, &check.memory_ids);
-                    caller.read_ahead(Wants::keys(first)).await?;
+                    caller.prefetch(Prefetch::keys(first)).await?;
                 }
-                let mut act = caller.unauthorized().await?;
+                let mut op = caller.authorize_per_resource().await?;
                 // Checked, because contents may be read later than these labels.
-                let entries = act.transaction.entries(&keys).await?;
+                let entries = op.transaction.entries(&keys).await?;
                 let mut found = BTreeMap::new();
                 for ((id, key), entry) in check.memory_ids.iter().zip(&keys).zip(&entries) {
                     if let Some(entry) = entry {
@@ -73,20 +73,20 @@ impl KnowledgeService {
                         found.insert(*id, labels);
                     }
                 }
-                let items = visible(&mut act, &found).await?;
+                let items = visible(&mut op, &found).await?;
                 let items = check.memory_ids.iter().map(|id| {
                     let item = items.get(id).cloned();
                     item.unwrap_or(MemoryAccess::none(*id))
                 });
                 let mut results: Vec<MemoryAccess> = items.collect();
                 if check.include_content {
-                    add_contents(&mut act, &mut results).await?;
+                    add_contents(&mut op, &mut results).await?;
                     let shown = results.iter().filter(|item| item.content.is_some());
                     let shown: BTreeSet<MemoryId> = shown.map(|item| item.memory_id).collect();
                     found.retain(|id, _| shown.contains(id));
-                    act.audit_read(found.into_iter().collect());
+                    op.audit_read(found.into_iter().collect());
                 }
-                act.done(AccessCheckResult { results })
+                op.done(AccessCheckResult { results })
             },
         )
         .await
@@ -101,12 +101,12 @@ fn contents_of(org: OrgId, memories: &[MemoryId]) -> Vec<Key> {
 
 /// Returns the items of the memories that the caller may know of, without their contents.
 async fn visible(
-    act: &mut Act<'_>,
+    op: &mut Authorized<'_>,
     found: &BTreeMap<MemoryId, MemoryLabels>,
 ) -> Result<HashMap<MemoryId, MemoryAccess>, Error> {
     let subjects = found.iter().map(|(id, labels)| Subject::new(*id, labels));
     let subjects: Vec<Subject<'_>> = subjects.collect();
-    let monitor = act.monitor(&subjects).await?;
+    let monitor = op.monitor(&subjects).await?;
     let item = |(id, labels): (&MemoryId, &MemoryLabels)| {
         let visibility = monitor.visibility(*id, labels)?;
         let item = MemoryAccess {
@@ -121,8 +121,8 @@ async fn visible(
 
 /// Adds the contents of the readable memories, in the order of the request, until they are too
 /// large. One that occurs more than once counts each time.
-async fn add_contents(act: &mut Act<'_>, results: &mut [MemoryAccess]) -> Result<(), Error> {
-    let org = act.org();
+async fn add_contents(op: &mut Authorized<'_>, results: &mut [MemoryAccess]) -> Result<(), Error> {
+    let org = op.org();
     let mut bytes_left = ACCESS_CHECK_CONTENT_BYTES_MAX;
     for batch in results.chunks_mut(CONTENTS_PER_READ) {
         let readable: Vec<_> = batch.iter_mut().filter(|item| item.readable).collect();
@@ -131,7 +131,7 @@ async fn add_contents(act: &mut Act<'_>, results: &mut [MemoryAccess]) -> Result
             .map(|item| keys::content(org, item.memory_id))
             .collect();
         let entries = if bytes_left > 0 && !keys.is_empty() {
-            act.transaction.entries_unchecked(&keys).await?
+            op.transaction.entries_unchecked(&keys).await?
         } else {
             vec![None; keys.len()]
         };

@@ -20,7 +20,7 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Act, Wants};
+use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_pages::read_memory_entries;
@@ -95,7 +95,7 @@ impl KnowledgeService {
         self.checks().check(request)?;
         let fingerprint = &sha256(request.to_json());
         let turn = &self.inner.bulk_turns.begin(credential);
-        self.act(
+        self.perform(
             Operation::BulkUpdateMemories,
             credential,
             |caller| async move {
@@ -103,29 +103,29 @@ impl KnowledgeService {
                 let org = caller.org();
                 let memory_keys = &keys::memories_named(org, &request.memory_ids);
                 let source = request.change.source_id.into_iter();
-                let wanted = Wants::keys(source.flat_map(|source| source_keys(org, source)))
+                let prefetch = Prefetch::keys(source.flat_map(|source| source_keys(org, source)))
                     .and_keys(memory_keys.iter().cloned())
                     .and_idempotency(OPERATION, key)
                     .and_range(sequences_read(org))
                     .and_range(slugs_read(org));
-                let caller = caller.identify(wanted).await?;
+                let caller = caller.authenticate(prefetch).await?;
                 let member = caller.member();
                 let record_key = keys::idempotency(org, member, OPERATION, key.as_str());
-                let mut act = caller.unauthorized().await?;
-                act.require_somewhere(request.required_actions()).await?;
-                let record = act
+                let mut op = caller.authorize_per_resource().await?;
+                op.require_somewhere(request.required_actions()).await?;
+                let record = op
                     .transaction
                     .read::<IdempotencyRecord>(&record_key)
                     .await?;
-                if let Some(record) = record.filter(|record| act.now < record.expires_at) {
+                if let Some(record) = record.filter(|record| op.now < record.expires_at) {
                     if record.fingerprint != *fingerprint {
                         return Err(Error::IdempotencyKeyReused);
                     }
-                    let result = replay(&mut act, &record, request, memory_keys).await?;
-                    return act.done(result);
+                    let result = replay(&mut op, &record, request, memory_keys).await?;
+                    return op.done(result);
                 }
-                let (operation, actor) = act.audit(AuditAction::MemoryBulkUpdate);
-                let expires_at = act.now.plus(self.limits().idempotency_retention);
+                let (operation, actor) = op.audit(AuditAction::MemoryBulkUpdate);
+                let expires_at = op.now.plus(self.limits().idempotency_retention);
                 let record = IdempotencyRecord {
                     operation_id: operation.id,
                     fingerprint: fingerprint.clone(),
@@ -134,11 +134,11 @@ impl KnowledgeService {
                     kept: None,
                     expires_at,
                 };
-                act.transaction.put(record_key.clone(), &record);
+                op.transaction.put(record_key.clone(), &record);
                 let expiry = ScheduledTask::record(record_key);
-                expiry.schedule(&mut act.transaction, expires_at, self.env());
+                expiry.schedule(&mut op.transaction, expires_at, self.env());
                 let operation = (operation, actor);
-                self.change_memories(act, operation, request, memory_keys)
+                self.change_memories(op, operation, request, memory_keys)
                     .await
             },
         )
@@ -147,19 +147,19 @@ impl KnowledgeService {
 
     async fn change_memories(
         &self,
-        mut act: Act<'_>,
+        mut op: Authorized<'_>,
         (operation, actor): (AuditedOperation, Actor),
         request: &BulkUpdate,
         memory_keys: &[Key],
     ) -> Result<Prepared<BulkResult>, Error> {
-        let org = act.org();
-        check_source(&mut act.transaction, org, request.change.source_id).await?;
+        let org = op.org();
+        check_source(&mut op.transaction, org, request.change.source_id).await?;
         if let Some(source) = request.change.source_id {
-            require_open_source(&mut act.transaction, &act.caller.org, source).await?;
+            require_open_source(&mut op.transaction, &op.principal.org, source).await?;
         }
-        let found = act.transaction.entries(memory_keys).await?;
+        let found = op.transaction.entries(memory_keys).await?;
         let found: Vec<Option<MemoryLabels>> = decode_alike(memory_keys, &found)?;
-        let monitor = act.monitor(&subjects(request, &found)).await?;
+        let monitor = op.monitor(&subjects(request, &found)).await?;
         let mut entries = Vec::with_capacity(found.len());
         let mut effects = Effects::default();
         let mut decisions = Decisions {
@@ -175,7 +175,7 @@ impl KnowledgeService {
             if let (AuditOutcome::Ok, Some(before), Some((after, stored))) =
                 (outcome, &before, changed)
             {
-                act.transaction.put_encoded(key.clone(), stored.clone());
+                op.transaction.put_encoded(key.clone(), stored.clone());
                 effects.note(*id, before, after);
             }
             // A hidden memory must not take more space in the audit log than an unknown one.
@@ -188,7 +188,7 @@ impl KnowledgeService {
             });
         }
         effects
-            .write(&mut act.transaction, self, org, operation)
+            .write(&mut op.transaction, self, org, operation)
             .await?;
         let after = entries
             .iter()
@@ -200,8 +200,8 @@ impl KnowledgeService {
             entries.iter().zip(after),
         );
         let (action, change) = (AuditAction::MemoryBulkUpdate, Some(&request.change));
-        operation.record_memories(&mut act.transaction, actor, action, change, entries);
-        act.done(result)
+        operation.record_memories(&mut op.transaction, actor, action, change, entries);
+        op.done(result)
     }
 }
 
@@ -302,24 +302,24 @@ impl Effects {
 /// An item that the operation itself took away from the caller stays as it was, whatever becomes of
 /// the memory, until its workspace is removed.
 async fn replay(
-    act: &mut Act<'_>,
+    op: &mut Authorized<'_>,
     record: &IdempotencyRecord,
     request: &BulkUpdate,
     memory_keys: &[Key],
 ) -> Result<BulkResult, Error> {
-    let (org, count) = (act.org(), record.items as usize);
+    let (org, count) = (op.org(), record.items as usize);
     let first = record.first_audit_id;
     // Taken as they were read with the record and with what authorises the caller, all at one point
     // in time. The stored result never changes.
-    let now = act.transaction.entries_unchecked(memory_keys).await?;
+    let now = op.transaction.entries_unchecked(memory_keys).await?;
     let now: Vec<Option<MemoryLabels>> = decode_alike(memory_keys, &now)?;
-    let mut entries = read_memory_entries(&mut act.transaction, org, first, count).await?;
+    let mut entries = read_memory_entries(&mut op.transaction, org, first, count).await?;
     let mut known = subjects(request, &now);
     known.extend(entries.iter().flat_map(|(entry, after)| {
         let labels = entry.before.iter().chain(after);
         labels.map(|labels| Subject::new(entry.memory_id, labels))
     }));
-    let monitor = act.monitor(&known).await?;
+    let monitor = op.monitor(&known).await?;
     let standings = entries.iter().map(|(entry, after)| {
         let exists = |labels: &MemoryLabels| monitor.exists(entry.memory_id, labels);
         let existed = entry.before.as_ref().is_some_and(exists);
@@ -341,7 +341,7 @@ async fn replay(
     let stored = if records.is_empty() {
         Vec::new()
     } else {
-        act.transaction.entries(&records).await?
+        op.transaction.entries(&records).await?
     };
     let present: BTreeSet<WorkspaceId> = workspaces
         .into_iter()

@@ -10,7 +10,7 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::{Content, Id, Name, Parsed, SourceKey};
-use crate::service::kit::act::{Act, Wants};
+use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_runs::MemoryAudit;
 use crate::service::kit::monitor::{Subject, Use, Visibility, slugs_read};
@@ -129,40 +129,40 @@ impl KnowledgeService {
     ) -> Result<WithEtag<MemoryDetails>, Error> {
         self.checks().check(request)?;
         let memory = &request.memory();
-        self.act(Operation::CreateMemory, credential, |caller| async move {
+        self.perform(Operation::CreateMemory, credential, |caller| async move {
             let (org, source) = (caller.org(), request.source_id);
             let name = memory.source_key.as_ref();
             let key = name.map(|name| keys::source_key(org, workspace, source, name));
-            let wanted = Wants::keys(key.clone())
+            let prefetch = Prefetch::keys(key.clone())
                 .and_keys(source_keys(org, source))
                 .and_keys([
                     keys::endpoint_sequence(org, workspace),
                     keys::usage(org, Quota::Memories),
                 ])
                 .and_range(slugs_read(org));
-            let mut act = caller.in_workspace(workspace, wanted).await?;
-            let now = act.now;
-            check_source(&mut act.transaction, org, Some(source)).await?;
-            require_open_source(&mut act.transaction, &act.caller.org, source).await?;
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            let now = op.now;
+            check_source(&mut op.transaction, org, Some(source)).await?;
+            require_open_source(&mut op.transaction, &op.principal.org, source).await?;
             if let Some(key) = key
-                && let Some(holder) = act.transaction.read::<MemoryId>(&key).await?
+                && let Some(holder) = op.transaction.read::<MemoryId>(&key).await?
             {
-                act.require_not_erased(holder).await?;
+                op.require_not_erased(holder).await?;
                 let message = "must not be the key of another memory from the source";
                 return Err(Error::invalid("sourceKey", ProblemCode::Duplicate, message));
             }
-            act.reserve(Quota::Memories, 1).await?;
-            let place = act.workspace().clone();
+            op.reserve(Quota::Memories, 1).await?;
+            let place = op.workspace().clone();
             let context = IngestContext {
-                caller: &act.caller,
+                caller: &op.principal,
                 workspace: &place,
-                held: act.held_in(workspace),
+                held: op.held_in(workspace),
                 source,
                 is_signed: false,
             };
-            let added = context.add(&mut act.transaction, self.env(), now, memory);
+            let added = context.add(&mut op.transaction, self.env(), now, memory);
             let last_ingest = keys::last_ingest(org, workspace);
-            act.transaction.put(last_ingest, &now);
+            op.transaction.put(last_ingest, &now);
             let found = FoundMemory {
                 id: added.id,
                 labels: added.labels,
@@ -174,13 +174,13 @@ impl KnowledgeService {
                 before: None,
                 after: Some(found.labels.clone()),
             };
-            act.creates(found.id.0);
-            act.keeps(&found.labels);
-            act.leave(found.id, trace).await?;
+            op.set_created_id(found.id.0);
+            op.set_replay_data(&found.labels);
+            op.leave(found.id, trace).await?;
             // Whoever adds a memory sees its labels, even if it is for others.
-            let monitor = act.monitor(&[found.subject()]).await?;
+            let monitor = op.monitor(&[found.subject()]).await?;
             let visibility = monitor.visibility(found.id, &found.labels);
-            act.done(found.shown(visibility.unwrap_or(Visibility::Labels)))
+            op.done(found.shown(visibility.unwrap_or(Visibility::Labels)))
         })
         .await
     }
@@ -206,23 +206,23 @@ impl KnowledgeService {
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<MemoryDetails>, Error> {
         self.checks().check(update)?;
-        self.act(Operation::UpdateMemory, credential, |caller| async move {
+        self.perform(Operation::UpdateMemory, credential, |caller| async move {
             let (org, source) = (caller.org(), update.change.source_id);
             let of_source = source.into_iter();
-            let wanted = Wants::keys(of_source.flat_map(|source| source_keys(org, source)))
-                .and_reads([sequences_read(org), slugs_read(org)]);
-            let (mut act, found) = FoundMemory::read(caller, memory, wanted).await?;
+            let prefetch = Prefetch::keys(of_source.flat_map(|source| source_keys(org, source)))
+                .and_ranges([sequences_read(org), slugs_read(org)]);
+            let (mut op, found) = FoundMemory::read(caller, memory, prefetch).await?;
             let (labels, mut content) = update.applied_to(&found.labels, &found.content);
             let after = Subject {
                 labels: &labels,
                 ..found.subject()
             };
-            let monitor = act.monitor(&[found.subject(), after]).await?;
+            let monitor = op.monitor(&[found.subject(), after]).await?;
             let visibility = monitor.decide(memory, &found.labels, update.wanted())?;
-            check_source(&mut act.transaction, org, source).await?;
+            check_source(&mut op.transaction, org, source).await?;
             if labels.source_id != found.labels.source_id {
                 let source = labels.source_id;
-                require_open_source(&mut act.transaction, &act.caller.org, source).await?;
+                require_open_source(&mut op.transaction, &op.principal.org, source).await?;
             }
             if let Some(IfMatch::Tags(tags)) = if_match
                 && !tags.contains(&found.shown(visibility).etag)
@@ -230,25 +230,25 @@ impl KnowledgeService {
                 return Err(Error::PreconditionFailed);
             }
             if labels == found.labels && content == found.content {
-                return act.done(found.shown(visibility));
+                return op.done(found.shown(visibility));
             }
             if labels != found.labels {
-                act.transaction.put(keys::memory(org, memory), &labels);
+                op.transaction.put(keys::memory(org, memory), &labels);
             }
             if content != found.content {
-                content.updated_at = act.now;
-                act.transaction.put(keys::content(org, memory), &content);
+                content.updated_at = op.now;
+                op.transaction.put(keys::content(org, memory), &content);
             }
             let delta = i64::from(labels.is_pending()) - i64::from(found.labels.is_pending());
             let pending = keys::pending_count(org, labels.workspace_id);
-            act.transaction.add(pending, delta);
+            op.transaction.add(pending, delta);
             let trace = Trace {
                 action: AuditAction::MemoryUpdate,
                 event: EventData::MemoryUpdated,
                 before: Some(found.labels.clone()),
                 after: Some(labels.clone()),
             };
-            act.leave(memory, trace).await?;
+            op.leave(memory, trace).await?;
             let changed = FoundMemory {
                 labels,
                 content,
@@ -256,7 +256,7 @@ impl KnowledgeService {
             };
             // Whoever changes a memory sees its new labels, even if it is for others now.
             let visibility = monitor.visibility(memory, &changed.labels);
-            act.done(changed.shown(visibility.unwrap_or(Visibility::Labels)))
+            op.done(changed.shown(visibility.unwrap_or(Visibility::Labels)))
         })
         .await
     }
@@ -274,27 +274,27 @@ impl KnowledgeService {
         credential: &Credential,
         memory: MemoryId,
     ) -> Result<(), Error> {
-        self.act(Operation::DeleteMemory, credential, |caller| async move {
+        self.perform(Operation::DeleteMemory, credential, |caller| async move {
             let org = caller.org();
-            let wanted = Wants::nothing().and_reads([sequences_read(org), slugs_read(org)]);
-            let (mut act, found) = FoundMemory::read(caller, memory, wanted).await?;
-            let monitor = act.monitor(&[found.subject()]).await?;
+            let prefetch = Prefetch::none().and_ranges([sequences_read(org), slugs_read(org)]);
+            let (mut op, found) = FoundMemory::read(caller, memory, prefetch).await?;
+            let monitor = op.monitor(&[found.subject()]).await?;
             monitor.decide(memory, &found.labels, Use::Delete)?;
-            found.remove(&mut act.transaction, org);
+            found.remove(&mut op.transaction, org);
             let trace = Trace {
                 action: AuditAction::MemoryDelete,
                 event: EventData::ChunkDeleted,
                 before: Some(found.labels),
                 after: None,
             };
-            act.leave(memory, trace).await?;
-            act.done(())
+            op.leave(memory, trace).await?;
+            op.done(())
         })
         .await
     }
 }
 
-impl Act<'_> {
+impl Authorized<'_> {
     /// Rejects the source key of a memory that is being erased, which becomes free.
     async fn require_not_erased(&mut self, holder: MemoryId) -> Result<(), Error> {
         let key = keys::memory(self.org(), holder);

@@ -9,7 +9,7 @@ use crate::model::{
     Quota, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::kit::act::{Act, Caller, Wants};
+use crate::service::kit::act::{Authorized, Prefetch, Unauthenticated};
 use crate::service::kit::idempotency::fingerprint;
 use crate::service::kit::monitor::{
     Monitor, Subject, Use, Visibility, named_workspaces, slugs_read,
@@ -34,26 +34,26 @@ impl FoundMemory {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`].
     pub(crate) async fn read<'c>(
-        caller: Caller<'c>,
+        caller: Unauthenticated<'c>,
         id: MemoryId,
-        wants: Wants,
-    ) -> Result<(Act<'c>, Self), Error> {
+        prefetch: Prefetch,
+    ) -> Result<(Authorized<'c>, Self), Error> {
         let org = caller.org();
         let (labels_key, content_key) = (keys::memory(org, id), keys::content(org, id));
-        let wants = wants.and_keys([labels_key.clone(), content_key.clone()]);
-        let mut caller = caller.identify(wants).await?;
+        let prefetch = prefetch.and_keys([labels_key.clone(), content_key.clone()]);
+        let mut caller = caller.authenticate(prefetch).await?;
         let labels = caller.peek::<MemoryLabels>(&labels_key)?;
-        let named = Wants::keys(named_workspaces(org, &labels));
-        caller.read_ahead(named).await?;
-        let mut act = caller.unauthorized().await?;
-        let labels: MemoryLabels = act.find(&labels_key, EntityKind::Memory).await?;
-        let content = act.find(&content_key, EntityKind::Memory).await?;
+        let named = Prefetch::keys(named_workspaces(org, &labels));
+        caller.prefetch(named).await?;
+        let mut op = caller.authorize_per_resource().await?;
+        let labels: MemoryLabels = op.find(&labels_key, EntityKind::Memory).await?;
+        let content = op.find(&content_key, EntityKind::Memory).await?;
         let found = Self {
             id,
             labels,
             content,
         };
-        Ok((act, found))
+        Ok((op, found))
     }
 
     /// Removes the memory with its key at the source.
@@ -138,34 +138,36 @@ impl KnowledgeService {
         filter: &MemoryFilter,
         page: &PageRequest,
     ) -> Result<Page<MemorySummary>, Error> {
-        self.act(Operation::ListMemories, credential, |caller| async move {
+        self.perform(Operation::ListMemories, credential, |caller| async move {
             let org = caller.org();
             let range = keys::workspace_memories(org, workspace);
             let listing = Listing::new("memories", filter, range, Direction::Forward);
-            let first = Wants::page(&listing, page).and_range(slugs_read(org));
+            let prefetch = Prefetch::page(&listing, page).and_range(slugs_read(org));
             let is_filtered = *filter != MemoryFilter::default();
             let records = |transaction: &Transaction| {
                 let ids = listing.first_ids(page, transaction);
                 let ids = || ids.iter().map(|id| MemoryId(*id));
                 let contents = ids().filter(|_| !is_filtered);
-                Wants::keys(ids().map(|id| keys::memory(org, id)))
+                Prefetch::keys(ids().map(|id| keys::memory(org, id)))
                     .and_keys(contents.map(|id| keys::content(org, id)))
             };
-            let mut act = caller.in_workspace_then(workspace, first, &records).await?;
+            let mut op = caller
+                .in_workspace_then(workspace, prefetch, &records)
+                .await?;
             let mut scan = PageScan::begin(&listing, page)?;
             let (mut data, mut labels_first) = (Vec::new(), is_filtered);
-            while let Some(marks) = scan.next(&mut act.transaction).await? {
+            while let Some(marks) = scan.next(&mut op.transaction).await? {
                 let ids = marks.iter().map(|mark| keys::last_id(&mark.key));
                 let ids: Vec<MemoryId> = ids.map(|id| MemoryId(id.unwrap_or_default())).collect();
-                let shown = summaries(&mut act, filter, &ids, labels_first).await?;
+                let shown = summaries(&mut op, filter, &ids, labels_first).await?;
                 scan.add(&mut data, &marks, shown.into_iter().map(Ok))?;
                 // Most of what follows a page with hidden memories may be hidden too.
                 labels_first = true;
             }
             let page = scan.end(data);
             let read = page.data.iter().filter(|memory| memory.title.is_some());
-            act.audit_read(read.map(|memory| (memory.id, memory.labels())).collect());
-            act.done(page)
+            op.audit_read(read.map(|memory| (memory.id, memory.labels())).collect());
+            op.done(page)
         })
         .await
     }
@@ -184,20 +186,20 @@ impl KnowledgeService {
         credential: &Credential,
         memory: MemoryId,
     ) -> Result<WithEtag<MemoryDetails>, Error> {
-        self.act(Operation::GetMemory, credential, |caller| async move {
-            let (mut act, found) = FoundMemory::read(caller, memory, Wants::nothing()).await?;
-            let monitor = act.monitor(&[found.subject()]).await?;
+        self.perform(Operation::GetMemory, credential, |caller| async move {
+            let (mut op, found) = FoundMemory::read(caller, memory, Prefetch::none()).await?;
+            let monitor = op.monitor(&[found.subject()]).await?;
             let labels = &found.labels;
             let visibility = match monitor.decide(memory, labels, Use::Read) {
                 // Whoever added the memory sees its labels, as in the first response.
-                Err(_) if act.shows_again(&monitor, memory, labels) => Visibility::Labels,
+                Err(_) if op.shows_replay(&monitor, memory, labels) => Visibility::Labels,
                 decided => decided?,
             };
             let shown = found.shown(visibility);
             if visibility == Visibility::Everything {
-                act.audit_read(vec![(memory, found.labels)]);
+                op.audit_read(vec![(memory, found.labels)]);
             }
-            act.done(shown)
+            op.done(shown)
         })
         .await
     }
@@ -222,17 +224,17 @@ fn listed(
 /// that are shown afterwards, because the others would be read in vain. Their labels are then read
 /// again and decide, because a memory may have been relabelled or deleted in between.
 async fn summaries(
-    act: &mut Act<'_>,
+    op: &mut Authorized<'_>,
     filter: &MemoryFilter,
     ids: &[MemoryId],
     labels_first: bool,
 ) -> Result<Vec<PageRecord<MemorySummary>>, Error> {
-    let org = act.org();
+    let org = op.org();
     let mut shown: Vec<_> = ids.iter().map(|_| PageRecord::Hidden).collect();
     let mut wanted: Vec<usize> = (0..ids.len()).collect();
     if labels_first {
         let records: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
-        let found = act.transaction.entries_unchecked(&records).await?;
+        let found = op.transaction.entries_unchecked(&records).await?;
         let mut known = Vec::with_capacity(ids.len());
         for (index, (record, entry)) in records.iter().zip(&found).enumerate() {
             if let Some(entry) = entry {
@@ -242,7 +244,7 @@ async fn summaries(
         let subjects = known.iter();
         let subjects = subjects.map(|(index, labels)| Subject::new(ids[*index], labels));
         let subjects: Vec<Subject<'_>> = subjects.collect();
-        let monitor = act.monitor(&subjects).await?;
+        let monitor = op.monitor(&subjects).await?;
         wanted.clear();
         for (index, labels) in &known {
             match listed(&monitor, filter, ids[*index], labels) {
@@ -257,10 +259,10 @@ async fn summaries(
         let contents = wanted.iter().map(|index| keys::content(org, ids[*index]));
         let records: Vec<Key> = labels.chain(contents).collect();
         // A commit of the entries about the read checks what was read.
-        let found = if act.service.audits_reads() {
-            act.transaction.entries(&records).await?
+        let found = if op.service.audits_reads() {
+            op.transaction.entries(&records).await?
         } else {
-            act.transaction.entries_unchecked(&records).await?
+            op.transaction.entries_unchecked(&records).await?
         };
         let mut memories = Vec::with_capacity(wanted.len());
         for (label, index) in wanted.iter().enumerate() {
@@ -277,7 +279,7 @@ async fn summaries(
             content: Some(content),
         });
         let subjects: Vec<Subject<'_>> = subjects.collect();
-        let monitor = act.monitor(&subjects).await?;
+        let monitor = op.monitor(&subjects).await?;
         for (index, labels, content) in &memories {
             let listed = listed(&monitor, filter, ids[*index], labels);
             shown[*index] = listed.map(|visibility| {

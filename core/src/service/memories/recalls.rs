@@ -20,7 +20,7 @@ use crate::request::Problems;
 use crate::request::request;
 use crate::request::rules::{Description, Id, Items, List, Unique};
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Act, Identified, Wants};
+use crate::service::kit::act::{Authenticated, Authorized, Prefetch};
 use crate::service::kit::monitor::{Monitor, Subject, Use, Visibility, slugs_read};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::kit::principal::Principal;
@@ -74,23 +74,23 @@ impl KnowledgeService {
         new: &NewRecall,
     ) -> Result<Recall, Error> {
         self.checks().check(new)?;
-        self.act(Operation::CreateRecall, credential, |caller| async move {
+        self.perform(Operation::CreateRecall, credential, |caller| async move {
             let org = caller.org();
             let ids = new.memory_ids.iter();
             let memory_keys: Vec<Key> = ids.map(|id| keys::memory(org, *id)).collect();
-            let wanted = Wants::keys(memory_keys.iter().cloned())
+            let prefetch = Prefetch::keys(memory_keys.iter().cloned())
                 .and_keys([keys::usage(org, Quota::Recalls)])
                 .and_range(slugs_read(org));
-            let mut act = caller.in_workspace(workspace, wanted).await?;
-            let now = act.now;
-            let memories = act
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            let now = op.now;
+            let memories = op
                 .transaction
                 .read_many::<MemoryLabels>(&memory_keys)
                 .await?;
             let named = new.memory_ids.iter().zip(&memories);
             let cited = named.filter_map(|(id, labels)| Some(Subject::new(*id, labels.as_ref()?)));
             let cited: Vec<Subject<'_>> = cited.collect();
-            let monitor = act.monitor(&cited).await?;
+            let monitor = op.monitor(&cited).await?;
             let mut problems = Problems::default();
             for (index, (id, labels)) in new.memory_ids.iter().zip(&memories).enumerate() {
                 let may_cite = labels.as_ref().is_some_and(|labels| {
@@ -107,16 +107,16 @@ impl KnowledgeService {
                 }
             }
             problems.into_result()?;
-            act.reserve(Quota::Recalls, 1).await?;
+            op.reserve(Quota::Recalls, 1).await?;
             let recall = Recall {
                 id: RecallId(self.env().uuid_at(now)),
                 workspace_id: workspace,
                 query: new.query.clone(),
                 memory_ids: new.memory_ids.clone(),
-                created_by: act.caller.member_id(),
+                created_by: op.principal.member_id(),
                 created_at: now,
             };
-            let transaction = &mut act.transaction;
+            let transaction = &mut op.transaction;
             transaction.create(keys::recall(org, recall.id), &recall);
             transaction.put(keys::workspace_recall(org, workspace, recall.id), &());
             for memory in &recall.memory_ids {
@@ -129,8 +129,8 @@ impl KnowledgeService {
                 "memory_ids": recall.memory_ids,
             });
             let resource = (ResourceKind::Recall, recall.id.0);
-            act.created(AuditAction::RecallCreate, resource, &audited);
-            act.done(recall)
+            op.created(AuditAction::RecallCreate, resource, &audited);
+            op.done(recall)
         })
         .await
     }
@@ -149,36 +149,38 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<RecallSummary>, Error> {
-        self.act(Operation::ListRecalls, credential, |caller| async move {
+        self.perform(Operation::ListRecalls, credential, |caller| async move {
             let org = caller.org();
             let range = keys::workspace_recalls(org, workspace);
             let listing = Listing::new("recalls", &(), range, Direction::Reverse);
-            let first = Wants::page(&listing, page).and_range(slugs_read(org));
+            let prefetch = Prefetch::page(&listing, page).and_range(slugs_read(org));
             let records = |transaction: &Transaction| {
                 let ids = listing.first_ids(page, transaction).into_iter();
-                Wants::keys(ids.map(|id| keys::recall(org, RecallId(id))))
+                Prefetch::keys(ids.map(|id| keys::recall(org, RecallId(id))))
             };
-            let mut act = caller.in_workspace_then(workspace, first, &records).await?;
+            let mut op = caller
+                .in_workspace_then(workspace, prefetch, &records)
+                .await?;
             let mut scan = PageScan::begin(&listing, page)?;
             let mut data = Vec::new();
-            while let Some(marks) = scan.next(&mut act.transaction).await? {
+            while let Some(marks) = scan.next(&mut op.transaction).await? {
                 let ids = marks.iter().map(|mark| keys::last_id(&mark.key));
                 let ids = ids.map(|id| RecallId(id.unwrap_or_default()));
                 let records: Vec<Key> = ids.map(|id| keys::recall(org, id)).collect();
-                let entries = act.transaction.entries_unchecked(&records).await?;
+                let entries = op.transaction.entries_unchecked(&records).await?;
                 let mut recalls = Vec::with_capacity(records.len());
                 for (key, entry) in records.iter().zip(&entries) {
                     let recall = entry.as_ref().map(|entry| decode::<Recall>(key, entry));
                     recalls.push(recall.transpose()?.map(|recall| recall.value));
                 }
-                let exist = existing(&mut act, &recalls).await?;
+                let exist = existing(&mut op, &recalls).await?;
                 let shown = recalls.into_iter().zip(exist).map(|(recall, exists)| {
                     let recall = recall.filter(|_| exists);
                     Ok(PageRecord::visible(recall.map(RecallSummary::from)))
                 });
                 scan.add(&mut data, &marks, shown)?;
             }
-            act.done(scan.end(data))
+            op.done(scan.end(data))
         })
         .await
     }
@@ -198,12 +200,12 @@ impl KnowledgeService {
         credential: &Credential,
         recall: RecallId,
     ) -> Result<Recall, Error> {
-        self.act(Operation::GetRecall, credential, |caller| async move {
+        self.perform(Operation::GetRecall, credential, |caller| async move {
             let org = caller.org();
-            let wanted = Wants::keys([keys::recall(org, recall)]).and_range(slugs_read(org));
-            let caller = caller.identify(wanted).await?;
-            let (act, found) = find_recall(caller, recall).await?;
-            act.done(found)
+            let prefetch = Prefetch::keys([keys::recall(org, recall)]).and_range(slugs_read(org));
+            let caller = caller.authenticate(prefetch).await?;
+            let (op, found) = find_recall(caller, recall).await?;
+            op.done(found)
         })
         .await
     }
@@ -218,14 +220,14 @@ impl KnowledgeService {
 /// [`Error::Unauthenticated`]; [`Error::NotFound`]; [`Error::Forbidden`] without the permissions of
 /// the operation in the workspace.
 pub(crate) async fn find_recall(
-    caller: Identified<'_>,
+    caller: Authenticated<'_>,
     id: RecallId,
-) -> Result<(Act<'_>, Recall), Error> {
-    let mut act = read_ahead(caller, id).await?;
-    let recall = find_existing(&mut act, id, EntityKind::Recall).await?;
-    act.authorize_in(recall.workspace_id, EntityKind::Recall)
+) -> Result<(Authorized<'_>, Recall), Error> {
+    let mut op = read_ahead(caller, id).await?;
+    let recall = find_existing(&mut op, id, EntityKind::Recall).await?;
+    op.authorize_in(recall.workspace_id, EntityKind::Recall)
         .await?;
-    Ok((act, recall))
+    Ok((op, recall))
 }
 
 /// Returns a recall with all that it cites, which may also exist because the caller may erase it.
@@ -233,22 +235,22 @@ pub(crate) async fn find_recall(
 /// # Errors
 /// Those of [`find_recall`].
 pub(crate) async fn find_any_recall(
-    caller: Identified<'_>,
+    caller: Authenticated<'_>,
     id: RecallId,
-) -> Result<(Act<'_>, Recall), Error> {
-    let (mut act, kind) = (read_ahead(caller, id).await?, EntityKind::Recall);
-    let (recall, cited, monitor) = read_cited(&mut act, id, kind).await?;
-    let held = act.actions_in(recall.workspace_id).await?;
-    if !act.caller.erases(held) && !cited.lets_exist(&recall, &act.caller, &monitor) {
+) -> Result<(Authorized<'_>, Recall), Error> {
+    let (mut op, kind) = (read_ahead(caller, id).await?, EntityKind::Recall);
+    let (recall, cited, monitor) = read_cited(&mut op, id, kind).await?;
+    let held = op.actions_in(recall.workspace_id).await?;
+    if !op.principal.erases(held) && !cited.lets_exist(&recall, &op.principal, &monitor) {
         return Err(Error::NotFound { kind });
     }
-    act.authorize_in(recall.workspace_id, kind).await?;
-    Ok((act, recall))
+    op.authorize_in(recall.workspace_id, kind).await?;
+    Ok((op, recall))
 }
 
 /// Reads the labels of what a recall cites ahead, and the endpoints of its subscriptions if those
 /// were read ahead.
-async fn read_ahead(mut caller: Identified<'_>, id: RecallId) -> Result<Act<'_>, Error> {
+async fn read_ahead(mut caller: Authenticated<'_>, id: RecallId) -> Result<Authorized<'_>, Error> {
     let org = caller.org();
     let recall = caller.peek::<Recall>(&keys::recall(org, id))?;
     let subscriptions = RangeRead::all(keys::subscriptions(org, id));
@@ -259,9 +261,9 @@ async fn read_ahead(mut caller: Identified<'_>, id: RecallId) -> Result<Act<'_>,
         .map(|id| keys::endpoint(org, EndpointId(id)))
         .collect();
     let memories = recall.iter().flat_map(|recall| recall.memory_keys(org));
-    let wanted = Wants::keys(memories).and_keys(endpoints);
-    caller.read_ahead(wanted).await?;
-    caller.unauthorized().await
+    let prefetch = Prefetch::keys(memories).and_keys(endpoints);
+    caller.prefetch(prefetch).await?;
+    caller.authorize_per_resource().await
 }
 
 /// Returns a recall that exists for the caller, with those memories that it shows the caller.
@@ -271,12 +273,12 @@ async fn read_ahead(mut caller: Identified<'_>, id: RecallId) -> Result<Act<'_>,
 /// # Errors
 /// [`Error::NotFound`] of this `kind`; those of the store.
 pub(crate) async fn find_existing(
-    act: &mut Act<'_>,
+    op: &mut Authorized<'_>,
     id: RecallId,
     kind: EntityKind,
 ) -> Result<Recall, Error> {
-    let (mut recall, cited, monitor) = read_cited(act, id, kind).await?;
-    if !cited.lets_exist(&recall, &act.caller, &monitor) {
+    let (mut recall, cited, monitor) = read_cited(op, id, kind).await?;
+    if !cited.lets_exist(&recall, &op.principal, &monitor) {
         return Err(Error::NotFound { kind });
     }
     recall.memory_ids.retain(|id| {
@@ -291,28 +293,28 @@ pub(crate) async fn find_existing(
 /// # Errors
 /// [`Error::NotFound`] of this `kind`; those of the store.
 pub(crate) async fn require_kept(
-    act: &mut Act<'_>,
+    op: &mut Authorized<'_>,
     id: RecallId,
     kind: EntityKind,
 ) -> Result<(), Error> {
-    read_cited(act, id, kind).await.map(drop)
+    read_cited(op, id, kind).await.map(drop)
 }
 
 /// Returns a recall that is not being erased, with what it cites.
 ///
 /// The commit checks the recall and the labels of all memories.
 async fn read_cited(
-    act: &mut Act<'_>,
+    op: &mut Authorized<'_>,
     id: RecallId,
     kind: EntityKind,
 ) -> Result<(Recall, Cited, Monitor), Error> {
-    let org = act.org();
-    let recall: Recall = act.find(&keys::recall(org, id), kind).await?;
-    let labels = act.transaction.read_many(&recall.memory_keys(org)).await?;
+    let org = op.org();
+    let recall: Recall = op.find(&keys::recall(org, id), kind).await?;
+    let labels = op.transaction.read_many(&recall.memory_keys(org)).await?;
     let cited = Cited::new(recall.memory_ids.iter().copied().zip(labels));
-    act.actions_in(recall.workspace_id).await?;
-    let monitor = act.monitor(&cited.subjects()).await?;
-    if cited.is_erased(&recall, &act.caller, &monitor) {
+    op.actions_in(recall.workspace_id).await?;
+    let monitor = op.monitor(&cited.subjects()).await?;
+    if cited.is_erased(&recall, &op.principal, &monitor) {
         Err(Error::NotFound { kind })
     } else {
         Ok((recall, cited, monitor))
@@ -320,9 +322,9 @@ async fn read_cited(
 }
 
 /// Returns true for each of these recalls that exists for the caller.
-async fn existing(act: &mut Act<'_>, recalls: &[Option<Recall>]) -> Result<Vec<bool>, Error> {
-    let org = act.org();
-    let is_erasing = !act.caller.org.erasing.is_empty();
+async fn existing(op: &mut Authorized<'_>, recalls: &[Option<Recall>]) -> Result<Vec<bool>, Error> {
+    let org = op.org();
+    let is_erasing = !op.principal.org.erasing.is_empty();
     let mut exist = Vec::with_capacity(recalls.len());
     while exist.len() < recalls.len() {
         let mut cited: Vec<MemoryId> = Vec::new();
@@ -331,7 +333,7 @@ async fn existing(act: &mut Act<'_>, recalls: &[Option<Recall>]) -> Result<Vec<b
             let has_room = cited.len() < CITATIONS_PER_READ;
             let recall = recall
                 .as_ref()
-                .filter(|recall| has_room && (is_erasing || !is_own(&act.caller, recall)));
+                .filter(|recall| has_room && (is_erasing || !is_own(&op.principal, recall)));
             cited.extend(recall.iter().flat_map(|recall| &recall.memory_ids));
             has_room
         });
@@ -342,7 +344,7 @@ async fn existing(act: &mut Act<'_>, recalls: &[Option<Recall>]) -> Result<Vec<b
         let entries = if records.is_empty() {
             Vec::new()
         } else {
-            act.transaction.entries_unchecked(&records).await?
+            op.transaction.entries_unchecked(&records).await?
         };
         let mut labels = Vec::with_capacity(records.len());
         for (key, entry) in records.iter().zip(&entries) {
@@ -352,10 +354,10 @@ async fn existing(act: &mut Act<'_>, recalls: &[Option<Recall>]) -> Result<Vec<b
             labels.push(found.transpose()?.map(|found| found.value));
         }
         let cited = Cited::new(cited.into_iter().zip(labels));
-        let monitor = act.monitor(&cited.subjects()).await?;
+        let monitor = op.monitor(&cited.subjects()).await?;
         exist.extend(batch.iter().map(|recall| {
             let recall = recall.as_ref();
-            recall.is_some_and(|recall| cited.lets_exist(recall, &act.caller, &monitor))
+            recall.is_some_and(|recall| cited.lets_exist(recall, &op.principal, &monitor))
         }));
     }
     Ok(exist)

@@ -13,7 +13,7 @@ use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::Name;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Act, Wants};
+use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::monitor::Subject;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::store::{Direction, Key, KeyRange, RangeRead, Transaction, decode, decode_value};
@@ -61,12 +61,12 @@ impl KnowledgeService {
         new: &NewSource,
     ) -> Result<Source, Error> {
         self.checks().check(new)?;
-        self.act(Operation::CreateSource, credential, |caller| async move {
+        self.perform(Operation::CreateSource, credential, |caller| async move {
             let org = caller.org();
-            let counted = Wants::keys([keys::usage(org, Quota::Sources)]);
-            let mut act = caller.in_organization(None, counted).await?;
-            act.reserve(Quota::Sources, 1).await?;
-            let now = act.now;
+            let prefetch = Prefetch::keys([keys::usage(org, Quota::Sources)]);
+            let mut op = caller.in_organization(None, prefetch).await?;
+            op.reserve(Quota::Sources, 1).await?;
+            let now = op.now;
             let source = Source {
                 id: SourceId(self.env().uuid_at(now)),
                 name: new.name.clone(),
@@ -74,10 +74,10 @@ impl KnowledgeService {
                 created_at: now,
             };
             let key = keys::source(org, source.id);
-            act.transaction.create(key, &source);
+            op.transaction.create(key, &source);
             let resource = (ResourceKind::Source, source.id.0);
-            act.created(AuditAction::SourceCreate, resource, &source);
-            act.done(source)
+            op.created(AuditAction::SourceCreate, resource, &source);
+            op.done(source)
         })
         .await
     }
@@ -96,23 +96,23 @@ impl KnowledgeService {
         credential: &Credential,
         page: &PageRequest,
     ) -> Result<Page<Source>, Error> {
-        self.act(Operation::ListSources, credential, |caller| async move {
+        self.perform(Operation::ListSources, credential, |caller| async move {
             let range = keys::sources(caller.org());
             let listing = Listing::new("sources", &(), range, Direction::Forward);
-            let first = Wants::page(&listing, page);
-            let mut act = caller.identify(first).await?.anywhere().await?;
+            let prefetch = Prefetch::page(&listing, page);
+            let mut op = caller.authenticate(prefetch).await?.anywhere().await?;
             let mut scan = PageScan::begin(&listing, page)?;
-            let (mut data, mut search) = (Vec::new(), Search::new(&act));
-            while let Some(found) = scan.next(&mut act.transaction).await? {
+            let (mut data, mut search) = (Vec::new(), Search::new(&op));
+            while let Some(found) = scan.next(&mut op.transaction).await? {
                 let sources = found.iter().map(decode_value);
                 let sources = sources.collect::<Result<Vec<Source>, _>>()?;
                 let ids: Vec<SourceId> = sources.iter().map(|source| source.id).collect();
-                search.run(&mut act, &ids).await?;
+                search.run(&mut op, &ids).await?;
                 let shown = sources.into_iter();
                 let shown = shown.map(|source| search.exists(source.id).then_some(source));
                 scan.add(&mut data, &found, shown.map(PageRecord::visible).map(Ok))?;
             }
-            act.done(scan.end(data))
+            op.done(scan.end(data))
         })
         .await
     }
@@ -128,19 +128,19 @@ impl KnowledgeService {
         credential: &Credential,
         source: SourceId,
     ) -> Result<Source, Error> {
-        self.act(Operation::GetSource, credential, |caller| async move {
+        self.perform(Operation::GetSource, credential, |caller| async move {
             let key = keys::source(caller.org(), source);
-            let wanted = Wants::keys([key.clone()]);
-            let mut act = caller.identify(wanted).await?.anywhere().await?;
-            let found: Source = act.find(&key, EntityKind::Source).await?;
-            let mut search = Search::new(&act);
-            search.run(&mut act, &[source]).await?;
+            let prefetch = Prefetch::keys([key.clone()]);
+            let mut op = caller.authenticate(prefetch).await?.anywhere().await?;
+            let found: Source = op.find(&key, EntityKind::Source).await?;
+            let mut search = Search::new(&op);
+            search.run(&mut op, &[source]).await?;
             if !search.exists(source) {
                 return Err(Error::NotFound {
                     kind: EntityKind::Source,
                 });
             }
-            act.done(found)
+            op.done(found)
         })
         .await
     }
@@ -159,16 +159,16 @@ struct Search {
 }
 
 impl Search {
-    fn new(act: &Act<'_>) -> Self {
-        let org = act.org();
-        let rest = match act.caller.workspaces() {
+    fn new(op: &Authorized<'_>) -> Self {
+        let org = op.org();
+        let rest = match op.principal.workspaces() {
             Some(ids) => Some(
                 ids.iter()
                     .map(|id| keys::workspace_memories(org, *id))
                     .collect(),
             ),
-            None => act
-                .caller
+            None => op
+                .principal
                 .has_audience_list()
                 .then(|| vec![keys::memories(org)]),
         };
@@ -184,14 +184,14 @@ impl Search {
     }
 
     /// Examines memories until all of these sources are found, or no memories are left.
-    async fn run(&mut self, act: &mut Act<'_>, sources: &[SourceId]) -> Result<(), Error> {
-        let org = act.org();
+    async fn run(&mut self, op: &mut Authorized<'_>, sources: &[SourceId]) -> Result<(), Error> {
+        let org = op.org();
         while sources.iter().any(|source| !self.exists(*source)) {
             let Some(range) = self.rest.as_mut().and_then(|rest| rest.last_mut()) else {
                 break;
             };
             let read = RangeRead::first(range.clone(), MEMORIES_AT_ONCE);
-            let marks = act.transaction.scan(&read).await?;
+            let marks = op.transaction.scan(&read).await?;
             match marks.last() {
                 Some(last) if marks.len() == read.limit => *range = range.after(&last.key),
                 _ => drop(self.rest.as_mut().and_then(Vec::pop)),
@@ -199,7 +199,7 @@ impl Search {
             let ids = marks.iter().filter_map(|mark| keys::last_id(&mark.key));
             let ids: Vec<MemoryId> = ids.map(MemoryId).collect();
             let records: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
-            let entries = act.transaction.entries_unchecked(&records).await?;
+            let entries = op.transaction.entries_unchecked(&records).await?;
             let mut memories = Vec::new();
             for ((id, record), entry) in ids.into_iter().zip(&records).zip(&entries) {
                 if let Some(entry) = entry {
@@ -212,7 +212,7 @@ impl Search {
             let subjects = memories.iter();
             let subjects = subjects.map(|(id, labels)| Subject::new(*id, labels));
             let subjects: Vec<Subject<'_>> = subjects.collect();
-            let monitor = act.monitor(&subjects).await?;
+            let monitor = op.monitor(&subjects).await?;
             for (id, labels) in &memories {
                 if monitor.exists(*id, labels) && !monitor.is_erased(*id, labels) {
                     self.found.insert(labels.source_id);

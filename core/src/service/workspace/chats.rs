@@ -16,7 +16,7 @@ use crate::operation::Operation;
 use crate::request::rules::{Content, Id, Items, List, Name, Unique};
 use crate::request::{Problems, request};
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Act, Wants};
+use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::principal::Principal;
 use crate::store::{Direction, Key};
@@ -170,30 +170,30 @@ impl KnowledgeService {
         new: &NewChat,
     ) -> Result<Chat, Error> {
         self.checks().check(new)?;
-        self.act(Operation::CreateChat, credential, |caller| async move {
+        self.perform(Operation::CreateChat, credential, |caller| async move {
             let org = caller.org();
             let members = new.participants.iter().map(|id| keys::member(org, *id));
-            let wanted = Wants::keys(members).and_keys([keys::usage(org, Quota::Chats)]);
-            let mut act = caller.in_workspace(workspace, wanted).await?;
-            let now = act.now;
-            let participants = participants(&mut act, new).await?;
-            act.reserve(Quota::Chats, 1).await?;
+            let prefetch = Prefetch::keys(members).and_keys([keys::usage(org, Quota::Chats)]);
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            let now = op.now;
+            let participants = participants(&mut op, new).await?;
+            op.reserve(Quota::Chats, 1).await?;
             let chat = Chat {
                 id: ChatId(self.env().uuid_at(now)),
                 workspace_id: workspace,
                 title: new.title.clone(),
-                created_by: act.caller.member_id(),
+                created_by: op.principal.member_id(),
                 created_at: now,
                 last_message_at: now,
                 participants,
             };
             let recent = keys::chat_recent(org, workspace, now, chat.id);
             let key = keys::chat(org, workspace, chat.id);
-            act.transaction.create(key, &chat);
-            act.transaction.put(recent, &chat.recent(String::new()));
+            op.transaction.create(key, &chat);
+            op.transaction.put(recent, &chat.recent(String::new()));
             let resource = (ResourceKind::Chat, chat.id.0);
-            act.created(AuditAction::ChatCreate, resource, &chat);
-            act.done(chat)
+            op.created(AuditAction::ChatCreate, resource, &chat);
+            op.done(chat)
         })
         .await
     }
@@ -210,24 +210,24 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<Chat>, Error> {
-        self.act(Operation::ListChats, credential, |caller| async move {
+        self.perform(Operation::ListChats, credential, |caller| async move {
             let org = caller.org();
             let range = keys::chats(org, workspace);
             let listing = Listing::new("chats", &(), range, Direction::Reverse);
             let retention = keys::retention(org, workspace);
-            let first = Wants::page(&listing, page).and_keys([retention]);
-            let mut act = caller.in_workspace(workspace, first).await?;
-            let now = act.now;
-            let retention = act.retention(workspace).await?;
-            let caller = &act.caller;
+            let prefetch = Prefetch::page(&listing, page).and_keys([retention]);
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            let now = op.now;
+            let retention = op.retention(workspace).await?;
+            let caller = &op.principal;
             let found = listing
-                .page(&mut act.transaction, page, |_, chat: Chat| {
+                .page(&mut op.transaction, page, |_, chat: Chat| {
                     let exists =
                         chat.exists_for(caller) && retention.keeps_chat(chat.last_message_at, now);
                     Ok(PageRecord::visible(exists.then_some(chat)))
                 })
                 .await?;
-            act.done(found)
+            op.done(found)
         })
         .await
     }
@@ -243,11 +243,11 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         chat: ChatId,
     ) -> Result<Chat, Error> {
-        self.act(Operation::GetChat, credential, |caller| async move {
-            let wanted = Wants::keys(chat_keys(caller.org(), workspace, chat));
-            let mut act = caller.in_workspace(workspace, wanted).await?;
-            let found = find(&mut act, workspace, chat).await?;
-            act.done(found)
+        self.perform(Operation::GetChat, credential, |caller| async move {
+            let prefetch = Prefetch::keys(chat_keys(caller.org(), workspace, chat));
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            let found = find(&mut op, workspace, chat).await?;
+            op.done(found)
         })
         .await
     }
@@ -265,7 +265,7 @@ impl KnowledgeService {
         chat: ChatId,
         page: &PageRequest,
     ) -> Result<Page<ChatMessage>, Error> {
-        self.act(
+        self.perform(
             Operation::ListChatMessages,
             credential,
             |caller| async move {
@@ -273,12 +273,12 @@ impl KnowledgeService {
                 let range = keys::chat_messages(org, chat);
                 let listing = Listing::new("chat_messages", &(), range, Direction::Forward);
                 let keys = chat_keys(org, workspace, chat);
-                let wanted = Wants::page(&listing, page).and_keys(keys);
-                let mut act = caller.in_workspace(workspace, wanted).await?;
-                find(&mut act, workspace, chat).await?;
+                let prefetch = Prefetch::page(&listing, page).and_keys(keys);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                find(&mut op, workspace, chat).await?;
                 let show = |_: &Key, message| Ok(PageRecord::Shown(message));
-                let found = listing.page(&mut act.transaction, page, show).await?;
-                act.done(found)
+                let found = listing.page(&mut op.transaction, page, show).await?;
+                op.done(found)
             },
         )
         .await
@@ -295,18 +295,18 @@ impl KnowledgeService {
         chat: ChatId,
         message: ChatMessageId,
     ) -> Result<ChatMessage, Error> {
-        self.act(
+        self.perform(
             Operation::ListChatMessages,
             credential,
             |caller| async move {
                 let org = caller.org();
                 let key = keys::chat_message(org, chat, message);
                 let of_chat = chat_keys(org, workspace, chat);
-                let wanted = Wants::keys(of_chat).and_keys([key.clone()]);
-                let mut act = caller.in_workspace(workspace, wanted).await?;
-                find(&mut act, workspace, chat).await?;
-                let found = act.find(&key, EntityKind::Message).await?;
-                act.done(found)
+                let prefetch = Prefetch::keys(of_chat).and_keys([key.clone()]);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                find(&mut op, workspace, chat).await?;
+                let found = op.find(&key, EntityKind::Message).await?;
+                op.done(found)
             },
         )
         .await
@@ -328,23 +328,23 @@ impl KnowledgeService {
     ) -> Result<ChatMessage, Error> {
         self.checks()
             .value::<Content>("content", &content.to_owned())?;
-        self.act(
+        self.perform(
             Operation::PostChatMessage,
             credential,
             |caller| async move {
                 let org = caller.org();
                 let counter = keys::usage(org, Quota::ChatMessages);
-                let wanted = Wants::keys(chat_keys(org, workspace, chat)).and_keys([counter]);
-                let mut act = caller.in_workspace(workspace, wanted).await?;
-                let now = act.now;
+                let prefetch = Prefetch::keys(chat_keys(org, workspace, chat)).and_keys([counter]);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let now = op.now;
                 let key = keys::chat(org, workspace, chat);
-                let before = find(&mut act, workspace, chat).await?;
-                act.reserve(Quota::ChatMessages, 1).await?;
-                let transaction = &mut act.transaction;
+                let before = find(&mut op, workspace, chat).await?;
+                op.reserve(Quota::ChatMessages, 1).await?;
+                let transaction = &mut op.transaction;
                 let message = ChatMessage {
                     id: ChatMessageId(transaction.unique()),
                     chat_id: chat,
-                    author_id: act.caller.member_id(),
+                    author_id: op.principal.member_id(),
                     content: content.to_owned(),
                     created_at: now,
                 };
@@ -359,8 +359,8 @@ impl KnowledgeService {
                 };
                 transaction.put(recent(now), &after.recent(snippet(content)));
                 transaction.put(key, &after);
-                act.creates(message.id.0);
-                act.done(message)
+                op.set_created_id(message.id.0);
+                op.done(message)
             },
         )
         .await
@@ -380,15 +380,15 @@ pub(crate) fn chat_keys(org: OrgId, workspace: WorkspaceId, chat: ChatId) -> [Ke
 /// # Errors
 /// [`Error::NotFound`]; those of the store.
 pub(crate) async fn find_any_chat(
-    act: &mut Act<'_>,
+    op: &mut Authorized<'_>,
     workspace: WorkspaceId,
     chat: ChatId,
 ) -> Result<Chat, Error> {
     let kind = EntityKind::Chat;
-    let key = keys::chat(act.org(), workspace, chat);
-    let found: Chat = act.find(&key, kind).await?;
-    let retention = act.retention(workspace).await?;
-    if retention.keeps_chat(found.last_message_at, act.now) {
+    let key = keys::chat(op.org(), workspace, chat);
+    let found: Chat = op.find(&key, kind).await?;
+    let retention = op.retention(workspace).await?;
+    if retention.keeps_chat(found.last_message_at, op.now) {
         Ok(found)
     } else {
         Err(Error::NotFound { kind })
@@ -396,9 +396,13 @@ pub(crate) async fn find_any_chat(
 }
 
 /// Returns a chat that exists for the caller; the commit checks it.
-async fn find(act: &mut Act<'_>, workspace: WorkspaceId, chat: ChatId) -> Result<Chat, Error> {
-    let found = find_any_chat(act, workspace, chat).await?;
-    if found.exists_for(&act.caller) {
+async fn find(
+    op: &mut Authorized<'_>,
+    workspace: WorkspaceId,
+    chat: ChatId,
+) -> Result<Chat, Error> {
+    let found = find_any_chat(op, workspace, chat).await?;
+    if found.exists_for(&op.principal) {
         Ok(found)
     } else {
         Err(Error::NotFound {
@@ -408,13 +412,13 @@ async fn find(act: &mut Act<'_>, workspace: WorkspaceId, chat: ChatId) -> Result
 }
 
 /// Returns the participants of a new chat, the caller first. The commit checks that they exist.
-async fn participants(act: &mut Act<'_>, new: &NewChat) -> Result<Vec<MemberId>, Error> {
-    let org = act.org();
+async fn participants(op: &mut Authorized<'_>, new: &NewChat) -> Result<Vec<MemberId>, Error> {
+    let org = op.org();
     let named = new.participants.iter().map(|id| keys::member(org, *id));
     let named: Vec<Key> = named.collect();
-    let members = act.transaction.read_many::<Member>(&named).await?;
+    let members = op.transaction.read_many::<Member>(&named).await?;
     let mut problems = Problems::default();
-    let (mut participants, creator) = (Vec::new(), act.caller.member_id());
+    let (mut participants, creator) = (Vec::new(), op.principal.member_id());
     participants.push(creator);
     for (index, (id, member)) in new.participants.iter().zip(members).enumerate() {
         if member.is_none() {

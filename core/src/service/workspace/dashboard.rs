@@ -19,7 +19,7 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::types::Connector;
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::Prefetch;
 use crate::service::kit::unchanged::AreaMarks;
 use crate::service::workspace::dashboard_cache::{Asking, Dashboard, Sources};
 use crate::service::workspace::dashboard_chats::{RecentChats, chats_read};
@@ -86,23 +86,23 @@ impl KnowledgeService {
             return Ok(dashboard);
         }
         let asked = &asked;
-        self.act(
+        self.perform(
             Operation::GetDashboardSummary,
             credential,
             |caller| async move {
                 let org = caller.org();
                 let areas = asked.0.key().into_iter().chain([keys::org(org)]);
                 let marks = AreaMarks::take(store, areas);
-                let wanted = Facts::wants(org, workspace);
-                let mut act = caller.in_workspace(workspace, wanted).await?;
+                let prefetch = Facts::prefetch(org, workspace);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
                 let place = (org, workspace);
-                let retention = act.retention(workspace).await?;
-                let facts = Facts::take(&mut act.transaction, place).await?;
-                let (member, now) = (act.caller.member_id(), act.now);
+                let retention = op.retention(workspace).await?;
+                let facts = Facts::take(&mut op.transaction, place).await?;
+                let (member, now) = (op.principal.member_id(), op.now);
                 // A running erasure takes away chats that are still stored.
-                let is_kept = act.caller.org.erasing.is_empty();
-                let marks = marks.filter(|_| is_kept && !act.caller.is_dependent);
-                let credential_ends = act.caller.expires_at.unwrap_or(Timestamp::MAX);
+                let is_kept = op.principal.org.erasing.is_empty();
+                let marks = marks.filter(|_| is_kept && !op.principal.is_dependent);
+                let credential_ends = op.principal.expires_at.unwrap_or(Timestamp::MAX);
                 let keep_unchanged = |dashboard: &Arc<Dashboard>, until: Timestamp| {
                     if let Some(marks) = marks {
                         let (asked, during) = (asked.clone(), now..until.min(credential_ends));
@@ -111,24 +111,23 @@ impl KnowledgeService {
                             .keep(asked, Arc::clone(dashboard), marks, during);
                     }
                 };
-                let found = cache.find(member, facts.sources(act.workspace(), &retention), now);
+                let found = cache.find(member, facts.sources(op.workspace(), &retention), now);
                 if let Some((dashboard, until)) = found.filter(|_| is_kept) {
                     keep_unchanged(&dashboard, until);
-                    return act.done(dashboard);
+                    return op.done(dashboard);
                 }
-                let of = (&act.caller, &retention, now);
-                let chats =
-                    RecentChats::take(&mut act.transaction, place, &facts.chats, of).await?;
-                let (dashboard, changes_at) = facts.dashboard(&chats, act.workspace(), now)?;
+                let of = (&op.principal, &retention, now);
+                let chats = RecentChats::take(&mut op.transaction, place, &facts.chats, of).await?;
+                let (dashboard, changes_at) = facts.dashboard(&chats, op.workspace(), now)?;
                 let dashboard = Arc::new(dashboard);
                 if is_kept && chats.is_ahead {
                     let expires_at = chats.expires_at.into_iter().chain(changes_at).min();
                     let until = expires_at.unwrap_or(Timestamp::MAX);
-                    let sources = facts.sources(act.workspace(), &retention);
+                    let sources = facts.sources(op.workspace(), &retention);
                     cache.keep(member, sources, now..until, &dashboard);
                     keep_unchanged(&dashboard, until);
                 }
-                act.done(dashboard)
+                op.done(dashboard)
             },
         )
         .await
@@ -180,12 +179,12 @@ impl Facts {
     }
 
     /// Returns the reads of everything.
-    fn wants(org: OrgId, workspace: WorkspaceId) -> Wants {
+    fn prefetch(org: OrgId, workspace: WorkspaceId) -> Prefetch {
         let ranges = Self::reads(org, workspace);
         let retention = keys::retention(org, workspace);
-        Wants::keys(Self::keys(org, workspace))
+        Prefetch::keys(Self::keys(org, workspace))
             .and_keys([retention])
-            .and_reads(ranges)
+            .and_ranges(ranges)
     }
 
     /// Takes everything that was read ahead in one call, so that it is consistent.

@@ -17,7 +17,7 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::request::rules::RotationSeconds;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Act, Caller, Wants};
+use crate::service::kit::act::{Authorized, Prefetch, Unauthenticated};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::principal::{Delegator, Principal};
 use crate::service::kit::quota::RecordLimit;
@@ -82,19 +82,19 @@ impl KnowledgeService {
         new: &NewMcpKey,
     ) -> Result<IssuedMcpKey, Error> {
         self.checks().check(new)?;
-        self.act(Operation::CreateMcpKey, credential, |caller| async move {
+        self.perform(Operation::CreateMcpKey, credential, |caller| async move {
             let org = caller.org();
             let counter = keys::mcp_key_count(org, workspace);
             let stored = RangeRead::all(keys::mcp_keys(org, workspace));
-            let wanted = Wants::keys([counter.clone()]).and_range(stored);
-            let mut act = caller.in_workspace(workspace, wanted).await?;
-            let (now, member) = (act.now, act.caller.member_id());
-            require_audience(&act.caller, act.workspace(), &new.audience)?;
-            free_expired_keys(&mut act.transaction, org, workspace, now).await?;
+            let prefetch = Prefetch::keys([counter.clone()]).and_range(stored);
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            let (now, member) = (op.now, op.principal.member_id());
+            require_audience(&op.principal, op.workspace(), &new.audience)?;
+            free_expired_keys(&mut op.transaction, org, workspace, now).await?;
             RecordLimit::MCP_KEYS
-                .reserve(&mut act.transaction, self.limits(), counter)
+                .reserve(&mut op.transaction, self.limits(), counter)
                 .await?;
-            let (rotates_at, expires_at) = validity(&act.caller, new.rotation, now);
+            let (rotates_at, expires_at) = validity(&op.principal, new.rotation, now);
             let secret = Secret::generate(CredentialKind::Bearer, org, self.env());
             let key = McpKey {
                 id: CredentialId(self.env().uuid_at(now)),
@@ -108,14 +108,14 @@ impl KnowledgeService {
                 rotates_at,
                 expires_at,
             };
-            let record = credential_of(&key, &act.caller, workspace, now);
-            self.put_credential(&mut act.transaction, &record, &secret);
+            let record = credential_of(&key, &op.principal, workspace, now);
+            self.put_credential(&mut op.transaction, &record, &secret);
             let place = keys::mcp_key(org, workspace, key.id);
-            act.transaction.create(place, &key);
-            self.plan_expiry(&mut act.transaction, org, workspace, &key);
+            op.transaction.create(place, &key);
+            self.plan_expiry(&mut op.transaction, org, workspace, &key);
             let resource = (ResourceKind::Credential, key.id.0);
-            act.created(AuditAction::McpKeyCreate, resource, &key);
-            act.done(IssuedMcpKey {
+            op.created(AuditAction::McpKeyCreate, resource, &key);
+            op.done(IssuedMcpKey {
                 secret,
                 summary: key.summary(workspace, None),
             })
@@ -135,23 +135,23 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<McpKeySummary>, Error> {
-        self.act(Operation::ListMcpKeys, credential, |caller| async move {
+        self.perform(Operation::ListMcpKeys, credential, |caller| async move {
             let org = caller.org();
             let range = keys::mcp_keys(org, workspace);
             let listing = Listing::new("mcp_keys", &(), range, Direction::Forward);
             let uses = RangeRead::all(keys::mcp_key_uses(org, workspace));
-            let wanted = Wants::page(&listing, page).and_range(uses.clone());
-            let mut act = caller.in_workspace(workspace, wanted).await?;
-            let now = act.now;
-            let uses = act.transaction.scan(&uses).await?;
+            let prefetch = Prefetch::page(&listing, page).and_range(uses.clone());
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            let now = op.now;
+            let uses = op.transaction.scan(&uses).await?;
             let show = |found: &Key, key: McpKey| {
                 let last_used_at = same_id(found, &uses)?;
                 let valid = Some(key).filter(|key| now < key.expires_at);
                 let summary = valid.map(|key| key.summary(workspace, last_used_at));
                 Ok(PageRecord::visible(summary))
             };
-            let found = listing.page(&mut act.transaction, page, show).await?;
-            act.done(found)
+            let found = listing.page(&mut op.transaction, page, show).await?;
+            op.done(found)
         })
         .await
     }
@@ -167,13 +167,13 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         key: CredentialId,
     ) -> Result<McpKeySummary, Error> {
-        self.act(Operation::GetMcpKey, credential, |caller| async move {
+        self.perform(Operation::GetMcpKey, credential, |caller| async move {
             let [record, used] = records(caller.org(), workspace, key);
-            let wanted = Wants::keys([record.clone(), used.clone()]);
-            let mut act = caller.in_workspace(workspace, wanted).await?;
-            let found = find_key(&mut act, &record).await?;
-            let used = act.transaction.read(&used).await?;
-            act.done(found.summary(workspace, used))
+            let prefetch = Prefetch::keys([record.clone(), used.clone()]);
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            let found = find_key(&mut op, &record).await?;
+            let used = op.transaction.read(&used).await?;
+            op.done(found.summary(workspace, used))
         })
         .await
     }
@@ -199,16 +199,16 @@ impl KnowledgeService {
     ) -> Result<IssuedMcpKey, Error> {
         self.checks()
             .value::<Option<RotationSeconds>>("rotationSeconds", &rotation)?;
-        self.act(Operation::RotateMcpKey, credential, |caller| async move {
-            let mut act = in_workspace_of_key(caller, workspace, key).await?;
-            let (org, now, member) = (act.org(), act.now, act.caller.member_id());
+        self.perform(Operation::RotateMcpKey, credential, |caller| async move {
+            let mut op = in_workspace_of_key(caller, workspace, key).await?;
+            let (org, now, member) = (op.org(), op.now, op.principal.member_id());
             let [place, used] = records(org, workspace, key);
-            let before = find_key(&mut act, &place).await?;
-            let (old, record) = find_credential(&mut act, key).await?;
-            require_covered(&mut act, workspace, &record).await?;
-            require_audience(&act.caller, act.workspace(), &before.audience)?;
+            let before = find_key(&mut op, &place).await?;
+            let (old, record) = find_credential(&mut op, key).await?;
+            require_covered(&mut op, workspace, &record).await?;
+            require_audience(&op.principal, op.workspace(), &before.audience)?;
             let rotation = rotation.unwrap_or_else(|| Duration::from_secs(before.rotation_seconds));
-            let (rotates_at, expires_at) = validity(&act.caller, rotation, now);
+            let (rotates_at, expires_at) = validity(&op.principal, rotation, now);
             let after = McpKey {
                 acts_as: member,
                 rotation_seconds: rotation.as_secs(),
@@ -216,17 +216,17 @@ impl KnowledgeService {
                 expires_at,
                 ..before.clone()
             };
-            let record = credential_of(&after, &act.caller, workspace, now);
-            act.transaction.delete(old);
+            let record = credential_of(&after, &op.principal, workspace, now);
+            op.transaction.delete(old);
             let secret = Secret::generate(CredentialKind::Bearer, org, self.env());
-            self.put_credential(&mut act.transaction, &record, &secret);
-            act.transaction.put(place, &after);
-            self.plan_expiry(&mut act.transaction, org, workspace, &after);
-            let used = act.transaction.read(&used).await?;
+            self.put_credential(&mut op.transaction, &record, &secret);
+            op.transaction.put(place, &after);
+            self.plan_expiry(&mut op.transaction, org, workspace, &after);
+            let used = op.transaction.read(&used).await?;
             let resource = (ResourceKind::Credential, key.0);
-            act.changed(AuditAction::McpKeyRotate, resource, &before, &after);
+            op.changed(AuditAction::McpKeyRotate, resource, &before, &after);
             let summary = after.summary(workspace, used);
-            act.done(IssuedMcpKey { secret, summary })
+            op.done(IssuedMcpKey { secret, summary })
         })
         .await
     }
@@ -243,22 +243,22 @@ impl KnowledgeService {
         workspace: WorkspaceId,
         key: CredentialId,
     ) -> Result<(), Error> {
-        self.act(Operation::RevokeMcpKey, credential, |caller| async move {
-            let mut act = in_workspace_of_key(caller, workspace, key).await?;
-            let (org, now) = (act.org(), act.now);
+        self.perform(Operation::RevokeMcpKey, credential, |caller| async move {
+            let mut op = in_workspace_of_key(caller, workspace, key).await?;
+            let (org, now) = (op.org(), op.now);
             let [place, _] = records(org, workspace, key);
-            let before = find_key(&mut act, &place).await?;
-            let (place, record) = find_credential(&mut act, key).await?;
-            require_covered(&mut act, workspace, &record).await?;
+            let before = find_key(&mut op, &place).await?;
+            let (place, record) = find_credential(&mut op, key).await?;
+            require_covered(&mut op, workspace, &record).await?;
             let revoked = CredentialRecord {
                 revoked_at: Some(now),
                 ..record
             };
-            act.transaction.put(place, &revoked);
-            forget_key(&mut act.transaction, org, workspace, key);
+            op.transaction.put(place, &revoked);
+            forget_key(&mut op.transaction, org, workspace, key);
             let resource = (ResourceKind::Credential, key.0);
-            act.deleted(AuditAction::McpKeyRevoke, resource, &before);
-            act.done(())
+            op.deleted(AuditAction::McpKeyRevoke, resource, &before);
+            op.done(())
         })
         .await
     }
@@ -286,20 +286,20 @@ impl KnowledgeService {
         credential: &Credential,
         workspace: WorkspaceId,
     ) -> Result<(), Error> {
-        self.act(Operation::NoteMcpKeyUse, credential, |caller| async move {
-            let mut caller = caller.identify(Wants::nothing()).await?;
+        self.perform(Operation::NoteMcpKeyUse, credential, |caller| async move {
+            let mut caller = caller.authenticate(Prefetch::none()).await?;
             let (org, id) = (caller.org(), caller.credential());
             let place = id.map(|id| keys::mcp_key(org, workspace, id));
-            caller.read_ahead(Wants::keys(place)).await?;
-            let mut act = caller.unauthorized().await?;
-            if !act.caller.works_in(workspace) {
+            caller.prefetch(Prefetch::keys(place)).await?;
+            let mut op = caller.authorize_per_resource().await?;
+            if !op.principal.works_in(workspace) {
                 return Err(NO_SUCH_KEY);
             }
             let [record, used] = records(org, workspace, id.ok_or(NO_SUCH_KEY)?);
-            act.find::<McpKey>(&record, EntityKind::McpKey).await?;
-            let now = act.now;
-            act.transaction.put(used, &now);
-            act.done(())
+            op.find::<McpKey>(&record, EntityKind::McpKey).await?;
+            let now = op.now;
+            op.transaction.put(used, &now);
+            op.done(())
         })
         .await
     }
@@ -368,48 +368,48 @@ fn records(org: OrgId, workspace: WorkspaceId, key: CredentialId) -> [Key; 2] {
 
 /// Authorises the caller in the workspace, and reads an MCP key with its credential ahead.
 async fn in_workspace_of_key<'c>(
-    caller: Caller<'c>,
+    caller: Unauthenticated<'c>,
     workspace: WorkspaceId,
     key: CredentialId,
-) -> Result<Act<'c>, Error> {
+) -> Result<Authorized<'c>, Error> {
     let org = caller.org();
     let id_key = keys::credential_id(org, key);
-    let wanted = Wants::keys(records(org, workspace, key))
+    let prefetch = Prefetch::keys(records(org, workspace, key))
         .and_keys([keys::workspace(org, workspace), id_key.clone()]);
-    let mut caller = caller.identify(wanted).await?;
+    let mut caller = caller.authenticate(prefetch).await?;
     let hash = caller.peek::<String>(&id_key)?;
     let place = hash
         .and_then(|hash| hash.parse().ok())
         .map(keys::credential);
-    caller.read_ahead(Wants::keys(place)).await?;
-    let mut act = caller.unauthorized().await?;
-    act.authorize_in_named(workspace).await?;
-    Ok(act)
+    caller.prefetch(Prefetch::keys(place)).await?;
+    let mut op = caller.authorize_per_resource().await?;
+    op.authorize_in_named(workspace).await?;
+    Ok(op)
 }
 
 /// Reads a key that has not expired.
-async fn find_key(act: &mut Act<'_>, place: &Key) -> Result<McpKey, Error> {
-    let found: McpKey = act.find(place, EntityKind::McpKey).await?;
+async fn find_key(op: &mut Authorized<'_>, place: &Key) -> Result<McpKey, Error> {
+    let found: McpKey = op.find(place, EntityKind::McpKey).await?;
     Some(found)
-        .filter(|key| act.now < key.expires_at)
+        .filter(|key| op.now < key.expires_at)
         .ok_or(NO_SUCH_KEY)
 }
 
 /// Reads the credential of a key, with its storage key.
 async fn find_credential(
-    act: &mut Act<'_>,
+    op: &mut Authorized<'_>,
     id: CredentialId,
 ) -> Result<(Key, CredentialRecord), Error> {
-    let id_key = keys::credential_id(act.org(), id);
-    let hash: String = act.find(&id_key, EntityKind::McpKey).await?;
+    let id_key = keys::credential_id(op.org(), id);
+    let hash: String = op.find(&id_key, EntityKind::McpKey).await?;
     let place = keys::credential(hash.parse().map_err(|_| NO_SUCH_KEY)?);
-    let record = act.find(&place, EntityKind::McpKey).await?;
+    let record = op.find(&place, EntityKind::McpKey).await?;
     Ok((place, record))
 }
 
 /// Checks that the caller holds what a key may do now, to take it over or to end it.
 async fn require_covered(
-    act: &mut Act<'_>,
+    op: &mut Authorized<'_>,
     workspace: WorkspaceId,
     record: &CredentialRecord,
 ) -> Result<(), Error> {
@@ -418,7 +418,7 @@ async fn require_covered(
         credential: record.created_with,
     };
     let allowed = record.scope.actions.unwrap_or(ACTIONS);
-    act.require_covered(workspace, delegator, allowed).await
+    op.require_covered(workspace, delegator, allowed).await
 }
 
 /// Frees the quota of expired keys that are not purged yet.

@@ -6,7 +6,7 @@ use crate::keys;
 use crate::model::{Workspace, WorkspaceId};
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::Prefetch;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::store::{Direction, Key};
 
@@ -39,18 +39,18 @@ impl KnowledgeService {
         credential: &Credential,
         page: &PageRequest,
     ) -> Result<Page<Workspace>, Error> {
-        self.act(Operation::ListWorkspaces, credential, |caller| async move {
+        self.perform(Operation::ListWorkspaces, credential, |caller| async move {
             let range = keys::workspaces(caller.org());
             let listing = Listing::new("workspaces", &(), range, Direction::Forward);
-            let first = Wants::page(&listing, page);
-            let mut act = caller.in_organization(None, first).await?;
-            let caller = &act.caller;
+            let prefetch = Prefetch::page(&listing, page);
+            let mut op = caller.in_organization(None, prefetch).await?;
+            let caller = &op.principal;
             let show = |_: &Key, workspace: Workspace| {
                 let known = Some(workspace).filter(|workspace| caller.works_in(workspace.id));
                 Ok(PageRecord::visible(known))
             };
-            let found = listing.page(&mut act.transaction, page, show).await?;
-            act.done(found)
+            let found = listing.page(&mut op.transaction, page, show).await?;
+            op.done(found)
         })
         .await
     }
@@ -65,10 +65,10 @@ impl KnowledgeService {
         credential: &Credential,
         workspace: WorkspaceId,
     ) -> Result<Workspace, Error> {
-        self.act(Operation::GetWorkspace, credential, |caller| async move {
-            let act = caller.in_workspace(workspace, Wants::nothing()).await?;
-            let found = act.workspace().clone();
-            act.done(found)
+        self.perform(Operation::GetWorkspace, credential, |caller| async move {
+            let op = caller.in_workspace(workspace, Prefetch::none()).await?;
+            let found = op.workspace().clone();
+            op.done(found)
         })
         .await
     }

@@ -14,7 +14,7 @@ use crate::model::{
 use crate::service::KnowledgeService;
 use crate::service::deliveries::queue::{EndpointQueue, EndpointState, StoredDelivery};
 use crate::service::endpoints::EndpointRecord;
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::Prefetch;
 use crate::store::{Transaction, decode};
 
 /// Number of failed attempts of a ping after which an unconfirmed endpoint is disabled.
@@ -260,7 +260,7 @@ impl AttemptCompletion<'_> {
         let is_deliverable = record.is_active()
             && self
                 .service
-                .is_authorized(transaction, &record, Wants::nothing(), self.now)
+                .is_authorized(transaction, &record, Prefetch::none(), self.now)
                 .await?;
         if self.delivery.is_ping || !is_deliverable {
             return Ok(self.dead(transaction, None));

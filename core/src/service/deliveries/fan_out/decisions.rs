@@ -9,7 +9,7 @@ use crate::keys;
 use crate::model::{MemoryId, MemoryLabels, OrgId};
 use crate::service::Event;
 use crate::service::endpoints::EndpointRecord;
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::Prefetch;
 use crate::service::kit::audit_pages::read_changed_memories;
 use crate::service::kit::monitor::{Monitor, Subject};
 use crate::service::memories::recalls::{Cited, is_own};
@@ -31,7 +31,7 @@ impl FanOutStep<'_> {
         }
         let (service, now) = (self.service, self.now);
         let found = match service
-            .receiver(&mut self.transaction, record, Wants::nothing(), now)
+            .receiver(&mut self.transaction, record, Prefetch::none(), now)
             .await
         {
             Err(Error::Internal { detail }) => {

@@ -14,7 +14,7 @@ use crate::service::deliveries::queue::{
     DeliveryRef, EndpointQueue, StoredDelivery, delivery_keys, find_delivery,
 };
 use crate::service::endpoints::{EndpointRecord, find_subscription};
-use crate::service::kit::act::{Act, Caller, Identified, Wants};
+use crate::service::kit::act::{Authenticated, Authorized, Prefetch, Unauthenticated};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::store::{Direction, Key, RangeRead, Transaction, decode};
 
@@ -43,28 +43,28 @@ impl Endpoint {
     /// `more` are further keys that the operation reads.
     async fn authorize<'c>(
         self,
-        mut caller: Identified<'c>,
+        mut caller: Authenticated<'c>,
         more: Vec<Key>,
-    ) -> Result<(Act<'c>, EndpointRecord), Error> {
-        let (org, mut more) = (caller.org(), Wants::keys(more));
+    ) -> Result<(Authorized<'c>, EndpointRecord), Error> {
+        let (org, mut more) = (caller.org(), Prefetch::keys(more));
         if let Self::Subscription(id) = self {
             let recall: Option<RecallId> = caller.peek(&keys::subscription_id(org, id))?;
             more = more.and_keys(recall.map(|recall| keys::subscription(org, recall, id)));
         }
-        caller.read_ahead(more).await?;
-        let mut act = caller.unauthorized().await?;
+        caller.prefetch(more).await?;
+        let mut op = caller.authorize_per_resource().await?;
         match self {
             Self::Webhook(workspace, id) => {
-                act.authorize_in_named(workspace).await?;
-                let found = act
+                op.authorize_in_named(workspace).await?;
+                let found = op
                     .find(&keys::webhook(org, workspace, id), EntityKind::Webhook)
                     .await?;
-                Ok((act, EndpointRecord::Webhook(found)))
+                Ok((op, EndpointRecord::Webhook(found)))
             }
             Self::Subscription(id) => {
                 let others = Some(Action::WebhookManage);
-                let found = find_subscription(&mut act, id, others).await?;
-                Ok((act, EndpointRecord::Subscription(found)))
+                let found = find_subscription(&mut op, id, others).await?;
+                Ok((op, EndpointRecord::Subscription(found)))
             }
         }
     }
@@ -74,11 +74,11 @@ impl Endpoint {
     /// There are none if no other read is left that they could join.
     fn dead_letters_ahead(
         self,
-        caller: &mut Identified<'_>,
+        caller: &mut Authenticated<'_>,
         entries: Option<&RangeRead>,
     ) -> Vec<Key> {
         let org = caller.org();
-        if !caller.has_unread() && matches!(self, Self::Webhook(..)) {
+        if !caller.has_missing() && matches!(self, Self::Webhook(..)) {
             return Vec::new();
         }
         let transaction = caller.transaction();
@@ -89,16 +89,16 @@ impl Endpoint {
     /// Authorises the caller, and reads a delivery ahead with another key.
     async fn authorize_for_delivery<'c>(
         self,
-        caller: Caller<'c>,
+        caller: Unauthenticated<'c>,
         id: DeliveryId,
         other: Option<Key>,
-    ) -> Result<(Act<'c>, EndpointRecord), Error> {
+    ) -> Result<(Authorized<'c>, EndpointRecord), Error> {
         let org = caller.org();
         let id_key = keys::delivery_id(org, id);
-        let wanted = Wants::keys(self.keys(org))
+        let prefetch = Prefetch::keys(self.keys(org))
             .and_keys(other)
             .and_keys([id_key.clone()]);
-        let caller = caller.identify(wanted).await?;
+        let caller = caller.authenticate(prefetch).await?;
         let reference: Option<DeliveryRef> = caller.peek(&id_key)?;
         let delivery = reference.map(|found| keys::delivery(org, self.id(), found.event));
         self.authorize(caller, delivery.into_iter().collect()).await
@@ -153,19 +153,19 @@ impl KnowledgeService {
             Operation::ListWebhookDeliveries,
             Operation::ListCitationSubscriptionDeliveries,
         );
-        self.act(operation, credential, |caller| async move {
+        self.perform(operation, credential, |caller| async move {
             let org = caller.org();
             let listing = listing(org, endpoint.id(), status);
-            let wanted = Wants::page(&listing, page).and_keys(endpoint.keys(org));
-            let mut caller = caller.identify(wanted).await?;
+            let prefetch = Prefetch::page(&listing, page).and_keys(endpoint.keys(org));
+            let mut caller = caller.authenticate(prefetch).await?;
             let first = listing
                 .first_read(page)
                 .filter(|_| status == Some(DeliveryStatus::Dead));
             let deliveries = endpoint.dead_letters_ahead(&mut caller, first.as_ref());
-            let (mut act, _) = endpoint.authorize(caller, deliveries).await?;
-            let transaction = &mut act.transaction;
+            let (mut op, _) = endpoint.authorize(caller, deliveries).await?;
+            let transaction = &mut op.transaction;
             let found = page_of_deliveries(transaction, org, endpoint.id(), status, page).await?;
-            act.done(found)
+            op.done(found)
         })
         .await
     }
@@ -184,11 +184,11 @@ impl KnowledgeService {
             Operation::GetWebhookDelivery,
             Operation::GetCitationSubscriptionDelivery,
         );
-        self.act(operation, credential, |caller| async move {
-            let (mut act, _) = endpoint.authorize_for_delivery(caller, id, None).await?;
-            let org = act.org();
-            let found = find_delivery(&mut act.transaction, org, endpoint.id(), id).await?;
-            act.done(found.delivery)
+        self.perform(operation, credential, |caller| async move {
+            let (mut op, _) = endpoint.authorize_for_delivery(caller, id, None).await?;
+            let org = op.org();
+            let found = find_delivery(&mut op.transaction, org, endpoint.id(), id).await?;
+            op.done(found.delivery)
         })
         .await
     }
@@ -210,13 +210,13 @@ impl KnowledgeService {
             Operation::RedeliverToWebhook,
             Operation::RedeliverToCitationSubscription,
         );
-        self.act(operation, credential, |caller| async move {
+        self.perform(operation, credential, |caller| async move {
             let state = Some(keys::endpoint(caller.org(), endpoint.id()));
-            let (mut act, record) = endpoint.authorize_for_delivery(caller, id, state).await?;
-            let (operation, actor) = act.audit(record.redelivery_action());
+            let (mut op, record) = endpoint.authorize_for_delivery(caller, id, state).await?;
+            let (operation, actor) = op.audit(record.redelivery_action());
             let delivery =
-                redeliver_one(&mut act.transaction, operation, actor, &record, id).await?;
-            act.done(delivery)
+                redeliver_one(&mut op.transaction, operation, actor, &record, id).await?;
+            op.done(delivery)
         })
         .await
     }
@@ -234,19 +234,19 @@ impl KnowledgeService {
             Operation::RedeliverDeadToWebhook,
             Operation::RedeliverDeadToCitationSubscription,
         );
-        self.act(operation, credential, |caller| async move {
+        self.perform(operation, credential, |caller| async move {
             let org = caller.org();
             let entries = first_dead_letters(org, endpoint.id());
-            let wanted = Wants::keys(endpoint.keys(org))
+            let prefetch = Prefetch::keys(endpoint.keys(org))
                 .and_keys([keys::endpoint(org, endpoint.id())])
                 .and_range(entries.clone());
-            let mut caller = caller.identify(wanted).await?;
+            let mut caller = caller.authenticate(prefetch).await?;
             let deliveries = endpoint.dead_letters_ahead(&mut caller, Some(&entries));
-            let (mut act, record) = endpoint.authorize(caller, deliveries).await?;
-            let (operation, actor) = act.audit(record.redelivery_action());
+            let (mut op, record) = endpoint.authorize(caller, deliveries).await?;
+            let (operation, actor) = op.audit(record.redelivery_action());
             let redelivered =
-                redeliver_dead_letters(&mut act.transaction, operation, actor, &record).await?;
-            act.done(redelivered)
+                redeliver_dead_letters(&mut op.transaction, operation, actor, &record).await?;
+            op.done(redelivered)
         })
         .await
     }
@@ -266,19 +266,19 @@ impl KnowledgeService {
     ) -> Result<Delivery, Error> {
         let operation =
             endpoint.operation(Operation::PingWebhook, Operation::PingCitationSubscription);
-        self.act(operation, credential, |caller| async move {
+        self.perform(operation, credential, |caller| async move {
             let org = caller.org();
-            let wanted = Wants::keys(endpoint.keys(org))
+            let prefetch = Prefetch::keys(endpoint.keys(org))
                 .and_keys([keys::endpoint(org, endpoint.id())])
                 .and_range(EndpointQueue::front(org, endpoint.id(), 1));
-            let caller = caller.identify(wanted).await?;
-            let (mut act, record) = endpoint.authorize(caller, Vec::new()).await?;
-            let (operation, actor) = act.audit(record.ping_action());
+            let caller = caller.authenticate(prefetch).await?;
+            let (mut op, record) = endpoint.authorize(caller, Vec::new()).await?;
+            let (operation, actor) = op.audit(record.ping_action());
             let delivery = self
-                .send_ping(&mut act.transaction, operation, actor, &record)
+                .send_ping(&mut op.transaction, operation, actor, &record)
                 .await?;
-            act.creates(delivery.id.0);
-            act.done(delivery)
+            op.set_created_id(delivery.id.0);
+            op.done(delivery)
         })
         .await
     }

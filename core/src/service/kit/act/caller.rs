@@ -1,14 +1,15 @@
-//! Start of an operation: [`Caller`], and its way to an [`Act`].
+//! Start of an operation: from [`Unauthenticated`] to [`Authorized`].
 //!
-//! A caller whose workspace is known becomes an act in one step. Otherwise it is [`Identified`]
-//! first, and authorised when the operation has read its resource. `login` authenticates it.
+//! An operation whose workspace is known is authorised in one step. Otherwise it is
+//! [`Authenticated`] first, and authorised when it has read its resource. `login` checks the
+//! credential.
 
 use std::sync::Arc;
 
-use super::Act;
+use super::Authorized;
 use super::created::Created;
 use super::login::{KnownLogin, Login, RolesRead, credential_key};
-use super::wants::{Following, Wants};
+use super::prefetch::{Next, Prefetch};
 use crate::access::{Credential, PermissionScope};
 use crate::error::{EntityKind, Error};
 use crate::keys;
@@ -19,8 +20,8 @@ use crate::service::kit::principal::Resource;
 use crate::service::kit::quota::{AuditQuota, audit_counter};
 use crate::store::{Key, MaybeSend, Prepared, Transaction};
 
-/// The caller of an operation, before it is authenticated.
-pub(crate) struct Caller<'c> {
+/// An operation before its caller is authenticated.
+pub(crate) struct Unauthenticated<'c> {
     service: &'c KnowledgeService,
     operation: Operation,
     credential: &'c Credential,
@@ -32,9 +33,9 @@ pub(crate) struct Caller<'c> {
 }
 
 impl KnowledgeService {
-    /// Performs an operation: `decide` makes an [`Act`] of the caller and ends it.
+    /// Performs an operation: `decide` has the caller authorised, and ends the operation.
     // Not `async`: that would wrap one future in another for each of a hundred operations.
-    pub(crate) fn act<'c, T, F, D>(
+    pub(crate) fn perform<'c, T, F, D>(
         &'c self,
         operation: Operation,
         credential: &'c Credential,
@@ -42,12 +43,12 @@ impl KnowledgeService {
     ) -> impl Future<Output = Result<T, Error>>
     where
         T: MaybeSend,
-        F: FnMut(Caller<'c>) -> D + MaybeSend,
+        F: FnMut(Unauthenticated<'c>) -> D + MaybeSend,
         D: Future<Output = Result<Prepared<T>, Error>> + MaybeSend,
     {
         let org = credential.org();
         self.transact(move |transaction| {
-            decide(Caller {
+            decide(Unauthenticated {
                 service: self,
                 operation,
                 credential,
@@ -60,7 +61,7 @@ impl KnowledgeService {
     }
 }
 
-impl<'c> Caller<'c> {
+impl<'c> Unauthenticated<'c> {
     /// Returns the organisation of the credential, which is not authenticated yet.
     ///
     /// It names what to read ahead and decides nothing: authentication rejects a credential that is
@@ -78,30 +79,33 @@ impl<'c> Caller<'c> {
     pub(crate) fn in_workspace(
         self,
         workspace: WorkspaceId,
-        wants: Wants,
-    ) -> impl Future<Output = Result<Act<'c>, Error>> {
-        self.in_workspace_then(workspace, wants, &|_| Wants::nothing())
+        prefetch: Prefetch,
+    ) -> impl Future<Output = Result<Authorized<'c>, Error>> {
+        self.in_workspace_then(workspace, prefetch, &|_| Prefetch::none())
     }
 
-    /// Authenticates the caller and authorises it in a workspace, as [`Caller::in_workspace`] does.
+    /// Authenticates the caller and authorises it in a workspace, as
+    /// [`Unauthenticated::in_workspace`] does.
     ///
-    /// Reads that follow from those of the operation are made with those of the custom roles.
+    /// What `next` names, from what was prefetched, is read together with the custom roles.
     ///
     /// # Errors
-    /// As [`Caller::in_workspace`].
+    /// As [`Unauthenticated::in_workspace`].
     pub(crate) async fn in_workspace_then(
         mut self,
         workspace: WorkspaceId,
-        wants: Wants,
-        following: Following<'_>,
-    ) -> Result<Act<'c>, Error> {
-        let login = self.log_in(RolesRead::In(workspace), wants).await?;
+        prefetch: Prefetch,
+        next: Next<'_>,
+    ) -> Result<Authorized<'c>, Error> {
+        let login = self
+            .check_credential(RolesRead::In(workspace), prefetch)
+            .await?;
         let transaction = &mut self.transaction;
-        let (member, named) = login.follow(transaction, workspace, following).await?;
-        self.keep(&login, named);
-        let mut act = self.into_act(login, member).await?;
-        act.authorize_in_named(workspace).await?;
-        Ok(act)
+        let (member, referenced) = login.prefetch_next(transaction, workspace, next).await?;
+        self.remember(&login, referenced);
+        let mut op = self.into_authorized(login, member).await?;
+        op.authorize_in_named(workspace).await?;
+        Ok(op)
     }
 
     /// Authenticates the caller and authorises it in its organisation.
@@ -114,42 +118,54 @@ impl<'c> Caller<'c> {
     pub(crate) async fn in_organization(
         mut self,
         slug: Option<&str>,
-        wants: Wants,
-    ) -> Result<Act<'c>, Error> {
-        let login = self.log_in(RolesRead::OfMember, wants).await?;
-        self.identified(login).await?.in_organization(slug).await
+        prefetch: Prefetch,
+    ) -> Result<Authorized<'c>, Error> {
+        let login = self.check_credential(RolesRead::OfMember, prefetch).await?;
+        self.into_authenticated(login)
+            .await?
+            .in_organization(slug)
+            .await
     }
 
     /// Authenticates the caller, for an operation whose resource tells the workspace.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`].
-    pub(crate) async fn identify(mut self, wants: Wants) -> Result<Identified<'c>, Error> {
-        let login = self.log_in(RolesRead::Everywhere, wants).await?;
-        self.identified(login).await
+    pub(crate) async fn authenticate(
+        mut self,
+        prefetch: Prefetch,
+    ) -> Result<Authenticated<'c>, Error> {
+        let login = self
+            .check_credential(RolesRead::Everywhere, prefetch)
+            .await?;
+        self.into_authenticated(login).await
     }
 
-    /// Takes the member from what was read ahead.
-    async fn identified(mut self, login: Login) -> Result<Identified<'c>, Error> {
-        let (member, named) = login.holder(&mut self.transaction, None).await?;
-        let is_unread = |key: &&Key| !self.transaction.has_ahead(key);
-        let unread = named.iter().filter(is_unread).cloned().collect();
-        self.keep(&login, named);
-        Ok(Identified {
-            caller: self,
+    /// Takes the member from what was prefetched.
+    async fn into_authenticated(mut self, login: Login) -> Result<Authenticated<'c>, Error> {
+        let (member, referenced) = login.holder(&mut self.transaction, None).await?;
+        let is_missing = |key: &&Key| !self.transaction.has_ahead(key);
+        let missing = referenced.iter().filter(is_missing).cloned().collect();
+        self.remember(&login, referenced);
+        Ok(Authenticated {
+            start: self,
             login,
             member,
-            unread,
+            missing,
         })
     }
 
     /// Checks the credential, and reads ahead what the authorisation and the operation read.
     ///
     /// Both take one read if the credential is known, otherwise two.
-    async fn log_in(&mut self, roles: RolesRead, mut wants: Wants) -> Result<Login, Error> {
+    async fn check_credential(
+        &mut self,
+        roles: RolesRead,
+        mut prefetch: Prefetch,
+    ) -> Result<Login, Error> {
         let wanted = self.operation.spec().authentication.credential();
         let wanted = wanted.ok_or_else(|| Error::internal("a signature identifies no caller"))?;
-        let idempotency = wants.idempotency.take();
+        let idempotency = prefetch.idempotency.take();
         let reads = |caller: &Self, login: &Login| {
             let record = idempotency
                 .as_ref()
@@ -158,10 +174,10 @@ impl<'c> Caller<'c> {
         };
         self.known = self.service.known_login(self.credential);
         if let Some(known) = &self.known {
-            let first = std::mem::take(&mut wants)
+            let first = std::mem::take(&mut prefetch)
                 .and(reads(self, &known.login))
                 .and_keys(credential_key(self.credential))
-                .and_keys(known.named.iter().cloned());
+                .and_keys(known.referenced.iter().cloned());
             self.transaction
                 .read_ahead(first.keys, first.ranges)
                 .await?;
@@ -170,8 +186,8 @@ impl<'c> Caller<'c> {
         self.service
             .end_rejected(self.credential, login.as_ref().err());
         let (login, known) = (login?, self.known.as_ref());
-        if !known.is_some_and(|known| known.login.is_read_as(&login)) {
-            let missing = wants.and(reads(self, &login));
+        if !known.is_some_and(|known| known.login.has_same_reads_as(&login)) {
+            let missing = prefetch.and(reads(self, &login));
             self.transaction
                 .read_ahead(missing.keys, missing.ranges)
                 .await?;
@@ -179,18 +195,20 @@ impl<'c> Caller<'c> {
         Ok(login)
     }
 
-    /// Keeps what authenticated the credential, if the next operation would not know it otherwise.
-    fn keep(&self, login: &Login, named: Vec<Key>) {
+    /// Remembers what authenticated the credential, unless the process already knows it.
+    fn remember(&self, login: &Login, referenced: Vec<Key>) {
         let known = self.known.as_ref();
-        if !known.is_some_and(|known| known.login.is_read_as(login) && known.named == named) {
+        if !known.is_some_and(|known| {
+            known.login.has_same_reads_as(login) && known.referenced == referenced
+        }) {
             let login = login.clone();
-            let known = KnownLogin { login, named };
+            let known = KnownLogin { login, referenced };
             self.service.keep_login(self.credential, known);
         }
     }
 
     /// Returns the reads of the authorisation, and those of every operation of this kind.
-    fn reads(&self, login: &Login, roles: RolesRead) -> Wants {
+    fn reads(&self, login: &Login, roles: RolesRead) -> Prefetch {
         login
             .reads(roles)
             .and_keys(self.quota_key(login.org))
@@ -210,24 +228,28 @@ impl<'c> Caller<'c> {
         Some(request.record_key(login.org, login.member))
     }
 
-    /// Returns the key of the record about the store, which [`Act::sealer`] reads.
+    /// Returns the key of the record about the store, which [`Authorized::sealer`] reads.
     fn meta_key(&self) -> Option<Key> {
         self.operation.seals_secret().then(keys::meta)
     }
 
-    async fn into_act(mut self, login: Login, member: Option<Member>) -> Result<Act<'c>, Error> {
+    async fn into_authorized(
+        mut self,
+        login: Login,
+        member: Option<Member>,
+    ) -> Result<Authorized<'c>, Error> {
         let (org, transaction) = (login.org, &mut self.transaction);
-        let caller = login.principal(transaction, member).await?;
+        let principal = login.principal(transaction, member).await?;
         let mut audit_quota = AuditQuota::default();
         if self.quota_key(org).is_some() {
             let (transaction, limits) = (&mut self.transaction, self.service.limits());
             audit_quota = AuditQuota::read(transaction, limits, org, self.now).await?;
         }
-        Ok(Act {
+        Ok(Authorized {
             service: self.service,
             operation: self.operation,
             transaction: self.transaction,
-            caller,
+            principal,
             now: self.now,
             workspace: None,
             held: Vec::new(),
@@ -240,16 +262,16 @@ impl<'c> Caller<'c> {
 }
 
 /// An authenticated caller whose permissions are not decided yet.
-pub(crate) struct Identified<'c> {
-    caller: Caller<'c>,
+pub(crate) struct Authenticated<'c> {
+    start: Unauthenticated<'c>,
     login: Login,
     /// The member; `None` if it has been removed.
     member: Option<Member>,
-    /// Keys that the authorisation reads and that have not been read.
-    unread: Vec<Key>,
+    /// Keys that the authorisation reads and that are not prefetched yet.
+    missing: Vec<Key>,
 }
 
-impl<'c> Identified<'c> {
+impl<'c> Authenticated<'c> {
     /// Returns the organisation of the caller.
     pub(crate) fn org(&self) -> OrgId {
         self.login.org
@@ -266,8 +288,8 @@ impl<'c> Identified<'c> {
     }
 
     /// Returns true if the authorisation has more to read, so that other reads can join it.
-    pub(crate) fn has_unread(&self) -> bool {
-        !self.unread.is_empty()
+    pub(crate) fn has_missing(&self) -> bool {
+        !self.missing.is_empty()
     }
 
     /// Returns the JSON value under a key that was read ahead, without using it.
@@ -278,43 +300,45 @@ impl<'c> Identified<'c> {
         &self,
         key: &Key,
     ) -> Result<Option<T>, Error> {
-        Ok(self.caller.transaction.peek(key)?)
+        Ok(self.start.transaction.peek(key)?)
     }
 
     /// Returns the transaction, to read the resource.
     pub(crate) fn transaction(&mut self) -> &mut Transaction {
-        &mut self.caller.transaction
+        &mut self.start.transaction
     }
 
-    /// Reads more of the resource, together with what the authorisation reads.
+    /// Reads more of the resource ahead, together with what the authorisation reads.
     ///
     /// # Errors
     /// Those of the store.
-    pub(crate) async fn read_ahead(&mut self, wants: Wants) -> Result<(), Error> {
-        let wants = wants.and_keys(std::mem::take(&mut self.unread));
-        let transaction = &mut self.caller.transaction;
-        Ok(transaction.read_ahead(wants.keys, wants.ranges).await?)
+    pub(crate) async fn prefetch(&mut self, prefetch: Prefetch) -> Result<(), Error> {
+        let prefetch = prefetch.and_keys(std::mem::take(&mut self.missing));
+        let transaction = &mut self.start.transaction;
+        Ok(transaction
+            .read_ahead(prefetch.keys, prefetch.ranges)
+            .await?)
     }
 
-    /// Authorises the caller in its organisation, as [`Caller::in_organization`] does.
+    /// Authorises the caller in its organisation, as [`Unauthenticated::in_organization`] does.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`] for a removed member; [`Error::NotFound`] for the slug of another
     /// organisation; [`Error::Forbidden`] without the permissions of the operation.
-    pub(crate) async fn in_organization(self, slug: Option<&str>) -> Result<Act<'c>, Error> {
-        let mut act = self.unauthorized().await?;
-        if slug.is_some_and(|slug| slug != act.caller.org.slug) {
+    pub(crate) async fn in_organization(self, slug: Option<&str>) -> Result<Authorized<'c>, Error> {
+        let mut op = self.authorize_per_resource().await?;
+        if slug.is_some_and(|slug| slug != op.principal.org.slug) {
             return Err(Error::NotFound {
                 kind: EntityKind::Organization,
             });
         }
-        for permission in act.service.permissions_of(act.operation) {
+        for permission in op.service.permissions_of(op.operation) {
             debug_assert_eq!(permission.scope, PermissionScope::Organization);
-            act.caller
+            op.principal
                 .authorize(permission.action, Resource::Organization)?;
         }
-        act.require_first().await?;
-        Ok(act)
+        op.check_idempotency_key().await?;
+        Ok(op)
     }
 
     /// Authorises the caller if it holds the permissions of the operation in one place: its
@@ -322,23 +346,23 @@ impl<'c> Identified<'c> {
     ///
     /// # Errors
     /// [`Error::Unauthenticated`] for a removed member; [`Error::Forbidden`].
-    pub(crate) async fn anywhere(self) -> Result<Act<'c>, Error> {
-        let permissions = self.caller.service.permissions_of(self.caller.operation);
+    pub(crate) async fn anywhere(self) -> Result<Authorized<'c>, Error> {
+        let permissions = self.start.service.permissions_of(self.start.operation);
         let needed = permissions
             .iter()
             .map(|permission| permission.action)
             .collect();
-        let mut act = self.unauthorized().await?;
-        act.require_somewhere(needed).await?;
-        Ok(act)
+        let mut op = self.authorize_per_resource().await?;
+        op.require_somewhere(needed).await?;
+        Ok(op)
     }
 
-    /// Returns an act whose permissions the operation decides itself, resource by resource.
+    /// Leaves it to the operation to authorise the caller, resource by resource.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`] for a removed member.
-    pub(crate) async fn unauthorized(mut self) -> Result<Act<'c>, Error> {
-        self.read_ahead(Wants::nothing()).await?;
-        self.caller.into_act(self.login, self.member).await
+    pub(crate) async fn authorize_per_resource(mut self) -> Result<Authorized<'c>, Error> {
+        self.prefetch(Prefetch::none()).await?;
+        self.start.into_authorized(self.login, self.member).await
     }
 }

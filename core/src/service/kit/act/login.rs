@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::wants::{Following, Wants};
+use super::prefetch::{Next, Prefetch};
 use crate::access::{
     Credential, CredentialKind, CredentialRecord, IdleTimeout, RoleRef, SecretHash, TokenScope,
 };
@@ -40,8 +40,8 @@ pub(crate) type KnownLogins = Unchanged<(SecretHash, CredentialKind), Arc<KnownL
 #[derive(Debug)]
 pub(crate) struct KnownLogin {
     pub(super) login: Login,
-    /// Keys that other records named.
-    pub(super) named: Vec<Key>,
+    /// Keys that the records of the login refer to.
+    pub(super) referenced: Vec<Key>,
 }
 
 /// A credential with the organisation and the member that it belongs to.
@@ -122,7 +122,7 @@ impl Login {
     }
 
     /// Returns true if the same records authenticate both.
-    pub(super) fn is_read_as(&self, other: &Self) -> bool {
+    pub(super) fn has_same_reads_as(&self, other: &Self) -> bool {
         let names = |login: &Self| (login.org, login.member, login.depends_on, login.use_key());
         names(self) == names(other)
     }
@@ -152,15 +152,15 @@ impl Login {
     }
 
     /// Returns the first reads of an authorisation.
-    pub(super) fn reads(&self, roles: RolesRead) -> Wants {
-        let wants = Wants::keys(self.keys());
+    pub(super) fn reads(&self, roles: RolesRead) -> Prefetch {
+        let prefetch = Prefetch::keys(self.keys());
         match roles {
-            RolesRead::OfMember => wants,
-            RolesRead::In(workspace) => wants.and_keys([
+            RolesRead::OfMember => prefetch,
+            RolesRead::In(workspace) => prefetch.and_keys([
                 keys::workspace(self.org, workspace),
                 keys::workspace_role(self.org, self.member, workspace),
             ]),
-            RolesRead::Everywhere => wants.and_range(self.workspace_roles()),
+            RolesRead::Everywhere => prefetch.and_range(self.workspace_roles()),
         }
     }
 
@@ -188,8 +188,8 @@ impl Login {
         workspace_roles_read(self.org, self.member)
     }
 
-    /// Reads the member, and returns the further keys that records read ahead name: of the custom
-    /// roles that the member holds, and of the credential that this one depends on.
+    /// Reads the member, and returns the keys that prefetched records refer to: of the custom roles
+    /// that the member holds, and of the credential that this one depends on.
     pub(super) async fn holder(
         &self,
         transaction: &mut Transaction,
@@ -217,20 +217,22 @@ impl Login {
         Ok((member, next))
     }
 
-    /// Reads ahead what follows from the first reads in a workspace, if it was not read with them.
+    /// Prefetches what follows from the first reads in a workspace, if it was not read with them.
     ///
-    /// Returns the member, and the keys that records named.
-    pub(super) async fn follow(
+    /// Returns the member, and the keys that the records of the login refer to.
+    pub(super) async fn prefetch_next(
         &self,
         transaction: &mut Transaction,
         workspace: WorkspaceId,
-        following: Following<'_>,
+        next: Next<'_>,
     ) -> Result<(Option<Member>, Vec<Key>), Error> {
-        let (member, named) = self.holder(transaction, Some(workspace)).await?;
-        let unread = named.iter().filter(|key| !transaction.has_ahead(key));
-        let more = following(transaction).and_keys(unread.cloned());
-        transaction.read_ahead(more.keys, more.ranges).await?;
-        Ok((member, named))
+        let (member, referenced) = self.holder(transaction, Some(workspace)).await?;
+        let missing = referenced.iter().filter(|key| !transaction.has_ahead(key));
+        let prefetch = next(transaction).and_keys(missing.cloned());
+        transaction
+            .read_ahead(prefetch.keys, prefetch.ranges)
+            .await?;
+        Ok((member, referenced))
     }
 
     /// Reads the credential that this one depends on, which ends by its idle time-out too.
@@ -328,9 +330,10 @@ impl KnowledgeService {
                 Some(marks) => (marks, end),
                 None => (AreaMarks::none(), end.min(now.plus(RECOGNIZED))),
             };
-            let named = known.last(&secret).map(|known| known.named.clone());
-            let named = named.unwrap_or_default();
-            let login = Arc::new(KnownLogin { login, named });
+            let earlier = known.last(&secret);
+            let referenced = earlier.map(|known| known.referenced.clone());
+            let referenced = referenced.unwrap_or_default();
+            let login = Arc::new(KnownLogin { login, referenced });
             known.keep(secret, login, marks, now..end);
         }
         Ok(found)
@@ -383,30 +386,32 @@ impl Principal {
         login.principal(transaction, member).await
     }
 
-    /// Reads ahead what acting on behalf of another in a workspace reads, with the reads of an
+    /// Prefetches what acting on behalf of another in a workspace reads, with the reads of an
     /// operation.
     ///
     /// Returns the member.
     ///
     /// # Errors
     /// Those of the store.
-    pub(crate) async fn read_ahead_for(
+    pub(crate) async fn prefetch_for(
         transaction: &mut Transaction,
         (org, delegator, now): (OrgId, Delegator, Timestamp),
         workspace: WorkspaceId,
-        wants: Wants,
-        following: Following<'_>,
+        prefetch: Prefetch,
+        next: Next<'_>,
     ) -> Result<Option<Member>, Error> {
         let login = Login::delegated(org, delegator, now);
-        let wants = wants.and(login.reads(RolesRead::In(workspace)));
-        transaction.read_ahead(wants.keys, wants.ranges).await?;
-        let (member, _) = login.follow(transaction, workspace, following).await?;
+        let prefetch = prefetch.and(login.reads(RolesRead::In(workspace)));
+        transaction
+            .read_ahead(prefetch.keys, prefetch.ranges)
+            .await?;
+        let (member, _) = login.prefetch_next(transaction, workspace, next).await?;
         Ok(member)
     }
 
     /// Returns the principal on whose behalf an endpoint or an inbound webhook acts, as it is now.
     ///
-    /// `member` is the record that [`Principal::read_ahead_for`] returned, if it did.
+    /// `member` is the record that [`Principal::prefetch_for`] returned, if it did.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`] for a removed member, or a credential that has expired or was

@@ -1,27 +1,28 @@
 //! Shell of every operation: authenticates the caller, authorises it, and audits what it changes.
 //!
-//! A decision starts with a [`Caller`]. Only an authorised caller becomes an [`Act`], and only an
-//! act ends in a commit. What the operation is known to read is read together with what the
-//! authorisation reads, so that most operations take one read of the store. The first one of a
-//! credential takes two, because its record leads to the member, and one more if the member has a
-//! custom role or the credential depends on another.
+//! An operation starts [`Unauthenticated`]; its caller becomes [`Authenticated`] and then
+//! [`Authorized`], and only an authorised operation ends in a commit. What the operation is known
+//! to read (its [`Prefetch`]) is read together with what the authorisation reads, so that most
+//! operations take one read of the store. The first one of a credential takes two, because its
+//! record leads to the member, and one more if the member has a custom role or the credential
+//! depends on another.
 //!
-//! This file has the act: its permissions, its audit entries and its end. `caller` has the way to
-//! it, `login` the authentication, and `wants` the reads that operations announce. `created` makes
-//! acts that create something happen once per idempotency key.
+//! This file has the authorised operation: its permissions, its audit entries and its end. `caller`
+//! has the way to it, `login` the authentication, and `prefetch` the reads that operations announce.
+//! `created` makes operations that create something happen once per idempotency key.
 
 mod caller;
 mod created;
 mod login;
-mod wants;
+mod prefetch;
 
 use serde::Serialize;
 use uuid::Uuid;
 
-pub(crate) use self::caller::{Caller, Identified};
+pub(crate) use self::caller::{Authenticated, Unauthenticated};
 use self::created::Created;
 pub(crate) use self::login::KnownLogins;
-pub(crate) use self::wants::Wants;
+pub(crate) use self::prefetch::Prefetch;
 
 use crate::access::{Action, ActionSet};
 use crate::error::{EntityKind, Error};
@@ -42,32 +43,32 @@ use crate::service::kit::sealing::{RotatedSecret, Sealer};
 use crate::store::{Key, MaybeSend, Prepared, Transaction};
 
 /// An operation of an authorised caller, which ends in at most one commit.
-pub(crate) struct Act<'c> {
+pub(crate) struct Authorized<'c> {
     pub(crate) service: &'c KnowledgeService,
     operation: Operation,
     pub(crate) transaction: Transaction,
-    pub(crate) caller: Principal,
+    pub(crate) principal: Principal,
     pub(crate) now: Timestamp,
     workspace: Option<Workspace>,
     /// Actions that the caller holds in the workspaces in which they were read.
     held: Vec<(WorkspaceId, ActionSet)>,
     is_audited: bool,
     audit_quota: AuditQuota,
-    /// True if the quota of the audit log limits the act.
+    /// True if the quota of the audit log limits the operation.
     is_metered: bool,
     created: Created,
 }
 
-impl Act<'_> {
+impl Authorized<'_> {
     /// Returns the organisation of the caller.
     pub(crate) fn org(&self) -> OrgId {
-        self.caller.org_id()
+        self.principal.org_id()
     }
 
     /// Returns the workspace that the caller named.
     ///
     /// # Panics
-    /// If the operation has none: it was not authorised by [`Caller::in_workspace`].
+    /// If the operation has none: it was not authorised by [`Unauthenticated::in_workspace`].
     pub(crate) fn workspace(&self) -> &Workspace {
         self.workspace.as_ref().expect("authorised in a workspace")
     }
@@ -83,10 +84,11 @@ impl Act<'_> {
     /// Those of the store.
     pub(crate) async fn monitor(&mut self, subjects: &[Subject<'_>]) -> Result<Monitor, Error> {
         let held = self.held.clone();
-        Monitor::new(&mut self.transaction, &self.caller, held, subjects).await
+        Monitor::new(&mut self.transaction, &self.principal, held, subjects).await
     }
 
-    /// Authorises the caller in a workspace that it named, as [`Caller::in_workspace`] does.
+    /// Authorises the caller in a workspace that it named, as [`Unauthenticated::in_workspace`]
+    /// does.
     ///
     /// # Errors
     /// [`Error::NotFound`], also for a workspace outside the scope of the credential;
@@ -111,11 +113,11 @@ impl Act<'_> {
         self.authorize_also_for(workspace, kind, None)
     }
 
-    /// Authorises the caller as [`Act::authorize_in`] does, also for a `further` permission of the
-    /// operation's row whose condition is met.
+    /// Authorises the caller as [`Authorized::authorize_in`] does, also for a `further` permission of
+    /// the operation's row whose condition is met.
     ///
     /// # Errors
-    /// Those of [`Act::authorize_in`]; [`Error::Forbidden`] without the further permission.
+    /// Those of [`Authorized::authorize_in`]; [`Error::Forbidden`] without the further permission.
     pub(crate) async fn authorize_also_for(
         &mut self,
         workspace: WorkspaceId,
@@ -123,18 +125,18 @@ impl Act<'_> {
         further: Option<Action>,
     ) -> Result<(), Error> {
         let held = self.actions_in(workspace).await?;
-        if !self.caller.works_in(workspace) {
+        if !self.principal.works_in(workspace) {
             return Err(Error::NotFound { kind });
         }
         self.check_permissions(workspace, held)?;
         if let Some(action) = further {
             self.require(action, workspace)?;
         }
-        self.require_first().await
+        self.check_idempotency_key().await
     }
 
     /// Reads the actions that the caller holds in a workspace, for decisions that precede
-    /// [`Act::authorize_in`].
+    /// [`Authorized::authorize_in`].
     ///
     /// # Errors
     /// Those of the store.
@@ -144,7 +146,7 @@ impl Act<'_> {
         }
         let places = [workspace];
         let held = self
-            .caller
+            .principal
             .actions_in(&mut self.transaction, &places)
             .await?[&workspace];
         self.held.push((workspace, held));
@@ -154,8 +156,8 @@ impl Act<'_> {
     /// Checks that the caller holds every one of the `allowed` actions that a delegator has now in
     /// a workspace that the caller was authorised in.
     ///
-    /// Whoever takes over or ends what acts for the delegator takes these away. Nothing is required
-    /// once the delegator has ended.
+    /// Taking over or ending the resource revokes these actions. Nothing is required once the
+    /// delegator has ended.
     ///
     /// # Errors
     /// [`Error::Forbidden`] naming the first action that the caller lacks; those of the store.
@@ -166,7 +168,7 @@ impl Act<'_> {
         allowed: ActionSet,
     ) -> Result<(), Error> {
         let beyond = allowed - self.held_in(workspace);
-        if beyond.is_empty() || delegator == self.caller.delegator() {
+        if beyond.is_empty() || delegator == self.principal.delegator() {
             return Ok(());
         }
         let (org, now) = (self.org(), self.now);
@@ -193,7 +195,7 @@ impl Act<'_> {
         let permissions = self.service.permissions_of(self.operation);
         let decide = |action: Action| {
             let place = Resource::Workspace { id, held };
-            self.caller.authorize(action, place)
+            self.principal.authorize(action, place)
         };
         let mut always = permissions
             .iter()
@@ -225,7 +227,7 @@ impl Act<'_> {
         );
         let (id, held) = (workspace, self.held_in(workspace));
         let place = Resource::Workspace { id, held };
-        Ok(self.caller.authorize(action, place)?)
+        Ok(self.principal.authorize(action, place)?)
     }
 
     /// Checks that the caller holds all of `needed` in one place: its organisation or a workspace.
@@ -233,7 +235,7 @@ impl Act<'_> {
     /// # Errors
     /// [`Error::Forbidden`] otherwise.
     pub(crate) async fn require_somewhere(&mut self, needed: ActionSet) -> Result<(), Error> {
-        self.caller
+        self.principal
             .require_somewhere(&mut self.transaction, needed)
             .await
     }
@@ -254,7 +256,7 @@ impl Act<'_> {
         );
         let (limits, org) = (self.service.limits(), self.org());
         let is_erasable = matches!(quota, Quota::Memories | Quota::Recalls | Quota::Chats);
-        if is_erasable && self.caller.org.erases_member(self.caller.member_id()) {
+        if is_erasable && self.principal.org.erases_member(self.principal.member_id()) {
             return Err(Error::Conflict);
         }
         reserve_units(&mut self.transaction, limits, org, quota, units).await
@@ -273,7 +275,7 @@ impl Act<'_> {
         found.ok_or(Error::NotFound { kind })
     }
 
-    /// Returns the sealer for a secret that the act stores. The commit checks that its key is still
+    /// Returns the sealer for a secret that the operation stores. The commit checks that its key is still
     /// the one of the store.
     ///
     /// # Errors
@@ -299,7 +301,7 @@ impl Act<'_> {
         resource: (ResourceKind, Uuid),
         after: &T,
     ) {
-        self.creates(resource.1);
+        self.set_created_id(resource.1);
         self.record(action, resource, None, Some(state(after)));
     }
 
@@ -355,7 +357,7 @@ impl Act<'_> {
         );
     }
 
-    /// Begins the audit entries of this act, for operations that write them themselves.
+    /// Begins the audit entries, for operations that write them themselves.
     pub(crate) fn audit(&mut self, action: AuditAction) -> (AuditedOperation, Actor) {
         debug_assert!(
             self.operation.spec().audit_actions.contains(&action),
@@ -365,7 +367,7 @@ impl Act<'_> {
         self.is_audited = true;
         self.is_metered |= action.is_metered();
         let operation = AuditedOperation::begin(&self.transaction, self.service.env(), self.now);
-        (operation, Actor::new(&self.caller, self.service.client))
+        (operation, Actor::new(&self.principal, self.service.client))
     }
 
     /// Audits a read of these memories, with their labels, of which those count that are
@@ -389,17 +391,17 @@ impl Act<'_> {
         operation.record_memories(&mut self.transaction, actor, action, None, entries);
     }
 
-    /// Ends the act, with its output once the commit is durable.
+    /// Ends the operation, with its output once the commit is durable.
     ///
     /// # Errors
-    /// [`Error::QuotaExceeded`] if the quota of the audit log is exhausted, unless the act takes
-    /// something away; [`Error::Internal`] for a change without the audit entry that the operation
+    /// [`Error::QuotaExceeded`] if the quota of the audit log is exhausted, unless the operation
+    /// takes something away; [`Error::Internal`] for a change without the audit entry that the operation
     /// declares: it would be a defect, and nothing is committed.
     pub(crate) fn done<T>(self, output: T) -> Result<Prepared<T>, Error> {
         Ok(self.end()?.done(output))
     }
 
-    /// Returns the transaction of the act to commit. Not inlined: every operation calls it.
+    /// Returns the transaction to commit. Not inlined: every operation calls it.
     #[inline(never)]
     fn end(mut self) -> Result<Transaction, Error> {
         let must_audit = !self.operation.spec().audit_actions.is_empty();
@@ -408,11 +410,11 @@ impl Act<'_> {
             return Err(Error::internal(message));
         }
         if self.is_metered {
-            let (limits, org) = (self.service.limits(), self.caller.org_id());
+            let (limits, org) = (self.service.limits(), self.principal.org_id());
             self.audit_quota
                 .check(&self.transaction, limits, org, self.now)?;
         }
-        self.keep_record()?;
+        self.write_idempotency_record()?;
         Ok(self.transaction)
     }
 }

@@ -23,7 +23,7 @@ use crate::request::request;
 use crate::request::rules::{Check, Content, Id, Items, List, Name, Object, Parsed, SourceKey};
 use crate::request::{Checks, Path, Problems};
 use crate::service::KnowledgeService;
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::Prefetch;
 use crate::service::kit::monitor::slugs_read;
 use crate::service::kit::principal::Principal;
 use crate::service::memories::sources::{require_open_source, source_keys};
@@ -170,10 +170,10 @@ impl KnowledgeService {
         memories: &[NewMemory],
     ) -> Result<Vec<IngestedMemory>, Error> {
         check_batch(memories, &self.checks())?;
-        self.act(Operation::IngestMemories, credential, |caller| async move {
+        self.perform(Operation::IngestMemories, credential, |caller| async move {
             let org = caller.org();
             let by_name = || by_source_key(org, workspace, source, memories);
-            let wanted = Wants::keys(by_name())
+            let prefetch = Prefetch::keys(by_name())
                 .and_keys(source_keys(org, source))
                 .and_keys([
                     keys::endpoint_sequence(org, workspace),
@@ -181,30 +181,32 @@ impl KnowledgeService {
                 ])
                 .and_range(slugs_read(org));
             let known = |transaction: &Transaction| known_memories(transaction, org, by_name());
-            let mut act = caller.in_workspace_then(workspace, wanted, &known).await?;
+            let mut op = caller
+                .in_workspace_then(workspace, prefetch, &known)
+                .await?;
             let key = keys::source(org, source);
-            if act.transaction.read::<Source>(&key).await?.is_none() {
+            if op.transaction.read::<Source>(&key).await?.is_none() {
                 let message = "must be a source of the organisation";
                 return Err(Error::invalid("source_id", ProblemCode::NotFound, message));
             }
-            require_open_source(&mut act.transaction, &act.caller.org, source).await?;
-            let audit = act.audit(AuditAction::MemoryIngest);
-            let place = act.workspace().clone();
-            let held = act.held_in(workspace);
+            require_open_source(&mut op.transaction, &op.principal.org, source).await?;
+            let audit = op.audit(AuditAction::MemoryIngest);
+            let place = op.workspace().clone();
+            let held = op.held_in(workspace);
             let context = IngestContext {
-                caller: &act.caller,
+                caller: &op.principal,
                 workspace: &place,
                 held,
                 source,
                 is_signed: false,
             };
             let memories = self
-                .ingest_batch(&mut act.transaction, context, audit, memories)
+                .ingest_batch(&mut op.transaction, context, audit, memories)
                 .await?;
             let result = IngestResult { memories };
-            act.creates(audit.0.id.0);
-            act.keeps(&result);
-            act.done(result.memories)
+            op.set_created_id(audit.0.id.0);
+            op.set_replay_data(&result);
+            op.done(result.memories)
         })
         .await
     }
@@ -230,9 +232,9 @@ pub(crate) fn known_memories(
     transaction: &Transaction,
     org: OrgId,
     by_name: impl Iterator<Item = Key>,
-) -> Wants {
+) -> Prefetch {
     let ids = by_name.filter_map(|key| transaction.peek::<MemoryId>(&key).ok()?);
-    Wants::keys(ids.flat_map(|id| [keys::memory(org, id), keys::content(org, id)]))
+    Prefetch::keys(ids.flat_map(|id| [keys::memory(org, id), keys::content(org, id)]))
 }
 
 /// Caller, workspace and source of new memories.

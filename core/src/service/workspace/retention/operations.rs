@@ -9,7 +9,7 @@ use crate::keys;
 use crate::model::{AuditAction, ResourceKind, WorkspaceId};
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Act, Wants};
+use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::principal::Denial;
 
 /// # Retention
@@ -24,11 +24,11 @@ impl KnowledgeService {
         credential: &Credential,
         workspace: WorkspaceId,
     ) -> Result<Retention, Error> {
-        self.act(Operation::GetRetention, credential, |caller| async move {
-            let wanted = Wants::keys([keys::retention(caller.org(), workspace)]);
-            let mut act = caller.in_workspace(workspace, wanted).await?;
-            let found = act.retention(workspace).await?;
-            act.done(found.retention)
+        self.perform(Operation::GetRetention, credential, |caller| async move {
+            let prefetch = Prefetch::keys([keys::retention(caller.org(), workspace)]);
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            let found = op.retention(workspace).await?;
+            op.done(found.retention)
         })
         .await
     }
@@ -69,32 +69,32 @@ impl KnowledgeService {
         new: &NewRetention,
     ) -> Result<Retention, Error> {
         self.checks().check(new)?;
-        self.act(Operation::SetRetention, credential, |caller| async move {
+        self.perform(Operation::SetRetention, credential, |caller| async move {
             let org = caller.org();
-            let wanted = Wants::keys(RetentionState::keys(org, workspace));
-            let mut act = caller.in_workspace(workspace, wanted).await?;
+            let prefetch = Prefetch::keys(RetentionState::keys(org, workspace));
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
             // It erases chats of all members, and memories for anybody.
-            if act.caller.has_audience_list() {
+            if op.principal.has_audience_list() {
                 return Err(Denial::OutOfScope.into());
             }
-            let now = act.now;
-            let state = RetentionState::read(&mut act.transaction, org, workspace).await?;
+            let now = op.now;
+            let state = RetentionState::read(&mut op.transaction, org, workspace).await?;
             let (before, retention) = (&state.stored.retention, Retention::from(new));
             if *before == retention {
-                return act.done(retention);
+                return op.done(retention);
             }
             let resource = (ResourceKind::Workspace, workspace.0);
             let action = AuditAction::RetentionUpdate;
-            act.changed(action, resource, before, &retention);
+            op.changed(action, resource, before, &retention);
             let after = state.changed_to(&retention, now);
-            after.schedule(&mut act.transaction, Some(now));
-            act.done(retention)
+            after.schedule(&mut op.transaction, Some(now));
+            op.done(retention)
         })
         .await
     }
 }
 
-impl Act<'_> {
+impl Authorized<'_> {
     /// Returns the retention of a workspace; the commit checks it.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ use crate::service::deliveries::queue::{
     DELIVERY_LEASE, EndpointQueue, LEASE_AHEAD_MAX, QueuedDelivery, StoredDelivery,
 };
 use crate::service::endpoints::EndpointRecord;
-use crate::service::kit::act::Wants;
+use crate::service::kit::act::Prefetch;
 use crate::service::kit::principal::Principal;
 use crate::service::{Event, KnowledgeService, SigningSecret};
 use crate::store::{Entry, Key, StoreError, Transaction, decode};
@@ -157,8 +157,10 @@ impl<'t> QueueClaim<'t> {
                 [delivery, keys::event(org, queued.event)]
             })
             .collect();
-        let wants = Wants::keys(keys.iter().cloned());
-        let receiver = service.receiver(transaction, &record, wants, now).await?;
+        let prefetch = Prefetch::keys(keys.iter().cloned());
+        let receiver = service
+            .receiver(transaction, &record, prefetch, now)
+            .await?;
         let entries = transaction.entries(&keys).await?;
         let fetched = keys.into_iter().zip(entries);
         let mut fetched = fetched.map(|(key, entry)| Fetched { key, entry });

@@ -1,7 +1,7 @@
 //! Reads that an operation announces, so that they are made with those of its authorisation.
 //!
-//! The organisation of the caller is known from its credential before the first read, so that the
-//! operations name the keys at once. `caller` and `login` make the reads.
+//! The organisation of the caller is known from its credential before the first read, so that an
+//! operation names its keys at once. `caller` and `login` read them.
 
 use crate::service::kit::idempotency::IdempotencyKey;
 use crate::service::kit::page::{Listing, PageRequest};
@@ -10,16 +10,16 @@ use crate::store::{Key, RangeRead, Transaction};
 /// Reads that an operation is known to make, for reading them with those of its authorisation.
 #[derive(Debug, Default)]
 #[must_use]
-pub(crate) struct Wants {
+pub(crate) struct Prefetch {
     pub(super) keys: Vec<Key>,
     pub(super) ranges: Vec<RangeRead>,
     /// Operation and key of an idempotency record.
     pub(super) idempotency: Option<(&'static str, String)>,
 }
 
-impl Wants {
+impl Prefetch {
     /// Returns no reads.
-    pub(crate) fn nothing() -> Self {
+    pub(crate) fn none() -> Self {
         Self::default()
     }
 
@@ -45,13 +45,13 @@ impl Wants {
         self
     }
 
-    /// Adds reads of ranges.
-    pub(crate) fn and_reads(mut self, reads: impl IntoIterator<Item = RangeRead>) -> Self {
-        self.ranges.extend(reads);
+    /// Adds the first entries of ranges.
+    pub(crate) fn and_ranges(mut self, ranges: impl IntoIterator<Item = RangeRead>) -> Self {
+        self.ranges.extend(ranges);
         self
     }
 
-    /// Adds the record of an idempotency key of the caller, for [`Caller::identify`].
+    /// Adds the record of an idempotency key of the caller.
     pub(crate) fn and_idempotency(mut self, operation: &'static str, key: &IdempotencyKey) -> Self {
         self.idempotency = Some((operation, key.as_str().to_owned()));
         self
@@ -71,9 +71,9 @@ impl Wants {
     }
 }
 
-/// Function from what an operation read ahead to the reads that follow from it.
+/// Function from what was prefetched to the reads that follow from it.
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) type Following<'w> = &'w (dyn Fn(&Transaction) -> Wants + Sync);
-/// Function from what an operation read ahead to the reads that follow from it.
+pub(crate) type Next<'w> = &'w (dyn Fn(&Transaction) -> Prefetch + Sync);
+/// Function from what was prefetched to the reads that follow from it.
 #[cfg(target_arch = "wasm32")]
-pub(crate) type Following<'w> = &'w dyn Fn(&Transaction) -> Wants;
+pub(crate) type Next<'w> = &'w dyn Fn(&Transaction) -> Prefetch;
