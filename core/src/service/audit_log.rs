@@ -15,11 +15,11 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::request::Problems;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::audit_entry::{AuditEntry, ENTRY_BITS};
 use crate::service::kit::audit_pages::AuditPage;
 use crate::service::kit::page::{Listing, Page, PageRequest};
 use crate::service::kit::quota::audit_counter;
+use crate::service::operation::{Authorized, Prefetch};
 use crate::service::tasks::ScheduledTask;
 use crate::store::{
     Direction, Key, KeyEntry, KeyRange, RangeRead, StoreExt, Transaction, decode_value,

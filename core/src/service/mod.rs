@@ -11,6 +11,7 @@ mod maintain;
 mod members;
 mod memories;
 mod meta;
+mod operation;
 mod provision;
 mod rekey;
 mod removal;
@@ -39,7 +40,6 @@ pub use self::deliveries::{
 use self::deliveries::{CorruptEvents, NextTurn, NotifyingStore, Signal};
 pub use self::erasures::ErasureResult;
 pub use self::inbound::post::{InboundBatch, VerifiedMessage};
-use self::kit::act::KnownLogins;
 pub use self::kit::audit_entry::{AuditEntry, AuditOutcome, AuditResource, ClientInfo};
 pub use self::kit::etag::{IfMatch, WithEtag};
 use self::kit::idempotency::KeyedRequest;
@@ -66,6 +66,7 @@ pub use self::memories::ingest::{
 pub use self::memories::recalls::NewRecall;
 pub use self::memories::sources::NewSource;
 use self::meta::{Meta, known_meta};
+use self::operation::KnownLogins;
 pub use self::provision::{
     EndpointKind, EndpointSummary, Issued, NewMember, NewOrganization, NewOwner, NewToken,
     NewWorkspace, Provisioning,

@@ -8,7 +8,7 @@ use crate::keys;
 use crate::model::{ConnectorId, ConnectorScope, ConnectorStatus, OrgId, Timestamp, WorkspaceId};
 use crate::request::request;
 use crate::request::rules::{Flag, Name, Parsed, SyncIntervalSeconds};
-use crate::service::kit::act::Prefetch;
+use crate::service::operation::Prefetch;
 use crate::store::Key;
 
 /// A connector as configured.

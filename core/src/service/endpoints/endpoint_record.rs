@@ -11,11 +11,11 @@ use crate::model::{
     Webhook, WebhookId, WebhookUrl, WorkspaceId,
 };
 use crate::service::deliveries::{EndpointParent, EndpointQueue};
-use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
 use crate::service::kit::principal::{Delegator, Principal, Resource};
 use crate::service::kit::sealing::{Sealed, SealedRecord};
 use crate::service::memories::recalls::{find_existing, require_kept};
+use crate::service::operation::{Authorized, Prefetch};
 use crate::service::{KnowledgeService, SigningSecret};
 use crate::store::{Entry, Key, StoreError, Transaction, decode};
 

@@ -14,7 +14,6 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::audit::memory_pages;
 use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_runs::MemoryAudit;
@@ -23,6 +22,7 @@ use crate::service::kit::monitor::{Subject, Use, slugs_read};
 use crate::service::kit::outbox::sequences_read;
 use crate::service::kit::principal::{Denial, workspace_roles_read};
 use crate::service::memories::read::FoundMemory;
+use crate::service::operation::{Authorized, Prefetch};
 use crate::service::tasks::ScheduledTask;
 use crate::store::Key;
 

@@ -8,11 +8,11 @@ use crate::model::{
     ResourceKind, Source, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::kit::act::{Authorized, Prefetch, Unauthenticated};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::principal::Delegator;
 use crate::service::kit::quota::{RecordLimit, release_unit};
 use crate::service::kit::sealing::{RotatedSecret, SealedRecord};
+use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
 use crate::store::{Direction, Key};
 

@@ -17,7 +17,6 @@ use crate::model::{
 use crate::request::request;
 use crate::service::KnowledgeService;
 use crate::service::inbound::manage::{Stored, delegator};
-use crate::service::kit::act::Prefetch;
 use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::monitor::slugs_read;
 use crate::service::kit::outbox::Outbox;
@@ -28,6 +27,7 @@ use crate::service::kit::signing::SignedMessage;
 use crate::service::memories::ingest::{
     IngestContext, Memories, NewMemory, by_source_key, check_batch, known_memories,
 };
+use crate::service::operation::Prefetch;
 use crate::service::tasks::ScheduledTask;
 use crate::store::{Key, Transaction};
 

@@ -4,7 +4,6 @@
 //! pages, idempotency, holds, the outbox, sealing, signing, the turns of calls that conflict and results
 //! that have not changed.
 
-pub(crate) mod act;
 pub(crate) mod audit;
 pub(crate) mod audit_entry;
 pub(crate) mod audit_pages;

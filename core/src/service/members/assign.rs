@@ -10,12 +10,12 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::Prefetch;
 use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::principal::workspace_roles_read;
 use crate::service::kit::roles::follow_role;
 use crate::service::members::coverage::{Coverage, HeldRoles, Reach};
 use crate::service::members::with_roles;
+use crate::service::operation::Prefetch;
 use crate::store::Transaction;
 
 /// An assignment of a role to a member.

@@ -12,7 +12,6 @@ use crate::model::{AuditAction, Member, MemberId, OrgId, Quota, ResourceKind, Wo
 use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::{Items, List, Name, Parsed, Slug};
-use crate::service::kit::act::Prefetch;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::principal::{Principal, workspace_roles_read};
 use crate::service::members::assign::{
@@ -21,6 +20,7 @@ use crate::service::members::assign::{
 };
 use crate::service::members::coverage::{Coverage, HeldRoles, Reach};
 use crate::service::members::with_roles;
+use crate::service::operation::Prefetch;
 use crate::service::{IfMatch, KnowledgeService, MemberAssignment, NewMember, WithEtag};
 use crate::store::{Direction, Key, Transaction};
 

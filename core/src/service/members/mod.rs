@@ -9,8 +9,8 @@ pub(crate) mod roles;
 
 use crate::keys;
 use crate::model::OrgId;
-use crate::service::kit::act::Prefetch;
 use crate::service::kit::roles::REDIRECTS_MAX;
+use crate::service::operation::Prefetch;
 use crate::store::RangeRead;
 
 /// Number of custom roles of an organisation that are read ahead.

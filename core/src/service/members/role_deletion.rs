@@ -13,12 +13,12 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::Prefetch;
 use crate::service::kit::audit::state;
 use crate::service::kit::roles::{REDIRECTS_MAX, follow_role};
 use crate::service::members::coverage::Coverage;
 use crate::service::members::roles::DeleteRole;
 use crate::service::members::with_roles;
+use crate::service::operation::Prefetch;
 use crate::service::tasks::ScheduledTask;
 use crate::store::{Direction, Key, StoreExt, Transaction, decode_value, read_json};
 

@@ -12,8 +12,8 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::monitor::{Subject, Visibility, slugs_read};
+use crate::service::operation::{Authorized, Prefetch};
 use crate::store::{Key, decode};
 
 /// Number of memories whose contents are read at once.

@@ -20,7 +20,6 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_pages::read_memory_entries;
@@ -30,6 +29,7 @@ use crate::service::kit::monitor::{Monitor, Subject, Use, slugs_read};
 use crate::service::kit::outbox::{Outbox, sequences_read};
 use crate::service::kit::principal::Denial;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
+use crate::service::operation::{Authorized, Prefetch};
 use crate::service::tasks::ScheduledTask;
 use crate::store::{Key, Prepared, Transaction, decode_alike, encode};
 

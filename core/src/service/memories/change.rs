@@ -10,7 +10,6 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::{Content, Id, Name, Parsed, SourceKey};
-use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_runs::MemoryAudit;
 use crate::service::kit::monitor::{Subject, Use, Visibility, slugs_read};
@@ -18,6 +17,7 @@ use crate::service::kit::outbox::{Outbox, sequences_read};
 use crate::service::memories::ingest::{IngestContext, NewMemory};
 use crate::service::memories::read::FoundMemory;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
+use crate::service::operation::{Authorized, Prefetch};
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
 
 request! {

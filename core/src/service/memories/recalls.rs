@@ -20,10 +20,10 @@ use crate::request::Problems;
 use crate::request::request;
 use crate::request::rules::{Description, Id, Items, List, Unique};
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Authenticated, Authorized, Prefetch};
 use crate::service::kit::monitor::{Monitor, Subject, Use, Visibility, slugs_read};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::kit::principal::Principal;
+use crate::service::operation::{Authenticated, Authorized, Prefetch};
 use crate::store::{Direction, Key, RangeRead, Transaction, decode};
 
 /// Number of citations from which a list reads the labels of further memories in another read.

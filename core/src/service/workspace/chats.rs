@@ -16,9 +16,9 @@ use crate::operation::Operation;
 use crate::request::rules::{Content, Id, Items, List, Name, Unique};
 use crate::request::{Problems, request};
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::principal::Principal;
+use crate::service::operation::{Authorized, Prefetch};
 use crate::store::{Direction, Key};
 
 /// Maximum length of the snippet of a chat on the dashboard, in characters.

@@ -19,8 +19,8 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::types::Connector;
-use crate::service::kit::act::Prefetch;
 use crate::service::kit::unchanged::AreaMarks;
+use crate::service::operation::Prefetch;
 use crate::service::workspace::dashboard_cache::{Asking, Dashboard, Sources};
 use crate::service::workspace::dashboard_chats::{RecentChats, chats_read};
 use crate::service::workspace::mcp_key_types::McpKey;

@@ -17,10 +17,10 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::request::rules::RotationSeconds;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Authorized, Prefetch, Unauthenticated};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::principal::{Delegator, Principal};
 use crate::service::kit::quota::RecordLimit;
+use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::dashboard::same_id;
 use crate::service::workspace::mcp_key_types::{IssuedMcpKey, McpKey, NewMcpKey};

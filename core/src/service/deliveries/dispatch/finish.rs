@@ -14,7 +14,7 @@ use crate::model::{
 use crate::service::KnowledgeService;
 use crate::service::deliveries::queue::{EndpointQueue, EndpointState, StoredDelivery};
 use crate::service::endpoints::EndpointRecord;
-use crate::service::kit::act::Prefetch;
+use crate::service::operation::Prefetch;
 use crate::store::{Transaction, decode};
 
 /// Number of failed attempts of a ping after which an unconfirmed endpoint is disabled.

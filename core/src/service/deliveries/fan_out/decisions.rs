@@ -9,10 +9,10 @@ use crate::keys;
 use crate::model::{MemoryId, MemoryLabels, OrgId};
 use crate::service::Event;
 use crate::service::endpoints::EndpointRecord;
-use crate::service::kit::act::Prefetch;
 use crate::service::kit::audit_pages::read_changed_memories;
 use crate::service::kit::monitor::{Monitor, Subject};
 use crate::service::memories::recalls::{Cited, is_own};
+use crate::service::operation::Prefetch;
 use crate::store::{Key, StoreExt, decode};
 
 impl FanOutStep<'_> {

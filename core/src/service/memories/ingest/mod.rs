@@ -23,10 +23,10 @@ use crate::request::request;
 use crate::request::rules::{Check, Content, Id, Items, List, Name, Object, Parsed, SourceKey};
 use crate::request::{Checks, Path, Problems};
 use crate::service::KnowledgeService;
-use crate::service::kit::act::Prefetch;
 use crate::service::kit::monitor::slugs_read;
 use crate::service::kit::principal::Principal;
 use crate::service::memories::sources::{require_open_source, source_keys};
+use crate::service::operation::Prefetch;
 use crate::store::{Key, Transaction};
 
 request! {

@@ -9,8 +9,8 @@ use crate::keys;
 use crate::model::{AuditAction, ResourceKind, WorkspaceId};
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::act::{Authorized, Prefetch};
 use crate::service::kit::principal::Denial;
+use crate::service::operation::{Authorized, Prefetch};
 
 /// # Retention
 impl KnowledgeService {

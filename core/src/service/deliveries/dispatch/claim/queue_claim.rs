@@ -26,8 +26,8 @@ use crate::service::deliveries::queue::{
     DELIVERY_LEASE, EndpointQueue, LEASE_AHEAD_MAX, QueuedDelivery, StoredDelivery,
 };
 use crate::service::endpoints::EndpointRecord;
-use crate::service::kit::act::Prefetch;
 use crate::service::kit::principal::Principal;
+use crate::service::operation::Prefetch;
 use crate::service::{Event, KnowledgeService, SigningSecret};
 use crate::store::{Entry, Key, StoreError, Transaction, decode};
 

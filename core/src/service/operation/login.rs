@@ -1,8 +1,8 @@
 //! Authentication: the credential, the member that it belongs to, and the roles of the member.
 //!
-//! `caller` authenticates the callers of operations with it. [`KnowledgeService::recognize`] tells a
-//! stranger by one read. [`Principal`] has the functions for what acts outside an operation, or as
-//! another member.
+//! `unauthenticated` authenticates the callers of operations with it.
+//! [`KnowledgeService::recognize`] tells a stranger by one read. [`Principal`] has the functions for
+//! what acts outside an operation, or as another member.
 
 use std::sync::Arc;
 use std::time::Duration;

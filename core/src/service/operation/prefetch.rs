@@ -1,7 +1,7 @@
 //! Reads that an operation announces, so that they are made with those of its authorisation.
 //!
 //! The organisation of the caller is known from its credential before the first read, so that an
-//! operation names its keys at once. `caller` and `login` read them.
+//! operation names its keys at once. `unauthenticated` and `login` read them.
 
 use crate::service::kit::idempotency::IdempotencyKey;
 use crate::service::kit::page::{Listing, PageRequest};

@@ -7,22 +7,23 @@
 //! record leads to the member, and one more if the member has a custom role or the credential
 //! depends on another.
 //!
-//! This file has the authorised operation: its permissions, its audit entries and its end. `caller`
-//! has the way to it, `login` the authentication, and `prefetch` the reads that operations announce.
-//! `created` makes operations that create something happen once per idempotency key.
+//! This file has the authorised operation: its permissions, its audit entries and its end.
+//! `unauthenticated` has the way to it, `login` the authentication, and `prefetch` the reads that
+//! operations announce. `created` makes operations that create something happen once per
+//! idempotency key.
 
-mod caller;
 mod created;
 mod login;
 mod prefetch;
+mod unauthenticated;
 
 use serde::Serialize;
 use uuid::Uuid;
 
-pub(crate) use self::caller::{Authenticated, Unauthenticated};
 use self::created::Created;
 pub(crate) use self::login::KnownLogins;
 pub(crate) use self::prefetch::Prefetch;
+pub(crate) use self::unauthenticated::{Authenticated, Unauthenticated};
 
 use crate::access::{Action, ActionSet};
 use crate::error::{EntityKind, Error};
