@@ -17,7 +17,7 @@ use crate::access::Credential;
 use crate::error::Error;
 use crate::model::{ChatId, ChatMessageId, CredentialId, McpKeySummary, WorkspaceId};
 use crate::operation::Operation;
-use crate::service::kit::idempotency::{IdempotencyRecord, KeyedRequest};
+use crate::service::operation::idempotency::{IdempotencyRecord, KeyedRequest};
 
 /// An MCP key whose secret is not shown again.
 #[derive(Serialize)]

@@ -42,8 +42,6 @@ pub use self::erasures::ErasureResult;
 pub use self::inbound::post::{InboundBatch, VerifiedMessage};
 pub use self::kit::audit_entry::{AuditEntry, AuditOutcome, AuditResource, ClientInfo};
 pub use self::kit::etag::{IfMatch, WithEtag};
-use self::kit::idempotency::KeyedRequest;
-pub use self::kit::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
 pub use self::kit::outbox::Event;
 pub use self::kit::page::{Cursor, InvalidCursor, Page, PageRequest};
 pub use self::kit::principal::{Denial, Principal};
@@ -67,6 +65,8 @@ pub use self::memories::recalls::NewRecall;
 pub use self::memories::sources::NewSource;
 use self::meta::{Meta, known_meta};
 use self::operation::KnownLogins;
+use self::operation::idempotency::KeyedRequest;
+pub use self::operation::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
 pub use self::provision::{
     EndpointKind, EndpointSummary, Issued, NewMember, NewOrganization, NewOwner, NewToken,
     NewWorkspace, Provisioning,

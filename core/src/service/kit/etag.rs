@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::digest::etag;
 use crate::error::Error;
-use crate::service::kit::idempotency::fingerprint;
+use crate::service::operation::idempotency::fingerprint;
 
 /// A value with the entity tag of its version (RFC 9110, 8.8.3).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::{PAGE_ITEMS_DEFAULT, PAGE_ITEMS_MAX, PAGE_RECORDS_MAX};
 use crate::request::Problems;
-use crate::service::kit::idempotency::fingerprint;
+use crate::service::operation::idempotency::fingerprint;
 use crate::store::{Direction, Key, KeyEntry, KeyRange, RangeRead, Transaction, decode_value};
 
 /// Length of the list's fingerprint in a cursor, in bytes.

@@ -13,6 +13,7 @@
 //! idempotency key.
 
 mod created;
+pub(crate) mod idempotency;
 mod login;
 mod prefetch;
 mod unauthenticated;

@@ -9,9 +9,9 @@ use crate::model::{AuditLogId, ErasureId, ErasureStatus, MemberId, OperationId, 
 use crate::service::erasures::{ERASURE_OPERATION, StoredErasure};
 use crate::service::kit::audit_entry::ENTRY_BITS;
 use crate::service::kit::audit_pages::{AuditPage, PAGE_ENTRIES};
-use crate::service::kit::idempotency::IdempotencyRecord;
 use crate::service::kit::sealing::Sealer;
 use crate::service::meta::{Meta, Schema};
+use crate::service::operation::idempotency::IdempotencyRecord;
 use crate::service::tasks::ScheduledTask;
 use crate::service::verify::expectation::Expectation;
 use crate::service::verify::{DifferenceCode, Verifier};

@@ -20,10 +20,10 @@ use crate::service::deliveries::{
 use crate::service::erasures::StoredErasure;
 use crate::service::inbound::post::ProcessedMessage;
 use crate::service::kit::audit_pages::AuditPage;
-use crate::service::kit::idempotency::IdempotencyRecord;
 use crate::service::kit::refusals::MemberRefusals;
 use crate::service::kit::sealing::SealedRecord;
 use crate::service::meta::Schema;
+use crate::service::operation::idempotency::IdempotencyRecord;
 use crate::service::tasks::ScheduledTask;
 use crate::service::verify::Verifier;
 use crate::service::verify::expectation::Expectation;
