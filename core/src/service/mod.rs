@@ -1,5 +1,6 @@
 //! The service: one module per capability, all over one store.
 
+pub(crate) mod access;
 mod audit_log;
 mod connectors;
 mod deliveries;
@@ -25,6 +26,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
+pub use self::access::principal::{Denial, Principal};
 pub use self::audit_log::AuditFilter;
 pub use self::connectors::types::{Connector, ConnectorDetails, ConnectorUpdate, NewConnector};
 pub use self::connectors::types::{SyncOutcome, SyncOutcomeKind, SyncReport};
@@ -44,7 +46,6 @@ pub use self::kit::audit_entry::{AuditEntry, AuditOutcome, AuditResource, Client
 pub use self::kit::etag::{IfMatch, WithEtag};
 pub use self::kit::outbox::Event;
 pub use self::kit::page::{Cursor, InvalidCursor, Page, PageRequest};
-pub use self::kit::principal::{Denial, Principal};
 pub use self::kit::refusals::Refusal;
 use self::kit::refusals::WrittenInHour;
 use self::kit::sealing::Sealer;

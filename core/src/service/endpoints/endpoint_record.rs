@@ -10,9 +10,9 @@ use crate::model::{
     CitationSubscription, DisabledReason, EndpointId, OrgId, RecallId, SubscriptionId, Timestamp,
     Webhook, WebhookId, WebhookUrl, WorkspaceId,
 };
+use crate::service::access::principal::{Delegator, Principal, Resource};
 use crate::service::deliveries::{EndpointParent, EndpointQueue};
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
-use crate::service::kit::principal::{Delegator, Principal, Resource};
 use crate::service::kit::sealing::{Sealed, SealedRecord};
 use crate::service::memories::recalls::{find_existing, require_kept};
 use crate::service::operation::{Authorized, Prefetch};

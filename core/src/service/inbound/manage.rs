@@ -8,8 +8,8 @@ use crate::model::{
     ResourceKind, Source, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
+use crate::service::access::principal::Delegator;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
-use crate::service::kit::principal::Delegator;
 use crate::service::kit::quota::{RecordLimit, release_unit};
 use crate::service::kit::sealing::{RotatedSecret, SealedRecord};
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};

@@ -16,11 +16,11 @@ use crate::model::{
 };
 use crate::request::request;
 use crate::service::KnowledgeService;
+use crate::service::access::principal::{Delegator, Principal, Resource};
 use crate::service::inbound::manage::{Stored, delegator};
 use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::monitor::slugs_read;
 use crate::service::kit::outbox::Outbox;
-use crate::service::kit::principal::{Delegator, Principal, Resource};
 use crate::service::kit::quota::{AuditQuota, audit_counter};
 use crate::service::kit::sealing::Sealed;
 use crate::service::kit::signing::SignedMessage;

@@ -14,10 +14,10 @@ use crate::model::{
     AuditLogId, CredentialId, InboundWebhookId, MemberId, MemoryChange, OperationId, OrgId,
     Timestamp,
 };
+use crate::service::access::principal::Principal;
 use crate::service::kit::audit_entry::{AuditResource, ClientInfo, ENTRY_BITS};
 use crate::service::kit::audit_pages::{AuditPage, PAGE_ENTRIES, PageBody};
 use crate::service::kit::audit_runs::{MemoryAudit, MemoryEntries};
-use crate::service::kit::principal::Principal;
 use crate::service::kit::quota::audit_counter;
 use crate::store::Transaction;
 

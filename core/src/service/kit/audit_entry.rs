@@ -9,7 +9,7 @@ use crate::model::{
     AuditAction, AuditLogId, CredentialId, InboundWebhookId, MemberId, OperationId, ResourceKind,
     Timestamp,
 };
-use crate::service::kit::principal::Denial;
+use crate::service::access::principal::Denial;
 
 /// Number of zero low bits in the first identifier of an operation.
 ///

@@ -203,7 +203,7 @@ mod tests {
     use crate::limits::INGEST_MEMORIES_MAX;
     use crate::model::{AudienceLabel, ReviewStatus, SensitivityLabel, SourceId, WorkspaceId};
     use crate::model::{MemoryChange, MemoryId};
-    use crate::service::kit::principal::Denial;
+    use crate::service::access::principal::Denial;
     use crate::store::VALUE_BYTES_MAX;
 
     #[test]

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
     use crate::access::Action;
     use crate::model::{ReviewStatus, SensitivityLabel, SourceId, WorkspaceId};
-    use crate::service::kit::principal::Denial;
+    use crate::service::access::principal::Denial;
 
     fn labels(audience: &str) -> MemoryLabels {
         MemoryLabels {

@@ -13,7 +13,6 @@ mod holds;
 pub(crate) mod monitor;
 pub(crate) mod outbox;
 pub(crate) mod page;
-pub(crate) mod principal;
 pub(crate) mod quota;
 pub(crate) mod refusals;
 pub(crate) mod roles;

@@ -17,7 +17,7 @@ use crate::model::{
     AudienceScope, MemberId, MemoryChange, MemoryContent, MemoryId, MemoryLabels, OrgId,
     ReviewStatus, WorkspaceId,
 };
-use crate::service::kit::principal::{Denial, Principal};
+use crate::service::access::principal::{Denial, Principal};
 use crate::store::{Key, RangeRead, Transaction, decode};
 
 /// Part of a memory that a caller may see.

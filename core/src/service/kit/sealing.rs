@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::limits::SIGNING_SECRET_OVERLAP;
 use crate::model::{DisabledReason, Timestamp};
 use crate::service::KnowledgeService;
-use crate::service::kit::principal::Delegator;
+use crate::service::access::principal::Delegator;
 use crate::service::kit::signing::{SECRET_PREFIX, SigningSecret};
 
 /// Number of random bytes in a signing secret.

@@ -11,7 +11,7 @@ use crate::access::{ActionSet, RoleRef};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{CustomRole, Member, MemberId, OrgId, Organization, RoleId, WorkspaceId};
-use crate::service::kit::principal::Principal;
+use crate::service::access::principal::Principal;
 use crate::service::kit::roles::{ResolvedRole, follow_role};
 use crate::store::{Key, Transaction};
 

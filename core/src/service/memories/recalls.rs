@@ -20,9 +20,9 @@ use crate::request::Problems;
 use crate::request::request;
 use crate::request::rules::{Description, Id, Items, List, Unique};
 use crate::service::KnowledgeService;
+use crate::service::access::principal::Principal;
 use crate::service::kit::monitor::{Monitor, Subject, Use, Visibility, slugs_read};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
-use crate::service::kit::principal::Principal;
 use crate::service::operation::{Authenticated, Authorized, Prefetch};
 use crate::store::{Direction, Key, RangeRead, Transaction, decode};
 

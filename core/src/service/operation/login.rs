@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::keys;
 use crate::model::{CredentialId, Member, MemberId, OrgId, Organization, Timestamp, WorkspaceId};
 use crate::service::KnowledgeService;
-use crate::service::kit::principal::{Delegator, Principal, workspace_roles_read};
+use crate::service::access::principal::{Delegator, Principal, workspace_roles_read};
 use crate::service::kit::roles::held_role;
 use crate::service::kit::unchanged::{AreaMarks, Unchanged};
 use crate::store::{Key, RangeRead, Transaction, decode_value};

@@ -16,7 +16,7 @@ use crate::keys;
 use crate::model::{CredentialId, Member, MemberId, OrgId, Timestamp, WorkspaceId};
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::principal::Resource;
+use crate::service::access::principal::Resource;
 use crate::service::kit::quota::{AuditQuota, audit_counter};
 use crate::store::{Key, MaybeSend, Prepared, Transaction};
 

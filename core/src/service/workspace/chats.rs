@@ -16,8 +16,8 @@ use crate::operation::Operation;
 use crate::request::rules::{Content, Id, Items, List, Name, Unique};
 use crate::request::{Problems, request};
 use crate::service::KnowledgeService;
+use crate::service::access::principal::Principal;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
-use crate::service::kit::principal::Principal;
 use crate::service::operation::{Authorized, Prefetch};
 use crate::store::{Direction, Key};
 

@@ -5,7 +5,7 @@ use super::retention::StoredRetention;
 use crate::keys;
 use crate::limits::PAGE_RECORDS_MAX;
 use crate::model::{ChatSummary, OrgId, Timestamp, WorkspaceId};
-use crate::service::kit::principal::Principal;
+use crate::service::access::principal::Principal;
 use crate::store::{Direction, KeyEntry, RangeRead, StoreError, Transaction, decode_value};
 
 /// Maximum number of chats on the dashboard.

@@ -17,8 +17,8 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::request::rules::RotationSeconds;
 use crate::service::KnowledgeService;
+use crate::service::access::principal::{Delegator, Principal};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
-use crate::service::kit::principal::{Delegator, Principal};
 use crate::service::kit::quota::RecordLimit;
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::tasks::ScheduledTask;

@@ -15,9 +15,9 @@ use crate::access::Action;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{EndpointId, EventData, EventId, EventType, OrgId, Timestamp, WorkspaceId};
+use crate::service::access::principal::Delegator;
 use crate::service::deliveries::history::RetainedEvent;
 use crate::service::deliveries::queue::{EndpointQueue, StoredDelivery};
-use crate::service::kit::principal::Delegator;
 use crate::service::{Event, KnowledgeService};
 use crate::store::{Key, KeyEntry, Prepared, StoreExt, Transaction, decode_value};
 

@@ -9,7 +9,7 @@ use crate::keys;
 use crate::model::{AuditAction, ResourceKind, WorkspaceId};
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::principal::Denial;
+use crate::service::access::principal::Denial;
 use crate::service::operation::{Authorized, Prefetch};
 
 /// # Retention

@@ -16,6 +16,7 @@ use crate::keys;
 use crate::model::{
     DeliveryFailure, DeliveryFailureCode, DeliveryId, DisabledReason, EventId, Timestamp,
 };
+use crate::service::access::principal::Principal;
 use crate::service::deliveries::dispatch::DeliveryLease;
 use crate::service::deliveries::dispatch::host_pings::HostRoom;
 use crate::service::deliveries::dispatch::retry::{
@@ -26,7 +27,6 @@ use crate::service::deliveries::queue::{
     DELIVERY_LEASE, EndpointQueue, LEASE_AHEAD_MAX, QueuedDelivery, StoredDelivery,
 };
 use crate::service::endpoints::EndpointRecord;
-use crate::service::kit::principal::Principal;
 use crate::service::operation::Prefetch;
 use crate::service::{Event, KnowledgeService, SigningSecret};
 use crate::store::{Entry, Key, StoreError, Transaction, decode};

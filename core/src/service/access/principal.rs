@@ -31,9 +31,9 @@ pub struct Principal {
     pub(crate) expires_at: Option<Timestamp>,
     /// True if the credential is valid only with another one.
     pub(crate) is_dependent: bool,
-    pub(super) scope: TokenScope,
+    pub(in crate::service) scope: TokenScope,
     /// Actions of the member's role in the organisation.
-    pub(super) role_actions: ActionSet,
+    pub(in crate::service) role_actions: ActionSet,
 }
 
 /// Member and credential on whose behalf an endpoint or an inbound webhook acts.

@@ -1,0 +1,3 @@
+//! Access: who a caller is, which roles it holds, and what these permit.
+
+pub(crate) mod principal;
