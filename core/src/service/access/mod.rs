@@ -1,3 +1,4 @@
 //! Access: who a caller is, which roles it holds, and what these permit.
 
 pub(crate) mod principal;
+pub(crate) mod roles;

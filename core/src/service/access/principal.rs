@@ -11,7 +11,7 @@ use crate::model::{
     AudienceLabel, AudienceScope, CredentialId, Member, MemberId, MemoryLabels, OrgId,
     Organization, SensitivityLabel, Timestamp, WorkspaceId,
 };
-use crate::service::kit::roles::held_role;
+use crate::service::access::roles::held_role;
 use crate::store::{Key, RangeRead, Transaction};
 
 /// An authenticated caller: a member of an organisation, possibly with a scoped credential.

@@ -15,7 +15,6 @@ pub(crate) mod outbox;
 pub(crate) mod page;
 pub(crate) mod quota;
 pub(crate) mod refusals;
-pub(crate) mod roles;
 pub(crate) mod sealing;
 pub(crate) mod signing;
 pub(crate) mod turns;

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::keys;
 use crate::model::{CustomRole, Member, MemberId, OrgId, Organization, RoleId, WorkspaceId};
 use crate::service::access::principal::Principal;
-use crate::service::kit::roles::{ResolvedRole, follow_role};
+use crate::service::access::roles::{ResolvedRole, follow_role};
 use crate::store::{Key, Transaction};
 
 /// Roles of a member, after following the redirects of deleted roles.

@@ -9,7 +9,7 @@ pub(crate) mod roles;
 
 use crate::keys;
 use crate::model::OrgId;
-use crate::service::kit::roles::REDIRECTS_MAX;
+use crate::service::access::roles::REDIRECTS_MAX;
 use crate::service::operation::Prefetch;
 use crate::store::RangeRead;
 

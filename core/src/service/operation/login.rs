@@ -16,7 +16,7 @@ use crate::keys;
 use crate::model::{CredentialId, Member, MemberId, OrgId, Organization, Timestamp, WorkspaceId};
 use crate::service::KnowledgeService;
 use crate::service::access::principal::{Delegator, Principal, workspace_roles_read};
-use crate::service::kit::roles::held_role;
+use crate::service::access::roles::held_role;
 use crate::service::kit::unchanged::{AreaMarks, Unchanged};
 use crate::store::{Key, RangeRead, Transaction, decode_value};
 

@@ -9,10 +9,10 @@ use crate::model::{
     CustomRole, Member, MemberId, MemberKind, OrgId, Timestamp, WorkspaceId, is_label_name,
 };
 use crate::service::MemberAssignment;
+use crate::service::access::roles::{ResolvedRole, follow_role};
 use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::quota::reserve_units;
-use crate::service::kit::roles::{ResolvedRole, follow_role};
 use crate::service::members::assign::hold_role;
 use crate::store::{Direction, StoreExt, Transaction, decode_value};
 
