@@ -1,4 +1,5 @@
 //! Access: who a caller is, which roles it holds, and what these permit.
 
+pub(crate) mod monitor;
 pub(crate) mod principal;
 pub(crate) mod roles;

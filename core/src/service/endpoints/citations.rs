@@ -12,9 +12,9 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
+use crate::service::access::monitor::slugs_read;
 use crate::service::deliveries::{EndpointParent, EndpointQueue};
 use crate::service::endpoints::find_subscription;
-use crate::service::kit::monitor::slugs_read;
 use crate::service::kit::outbox::sequences_read;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::kit::quota::{RecordLimit, release_unit};

@@ -14,11 +14,11 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
+use crate::service::access::monitor::{Subject, Use, slugs_read};
 use crate::service::access::principal::{Denial, workspace_roles_read};
 use crate::service::kit::audit::memory_pages;
 use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_runs::MemoryAudit;
-use crate::service::kit::monitor::{Subject, Use, slugs_read};
 use crate::service::kit::outbox::sequences_read;
 use crate::service::memories::read::FoundMemory;
 use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord, fingerprint};

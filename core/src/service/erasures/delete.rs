@@ -7,7 +7,7 @@ use crate::keys;
 use crate::model::{AuditAction, ChatId, RecallId, WorkspaceId};
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::monitor::slugs_read;
+use crate::service::access::monitor::slugs_read;
 use crate::service::memories::recalls::find_any_recall;
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::tasks::ScheduledTask;

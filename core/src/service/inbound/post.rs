@@ -16,10 +16,10 @@ use crate::model::{
 };
 use crate::request::request;
 use crate::service::KnowledgeService;
+use crate::service::access::monitor::slugs_read;
 use crate::service::access::principal::{Delegator, Principal, Resource};
 use crate::service::inbound::manage::{Stored, delegator};
 use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::kit::monitor::slugs_read;
 use crate::service::kit::outbox::Outbox;
 use crate::service::kit::quota::{AuditQuota, audit_counter};
 use crate::service::kit::sealing::Sealed;

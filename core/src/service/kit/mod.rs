@@ -10,7 +10,6 @@ pub(crate) mod audit_pages;
 pub(crate) mod audit_runs;
 pub(crate) mod etag;
 mod holds;
-pub(crate) mod monitor;
 pub(crate) mod outbox;
 pub(crate) mod page;
 pub(crate) mod quota;

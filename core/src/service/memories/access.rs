@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::monitor::{Subject, Visibility, slugs_read};
+use crate::service::access::monitor::{Subject, Visibility, slugs_read};
 use crate::service::operation::{Authorized, Prefetch};
 use crate::store::{Key, decode};
 

@@ -20,12 +20,12 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
+use crate::service::access::monitor::{Monitor, Subject, Use, slugs_read};
 use crate::service::access::principal::Denial;
 use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_pages::read_memory_entries;
 use crate::service::kit::audit_runs::MemoryAudit;
-use crate::service::kit::monitor::{Monitor, Subject, Use, slugs_read};
 use crate::service::kit::outbox::{Outbox, sequences_read};
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord};

@@ -10,9 +10,9 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::{Content, Id, Name, Parsed, SourceKey};
+use crate::service::access::monitor::{Subject, Use, Visibility, slugs_read};
 use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_runs::MemoryAudit;
-use crate::service::kit::monitor::{Subject, Use, Visibility, slugs_read};
 use crate::service::kit::outbox::{Outbox, sequences_read};
 use crate::service::memories::ingest::{IngestContext, NewMemory};
 use crate::service::memories::read::FoundMemory;

@@ -9,7 +9,7 @@ use crate::model::{
     Quota, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::kit::monitor::{
+use crate::service::access::monitor::{
     Monitor, Subject, Use, Visibility, named_workspaces, slugs_read,
 };
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};

@@ -13,7 +13,7 @@ use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::Name;
 use crate::service::KnowledgeService;
-use crate::service::kit::monitor::Subject;
+use crate::service::access::monitor::Subject;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::operation::{Authorized, Prefetch};
 use crate::store::{Direction, Key, KeyRange, RangeRead, Transaction, decode, decode_value};

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::Authorized;
 use crate::error::Error;
 use crate::model::{MemoryId, MemoryLabels};
-use crate::service::kit::monitor::Monitor;
+use crate::service::access::monitor::Monitor;
 use crate::service::operation::idempotency::IdempotencyRecord;
 use crate::service::tasks::ScheduledTask;
 use crate::store::Key;

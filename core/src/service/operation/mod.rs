@@ -35,11 +35,11 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
+use crate::service::access::monitor::{Monitor, Subject, actions_held};
 use crate::service::access::principal::{Delegator, Denial, Principal, Resource};
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
 use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_runs::MemoryAudit;
-use crate::service::kit::monitor::{Monitor, Subject, actions_held};
 use crate::service::kit::quota::{AuditQuota, reserve_units};
 use crate::service::kit::sealing::{RotatedSecret, Sealer};
 use crate::store::{Key, MaybeSend, Prepared, Transaction};

@@ -12,8 +12,8 @@ use crate::error::Error;
 use crate::model::{
     CitationChange, EventData, EventId, MemoryId, MemoryLabels, Recall, WorkspaceId,
 };
+use crate::service::access::monitor::{Monitor, Subject};
 use crate::service::access::principal::{Delegator, Principal};
-use crate::service::kit::monitor::{Monitor, Subject};
 use crate::service::memories::recalls::Cited;
 use crate::store::Transaction;
 

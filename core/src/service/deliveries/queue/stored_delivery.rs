@@ -12,9 +12,9 @@ use crate::model::{
     EventId, OrgId, Timestamp,
 };
 use crate::service::Event;
+use crate::service::access::monitor::Monitor;
 use crate::service::access::principal::{Delegator, Principal};
 use crate::service::endpoints::EndpointRecord;
-use crate::service::kit::monitor::Monitor;
 use crate::store::{Key, KeyEntry, Transaction};
 
 /// Maximum number of stored attempts of a delivery: more than one retry schedule has.
