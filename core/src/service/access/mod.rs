@@ -1,5 +1,6 @@
 //! Access: who a caller is, which roles it holds, and what these permit.
 
+pub(crate) mod coverage;
 pub(crate) mod monitor;
 pub(crate) mod principal;
 pub(crate) mod roles;

@@ -2,7 +2,6 @@
 
 pub(crate) mod assign;
 pub(crate) mod change;
-pub(crate) mod coverage;
 pub(crate) mod remove;
 pub(crate) mod role_deletion;
 pub(crate) mod roles;

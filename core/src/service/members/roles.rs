@@ -9,8 +9,8 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::request::rules::Parsed;
 use crate::request::{Path, Problems, request};
+use crate::service::access::coverage::Coverage;
 use crate::service::kit::quota::RecordLimit;
-use crate::service::members::coverage::Coverage;
 use crate::service::members::{ROLES_AHEAD, with_roles};
 use crate::service::operation::Prefetch;
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
