@@ -18,4 +18,3 @@ pub(crate) mod sealing;
 pub(crate) mod signing;
 pub(crate) mod turns;
 pub(crate) mod unchanged;
-mod uses;
