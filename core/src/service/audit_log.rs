@@ -15,7 +15,7 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::request::Problems;
 use crate::service::KnowledgeService;
-use crate::service::kit::audit_entry::{AuditEntry, ENTRY_BITS};
+use crate::service::audit::entry::{AuditEntry, ENTRY_BITS};
 use crate::service::kit::audit_pages::AuditPage;
 use crate::service::kit::page::{Listing, Page, PageRequest};
 use crate::service::kit::quota::audit_counter;

@@ -1,6 +1,7 @@
 //! The service: one module per capability, all over one store.
 
 pub(crate) mod access;
+pub(crate) mod audit;
 mod audit_log;
 mod connectors;
 mod deliveries;
@@ -27,6 +28,7 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 pub use self::access::principal::{Denial, Principal};
+pub use self::audit::entry::{AuditEntry, AuditOutcome, AuditResource, ClientInfo};
 pub use self::audit_log::AuditFilter;
 pub use self::connectors::types::{Connector, ConnectorDetails, ConnectorUpdate, NewConnector};
 pub use self::connectors::types::{SyncOutcome, SyncOutcomeKind, SyncReport};
@@ -42,7 +44,6 @@ pub use self::deliveries::{
 use self::deliveries::{CorruptEvents, NextTurn, NotifyingStore, Signal};
 pub use self::erasures::ErasureResult;
 pub use self::inbound::post::{InboundBatch, VerifiedMessage};
-pub use self::kit::audit_entry::{AuditEntry, AuditOutcome, AuditResource, ClientInfo};
 pub use self::kit::etag::{IfMatch, WithEtag};
 pub use self::kit::outbox::Event;
 pub use self::kit::page::{Cursor, InvalidCursor, Page, PageRequest};

@@ -13,8 +13,8 @@ use crate::model::{
     OrgId, Quota, Recall, RecallId, ResourceKind, Timestamp, WorkspaceId,
 };
 use crate::service::KnowledgeService;
+use crate::service::audit::entry::AuditResource;
 use crate::service::kit::audit::{Actor, AuditedOperation, state};
-use crate::service::kit::audit_entry::AuditResource;
 use crate::service::kit::audit_pages::PageBody;
 use crate::service::kit::outbox::Outbox;
 use crate::service::kit::quota::{release_unit, release_units};

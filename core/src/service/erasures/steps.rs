@@ -9,8 +9,8 @@ use crate::model::{
     Recall,
 };
 use crate::service::KnowledgeService;
+use crate::service::audit::entry::{AuditOutcome, ClientInfo};
 use crate::service::kit::audit::{Actor, AuditedOperation, memory_pages};
-use crate::service::kit::audit_entry::{AuditOutcome, ClientInfo};
 use crate::service::kit::audit_runs::MemoryAudit;
 use crate::service::memories::read::FoundMemory;
 use crate::service::workspace::chats::Chat;

@@ -12,7 +12,7 @@ use crate::model::{
     AuditLogId, CredentialId, InboundWebhookId, MemberId, MemoryLabels, OperationId, OrgId,
     Timestamp,
 };
-use crate::service::kit::audit_entry::{AuditEntry, AuditOutcome, AuditResource, ENTRY_BITS};
+use crate::service::audit::entry::{AuditEntry, AuditOutcome, AuditResource, ENTRY_BITS};
 use crate::service::kit::audit_runs::{MemoryAudit, MemoryEntries};
 use crate::store::{Key, KeyRange, Transaction, decode, decode_value};
 

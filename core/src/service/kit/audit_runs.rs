@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use uuid::Uuid;
 
 use crate::model::{MemoryChange, MemoryId, MemoryLabels};
-use crate::service::kit::audit_entry::AuditOutcome;
+use crate::service::audit::entry::AuditOutcome;
 
 /// Entries about memories, stored as runs.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

@@ -20,8 +20,8 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::access::principal::Principal;
+use crate::service::audit::entry::AuditResource;
 use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::kit::audit_entry::AuditResource;
 use crate::store::{Key, Prepared, Transaction};
 
 /// Time for which equal refusals leave one entry, in milliseconds. Uses have the same [`window`].

@@ -11,7 +11,7 @@ use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::{Content, Id, Name, Parsed, SourceKey};
 use crate::service::access::monitor::{Subject, Use, Visibility, slugs_read};
-use crate::service::kit::audit_entry::AuditOutcome;
+use crate::service::audit::entry::AuditOutcome;
 use crate::service::kit::audit_runs::MemoryAudit;
 use crate::service::kit::outbox::{Outbox, sequences_read};
 use crate::service::memories::ingest::{IngestContext, NewMemory};

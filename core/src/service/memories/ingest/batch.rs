@@ -15,8 +15,8 @@ use crate::model::{
 use crate::service::KnowledgeService;
 use crate::service::access::monitor::{Monitor, Subject, Visibility};
 use crate::service::access::principal::Denial;
+use crate::service::audit::entry::AuditOutcome;
 use crate::service::kit::audit::{Actor, AuditedOperation};
-use crate::service::kit::audit_entry::AuditOutcome;
 use crate::service::kit::audit_runs::MemoryAudit;
 use crate::service::kit::outbox::Outbox;
 use crate::service::kit::quota::reserve_units;

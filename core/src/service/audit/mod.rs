@@ -1,0 +1,3 @@
+//! The audit log: how it is written, stored and read.
+
+pub(crate) mod entry;
