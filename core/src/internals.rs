@@ -12,7 +12,7 @@ pub mod keys {
 /// A page about another resource has none.
 #[must_use]
 pub fn audited_memories(page: &serde_json::Value) -> Vec<(crate::model::MemoryId, bool)> {
-    use crate::service::kit::audit_pages::{AuditPage, PageBody};
+    use crate::service::audit::pages::{AuditPage, PageBody};
 
     match AuditPage::deserialize(page).map(|page| page.body) {
         Ok(PageBody::Memories(memories)) => {

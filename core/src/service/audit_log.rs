@@ -16,7 +16,7 @@ use crate::operation::Operation;
 use crate::request::Problems;
 use crate::service::KnowledgeService;
 use crate::service::audit::entry::{AuditEntry, ENTRY_BITS};
-use crate::service::kit::audit_pages::AuditPage;
+use crate::service::audit::pages::AuditPage;
 use crate::service::kit::page::{Listing, Page, PageRequest};
 use crate::service::kit::quota::audit_counter;
 use crate::service::operation::{Authorized, Prefetch};

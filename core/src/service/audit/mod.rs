@@ -1,3 +1,4 @@
 //! The audit log: how it is written, stored and read.
 
 pub(crate) mod entry;
+pub(crate) mod pages;

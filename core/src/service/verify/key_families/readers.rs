@@ -13,13 +13,13 @@ use crate::model::*;
 use crate::partition::identity::Identity;
 use crate::partition::{Hold, Placement};
 use crate::service::Event;
+use crate::service::audit::pages::AuditPage;
 use crate::service::connectors::types::Connector;
 use crate::service::deliveries::{
     DeliveryRef, EndpointState, FanOutCursor, HostPings, RetainedEvent, StoredDelivery,
 };
 use crate::service::erasures::StoredErasure;
 use crate::service::inbound::post::ProcessedMessage;
-use crate::service::kit::audit_pages::AuditPage;
 use crate::service::kit::refusals::MemberRefusals;
 use crate::service::kit::sealing::SealedRecord;
 use crate::service::meta::Schema;
