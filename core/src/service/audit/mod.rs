@@ -2,3 +2,4 @@
 
 pub(crate) mod entry;
 pub(crate) mod pages;
+pub(crate) mod runs;

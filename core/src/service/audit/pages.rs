@@ -13,7 +13,7 @@ use crate::model::{
     Timestamp,
 };
 use crate::service::audit::entry::{AuditEntry, AuditOutcome, AuditResource, ENTRY_BITS};
-use crate::service::kit::audit_runs::{MemoryAudit, MemoryEntries};
+use crate::service::audit::runs::{MemoryAudit, MemoryEntries};
 use crate::store::{Key, KeyRange, Transaction, decode, decode_value};
 
 /// Maximum number of entries about memories in a page.

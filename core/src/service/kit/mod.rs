@@ -5,7 +5,6 @@
 //! that have not changed.
 
 pub(crate) mod audit;
-pub(crate) mod audit_runs;
 pub(crate) mod etag;
 mod holds;
 pub(crate) mod outbox;

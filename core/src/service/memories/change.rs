@@ -12,7 +12,7 @@ use crate::request::request;
 use crate::request::rules::{Content, Id, Name, Parsed, SourceKey};
 use crate::service::access::monitor::{Subject, Use, Visibility, slugs_read};
 use crate::service::audit::entry::AuditOutcome;
-use crate::service::kit::audit_runs::MemoryAudit;
+use crate::service::audit::runs::MemoryAudit;
 use crate::service::kit::outbox::{Outbox, sequences_read};
 use crate::service::memories::ingest::{IngestContext, NewMemory};
 use crate::service::memories::read::FoundMemory;
