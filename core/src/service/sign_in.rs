@@ -21,7 +21,7 @@ use crate::model::{CredentialId, MemberId, OrgId, Timestamp};
 use crate::request::rules::{Field, Name};
 use crate::request::{Path, Problems};
 use crate::service::access::principal::{Delegator, Principal};
-use crate::service::kit::audit::Actor;
+use crate::service::audit::write::Actor;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::provision::{place, revoke};
 use crate::service::{Issued, KnowledgeService, NewToken, Provisioning};

@@ -3,3 +3,4 @@
 pub(crate) mod entry;
 pub(crate) mod pages;
 pub(crate) mod runs;
+pub(crate) mod write;

@@ -11,8 +11,8 @@ use crate::model::{
     Webhook, WebhookId, WebhookUrl, WorkspaceId,
 };
 use crate::service::access::principal::{Delegator, Principal, Resource};
+use crate::service::audit::write::{Actor, AuditedOperation, state};
 use crate::service::deliveries::{EndpointParent, EndpointQueue};
-use crate::service::kit::audit::{Actor, AuditedOperation, state};
 use crate::service::kit::sealing::{Sealed, SealedRecord};
 use crate::service::memories::recalls::{find_existing, require_kept};
 use crate::service::operation::{Authorized, Prefetch};

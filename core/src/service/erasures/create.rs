@@ -18,7 +18,7 @@ use crate::service::access::monitor::{Subject, Use, slugs_read};
 use crate::service::access::principal::{Denial, workspace_roles_read};
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
-use crate::service::kit::audit::memory_pages;
+use crate::service::audit::write::memory_pages;
 use crate::service::kit::outbox::sequences_read;
 use crate::service::memories::read::FoundMemory;
 use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord, fingerprint};

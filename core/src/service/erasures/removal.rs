@@ -15,7 +15,7 @@ use crate::model::{
 use crate::service::KnowledgeService;
 use crate::service::audit::entry::AuditResource;
 use crate::service::audit::pages::PageBody;
-use crate::service::kit::audit::{Actor, AuditedOperation, state};
+use crate::service::audit::write::{Actor, AuditedOperation, state};
 use crate::service::kit::outbox::Outbox;
 use crate::service::kit::quota::{release_unit, release_units};
 use crate::service::kit::sealing::SealedRecord;

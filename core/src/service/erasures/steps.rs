@@ -11,7 +11,7 @@ use crate::model::{
 use crate::service::KnowledgeService;
 use crate::service::audit::entry::{AuditOutcome, ClientInfo};
 use crate::service::audit::runs::MemoryAudit;
-use crate::service::kit::audit::{Actor, AuditedOperation, memory_pages};
+use crate::service::audit::write::{Actor, AuditedOperation, memory_pages};
 use crate::service::memories::read::FoundMemory;
 use crate::service::workspace::chats::Chat;
 use crate::store::{Direction, Key, KeyEntry, KeyRange, Prepared, StoreExt, Transaction, decode};

@@ -13,7 +13,7 @@ use crate::model::{
     AuditLogId, ChangedMemories, EventContent, EventData, EventId, EventType, MemoryId, OrgId,
     Timestamp, WorkspaceId,
 };
-use crate::service::kit::audit::AuditedOperation;
+use crate::service::audit::write::AuditedOperation;
 use crate::store::{RangeRead, Transaction};
 
 /// An event to publish.

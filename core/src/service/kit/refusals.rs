@@ -21,7 +21,7 @@ use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::access::principal::Principal;
 use crate::service::audit::entry::AuditResource;
-use crate::service::kit::audit::{Actor, AuditedOperation};
+use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::store::{Key, Prepared, Transaction};
 
 /// Time for which equal refusals leave one entry, in milliseconds. Uses have the same [`window`].

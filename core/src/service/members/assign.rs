@@ -13,7 +13,7 @@ use crate::service::KnowledgeService;
 use crate::service::access::coverage::{Coverage, HeldRoles, Reach};
 use crate::service::access::principal::workspace_roles_read;
 use crate::service::access::roles::follow_role;
-use crate::service::kit::audit::{Actor, AuditedOperation};
+use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::members::with_roles;
 use crate::service::operation::Prefetch;
 use crate::store::Transaction;

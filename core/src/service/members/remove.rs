@@ -16,7 +16,7 @@ use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::access::coverage::{Coverage, HeldRoles};
 use crate::service::access::principal::workspace_roles_read;
-use crate::service::kit::audit::{Actor, AuditedOperation, state};
+use crate::service::audit::write::{Actor, AuditedOperation, state};
 use crate::service::kit::quota::release_unit;
 use crate::service::members::assign::{Authority, OWNER, current_role, is_last_owner, leave_role};
 use crate::service::members::with_roles;

@@ -15,7 +15,7 @@ use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::access::coverage::Coverage;
 use crate::service::access::roles::{REDIRECTS_MAX, follow_role};
-use crate::service::kit::audit::state;
+use crate::service::audit::write::state;
 use crate::service::members::roles::DeleteRole;
 use crate::service::members::with_roles;
 use crate::service::operation::Prefetch;

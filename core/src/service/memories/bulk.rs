@@ -25,7 +25,7 @@ use crate::service::access::principal::Denial;
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::pages::read_memory_entries;
 use crate::service::audit::runs::MemoryAudit;
-use crate::service::kit::audit::{Actor, AuditedOperation};
+use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::kit::outbox::{Outbox, sequences_read};
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord};

@@ -3,11 +3,11 @@
 use super::Provisioning;
 use crate::error::Error;
 use crate::model::{Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId};
+use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::deliveries::{
     find_delivery, page_of_deliveries, redeliver_dead_letters, redeliver_one,
 };
 use crate::service::endpoints::EndpointRecord;
-use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::kit::page::{Page, PageRequest};
 use crate::service::{KnowledgeService, RedeliveryReport};
 use crate::store::Transaction;

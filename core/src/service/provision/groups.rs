@@ -9,7 +9,7 @@ use crate::model::{
     AuditAction, Member, MemberId, OrgId, ResourceKind, WorkspaceId, is_label_name,
 };
 use crate::service::MemberAssignment;
-use crate::service::kit::audit::{Actor, AuditedOperation};
+use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::members::assign::current_role;
 
 impl Provisioning<'_> {

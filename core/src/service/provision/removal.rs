@@ -5,7 +5,7 @@ use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::limits::REMOVALS_RUNNING_MAX;
 use crate::model::{AuditAction, OrgId, Organization, ResourceKind, Workspace, WorkspaceId};
-use crate::service::kit::audit::{Actor, AuditedOperation, state};
+use crate::service::audit::write::{Actor, AuditedOperation, state};
 use crate::service::tasks::ScheduledTask;
 
 impl Provisioning<'_> {

@@ -10,11 +10,11 @@ use crate::error::Error;
 use crate::keys;
 use crate::model::{Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId, Timestamp};
 use crate::service::KnowledgeService;
+use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::deliveries::queue::{
     EndpointQueue, QueuedDelivery, StoredDelivery, delivery_keys, find_delivery,
 };
 use crate::service::endpoints::EndpointRecord;
-use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::store::{KeyEntry, RangeRead, Transaction, decode};
 
 /// Maximum number of dead letters that one call redelivers.

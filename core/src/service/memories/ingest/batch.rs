@@ -17,7 +17,7 @@ use crate::service::access::monitor::{Monitor, Subject, Visibility};
 use crate::service::access::principal::Denial;
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
-use crate::service::kit::audit::{Actor, AuditedOperation};
+use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::kit::outbox::Outbox;
 use crate::service::kit::quota::reserve_units;
 use crate::store::{Entry, Key, Transaction, decode};

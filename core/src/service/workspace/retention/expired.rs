@@ -11,10 +11,10 @@ use crate::model::{
     Timestamp, WorkspaceId,
 };
 use crate::service::KnowledgeService;
+use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::erasures::removal::Removal;
 use crate::service::erasures::steps::{IsCovered, erase_citing};
 use crate::service::erasures::work::ErasureWork;
-use crate::service::kit::audit::{Actor, AuditedOperation};
 use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::chats::Chat;
 use crate::store::{Key, KeyEntry, RangeRead, StoreExt, Transaction};

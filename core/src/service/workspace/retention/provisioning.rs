@@ -6,7 +6,7 @@ use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{AuditAction, OrgId, ResourceKind, Workspace, WorkspaceId};
 use crate::service::Provisioning;
-use crate::service::kit::audit::{self, Actor, AuditedOperation};
+use crate::service::audit::write::{self, Actor, AuditedOperation};
 
 impl Provisioning<'_> {
     /// Reads the retention of a workspace.
@@ -65,8 +65,8 @@ impl Provisioning<'_> {
                     Actor::operator(org),
                     AuditAction::RetentionUpdate,
                     resource,
-                    Some(audit::state(before)),
-                    Some(audit::state(new)),
+                    Some(write::state(before)),
+                    Some(write::state(new)),
                 );
                 let after = state.changed_to(new, now);
                 after.schedule(&mut transaction, Some(now));
