@@ -28,6 +28,8 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 pub use self::access::principal::{Denial, Principal};
+pub use self::audit::denied::Refusal;
+use self::audit::denied::WrittenInHour;
 pub use self::audit::entry::{AuditEntry, AuditOutcome, AuditResource, ClientInfo};
 pub use self::audit_log::AuditFilter;
 pub use self::connectors::types::{Connector, ConnectorDetails, ConnectorUpdate, NewConnector};
@@ -47,8 +49,6 @@ pub use self::inbound::post::{InboundBatch, VerifiedMessage};
 pub use self::kit::etag::{IfMatch, WithEtag};
 pub use self::kit::outbox::Event;
 pub use self::kit::page::{Cursor, InvalidCursor, Page, PageRequest};
-pub use self::kit::refusals::Refusal;
-use self::kit::refusals::WrittenInHour;
 use self::kit::sealing::Sealer;
 pub use self::kit::sealing::{RotatedSecret, SealingKey};
 pub use self::kit::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};

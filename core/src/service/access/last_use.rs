@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::keys;
 use crate::model::Timestamp;
 use crate::service::KnowledgeService;
-use crate::service::kit::refusals::window;
+use crate::service::audit::denied::window;
 
 impl KnowledgeService {
     /// Records that a token or a session was used, if that was not recorded in this hour.

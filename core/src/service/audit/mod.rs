@@ -1,5 +1,6 @@
 //! The audit log: how it is written, stored and read.
 
+pub(crate) mod denied;
 pub(crate) mod entry;
 pub(crate) mod pages;
 pub(crate) mod runs;

@@ -13,6 +13,7 @@ use crate::model::*;
 use crate::partition::identity::Identity;
 use crate::partition::{Hold, Placement};
 use crate::service::Event;
+use crate::service::audit::denied::MemberRefusals;
 use crate::service::audit::pages::AuditPage;
 use crate::service::connectors::types::Connector;
 use crate::service::deliveries::{
@@ -20,7 +21,6 @@ use crate::service::deliveries::{
 };
 use crate::service::erasures::StoredErasure;
 use crate::service::inbound::post::ProcessedMessage;
-use crate::service::kit::refusals::MemberRefusals;
 use crate::service::kit::sealing::SealedRecord;
 use crate::service::meta::Schema;
 use crate::service::operation::idempotency::IdempotencyRecord;
