@@ -2,7 +2,6 @@
 
 pub(crate) mod access;
 pub(crate) mod audit;
-mod audit_log;
 mod connectors;
 mod deliveries;
 mod endpoints;
@@ -31,7 +30,7 @@ pub use self::access::principal::{Denial, Principal};
 pub use self::audit::denied::Refusal;
 use self::audit::denied::WrittenInHour;
 pub use self::audit::entry::{AuditEntry, AuditOutcome, AuditResource, ClientInfo};
-pub use self::audit_log::AuditFilter;
+pub use self::audit::log::AuditFilter;
 pub use self::connectors::types::{Connector, ConnectorDetails, ConnectorUpdate, NewConnector};
 pub use self::connectors::types::{SyncOutcome, SyncOutcomeKind, SyncReport};
 #[doc(hidden)]

@@ -2,6 +2,7 @@
 
 pub(crate) mod denied;
 pub(crate) mod entry;
+pub(crate) mod log;
 pub(crate) mod pages;
 pub(crate) mod runs;
 pub(crate) mod write;

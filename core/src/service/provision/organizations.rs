@@ -11,8 +11,8 @@ use crate::model::{
     WorkspaceId, is_label_name,
 };
 use crate::model::{AuditAction, ResourceKind};
+use crate::service::audit::log::AUDIT_PURGE_INTERVAL;
 use crate::service::audit::write::{Actor, AuditedOperation};
-use crate::service::audit_log::AUDIT_PURGE_INTERVAL;
 use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::tasks::ScheduledTask;
 use crate::store::{Direction, StoreExt};

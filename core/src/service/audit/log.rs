@@ -34,7 +34,7 @@ const BATCH: usize = 16;
 /// Entries whose identifiers are further from a requested time are not scanned.
 const CLOCK_SLACK: Duration = Duration::from_secs(60 * 60);
 /// Interval between two purges of an organisation's audit log.
-pub(super) const AUDIT_PURGE_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+pub(in crate::service) const AUDIT_PURGE_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum number of pages that one commit purges.
 const PURGED_PAGES_MAX: usize = 200;
 /// Maximum number of counters of past days that one step deletes.
@@ -137,7 +137,7 @@ impl KnowledgeService {
     }
 
     /// Returns true if an entry of this time has expired and is treated as absent.
-    pub(super) fn is_audit_expired(&self, at: Timestamp, now: Timestamp) -> bool {
+    pub(in crate::service) fn is_audit_expired(&self, at: Timestamp, now: Timestamp) -> bool {
         at.plus(self.limits().audit_retention) <= now
     }
 
@@ -154,7 +154,7 @@ impl KnowledgeService {
     /// # Examples
     ///
     /// ```
-    #[doc = include_str!("example.txt")]
+    #[doc = include_str!("../example.txt")]
     /// use knowledge_core::model::AuditAction;
     /// use knowledge_core::service::{AuditFilter, PageRequest};
     ///
@@ -276,7 +276,7 @@ impl KnowledgeService {
     ///
     /// Entries expire relative to the time for which the purge was scheduled. Every other task due
     /// by then has been run, so that no expired record still refers to a purged entry.
-    pub(super) async fn purge_audit(
+    pub(in crate::service) async fn purge_audit(
         &self,
         due: &Key,
         org: OrgId,
