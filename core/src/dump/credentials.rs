@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::access::{CredentialKind, CredentialRecord};
 use crate::keys;
-use crate::service::kit::sealing::SealedRecord;
+use crate::service::secrets::sealing::SealedRecord;
 use crate::service::tasks::ScheduledTask;
 use crate::store::{Key, VALUE_BYTES_MAX, read_json};
 

@@ -16,6 +16,7 @@ mod operation;
 mod provision;
 mod rekey;
 mod removal;
+pub(crate) mod secrets;
 mod sign_in;
 pub(crate) mod tasks;
 mod upgrade;
@@ -48,8 +49,6 @@ pub use self::inbound::post::{InboundBatch, VerifiedMessage};
 pub use self::kit::etag::{IfMatch, WithEtag};
 pub use self::kit::outbox::Event;
 pub use self::kit::page::{Cursor, InvalidCursor, Page, PageRequest};
-use self::kit::sealing::Sealer;
-pub use self::kit::sealing::{RotatedSecret, SealingKey};
 pub use self::kit::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};
 use self::kit::turns::Turns;
 pub use self::maintain::MaintenanceReport;
@@ -73,6 +72,8 @@ pub use self::provision::{
     NewWorkspace, Provisioning,
 };
 pub use self::rekey::{Rekey, RekeyReport, SealingKeys};
+use self::secrets::sealing::Sealer;
+pub use self::secrets::sealing::{RotatedSecret, SealingKey};
 pub use self::sign_in::{ACCESS_TOKEN_LIFETIME_MAX, OwnCredential, SessionTimeouts, SignedIn};
 pub use self::verify::{DIFFERENCES_KEPT_MAX, Difference, DifferenceCode, Verification, Verify};
 pub use self::workspace::chats::{Chat, ChatMessage, NewChat, SNIPPET_CHARS_MAX};

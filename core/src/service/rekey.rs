@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::kit::sealing::{SealedRecord, Sealer, SealingKey};
 use super::meta::{Meta, known_meta};
+use super::secrets::sealing::{SealedRecord, Sealer, SealingKey};
 use super::{OpenError, SCHEMA};
 use crate::env::Env;
 use crate::keys;

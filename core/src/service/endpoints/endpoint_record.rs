@@ -13,9 +13,9 @@ use crate::model::{
 use crate::service::access::principal::{Delegator, Principal, Resource};
 use crate::service::audit::write::{Actor, AuditedOperation, state};
 use crate::service::deliveries::{EndpointParent, EndpointQueue};
-use crate::service::kit::sealing::{Sealed, SealedRecord};
 use crate::service::memories::recalls::{find_existing, require_kept};
 use crate::service::operation::{Authorized, Prefetch};
+use crate::service::secrets::sealing::{Sealed, SealedRecord};
 use crate::service::{KnowledgeService, SigningSecret};
 use crate::store::{Entry, Key, StoreError, Transaction, decode};
 

@@ -18,8 +18,8 @@ use crate::service::audit::pages::PageBody;
 use crate::service::audit::write::{Actor, AuditedOperation, state};
 use crate::service::kit::outbox::Outbox;
 use crate::service::kit::quota::{release_unit, release_units};
-use crate::service::kit::sealing::SealedRecord;
 use crate::service::memories::read::FoundMemory;
+use crate::service::secrets::sealing::SealedRecord;
 use crate::service::workspace::chats::Chat;
 use crate::store::{COMMIT_MUTATIONS_MAX, Key, RangeRead, Transaction, decode_value};
 

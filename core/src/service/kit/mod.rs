@@ -9,7 +9,6 @@ mod holds;
 pub(crate) mod outbox;
 pub(crate) mod page;
 pub(crate) mod quota;
-pub(crate) mod sealing;
 pub(crate) mod signing;
 pub(crate) mod turns;
 pub(crate) mod unchanged;

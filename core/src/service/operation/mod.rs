@@ -41,7 +41,7 @@ use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation, state};
 use crate::service::kit::quota::{AuditQuota, reserve_units};
-use crate::service::kit::sealing::{RotatedSecret, Sealer};
+use crate::service::secrets::sealing::{RotatedSecret, Sealer};
 use crate::store::{Key, MaybeSend, Prepared, Transaction};
 
 /// An operation of an authorised caller, which ends in at most one commit.

@@ -25,8 +25,8 @@ use crate::format::USAGE_SCHEMA;
 use crate::keys;
 use crate::model::{ChatId, EndpointId, ErasureId, OrgId, Organization, RoleId, WorkspaceId};
 use crate::service::KnowledgeService;
-use crate::service::kit::sealing::{Sealer, SealingKey};
 use crate::service::meta::Schema;
+use crate::service::secrets::sealing::{Sealer, SealingKey};
 use crate::store::{Direction, Key, KeyEntry, KeyRange, Store, StoreError, StoreExt, decode_value};
 
 /// Number of entries that one page reads.

@@ -13,7 +13,7 @@ use crate::service::deliveries::{
     DeliveryRef, EndpointParent, EndpointState, HostPings, RetainedEvent, StoredDelivery,
 };
 use crate::service::endpoints::EndpointRecord;
-use crate::service::kit::sealing::SealedRecord;
+use crate::service::secrets::sealing::SealedRecord;
 use crate::service::tasks::ScheduledTask;
 use crate::service::verify::expectation::Expectation;
 use crate::service::verify::{DifferenceCode, Verifier};

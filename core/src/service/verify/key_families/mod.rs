@@ -22,7 +22,7 @@ use super::expectation::Expectation;
 use super::{DifferenceCode, Verifier};
 use crate::keys::{self, Part};
 use crate::model::{MemberId, OrgId};
-use crate::service::kit::sealing::SealedRecord;
+use crate::service::secrets::sealing::SealedRecord;
 use crate::store::{KeyEntry, decode_value};
 
 /// A problem of an entry by itself.

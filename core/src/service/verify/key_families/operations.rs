@@ -9,9 +9,9 @@ use crate::model::{AuditLogId, ErasureId, ErasureStatus, MemberId, OperationId, 
 use crate::service::audit::entry::ENTRY_BITS;
 use crate::service::audit::pages::{AuditPage, PAGE_ENTRIES};
 use crate::service::erasures::{ERASURE_OPERATION, StoredErasure};
-use crate::service::kit::sealing::Sealer;
 use crate::service::meta::{Meta, Schema};
 use crate::service::operation::idempotency::IdempotencyRecord;
+use crate::service::secrets::sealing::Sealer;
 use crate::service::tasks::ScheduledTask;
 use crate::service::verify::expectation::Expectation;
 use crate::service::verify::{DifferenceCode, Verifier};

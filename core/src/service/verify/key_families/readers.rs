@@ -21,9 +21,9 @@ use crate::service::deliveries::{
 };
 use crate::service::erasures::StoredErasure;
 use crate::service::inbound::post::ProcessedMessage;
-use crate::service::kit::sealing::SealedRecord;
 use crate::service::meta::Schema;
 use crate::service::operation::idempotency::IdempotencyRecord;
+use crate::service::secrets::sealing::SealedRecord;
 use crate::service::tasks::ScheduledTask;
 use crate::service::verify::Verifier;
 use crate::service::verify::expectation::Expectation;

@@ -9,7 +9,7 @@ use crate::model::{
     SourceId, SubscriptionId, Timestamp, Webhook, WorkspaceId,
 };
 use crate::service::inbound::post::ProcessedMessage;
-use crate::service::kit::sealing::SealedRecord;
+use crate::service::secrets::sealing::SealedRecord;
 use crate::service::tasks::ScheduledTask;
 use crate::service::verify::Verifier;
 use crate::service::verify::expectation::Expectation;

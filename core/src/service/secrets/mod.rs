@@ -1,0 +1,3 @@
+//! Secrets of endpoints: sealed in the store, and used to sign messages.
+
+pub(crate) mod sealing;
