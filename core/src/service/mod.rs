@@ -49,7 +49,6 @@ pub use self::inbound::post::{InboundBatch, VerifiedMessage};
 pub use self::kit::etag::{IfMatch, WithEtag};
 pub use self::kit::outbox::Event;
 pub use self::kit::page::{Cursor, InvalidCursor, Page, PageRequest};
-pub use self::kit::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};
 use self::kit::turns::Turns;
 pub use self::maintain::MaintenanceReport;
 use self::maintain::TaskTurns;
@@ -74,6 +73,7 @@ pub use self::provision::{
 pub use self::rekey::{Rekey, RekeyReport, SealingKeys};
 use self::secrets::sealing::Sealer;
 pub use self::secrets::sealing::{RotatedSecret, SealingKey};
+pub use self::secrets::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};
 pub use self::sign_in::{ACCESS_TOKEN_LIFETIME_MAX, OwnCredential, SessionTimeouts, SignedIn};
 pub use self::verify::{DIFFERENCES_KEPT_MAX, Difference, DifferenceCode, Verification, Verify};
 pub use self::workspace::chats::{Chat, ChatMessage, NewChat, SNIPPET_CHARS_MAX};

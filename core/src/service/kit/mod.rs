@@ -9,6 +9,5 @@ mod holds;
 pub(crate) mod outbox;
 pub(crate) mod page;
 pub(crate) mod quota;
-pub(crate) mod signing;
 pub(crate) mod turns;
 pub(crate) mod unchanged;

@@ -21,7 +21,7 @@ use crate::limits::SIGNING_SECRET_OVERLAP;
 use crate::model::{DisabledReason, Timestamp};
 use crate::service::KnowledgeService;
 use crate::service::access::principal::Delegator;
-use crate::service::kit::signing::{SECRET_PREFIX, SigningSecret};
+use crate::service::secrets::signing::{SECRET_PREFIX, SigningSecret};
 
 /// Number of random bytes in a signing secret.
 const SIGNING_SECRET_BYTES: usize = 32;
