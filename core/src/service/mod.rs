@@ -6,6 +6,7 @@ mod connectors;
 mod deliveries;
 mod endpoints;
 mod erasures;
+pub(crate) mod etag;
 mod inbound;
 pub(crate) mod kit;
 mod maintain;
@@ -45,8 +46,8 @@ pub use self::deliveries::{
 };
 use self::deliveries::{CorruptEvents, NextTurn, NotifyingStore, Signal};
 pub use self::erasures::ErasureResult;
+pub use self::etag::{IfMatch, WithEtag};
 pub use self::inbound::post::{InboundBatch, VerifiedMessage};
-pub use self::kit::etag::{IfMatch, WithEtag};
 pub use self::kit::outbox::Event;
 pub use self::kit::page::{Cursor, InvalidCursor, Page, PageRequest};
 use self::kit::turns::Turns;

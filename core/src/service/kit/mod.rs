@@ -4,7 +4,6 @@
 //! pages, idempotency, holds, the outbox, sealing, signing, the turns of calls that conflict and results
 //! that have not changed.
 
-pub(crate) mod etag;
 mod holds;
 pub(crate) mod outbox;
 pub(crate) mod page;

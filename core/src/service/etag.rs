@@ -30,7 +30,7 @@ impl<T: Serialize> WithEtag<T> {
 /// # Examples
 ///
 /// ```
-#[doc = include_str!("../example.txt")]
+#[doc = include_str!("example.txt")]
 /// use knowledge_core::Error;
 /// use knowledge_core::model::MemoryUpdate;
 /// use knowledge_core::service::IfMatch;
