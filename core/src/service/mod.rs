@@ -14,6 +14,7 @@ mod members;
 mod memories;
 mod meta;
 mod operation;
+pub(crate) mod page;
 mod provision;
 mod rekey;
 mod removal;
@@ -49,7 +50,6 @@ pub use self::erasures::ErasureResult;
 pub use self::etag::{IfMatch, WithEtag};
 pub use self::inbound::post::{InboundBatch, VerifiedMessage};
 pub use self::kit::outbox::Event;
-pub use self::kit::page::{Cursor, InvalidCursor, Page, PageRequest};
 use self::kit::turns::Turns;
 pub use self::maintain::MaintenanceReport;
 use self::maintain::TaskTurns;
@@ -67,6 +67,7 @@ use self::meta::{Meta, known_meta};
 use self::operation::KnownLogins;
 use self::operation::idempotency::KeyedRequest;
 pub use self::operation::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
+pub use self::page::{Cursor, InvalidCursor, Page, PageRequest};
 pub use self::provision::{
     EndpointKind, EndpointSummary, Issued, NewMember, NewOrganization, NewOwner, NewToken,
     NewWorkspace, Provisioning,

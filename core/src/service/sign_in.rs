@@ -22,7 +22,7 @@ use crate::request::rules::{Field, Name};
 use crate::request::{Path, Problems};
 use crate::service::access::principal::{Delegator, Principal};
 use crate::service::audit::write::Actor;
-use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::provision::{place, revoke};
 use crate::service::{Issued, KnowledgeService, NewToken, Provisioning};
 use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};

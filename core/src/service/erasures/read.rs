@@ -7,8 +7,8 @@ use crate::keys;
 use crate::model::{Erasure, ErasureId, ErasureRemainder};
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
-use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::operation::Prefetch;
+use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::store::Direction;
 
 /// # Receipts of erasures

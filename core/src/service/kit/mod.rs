@@ -6,7 +6,6 @@
 
 mod holds;
 pub(crate) mod outbox;
-pub(crate) mod page;
 pub(crate) mod quota;
 pub(crate) mod turns;
 pub(crate) mod unchanged;

@@ -14,13 +14,13 @@ use crate::request::request;
 use crate::request::rules::{Items, List, Name, Parsed, Slug};
 use crate::service::access::coverage::{Coverage, HeldRoles, Reach};
 use crate::service::access::principal::{Principal, workspace_roles_read};
-use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::members::assign::{
     Authority, OWNER, assign, assignment_prefetch, change_role, check_owners, check_role,
     current_role,
 };
 use crate::service::members::with_roles;
 use crate::service::operation::Prefetch;
+use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::{IfMatch, KnowledgeService, MemberAssignment, NewMember, WithEtag};
 use crate::store::{Direction, Key, Transaction};
 

@@ -22,8 +22,8 @@ use crate::request::rules::{Description, Id, Items, List, Unique};
 use crate::service::KnowledgeService;
 use crate::service::access::monitor::{Monitor, Subject, Use, Visibility, slugs_read};
 use crate::service::access::principal::Principal;
-use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::operation::{Authenticated, Authorized, Prefetch};
+use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::store::{Direction, Key, RangeRead, Transaction, decode};
 
 /// Number of citations from which a list reads the labels of further memories in another read.

@@ -14,8 +14,8 @@ use crate::request::request;
 use crate::request::rules::Name;
 use crate::service::KnowledgeService;
 use crate::service::access::monitor::Subject;
-use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::operation::{Authorized, Prefetch};
+use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::store::{Direction, Key, KeyRange, RangeRead, Transaction, decode, decode_value};
 
 /// Number of memories that a search for sources examines at once.

@@ -3,8 +3,8 @@
 //! The organisation of the caller is known from its credential before the first read, so that an
 //! operation names its keys at once. `unauthenticated` and `login` read them.
 
-use crate::service::kit::page::{Listing, PageRequest};
 use crate::service::operation::idempotency::IdempotencyKey;
+use crate::service::page::{Listing, PageRequest};
 use crate::store::{Key, RangeRead, Transaction};
 
 /// Reads that an operation is known to make, for reading them with those of its authorisation.

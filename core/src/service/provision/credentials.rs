@@ -15,7 +15,7 @@ use crate::request::rules::{Field, Id, Items, List, Name, Parsed};
 use crate::request::{Path, Problems};
 use crate::service::KnowledgeService;
 use crate::service::audit::write::{Actor, AuditedOperation};
-use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::mcp_keys::{forget_keys, key_workspace};
 use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};

@@ -8,7 +8,7 @@ use crate::service::deliveries::{
     find_delivery, page_of_deliveries, redeliver_dead_letters, redeliver_one,
 };
 use crate::service::endpoints::EndpointRecord;
-use crate::service::kit::page::{Page, PageRequest};
+use crate::service::page::{Page, PageRequest};
 use crate::service::{KnowledgeService, RedeliveryReport};
 use crate::store::Transaction;
 

@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::service::deliveries::{EndpointParent, EndpointState};
 use crate::service::endpoints::EndpointRecord;
-use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::store::{Direction, KeyEntry, KeyRange, StoreExt, decode_value};
 
 /// Maximum to which the deliveries of an endpoint are counted.

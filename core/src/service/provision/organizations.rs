@@ -13,7 +13,7 @@ use crate::model::{
 use crate::model::{AuditAction, ResourceKind};
 use crate::service::audit::log::AUDIT_PURGE_INTERVAL;
 use crate::service::audit::write::{Actor, AuditedOperation};
-use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::tasks::ScheduledTask;
 use crate::store::{Direction, StoreExt};
 

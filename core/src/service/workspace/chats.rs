@@ -17,8 +17,8 @@ use crate::request::rules::{Content, Id, Items, List, Name, Unique};
 use crate::request::{Problems, request};
 use crate::service::KnowledgeService;
 use crate::service::access::principal::Principal;
-use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::operation::{Authorized, Prefetch};
+use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::store::{Direction, Key};
 
 /// Maximum length of the snippet of a chat on the dashboard, in characters.

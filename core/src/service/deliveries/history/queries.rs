@@ -14,8 +14,8 @@ use crate::service::deliveries::queue::{
     DeliveryRef, EndpointQueue, StoredDelivery, delivery_keys, find_delivery,
 };
 use crate::service::endpoints::{EndpointRecord, find_subscription};
-use crate::service::kit::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::operation::{Authenticated, Authorized, Prefetch, Unauthenticated};
+use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::store::{Direction, Key, RangeRead, Transaction, decode};
 
 impl Endpoint {

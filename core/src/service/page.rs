@@ -93,7 +93,7 @@ impl FromStr for Cursor {
 /// # Examples
 ///
 /// ```
-#[doc = include_str!("../example.txt")]
+#[doc = include_str!("example.txt")]
 /// use knowledge_core::model::MemoryFilter;
 /// use knowledge_core::service::PageRequest;
 ///
