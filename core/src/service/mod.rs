@@ -16,6 +16,7 @@ mod meta;
 mod operation;
 pub(crate) mod page;
 mod provision;
+pub(crate) mod quota;
 mod rekey;
 mod removal;
 pub(crate) mod secrets;

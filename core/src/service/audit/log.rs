@@ -17,9 +17,9 @@ use crate::request::Problems;
 use crate::service::KnowledgeService;
 use crate::service::audit::entry::{AuditEntry, ENTRY_BITS};
 use crate::service::audit::pages::AuditPage;
-use crate::service::kit::quota::audit_counter;
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRequest};
+use crate::service::quota::audit_counter;
 use crate::service::tasks::ScheduledTask;
 use crate::store::{
     Direction, Key, KeyEntry, KeyRange, RangeRead, StoreExt, Transaction, decode_value,

@@ -18,7 +18,7 @@ use crate::service::access::principal::Principal;
 use crate::service::audit::entry::{AuditResource, ClientInfo, ENTRY_BITS};
 use crate::service::audit::pages::{AuditPage, PAGE_ENTRIES, PageBody};
 use crate::service::audit::runs::{MemoryAudit, MemoryEntries};
-use crate::service::kit::quota::audit_counter;
+use crate::service::quota::audit_counter;
 use crate::store::Transaction;
 
 /// The actor of an operation.

@@ -10,9 +10,9 @@ use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::types::{
     Connector, ConnectorDetails, ConnectorRef, ConnectorUpdate, NewConnector,
 };
-use crate::service::kit::quota::RecordLimit;
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::quota::RecordLimit;
 use crate::store::{Direction, Key, RangeRead, Transaction};
 
 /// Maximum number of states that are read together with a page of connectors.

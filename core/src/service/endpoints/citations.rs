@@ -16,10 +16,10 @@ use crate::service::access::monitor::slugs_read;
 use crate::service::deliveries::{EndpointParent, EndpointQueue};
 use crate::service::endpoints::find_subscription;
 use crate::service::kit::outbox::sequences_read;
-use crate::service::kit::quota::{RecordLimit, release_unit};
 use crate::service::memories::recalls::find_recall;
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::quota::{RecordLimit, release_unit};
 use crate::service::secrets::sealing::{RotatedSecret, SealedRecord};
 use crate::store::{Direction, Key};
 

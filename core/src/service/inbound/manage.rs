@@ -9,9 +9,9 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::access::principal::Delegator;
-use crate::service::kit::quota::{RecordLimit, release_unit};
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::quota::{RecordLimit, release_unit};
 use crate::service::secrets::sealing::{RotatedSecret, SealedRecord};
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
 use crate::store::{Direction, Key};

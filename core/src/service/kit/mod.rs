@@ -6,6 +6,5 @@
 
 mod holds;
 pub(crate) mod outbox;
-pub(crate) mod quota;
 pub(crate) mod turns;
 pub(crate) mod unchanged;

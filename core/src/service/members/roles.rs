@@ -10,9 +10,9 @@ use crate::operation::Operation;
 use crate::request::rules::Parsed;
 use crate::request::{Path, Problems, request};
 use crate::service::access::coverage::Coverage;
-use crate::service::kit::quota::RecordLimit;
 use crate::service::members::{ROLES_AHEAD, with_roles};
 use crate::service::operation::Prefetch;
+use crate::service::quota::RecordLimit;
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
 use crate::store::{RangeRead, Transaction, decode_value};
 

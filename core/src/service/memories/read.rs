@@ -12,10 +12,10 @@ use crate::operation::Operation;
 use crate::service::access::monitor::{
     Monitor, Subject, Use, Visibility, named_workspaces, slugs_read,
 };
-use crate::service::kit::quota::release_unit;
 use crate::service::operation::idempotency::fingerprint;
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
+use crate::service::quota::release_unit;
 use crate::service::{KnowledgeService, WithEtag};
 use crate::store::{Direction, Key, Transaction, decode};
 

@@ -40,7 +40,7 @@ use crate::service::access::principal::{Delegator, Denial, Principal, Resource};
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation, state};
-use crate::service::kit::quota::{AuditQuota, reserve_units};
+use crate::service::quota::{AuditQuota, reserve_units};
 use crate::service::secrets::sealing::{RotatedSecret, Sealer};
 use crate::store::{Key, MaybeSend, Prepared, Transaction};
 

@@ -17,7 +17,7 @@ use crate::model::{CredentialId, Member, MemberId, OrgId, Timestamp, WorkspaceId
 use crate::operation::Operation;
 use crate::service::KnowledgeService;
 use crate::service::access::principal::Resource;
-use crate::service::kit::quota::{AuditQuota, audit_counter};
+use crate::service::quota::{AuditQuota, audit_counter};
 use crate::store::{Key, MaybeSend, Prepared, Transaction};
 
 /// An operation before its caller is authenticated.

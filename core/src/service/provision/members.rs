@@ -11,9 +11,9 @@ use crate::model::{
 use crate::service::MemberAssignment;
 use crate::service::access::roles::{ResolvedRole, follow_role};
 use crate::service::audit::write::{Actor, AuditedOperation};
-use crate::service::kit::quota::reserve_units;
 use crate::service::members::assign::hold_role;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::quota::reserve_units;
 use crate::store::{Direction, StoreExt, Transaction, decode_value};
 
 impl Provisioning<'_> {

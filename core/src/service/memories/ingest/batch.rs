@@ -19,7 +19,7 @@ use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::kit::outbox::Outbox;
-use crate::service::kit::quota::reserve_units;
+use crate::service::quota::reserve_units;
 use crate::store::{Entry, Key, Transaction, decode};
 
 impl KnowledgeService {
