@@ -14,6 +14,7 @@ mod members;
 mod memories;
 mod meta;
 mod operation;
+pub(crate) mod outbox;
 pub(crate) mod page;
 mod provision;
 pub(crate) mod quota;
@@ -50,7 +51,6 @@ use self::deliveries::{CorruptEvents, NextTurn, NotifyingStore, Signal};
 pub use self::erasures::ErasureResult;
 pub use self::etag::{IfMatch, WithEtag};
 pub use self::inbound::post::{InboundBatch, VerifiedMessage};
-pub use self::kit::outbox::Event;
 use self::kit::turns::Turns;
 pub use self::maintain::MaintenanceReport;
 use self::maintain::TaskTurns;
@@ -68,6 +68,7 @@ use self::meta::{Meta, known_meta};
 use self::operation::KnownLogins;
 use self::operation::idempotency::KeyedRequest;
 pub use self::operation::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
+pub use self::outbox::Event;
 pub use self::page::{Cursor, InvalidCursor, Page, PageRequest};
 pub use self::provision::{
     EndpointKind, EndpointSummary, Issued, NewMember, NewOrganization, NewOwner, NewToken,

@@ -11,7 +11,7 @@ use crate::service::KnowledgeService;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::manage::read_connector;
 use crate::service::connectors::types::{Connector, ConnectorRef, SyncReport};
-use crate::service::kit::outbox::Outbox;
+use crate::service::outbox::Outbox;
 use crate::service::tasks::ScheduledTask;
 use crate::store::{Key, Transaction};
 

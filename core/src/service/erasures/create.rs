@@ -19,10 +19,10 @@ use crate::service::access::principal::{Denial, workspace_roles_read};
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::memory_pages;
-use crate::service::kit::outbox::sequences_read;
 use crate::service::memories::read::FoundMemory;
 use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord, fingerprint};
 use crate::service::operation::{Authorized, Prefetch};
+use crate::service::outbox::sequences_read;
 use crate::service::tasks::ScheduledTask;
 use crate::store::Key;
 

@@ -20,11 +20,11 @@ use crate::service::access::monitor::slugs_read;
 use crate::service::access::principal::{Delegator, Principal, Resource};
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::inbound::manage::{Stored, delegator};
-use crate::service::kit::outbox::Outbox;
 use crate::service::memories::ingest::{
     IngestContext, Memories, NewMemory, by_source_key, check_batch, known_memories,
 };
 use crate::service::operation::Prefetch;
+use crate::service::outbox::Outbox;
 use crate::service::quota::{AuditQuota, audit_counter};
 use crate::service::secrets::sealing::Sealed;
 use crate::service::secrets::signing::SignedMessage;

@@ -5,6 +5,5 @@
 //! that have not changed.
 
 mod holds;
-pub(crate) mod outbox;
 pub(crate) mod turns;
 pub(crate) mod unchanged;

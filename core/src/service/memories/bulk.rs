@@ -26,10 +26,10 @@ use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::pages::read_memory_entries;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation};
-use crate::service::kit::outbox::{Outbox, sequences_read};
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord};
 use crate::service::operation::{Authorized, Prefetch};
+use crate::service::outbox::{Outbox, sequences_read};
 use crate::service::tasks::ScheduledTask;
 use crate::store::{Key, Prepared, Transaction, decode_alike, encode};
 

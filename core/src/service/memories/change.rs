@@ -13,11 +13,11 @@ use crate::request::rules::{Content, Id, Name, Parsed, SourceKey};
 use crate::service::access::monitor::{Subject, Use, Visibility, slugs_read};
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
-use crate::service::kit::outbox::{Outbox, sequences_read};
 use crate::service::memories::ingest::{IngestContext, NewMemory};
 use crate::service::memories::read::FoundMemory;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::{Authorized, Prefetch};
+use crate::service::outbox::{Outbox, sequences_read};
 use crate::service::{IfMatch, KnowledgeService, WithEtag};
 
 request! {

@@ -18,7 +18,7 @@ use crate::service::access::principal::Denial;
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation};
-use crate::service::kit::outbox::Outbox;
+use crate::service::outbox::Outbox;
 use crate::service::quota::reserve_units;
 use crate::store::{Entry, Key, Transaction, decode};
 
