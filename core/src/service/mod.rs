@@ -26,6 +26,7 @@ pub(crate) mod tasks;
 mod upgrade;
 mod verify;
 mod workspace;
+mod write_fence;
 
 use std::fmt;
 use std::future::Future;

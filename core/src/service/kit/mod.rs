@@ -4,6 +4,5 @@
 //! pages, idempotency, holds, the outbox, sealing, signing, the turns of calls that conflict and results
 //! that have not changed.
 
-mod holds;
 pub(crate) mod turns;
 pub(crate) mod unchanged;
