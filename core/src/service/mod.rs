@@ -52,7 +52,6 @@ use self::deliveries::{CorruptEvents, NextTurn, NotifyingStore, Signal};
 pub use self::erasures::ErasureResult;
 pub use self::etag::{IfMatch, WithEtag};
 pub use self::inbound::post::{InboundBatch, VerifiedMessage};
-use self::kit::turns::Turns;
 pub use self::maintain::MaintenanceReport;
 use self::maintain::TaskTurns;
 pub use self::members::assign::MemberAssignment;
@@ -60,6 +59,7 @@ pub use self::members::change::{MemberDetails, MemberUpdate, WorkspaceRole};
 pub use self::members::roles::DeleteRole;
 pub use self::memories::change::CreateMemory;
 pub use self::memories::counts::MemoryCounts;
+use self::memories::fair_queue::Turns;
 pub use self::memories::ingest::{
     IngestBatch, IngestOutcome, IngestResult, IngestedMemory, NewMemory,
 };

@@ -4,5 +4,4 @@
 //! pages, idempotency, holds, the outbox, sealing, signing, the turns of calls that conflict and results
 //! that have not changed.
 
-pub(crate) mod turns;
 pub(crate) mod unchanged;
