@@ -7,6 +7,7 @@ mod deliveries;
 mod endpoints;
 mod erasures;
 pub(crate) mod etag;
+pub(crate) mod generations;
 mod inbound;
 pub(crate) mod kit;
 mod maintain;

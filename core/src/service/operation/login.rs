@@ -17,7 +17,7 @@ use crate::model::{CredentialId, Member, MemberId, OrgId, Organization, Timestam
 use crate::service::KnowledgeService;
 use crate::service::access::principal::{Delegator, Principal, workspace_roles_read};
 use crate::service::access::roles::held_role;
-use crate::service::kit::unchanged::{AreaMarks, Unchanged};
+use crate::service::generations::{AreaMarks, Unchanged};
 use crate::store::{Key, RangeRead, Transaction, decode_value};
 
 const INVALID: Error = Error::Unauthenticated {

@@ -19,7 +19,7 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::types::Connector;
-use crate::service::kit::unchanged::AreaMarks;
+use crate::service::generations::AreaMarks;
 use crate::service::operation::Prefetch;
 use crate::service::workspace::dashboard_cache::{Asking, Dashboard, Sources};
 use crate::service::workspace::dashboard_chats::{RecentChats, chats_read};

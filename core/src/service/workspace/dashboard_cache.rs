@@ -19,7 +19,7 @@ use super::retention::StoredRetention;
 use crate::access::{Credential, CredentialKind, SecretHash};
 use crate::keys;
 use crate::model::{DashboardSummary, MemberId, OrgId, Timestamp, Workspace, WorkspaceId};
-use crate::service::kit::unchanged::Unchanged;
+use crate::service::generations::Unchanged;
 use crate::store::{Entry, Key, KeyEntry, Version};
 
 /// Maximum number of summaries that a process keeps. One takes some 20 kB.
