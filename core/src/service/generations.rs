@@ -1,8 +1,8 @@
 //! Results that a process keeps while nothing that they follow from has changed.
 //!
-//! They follow from areas of the store, see [`Store::mark`], and from the time. Comparing the marks
-//! of the areas takes the place of reading them again. The marks have to be taken before the reads
-//! begin: a change during the reads is then noticed.
+//! They follow from areas of the store and from the time. The mark of an area, see [`Store::mark`],
+//! is its generation; comparing generations takes the place of reading again. They have to be taken
+//! before the reads begin: a change during the reads is then noticed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,11 +13,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::model::Timestamp;
 use crate::store::{Key, Mark, Store};
 
-/// Marks of areas at one time.
+/// Generations of areas at one time.
 #[derive(Clone, Debug)]
-pub(crate) struct AreaMarks(Vec<(Key, Mark)>);
+pub(crate) struct Generations(Vec<(Key, Mark)>);
 
-impl AreaMarks {
+impl Generations {
     /// Returns the marks of the areas of these keys, if the store has all of them.
     pub(crate) fn take(store: &dyn Store, keys: impl IntoIterator<Item = Key>) -> Option<Self> {
         let keys = keys.into_iter();
@@ -42,26 +42,26 @@ const NEVER: Range<Timestamp> = Timestamp::MAX..Timestamp::MAX;
 
 struct Kept<V> {
     value: V,
-    marks: AreaMarks,
+    marks: Generations,
     during: Range<Timestamp>,
 }
 
 /// Results by what they were asked for, at most `MAX`.
-pub(crate) struct Unchanged<K, V, const MAX: usize>(Mutex<HashMap<K, Kept<V>>>);
+pub(crate) struct GenerationCache<K, V, const MAX: usize>(Mutex<HashMap<K, Kept<V>>>);
 
-impl<K, V, const MAX: usize> Default for Unchanged<K, V, MAX> {
+impl<K, V, const MAX: usize> Default for GenerationCache<K, V, MAX> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<K, V, const MAX: usize> fmt::Debug for Unchanged<K, V, MAX> {
+impl<K, V, const MAX: usize> fmt::Debug for GenerationCache<K, V, MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Unchanged").finish_non_exhaustive()
     }
 }
 
-impl<K: Hash + Eq, V: Clone, const MAX: usize> Unchanged<K, V, MAX> {
+impl<K: Hash + Eq, V: Clone, const MAX: usize> GenerationCache<K, V, MAX> {
     fn kept(&self) -> MutexGuard<'_, HashMap<K, Kept<V>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,7 +87,7 @@ impl<K: Hash + Eq, V: Clone, const MAX: usize> Unchanged<K, V, MAX> {
     }
 
     /// Keeps the result for `key`, which follows from the areas with these marks, for this time.
-    pub(crate) fn keep(&self, key: K, value: V, marks: AreaMarks, during: Range<Timestamp>) {
+    pub(crate) fn keep(&self, key: K, value: V, marks: Generations, during: Range<Timestamp>) {
         let value = Kept {
             value,
             marks,
@@ -107,7 +107,7 @@ impl<K: Hash + Eq, V: Clone, const MAX: usize> Unchanged<K, V, MAX> {
         }
         let value = Kept {
             value,
-            marks: AreaMarks::none(),
+            marks: Generations::none(),
             during: NEVER,
         };
         Self::put(&mut kept, key, value);
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::store::{Commit, MemoryStore};
 
-    type Results<V> = Unchanged<usize, V, 3>;
+    type Results<V> = GenerationCache<usize, V, 3>;
 
     fn key(text: &str) -> Key {
         Key::new(text).unwrap()
@@ -149,7 +149,7 @@ mod tests {
     fn result_is_kept_until_an_area_changes_or_its_time_ends() {
         let store = MemoryStore::new();
         let results = Results::default();
-        let marks = AreaMarks::take(&store, [key("memory/acme/1")]).unwrap();
+        let marks = Generations::take(&store, [key("memory/acme/1")]).unwrap();
         results.keep(1, "a", marks, at(10)..at(20));
         change(&store, &key("memory/other/1"));
         assert_eq!(results.get(&store, &1, at(10)), Some("a"));
@@ -167,7 +167,7 @@ mod tests {
     fn last_result_is_valid_as_long_as_the_one_that_it_replaces() {
         let store = MemoryStore::new();
         let results = Results::default();
-        let marks = AreaMarks::take(&store, [key("memory/acme/1")]).unwrap();
+        let marks = Generations::take(&store, [key("memory/acme/1")]).unwrap();
         results.keep(1, "a", marks, at(10)..at(20));
         for key in [1, 2] {
             results.keep_last(key, "b");
@@ -182,7 +182,7 @@ mod tests {
     fn outdated_result_remains_the_last_one() {
         let store = MemoryStore::new();
         let results = Results::default();
-        let marks = AreaMarks::take(&store, [key("memory/acme/1")]).unwrap();
+        let marks = Generations::take(&store, [key("memory/acme/1")]).unwrap();
         results.keep(1, "a", marks, at(10)..at(20));
         results.outdate(&1);
         assert_eq!(results.get(&store, &1, at(10)), None);
@@ -193,7 +193,7 @@ mod tests {
     fn number_of_results_is_limited() {
         let store = MemoryStore::new();
         let results = Results::default();
-        let marks = AreaMarks::take(&store, []).unwrap();
+        let marks = Generations::take(&store, []).unwrap();
         for number in 0..10 {
             results.keep(number, (), marks.clone(), at(0)..at(1));
             assert!(results.get(&store, &number, at(0)).is_some());

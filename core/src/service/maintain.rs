@@ -103,7 +103,7 @@ impl KnowledgeService {
                 Err(Error::Internal { detail }) => log_skipped(&found.key, &detail),
                 Err(error) => {
                     let org = kind.ok().and_then(|task| task.org()).into_iter().collect();
-                    self.held_orgs(error, org).await?;
+                    self.fenced_orgs(error, org).await?;
                 }
             }
         }
@@ -226,7 +226,7 @@ impl KnowledgeService {
         match self.expire(expiries).await {
             Ok(()) => return Ok(expiries.len()),
             Err(Error::Internal { .. }) => {}
-            Err(error) => drop(self.held_orgs(error, orgs_of(expiries)).await?),
+            Err(error) => drop(self.fenced_orgs(error, orgs_of(expiries)).await?),
         }
         let mut completed = 0;
         for expiry in expiries {
@@ -235,7 +235,7 @@ impl KnowledgeService {
                 Err(Error::Internal { detail }) => log_skipped(&expiry.due, &detail),
                 Err(error) => {
                     let org = orgs_of(slice::from_ref(expiry));
-                    self.held_orgs(error, org).await?;
+                    self.fenced_orgs(error, org).await?;
                 }
             }
         }

@@ -9,12 +9,11 @@ mod erasures;
 pub(crate) mod etag;
 pub(crate) mod generations;
 mod inbound;
-pub(crate) mod kit;
 mod maintain;
 mod members;
 mod memories;
 mod meta;
-mod operation;
+pub(crate) mod operation;
 pub(crate) mod outbox;
 pub(crate) mod page;
 mod provision;
@@ -60,7 +59,7 @@ pub use self::members::change::{MemberDetails, MemberUpdate, WorkspaceRole};
 pub use self::members::roles::DeleteRole;
 pub use self::memories::change::CreateMemory;
 pub use self::memories::counts::MemoryCounts;
-use self::memories::fair_queue::Turns;
+use self::memories::fair_queue::FairQueue;
 pub use self::memories::ingest::{
     IngestBatch, IngestOutcome, IngestResult, IngestedMemory, NewMemory,
 };
@@ -190,7 +189,7 @@ struct Inner {
     corrupt_events: CorruptEvents,
     written_in_hour: WrittenInHour,
     next_turn: NextTurn,
-    bulk_turns: Turns,
+    bulk_queue: FairQueue,
     logins: KnownLogins,
     dashboards: DashboardCache,
     task_turns: TaskTurns,
@@ -357,7 +356,7 @@ impl KnowledgeService {
             corrupt_events: CorruptEvents::default(),
             written_in_hour: WrittenInHour::default(),
             next_turn: NextTurn::default(),
-            bulk_turns: Turns::default(),
+            bulk_queue: FairQueue::default(),
             logins: KnownLogins::default(),
             dashboards: DashboardCache::default(),
             task_turns: TaskTurns::default(),

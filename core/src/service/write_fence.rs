@@ -1,4 +1,4 @@
-//! Organisations whose writes are held by a move to another partition.
+//! Write fence of the organisations that are being moved to another partition.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use crate::service::KnowledgeService;
 use crate::store::StoreExt;
 
 impl KnowledgeService {
-    /// Returns those of `orgs` whose writes are held, after a commit that concerned them failed.
+    /// Returns those of `orgs` that are fenced, after a commit that concerned them failed.
     ///
     /// Work for several organisations goes on without them, so that a move holds up nobody else,
     /// even if it was interrupted.
     ///
     /// # Errors
-    /// The error of the commit if none is held, and those of the store.
-    pub(in crate::service) async fn held_orgs(
+    /// The error of the commit if none is fenced, and those of the store.
+    pub(in crate::service) async fn fenced_orgs(
         &self,
         failed: Error,
         orgs: BTreeSet<OrgId>,

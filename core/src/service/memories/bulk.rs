@@ -94,7 +94,7 @@ impl KnowledgeService {
     ) -> Result<BulkResult, Error> {
         self.checks().check(request)?;
         let fingerprint = &sha256(request.to_json());
-        let turn = &self.inner.bulk_turns.begin(credential);
+        let turn = &self.inner.bulk_queue.begin(credential);
         self.perform(
             Operation::BulkUpdateMemories,
             credential,

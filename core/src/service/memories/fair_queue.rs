@@ -1,4 +1,4 @@
-//! Turns of bulk updates that conflict.
+//! Fair queue of bulk updates that conflict.
 //!
 //! Of bulk updates that change the same memories at the same time, one commits, and the others
 //! repeat all of their work. Left to chance, some of them do so many times. From the first conflict
@@ -18,30 +18,30 @@ use crate::model::OrgId;
 /// have one at a time.
 type Queues = Vec<(OrgId, VecDeque<oneshot::Sender<Turn>>)>;
 
-/// The turns of all organisations.
+/// The queues of all organisations.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Turns(Arc<Mutex<Queues>>);
+pub(crate) struct FairQueue(Arc<Mutex<Queues>>);
 
 /// The turn of an organisation, which no other call has until this is dropped.
 #[derive(Debug)]
 struct Turn {
-    turns: Turns,
+    turns: FairQueue,
     org: OrgId,
 }
 
 /// A call that takes a turn if it has to.
 #[derive(Debug)]
-pub(crate) struct TurnTaker<'t> {
-    turns: &'t Turns,
+pub(crate) struct QueuedCall<'t> {
+    turns: &'t FairQueue,
     org: OrgId,
     is_retry: AtomicBool,
     turn: Mutex<Option<Turn>>,
 }
 
-impl Turns {
+impl FairQueue {
     /// Begins a call with a credential.
-    pub(crate) fn begin(&self, credential: &Credential) -> TurnTaker<'_> {
-        TurnTaker {
+    pub(crate) fn begin(&self, credential: &Credential) -> QueuedCall<'_> {
+        QueuedCall {
             turns: self,
             org: credential.org(),
             is_retry: AtomicBool::new(false),
@@ -75,7 +75,7 @@ impl Turns {
     }
 }
 
-impl TurnTaker<'_> {
+impl QueuedCall<'_> {
     /// Waits before an attempt, unless the call has its turn or needs none.
     ///
     /// A turn that was taken is kept for all further attempts.
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn turns_begin_with_a_retry_and_end_with_the_last_call() {
-        let turns = Turns::default();
+        let turns = FairQueue::default();
         let [first, second] = [(); 2].map(|()| turns.begin(&credential(1)));
         assert!(is_ready(first.attempt()) && is_ready(second.attempt()));
         assert!(
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn turns_pass_in_order_and_skip_calls_that_left() {
-        let turns = Turns::default();
+        let turns = FairQueue::default();
         let calls = [(); 4].map(|()| turns.begin(&credential(1)));
         let [holder, left, next, last] = &calls;
         assert!(is_ready(holder.attempt()) && is_ready(holder.attempt()));

@@ -17,7 +17,7 @@ use crate::model::{CredentialId, Member, MemberId, OrgId, Organization, Timestam
 use crate::service::KnowledgeService;
 use crate::service::access::principal::{Delegator, Principal, workspace_roles_read};
 use crate::service::access::roles::held_role;
-use crate::service::generations::{AreaMarks, Unchanged};
+use crate::service::generations::{GenerationCache, Generations};
 use crate::store::{Key, RangeRead, Transaction, decode_value};
 
 const INVALID: Error = Error::Unauthenticated {
@@ -31,7 +31,8 @@ const RECOGNIZED: Duration = Duration::from_secs(5);
 const KNOWN_MAX: usize = 16_384;
 
 /// Logins of a process by the secret and its kind.
-pub(crate) type KnownLogins = Unchanged<(SecretHash, CredentialKind), Arc<KnownLogin>, KNOWN_MAX>;
+pub(crate) type KnownLogins =
+    GenerationCache<(SecretHash, CredentialKind), Arc<KnownLogin>, KNOWN_MAX>;
 
 /// Earlier login of a credential.
 ///
@@ -322,13 +323,13 @@ impl KnowledgeService {
             return Ok((found.login.org, found.login.member));
         }
         let area = secret.map(|(hash, _)| keys::credential(hash));
-        let marks = AreaMarks::take(store, area);
+        let marks = Generations::take(store, area);
         let login = Login::check(&mut self.reading(), credential, wanted, now).await?;
         let found = (login.org, login.member);
         if let (Some(secret), Some(end)) = (secret, login.expires_at) {
             let (marks, end) = match marks {
                 Some(marks) => (marks, end),
-                None => (AreaMarks::none(), end.min(now.plus(RECOGNIZED))),
+                None => (Generations::none(), end.min(now.plus(RECOGNIZED))),
             };
             let earlier = known.last(&secret);
             let referenced = earlier.map(|known| known.referenced.clone());

@@ -19,7 +19,7 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::types::Connector;
-use crate::service::generations::AreaMarks;
+use crate::service::generations::Generations;
 use crate::service::operation::Prefetch;
 use crate::service::workspace::dashboard_cache::{Asking, Dashboard, Sources};
 use crate::service::workspace::dashboard_chats::{RecentChats, chats_read};
@@ -92,7 +92,7 @@ impl KnowledgeService {
             |caller| async move {
                 let org = caller.org();
                 let areas = asked.0.key().into_iter().chain([keys::org(org)]);
-                let marks = AreaMarks::take(store, areas);
+                let marks = Generations::take(store, areas);
                 let prefetch = Facts::prefetch(org, workspace);
                 let mut op = caller.in_workspace(workspace, prefetch).await?;
                 let place = (org, workspace);

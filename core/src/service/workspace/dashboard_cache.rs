@@ -19,7 +19,7 @@ use super::retention::StoredRetention;
 use crate::access::{Credential, CredentialKind, SecretHash};
 use crate::keys;
 use crate::model::{DashboardSummary, MemberId, OrgId, Timestamp, Workspace, WorkspaceId};
-use crate::service::generations::Unchanged;
+use crate::service::generations::GenerationCache;
 use crate::store::{Entry, Key, KeyEntry, Version};
 
 /// Maximum number of summaries that a process keeps. One takes some 20 kB.
@@ -156,7 +156,7 @@ impl Asking {
 pub(crate) struct DashboardCache {
     latest: Mutex<VecDeque<Kept>>,
     /// Summaries while the organisation and the credential are unchanged.
-    pub(super) unchanged: Unchanged<(Asking, WorkspaceId), Arc<Dashboard>, UNCHANGED_MAX>,
+    pub(super) unchanged: GenerationCache<(Asking, WorkspaceId), Arc<Dashboard>, UNCHANGED_MAX>,
 }
 
 impl fmt::Debug for DashboardCache {

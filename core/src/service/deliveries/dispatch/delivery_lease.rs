@@ -155,7 +155,7 @@ impl KnowledgeService {
                 }
                 Err(error) => {
                     let orgs = leases.iter().map(|lease| lease.org).collect();
-                    let orgs = self.held_orgs(error, orgs).await?;
+                    let orgs = self.fenced_orgs(error, orgs).await?;
                     kept.extend(leases.extract_if(.., |lease| orgs.contains(&lease.org)));
                 }
             }

@@ -137,7 +137,7 @@ impl KnowledgeService {
                 }
                 Err(error) => {
                     let orgs = rest.iter().map(|(lease, _)| lease.org).collect();
-                    held.extend(self.held_orgs(error, orgs).await?);
+                    held.extend(self.fenced_orgs(error, orgs).await?);
                 }
             }
         }

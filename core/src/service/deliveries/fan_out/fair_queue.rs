@@ -253,7 +253,7 @@ impl KnowledgeService {
             match result.await {
                 Ok(()) => marked.added += added,
                 // They get their marks once no organisation among them is held.
-                Err(error) => drop(self.held_orgs(error, orgs).await?),
+                Err(error) => drop(self.fenced_orgs(error, orgs).await?),
             }
         }
     }

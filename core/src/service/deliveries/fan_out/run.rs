@@ -122,7 +122,7 @@ impl KnowledgeService {
                 }
                 Err(error) => {
                     let orgs = batch.iter().map(|(org, _)| *org).collect();
-                    turns.skip(self.held_orgs(error, orgs).await?);
+                    turns.skip(self.fenced_orgs(error, orgs).await?);
                 }
             }
         }

@@ -300,7 +300,7 @@ impl<'c> ClaimPass<'c> {
         for (claim, result) in planned.into_iter().zip(results) {
             match result {
                 Ok(result) => self.add(claim.org, result),
-                Err(error) => match self.service.held_orgs(error, [claim.org].into()).await {
+                Err(error) => match self.service.fenced_orgs(error, [claim.org].into()).await {
                     Ok(held) => self.held.extend(held),
                     Err(error) => failed = Err(error),
                 },
