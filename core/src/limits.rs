@@ -7,8 +7,9 @@ use std::time::Duration;
 
 /// Passes the declaration of every limit to the macro `$then`.
 ///
-/// A row has the description, the constant with its default, the unit (`bytes`, `characters`,
-/// `time` or the counted items) and its name in the reference, then:
+/// A row has the description, the constant with its default, the unit and its name in the
+/// reference. The unit is `bytes` (held in memory), `stored_bytes`, `characters`, `time`, or the
+/// counted items in quotation marks. Then follow:
 ///
 /// - `field name "property" in range`: the field of [`Limits`] that configures it, its property in
 ///   JavaScript (a time is in seconds there), and the supported values.
@@ -128,7 +129,7 @@ macro_rules! limits {
             setting "Webhooks, inbound webhooks and citation subscriptions of an organisation";
 
         /// Maximum size of what an organisation adds to its audit log on one day (UTC), in bytes.
-        AUDIT_BYTES_PER_DAY_MAX: u64 = 1024 * 1024 * 1024, "bytes",
+        AUDIT_BYTES_PER_DAY_MAX: u64 = 1024 * 1024 * 1024, stored_bytes,
             "additions to the audit log of an organisation on one day",
             field audit_bytes_per_day_max "auditBytesPerDayMax" in 0..=u64::MAX,
             setting "Additions to the audit log of an organisation on one day (UTC)";
@@ -250,6 +251,9 @@ macro_rules! define_limits {
 }
 
 macro_rules! unit {
+    (stored_bytes) => {
+        "bytes"
+    };
     ($unit:ident) => {
         stringify!($unit)
     };

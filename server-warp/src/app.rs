@@ -109,13 +109,11 @@ impl App {
         metrics: Arc<Metrics>,
     ) -> Result<Self, BindError> {
         let partitions = service.into();
-        let trusted_origins = match &config.cors {
-            Some(cors) => cors.origins_with_credentials(),
-            None => &[],
-        };
         let shutdown_timeout = config.shutdown_timeout;
-        let api =
-            |service: &KnowledgeService| Api::new(service.clone()).trust_origins(trusted_origins);
+        let cors = &config.cors;
+        let api = |service: &KnowledgeService| {
+            Api::new(service.clone()).trust_origins(cors.origins_with_credentials())
+        };
         let responder = ApiResponder::over(partitions.clone(), api);
         let server = Server::bind(config, responder).await?;
         let is_https = server.certificates().is_some();

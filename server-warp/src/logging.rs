@@ -11,16 +11,19 @@ use tracing_subscriber::{EnvFilter, reload};
 /// Default log level.
 pub const LOG_LEVEL_DEFAULT: &str = "info";
 
-/// Format of log lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LogFormat {
-    /// [`Text`](Self::Text) if standard error is a terminal, otherwise [`Json`](Self::Json).
-    #[default]
-    Auto,
-    /// One line for people, coloured on a terminal.
-    Text,
-    /// JSON object per line, with the fields beside `timestamp`, `level`, `target` and `message`.
-    Json,
+knowledge_core::plain_string_enum! {
+    /// Format of log lines.
+    #[derive(Default)]
+    LogFormat {
+        /// [`Text`](Self::Text) if standard error is a terminal, otherwise [`Json`](Self::Json).
+        #[default]
+        Auto = "auto",
+        /// One line for people, coloured on a terminal.
+        Text = "text",
+        /// JSON object per line, with the fields beside `timestamp`, `level`, `target` and
+        /// `message`.
+        Json = "json",
+    }
 }
 
 /// Configuration of logging.

@@ -60,10 +60,10 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
 
 /// Returns the base URL of a local server with this configuration.
 fn address(config: &Config) -> Result<String, Failure> {
-    let address = match (config.net().tls, config.metrics_listen) {
-        (None, _) => config.net.address,
-        (Some(_), Some(metrics)) => metrics,
-        (Some(_), None) => {
+    let address = match (config.net.tls.is_enabled(), config.metrics_listen) {
+        (false, _) => config.net.address,
+        (true, Some(metrics)) => metrics,
+        (true, None) => {
             let message = "the server uses TLS, and its certificate is not valid for this machine's \
                 address; pass --url or set metrics.listen";
             return Err(Failure::usage(message));
@@ -90,8 +90,8 @@ mod tests {
         let mut config = Config::default();
         config.net.address = listen.parse().unwrap();
         if has_tls {
-            config.tls.certificate_file = Some("certificate".into());
-            config.tls.private_key_file = Some("key".into());
+            config.net.tls.certificate_file = Some("certificate".into());
+            config.net.tls.private_key_file = Some("key".into());
         }
         config.metrics_listen = metrics.map(|address| address.parse().unwrap());
         config

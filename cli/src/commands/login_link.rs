@@ -94,6 +94,6 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
 fn configured(config: &Config) -> String {
     match &config.public_url {
         Some(url) => url.to_string(),
-        None => base_url(config.net.address, config.net().tls.is_some()),
+        None => base_url(config.net.address, config.net.tls.is_enabled()),
     }
 }

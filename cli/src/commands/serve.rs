@@ -57,10 +57,8 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let config: Config = sources.load()?.config;
     let log = logging::init(&config.log)?;
     let net = config.net();
-    if let Some(tls) = &net.tls {
-        // Checked before anything is created on the disk.
-        tls.check_files().map_err(BindError::from)?;
-    }
+    // Checked before anything is created on the disk.
+    net.tls.check_files().map_err(BindError::from)?;
     // Reads the secret, and sends no request.
     #[cfg(feature = "oidc")]
     let oidc = Oidc::new(&config.oidc)?;

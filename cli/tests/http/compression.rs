@@ -13,7 +13,10 @@ use crate::support::{
 
 async fn server(bytes_min: usize) -> InProcess {
     InProcess::behind(NetConfig {
-        compression: Some(CompressionConfig { bytes_min }),
+        compression: CompressionConfig {
+            enabled: true,
+            bytes_min,
+        },
         ..NetConfig::default()
     })
     .await

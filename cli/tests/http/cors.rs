@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use knowledge_core::api::OPERATIONS;
-use knowledge_server::net::{CorsConfig, CorsOrigins, NetConfig};
+use knowledge_server::net::{AllowedOrigin, CorsConfig, NetConfig};
 use serde_json::json;
 
 use crate::support::{Answer, Call, InProcess, Operation, dashboard, list_roles, update_role};
@@ -13,13 +13,14 @@ use crate::support::{Answer, Call, InProcess, Operation, dashboard, list_roles, 
 const APP: &str = "https://app.example.com";
 const OTHER: &str = "https://other.example.com";
 
-fn these(origins: &[&str]) -> CorsOrigins {
-    CorsOrigins::List(origins.iter().map(ToString::to_string).collect())
+fn these(origins: &[&str]) -> Vec<AllowedOrigin> {
+    let origins = origins.iter().map(ToString::to_string);
+    origins.map(AllowedOrigin::Origin).collect()
 }
 
 async fn server(cors: CorsConfig) -> InProcess {
     InProcess::behind(NetConfig {
-        cors: Some(cors),
+        cors,
         body_bytes_max: 64 * 1_024,
         ..NetConfig::default()
     })
@@ -177,7 +178,7 @@ async fn responses_and_errors_are_readable_by_pages() {
 
 #[tokio::test]
 async fn cors_may_allow_any_origin() {
-    let server = server(CorsConfig::new(CorsOrigins::Any)).await;
+    let server = server(CorsConfig::new([AllowedOrigin::Any])).await;
     let org = server.org();
     let answer = preflight("/v1/memories/bulk", OTHER, "PATCH")
         .send_to(&server.base_url)

@@ -17,10 +17,7 @@ const WINDOW: Duration = Duration::from_secs(60 * 60);
 
 async fn server(requests: u32, window: Duration) -> InProcess {
     InProcess::behind(NetConfig {
-        rate_limit: Some(RateLimitConfig {
-            requests: requests.try_into().expect("some requests"),
-            window,
-        }),
+        rate_limit: RateLimitConfig { requests, window },
         ..NetConfig::default()
     })
     .await

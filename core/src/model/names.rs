@@ -52,20 +52,40 @@ macro_rules! identifiers {
     )+};
 }
 
-/// Defines an enumeration that is serialised as a string.
+/// Defines an enumeration that is serialised as a string, with its JSON schema.
 macro_rules! string_enum {
+    (
+        $(#[$meta:meta])*
+        $name:ident { $($(#[$value_meta:meta])* $variant:ident = $text:literal),+ $(,)? }
+    ) => {
+        $crate::plain_string_enum! {
+            $(#[$meta])*
+            #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+            $name {
+                $(
+                    $(#[$value_meta])*
+                    #[cfg_attr(feature = "openapi", schemars(rename = $text))]
+                    $variant = $text
+                ),+
+            }
+        }
+    };
+}
+
+/// Defines an enumeration that is serialised as a string.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! plain_string_enum {
     (
         $(#[$meta:meta])*
         $name:ident { $($(#[$value_meta:meta])* $variant:ident = $text:literal),+ $(,)? }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
         pub enum $name {
             $(
                 $(#[$value_meta])*
                 #[doc = concat!(" Written `", $text, "`.")]
-                #[cfg_attr(feature = "openapi", schemars(rename = $text))]
                 $variant
             ),+
         }

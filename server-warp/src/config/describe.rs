@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use console::Style;
 use serde_json::{Value as Json, json};
 
+use super::Config;
 use super::kind::Value;
 use super::load::Loaded;
 use super::problem::Origin;
-use super::sections::settings;
 use super::setting::Setting;
-use super::{Config, SECTIONS};
+use super::table::{SECTIONS, settings};
 
 /// Line width of prose, in characters.
 const WIDTH: usize = 100;
@@ -35,12 +35,12 @@ pub fn show_text(loaded: &Loaded, has_colours: bool) -> String {
         style(Style::new().dim()),
     );
     let mut text = String::new();
-    for section in SECTIONS {
+    for section in SECTIONS.iter() {
         let gap = if text.is_empty() { "" } else { "\n" };
         let title = heading.apply_to(format!("[{}]", section.name));
         let _ = writeln!(text, "{gap}{title}");
         text.push_str(&wrapped(section.about, "  "));
-        for setting in section.settings {
+        for setting in &section.settings {
             let value = with_unit(setting, &loaded.config);
             let origin = dim.apply_to(format!("({})", loaded.origin(setting.path)));
             let _ = writeln!(
@@ -60,11 +60,11 @@ pub fn show_json(loaded: &Loaded) -> Json {
     let all = settings().map(|setting| {
         json!({
             "setting": setting.path,
-            "value": json(&setting.kind.value(&loaded.config)),
-            "unit": setting.kind.unit(),
+            "value": json(&(setting.kind.value)(&loaded.config)),
+            "unit": setting.kind.unit,
             "origin": origin_json(loaded.origin(setting.path)),
-            "default": json(&setting.kind.value(&Config::default())),
-            "expects": setting.kind.expects(),
+            "default": json(&(setting.kind.value)(&Config::default())),
+            "expects": setting.kind.expects,
             "variable": setting.variable(),
             "flag": setting.flag.map(|flag| format!("--{flag}")),
             "about": setting.about,
@@ -77,12 +77,12 @@ pub fn show_json(loaded: &Loaded) -> Json {
 #[must_use]
 pub fn show_toml(loaded: &Loaded) -> String {
     let mut text = String::new();
-    for section in SECTIONS {
+    for section in SECTIONS.iter() {
         let gap = if text.is_empty() { "" } else { "\n" };
         let _ = writeln!(text, "{gap}# {}\n[{}]", section.about, section.name);
-        for setting in section.settings {
+        for setting in &section.settings {
             text.push_str(&wrapped(setting.about, "# "));
-            let value = toml(&setting.kind.value(&loaded.config));
+            let value = toml(&(setting.kind.value)(&loaded.config));
             let origin = loaded.origin(setting.path);
             let _ = writeln!(text, "{} = {value} # {origin}", setting.name());
         }
@@ -94,14 +94,14 @@ pub fn show_toml(loaded: &Loaded) -> String {
 #[must_use]
 pub fn example() -> String {
     let mut text = EXAMPLE_HEAD.to_owned();
-    for section in SECTIONS {
+    for section in SECTIONS.iter() {
         let _ = writeln!(text, "\n# {}\n[{}]", section.about, section.name);
-        for setting in section.settings {
+        for setting in &section.settings {
             text.push('\n');
             text.push_str(&wrapped(&format!("{}.", setting.about), "# "));
-            let accepts = format!("{} accepts {}.", setting.variable(), setting.kind.expects());
+            let accepts = format!("{} accepts {}.", setting.variable(), setting.kind.expects);
             text.push_str(&wrapped(&accepts, "# "));
-            let value = toml(&setting.kind.value(&Config::default()));
+            let value = toml(&(setting.kind.value)(&Config::default()));
             let _ = writeln!(text, "#{} = {value}", setting.name());
         }
     }
@@ -129,7 +129,7 @@ pub fn help_of(setting: &Setting) -> String {
 #[must_use]
 pub fn help_with(setting: &Setting, about: &str) -> String {
     let mut help = format!("{about} [env: {}]", setting.variable());
-    if !setting.kind.value(&Config::default()).is_empty() {
+    if !(setting.kind.value)(&Config::default()).is_empty() {
         let _ = write!(
             help,
             " [default: {}]",
@@ -144,8 +144,8 @@ pub fn help_with(setting: &Setting, about: &str) -> String {
 pub(super) fn table(section: &super::setting::Section) -> String {
     let mut table =
         String::from("| setting | default | values | description |\n| --- | --- | --- | --- |\n");
-    for setting in section.settings {
-        let default = match setting.kind.value(&Config::default()) {
+    for setting in &section.settings {
+        let default = match (setting.kind.value)(&Config::default()) {
             value if value.is_empty() => "none".to_owned(),
             value => format!("`{}`", toml(&value)),
         };
@@ -155,7 +155,7 @@ pub(super) fn table(section: &super::setting::Section) -> String {
             "| `{}`{} | {default} | {} | {} |",
             setting.name(),
             flag.unwrap_or_default(),
-            setting.kind.expects(),
+            setting.kind.expects,
             setting.about,
         );
     }
@@ -172,8 +172,8 @@ fn singular(unit: &str) -> String {
 
 /// Formats a value for people, with its unit if it is a bare number.
 fn with_unit(setting: &Setting, config: &Config) -> String {
-    let value = setting.kind.value(config);
-    match (&value, setting.kind.unit()) {
+    let value = (setting.kind.value)(config);
+    match (&value, setting.kind.unit) {
         (value, _) if value.is_empty() => "none".to_owned(),
         (Value::Number(1), Some(unit)) => format!("1 {}", singular(unit)),
         (Value::Number(_) | Value::Ratio(_), Some(unit)) => format!("{value} {unit}"),

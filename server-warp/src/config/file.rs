@@ -5,11 +5,11 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-use super::SECTIONS;
 use super::kind::Raw;
 use super::problem::Position;
 use super::setting::Setting;
 use super::suggest::{self, did_you_mean};
+use super::table::SECTIONS;
 
 /// Setting with its value, or an error message.
 type Found<'t> = Result<(&'static Setting, Raw<'t>), String>;

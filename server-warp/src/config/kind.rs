@@ -1,13 +1,21 @@
 //! Kinds of values: parsing, expected values, and the field of the [`Config`].
+//!
+//! Each function here is a kind, which a row of `table.rs` names. The row's field is its first
+//! argument.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Config;
 use super::textual::Textual;
 use super::units::{format_size, format_time, parse_size, parse_time};
+use crate::http_client::read_roots;
+use crate::partitions::PartitionAddress;
+use crate::private_file::read_secret;
 
 /// Value as a source contains it.
 #[derive(Clone, Debug)]
@@ -94,48 +102,10 @@ impl fmt::Display for Value {
     }
 }
 
-/// Error of a value that the setting does not accept.
-#[derive(Debug)]
-pub(crate) struct InvalidValue;
-
-/// Kind of a setting's values, with the field that stores them.
-pub(crate) trait Kind: Sync {
-    /// Describes the accepted values: `a number of connections from 1 to 10`.
-    fn expects(&self) -> String;
-
-    /// Describes the notation if it is not obvious, for error messages.
-    fn notation(&self) -> &'static str {
-        ""
-    }
-
-    /// Returns the unit of the displayed value, if it has one.
-    fn unit(&self) -> Option<&'static str>;
-
-    /// Returns the placeholder of a value in usage lines.
-    fn placeholder(&self) -> &'static str;
-
-    /// True if messages may quote a rejected value, which might contain a secret.
-    fn may_be_shown(&self) -> bool {
-        true
-    }
-
-    /// Parses a value into the configuration.
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue>;
-
-    /// Returns the value in the configuration.
-    fn value(&self, config: &Config) -> Value;
-}
-
 /// Accessors of a field of [`Config`]; created by [`field!`].
-pub(crate) struct Field<T> {
+pub(super) struct Field<T> {
     pub(super) get: fn(&Config) -> &T,
     pub(super) get_mut: fn(&mut Config) -> &mut T,
-}
-
-impl<T> Field<T> {
-    fn put(&self, config: &mut Config, value: T) {
-        *(self.get_mut)(config) = value;
-    }
 }
 
 /// Creates the [`Field`] of a path into [`Config`]: `field!(net.address)`.
@@ -149,349 +119,261 @@ macro_rules! field {
 }
 pub(super) use field;
 
+/// Sets the field to a value; false if the kind does not accept the value.
+type Set = Box<dyn Fn(&mut Config, &Raw<'_>) -> bool + Send + Sync>;
+
+/// Returns the reason why a start could not use the file that the value names.
+type Inspect = Box<dyn Fn(&Config) -> Option<String> + Send + Sync>;
+
+/// Kind of a setting's values, with the field that stores them.
+pub(crate) struct Kind {
+    /// Accepted values: `a number of connections from 1 to 10`.
+    pub(crate) expects: String,
+    /// Notation if it is not obvious, for error messages.
+    pub(crate) notation: &'static str,
+    /// Unit of the displayed value, if it has one.
+    pub(crate) unit: Option<&'static str>,
+    /// Placeholder of a value in usage lines.
+    pub(crate) placeholder: &'static str,
+    /// True if messages may quote an invalid value, which might contain a secret.
+    pub(crate) may_be_shown: bool,
+    /// Parses a value into the configuration.
+    pub(crate) set: Set,
+    /// Returns the value in the configuration.
+    pub(crate) value: Box<dyn Fn(&Config) -> Value + Send + Sync>,
+    /// Reads the file that the value names, if it names one.
+    pub(super) inspect: Inspect,
+}
+
+impl Kind {
+    fn new<T: 'static>(
+        at: Field<T>,
+        placeholder: &'static str,
+        expects: impl Into<String>,
+        parse: impl Fn(&Raw<'_>) -> Option<T> + Send + Sync + 'static,
+        show: fn(&T) -> Value,
+    ) -> Self {
+        let Field { get, get_mut } = at;
+        Self {
+            expects: expects.into(),
+            notation: "",
+            unit: None,
+            placeholder,
+            may_be_shown: true,
+            set: Box::new(move |config, raw| {
+                let value = parse(raw);
+                value.map(|value| *get_mut(config) = value).is_some()
+            }),
+            value: Box::new(move |config| show(get(config))),
+            inspect: Box::new(|_| None),
+        }
+    }
+}
+
 /// True or false.
-pub(crate) struct Switch(pub(super) Field<bool>);
-
-impl Kind for Switch {
-    fn expects(&self) -> String {
-        "true or false".to_owned()
-    }
-
-    fn unit(&self) -> Option<&'static str> {
-        None
-    }
-
-    fn placeholder(&self) -> &'static str {
-        "BOOL"
-    }
-
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue> {
-        let value = match raw {
-            Raw::Boolean(value) => *value,
-            Raw::Word(word) => word
-                .to_str()
-                .and_then(|word| word.parse().ok())
-                .ok_or(InvalidValue)?,
-            _ => return Err(InvalidValue),
-        };
-        self.0.put(config, value);
-        Ok(())
-    }
-
-    fn value(&self, config: &Config) -> Value {
-        Value::Switch(*(self.0.get)(config))
-    }
+pub(super) fn switch(at: Field<bool>) -> Kind {
+    let parse = |raw: &Raw<'_>| match raw {
+        Raw::Boolean(value) => Some(*value),
+        Raw::Word(word) => word.to_str()?.parse().ok(),
+        _ => None,
+    };
+    let show = |value: &bool| Value::Switch(*value);
+    Kind::new(at, "BOOL", "true or false", parse, show)
 }
 
-/// Integer with a unit.
-pub(crate) struct Count<T> {
-    pub(super) at: Field<T>,
-    /// Counted items, in the plural.
-    pub(super) unit: &'static str,
-    pub(super) min: u64,
-    pub(super) max: u64,
-}
-
-impl<T: Copy + TryFrom<u64> + TryInto<u64>> Kind for Count<T> {
-    fn expects(&self) -> String {
-        format!(
-            "a number of {} from {} to {}",
-            self.unit, self.min, self.max
-        )
-    }
-
-    fn unit(&self) -> Option<&'static str> {
-        Some(self.unit)
-    }
-
-    fn placeholder(&self) -> &'static str {
-        "N"
-    }
-
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue> {
+/// Integer within a range, with its unit: the counted items, in the plural.
+pub(super) fn count<T>(at: Field<T>, range: RangeInclusive<u64>, unit: &'static str) -> Kind
+where
+    T: Copy + TryFrom<u64> + TryInto<u64> + 'static,
+{
+    let (min, max) = (*range.start(), *range.end());
+    let expects = format!("a number of {unit} from {min} to {max}");
+    let parse = move |raw: &Raw<'_>| {
         let number = match raw {
-            Raw::Integer(number) => u64::try_from(*number).ok(),
-            Raw::Word(word) => word.to_str().and_then(|word| word.parse().ok()),
-            _ => None,
+            Raw::Integer(number) => u64::try_from(*number).ok()?,
+            Raw::Word(word) => word.to_str()?.parse().ok()?,
+            _ => return None,
         };
-        let number = number.filter(|number| (self.min..=self.max).contains(number));
-        let value = T::try_from(number.ok_or(InvalidValue)?).map_err(|_| InvalidValue)?;
-        self.at.put(config, value);
-        Ok(())
-    }
-
-    fn value(&self, config: &Config) -> Value {
-        Value::Number((*(self.at.get)(config)).try_into().unwrap_or(u64::MAX))
+        T::try_from(Some(number).filter(|number| range.contains(number))?).ok()
+    };
+    let show = |number: &T| Value::Number((*number).try_into().unwrap_or(u64::MAX));
+    Kind {
+        unit: Some(unit),
+        ..Kind::new(at, "N", expects, parse, show)
     }
 }
 
-/// Size in bytes.
-pub(crate) struct Bytes<T> {
-    pub(super) at: Field<T>,
-    pub(super) min: u64,
-    pub(super) max: u64,
-}
-
-impl<T: Copy + TryFrom<u64> + TryInto<u64>> Kind for Bytes<T> {
-    fn expects(&self) -> String {
-        format!(
-            "a size from {} to {}",
-            format_size(self.min),
-            format_size(self.max)
-        )
-    }
-
-    fn notation(&self) -> &'static str {
-        ", in bytes or with a unit (KiB, MiB, GiB)"
-    }
-
-    fn unit(&self) -> Option<&'static str> {
-        Some("bytes")
-    }
-
-    fn placeholder(&self) -> &'static str {
-        "SIZE"
-    }
-
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue> {
+/// Size in bytes within a range.
+pub(super) fn bytes<T>(at: Field<T>, range: RangeInclusive<u64>) -> Kind
+where
+    T: Copy + TryFrom<u64> + TryInto<u64> + 'static,
+{
+    let (min, max) = (format_size(*range.start()), format_size(*range.end()));
+    let expects = format!("a size from {min} to {max}");
+    let parse = move |raw: &Raw<'_>| {
         let bytes = match raw {
-            Raw::Integer(number) => u64::try_from(*number).ok(),
-            Raw::Text(text) => parse_size(text),
-            Raw::Word(word) => word.to_str().and_then(parse_size),
-            _ => None,
+            Raw::Integer(number) => u64::try_from(*number).ok()?,
+            Raw::Text(text) => parse_size(text)?,
+            Raw::Word(word) => parse_size(word.to_str()?)?,
+            _ => return None,
         };
-        let bytes = bytes.filter(|bytes| (self.min..=self.max).contains(bytes));
-        let value = T::try_from(bytes.ok_or(InvalidValue)?).map_err(|_| InvalidValue)?;
-        self.at.put(config, value);
-        Ok(())
-    }
-
-    fn value(&self, config: &Config) -> Value {
-        Value::Size((*(self.at.get)(config)).try_into().unwrap_or(u64::MAX))
+        T::try_from(Some(bytes).filter(|bytes| range.contains(bytes))?).ok()
+    };
+    let show = |bytes: &T| Value::Size((*bytes).try_into().unwrap_or(u64::MAX));
+    Kind {
+        notation: ", in bytes or with a unit (KiB, MiB, GiB)",
+        unit: Some("bytes"),
+        ..Kind::new(at, "SIZE", expects, parse, show)
     }
 }
 
-/// Duration.
-pub(crate) struct Time {
-    pub(super) at: Field<Duration>,
-    pub(super) min: Duration,
-    pub(super) max: Duration,
-}
-
-impl Kind for Time {
-    fn expects(&self) -> String {
-        format!(
-            "a time from {} to {}",
-            format_time(self.min),
-            format_time(self.max)
-        )
-    }
-
-    fn notation(&self) -> &'static str {
-        ", with its unit (ms, s, m, h, d)"
-    }
-
-    fn unit(&self) -> Option<&'static str> {
-        Some("time")
-    }
-
-    fn placeholder(&self) -> &'static str {
-        "TIME"
-    }
-
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue> {
-        let time = match raw {
-            Raw::Text(text) => parse_time(text),
-            Raw::Word(word) => word.to_str().and_then(parse_time),
-            _ => None,
-        };
-        let time = time.filter(|time| (self.min..=self.max).contains(time));
-        self.at.put(config, time.ok_or(InvalidValue)?);
-        Ok(())
-    }
-
-    fn value(&self, config: &Config) -> Value {
-        Value::Time(*(self.at.get)(config))
+/// Duration within a range.
+pub(super) fn time(at: Field<Duration>, range: RangeInclusive<Duration>) -> Kind {
+    let (min, max) = (format_time(*range.start()), format_time(*range.end()));
+    let expects = format!("a time from {min} to {max}");
+    let parse = move |raw: &Raw<'_>| {
+        let time = parse_time(text_of(raw)?.to_str()?)?;
+        range.contains(&time).then_some(time)
+    };
+    let show = |time: &Duration| Value::Time(*time);
+    Kind {
+        notation: ", with its unit (ms, s, m, h, d)",
+        unit: Some("time"),
+        ..Kind::new(at, "TIME", expects, parse, show)
     }
 }
 
 /// Fraction from 0 to 1.
-pub(crate) struct Ratio(pub(super) Field<f64>);
-
-impl Kind for Ratio {
-    fn expects(&self) -> String {
-        "a number from 0.0 to 1.0".to_owned()
-    }
-
-    fn unit(&self) -> Option<&'static str> {
-        None
-    }
-
-    fn placeholder(&self) -> &'static str {
-        "SHARE"
-    }
-
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue> {
-        let share = match raw {
-            Raw::Float(number) => Some(*number),
-            Raw::Integer(0) => Some(0.0),
-            Raw::Integer(1) => Some(1.0),
-            Raw::Word(word) => word.to_str().and_then(|word| word.parse().ok()),
-            _ => None,
+pub(super) fn ratio(at: Field<f64>) -> Kind {
+    let parse = |raw: &Raw<'_>| {
+        let ratio = match raw {
+            Raw::Float(number) => *number,
+            Raw::Integer(0) => 0.0,
+            Raw::Integer(1) => 1.0,
+            Raw::Word(word) => word.to_str()?.parse().ok()?,
+            _ => return None,
         };
-        let share = share.filter(|share| (0.0..=1.0).contains(share));
-        self.0.put(config, share.ok_or(InvalidValue)?);
-        Ok(())
-    }
-
-    fn value(&self, config: &Config) -> Value {
-        Value::Ratio(*(self.0.get)(config))
-    }
+        (0.0..=1.0).contains(&ratio).then_some(ratio)
+    };
+    let show = |ratio: &f64| Value::Ratio(*ratio);
+    Kind::new(at, "SHARE", "a number from 0.0 to 1.0", parse, show)
 }
 
 /// Value that is written as text.
-pub(crate) struct Text<T>(pub(super) Field<T>);
-
-impl<T: Textual> Kind for Text<T> {
-    fn expects(&self) -> String {
-        T::EXPECTS.to_owned()
-    }
-
-    fn unit(&self) -> Option<&'static str> {
-        None
-    }
-
-    fn placeholder(&self) -> &'static str {
-        T::PLACEHOLDER
-    }
-
-    fn may_be_shown(&self) -> bool {
-        T::MAY_BE_SHOWN
-    }
-
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue> {
-        let value = T::read(text_of(raw)?).ok_or(InvalidValue)?;
-        self.0.put(config, value);
-        Ok(())
-    }
-
-    fn value(&self, config: &Config) -> Value {
-        let text = (self.0.get)(config).write();
-        text.map_or(Value::None, Value::Text)
+pub(super) fn text<T: Textual + 'static>(at: Field<T>) -> Kind {
+    let parse = |raw: &Raw<'_>| T::read(text_of(raw)?);
+    let show = |value: &T| value.write().map_or(Value::None, Value::Text);
+    Kind {
+        may_be_shown: T::MAY_BE_SHOWN,
+        ..Kind::new(at, T::PLACEHOLDER, T::EXPECTS, parse, show)
     }
 }
 
 /// List of values that are written as text; separated by commas in a variable or a flag.
-pub(crate) struct List<T>(pub(super) Field<Vec<T>>);
-
-impl<T: Textual> Kind for List<T> {
-    fn expects(&self) -> String {
-        format!("a list, each item {}", T::EXPECTS)
-    }
-
-    fn unit(&self) -> Option<&'static str> {
-        None
-    }
-
-    fn placeholder(&self) -> &'static str {
-        "LIST"
-    }
-
-    fn may_be_shown(&self) -> bool {
-        T::MAY_BE_SHOWN
-    }
-
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue> {
-        let items: Option<Vec<T>> = match raw {
-            Raw::Word(word) if word.is_empty() => Some(Vec::new()),
-            Raw::Word(word) => {
-                let items = word.to_str().ok_or(InvalidValue)?.split(',');
-                items.map(|item| T::read(item.trim().as_ref())).collect()
-            }
-            Raw::List(items) => items
-                .iter()
-                .map(|item| T::read(text_of(item).ok()?))
-                .collect(),
-            _ => None,
-        };
-        self.0.put(config, items.ok_or(InvalidValue)?);
-        Ok(())
-    }
-
-    fn value(&self, config: &Config) -> Value {
-        let items = (self.0.get)(config).iter();
-        Value::List(items.filter_map(Textual::write).collect())
-    }
-}
-
-/// Named value that is written as text.
-pub(crate) trait Named: Sized {
-    /// Description of the accepted names and values.
-    const EXPECTS: &'static str;
-
-    /// Parses a name and its value; `None` if one is invalid.
-    fn read(name: &str, value: &str) -> Option<Self>;
-
-    /// Returns the name and the value.
-    fn write(&self) -> (String, String);
-}
-
-/// Table of named values; `NAME=VALUE`, separated by semicolons, in a variable or a flag.
-pub(crate) struct Map<T>(pub(super) Field<Vec<T>>);
-
-impl<T: Named> Kind for Map<T> {
-    fn expects(&self) -> String {
-        T::EXPECTS.to_owned()
-    }
-
-    fn unit(&self) -> Option<&'static str> {
-        None
-    }
-
-    fn placeholder(&self) -> &'static str {
-        "TABLE"
-    }
-
-    fn may_be_shown(&self) -> bool {
-        false
-    }
-
-    fn set(&self, config: &mut Config, raw: &Raw<'_>) -> Result<(), InvalidValue> {
-        let items: Option<Vec<T>> = match raw {
-            Raw::Word(word) => {
-                let items = word.to_str().ok_or(InvalidValue)?.split(';');
-                let items = items.map(str::trim).filter(|item| !item.is_empty());
-                let read = |item: &str| {
-                    let (name, value) = item.split_once('=')?;
-                    T::read(name.trim(), value.trim())
-                };
-                items.map(read).collect()
-            }
-            Raw::Table(items) => items
-                .iter()
-                .map(|(name, value)| T::read(name, text_of(value).ok()?.to_str()?))
-                .collect(),
-            _ => None,
-        };
-        let mut items = items.ok_or(InvalidValue)?;
-        items.sort_by_key(|item| item.write().0);
-        let is_repeated = |pair: &[T]| pair[0].write().0 == pair[1].write().0;
-        if items.windows(2).any(is_repeated) {
-            return Err(InvalidValue);
+pub(super) fn list<T: Textual + 'static>(at: Field<Vec<T>>) -> Kind {
+    let parse = |raw: &Raw<'_>| match raw {
+        Raw::Word(word) if word.is_empty() => Some(Vec::new()),
+        Raw::Word(word) => {
+            let items = word.to_str()?.split(',');
+            items.map(|item| T::read(item.trim().as_ref())).collect()
         }
-        self.0.put(config, items);
-        Ok(())
-    }
-
-    fn value(&self, config: &Config) -> Value {
-        Value::Map((self.0.get)(config).iter().map(Named::write).collect())
+        Raw::List(items) => items.iter().map(|item| T::read(text_of(item)?)).collect(),
+        _ => None,
+    };
+    let show = |items: &Vec<T>| Value::List(items.iter().filter_map(T::write).collect());
+    let expects = format!("a list, each item {}", T::EXPECTS);
+    Kind {
+        may_be_shown: T::MAY_BE_SHOWN,
+        ..Kind::new(at, "LIST", expects, parse, show)
     }
 }
 
-fn text_of<'r>(raw: &'r Raw<'_>) -> Result<&'r OsStr, InvalidValue> {
+/// One of these values.
+pub(super) fn choice<T>(at: Field<T>, values: &'static [T], placeholder: &'static str) -> Kind
+where
+    T: Copy + fmt::Display + Sync,
+{
+    let names: Vec<_> = values.iter().map(ToString::to_string).collect();
+    let (last, others) = names.split_last().expect("a choice has values");
+    let expects = format!("{} or {last}", others.join(", "));
+    let parse = |raw: &Raw<'_>| {
+        let text = text_of(raw)?;
+        let mut values = values.iter().copied();
+        values.find(|value| value.to_string().as_str() == text)
+    };
+    let show = |value: &T| Value::Text(value.to_string());
+    Kind::new(at, placeholder, expects, parse, show)
+}
+
+/// Path of a file that `knowledge config check` reads with a function that a start uses too.
+pub(super) fn file<T: 'static, E: fmt::Display + 'static>(
+    at: Field<Option<PathBuf>>,
+    read: fn(&Path) -> Result<T, E>,
+) -> Kind {
+    let get = at.get;
+    let inspect = move |config: &Config| {
+        let problem = read(get(config).as_ref()?).err()?;
+        Some(format!("cannot be used: {problem}"))
+    };
+    Kind {
+        inspect: Box::new(inspect),
+        ..text(at)
+    }
+}
+
+/// File with a secret of one line, for its owner only.
+pub(super) fn secret_file(at: Field<Option<PathBuf>>) -> Kind {
+    file(at, read_secret)
+}
+
+/// PEM file with CA certificates.
+pub(super) fn ca_file(at: Field<Option<PathBuf>>) -> Kind {
+    file(at, |path| {
+        let problem = |problem| format!("{}: {problem}", path.display());
+        read_roots(path).map_err(problem)
+    })
+}
+
+/// Table of stores by name; `NAME=STORE`, separated by semicolons, in a variable or a flag.
+pub(super) fn partitions(at: Field<Vec<PartitionAddress>>) -> Kind {
+    let expects = "a table of stores by name, such as { eu = \"sled:DIR\" }, or in a variable \
+                   eu=STORE;us=STORE, each name of the characters a-z 0-9 _ - and not home";
+    let show = |partitions: &Vec<PartitionAddress>| {
+        let each = |it: &PartitionAddress| (it.name.clone(), it.store.to_string());
+        Value::Map(partitions.iter().map(each).collect())
+    };
+    Kind {
+        may_be_shown: false,
+        ..Kind::new(at, "TABLE", expects, parse_partitions, show)
+    }
+}
+
+fn parse_partitions(raw: &Raw<'_>) -> Option<Vec<PartitionAddress>> {
+    let mut partitions: Vec<_> = match raw {
+        Raw::Word(word) => {
+            let items = word.to_str()?.split(';').map(str::trim);
+            let parse = |item: &str| {
+                let (name, store) = item.split_once('=')?;
+                PartitionAddress::parse(name.trim(), store.trim())
+            };
+            let items = items.filter(|item| !item.is_empty());
+            items.map(parse).collect::<Option<_>>()?
+        }
+        Raw::Table(items) => items
+            .iter()
+            .map(|(name, store)| PartitionAddress::parse(name, text_of(store)?.to_str()?))
+            .collect::<Option<_>>()?,
+        _ => return None,
+    };
+    partitions.sort_by(|one, other| one.name.cmp(&other.name));
+    let is_repeated = |pair: &[PartitionAddress]| pair[0].name == pair[1].name;
+    (!partitions.windows(2).any(is_repeated)).then_some(partitions)
+}
+
+fn text_of<'r>(raw: &'r Raw<'_>) -> Option<&'r OsStr> {
     match raw {
-        Raw::Word(word) => Ok(word),
-        Raw::Text(text) => Ok(OsStr::new(&**text)),
-        _ => Err(InvalidValue),
+        Raw::Word(word) => Some(word),
+        Raw::Text(text) => Some(OsStr::new(&**text)),
+        _ => None,
     }
 }

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use super::file;
 use super::kind::Raw;
 use super::problem::{Check, Origin, Problem, Problems};
-use super::sections::settings;
-use super::sections::storage::{DATA_DIR, STORE};
+use super::rules::{DATA_DIR, STORE};
 use super::setting::{Section, Setting, VARIABLE_PREFIX};
 use super::suggest::{self, did_you_mean};
-use super::{CONFIG_VARIABLE, Config, SECTIONS};
+use super::table::{SECTIONS, settings};
+use super::{CONFIG_VARIABLE, Config};
 
 /// Sources of a configuration.
 ///
@@ -79,7 +79,7 @@ impl Sources {
     /// All problems in any source and file.
     pub fn check(&self) -> Result<(), Problems> {
         let mut loading = self.read();
-        loading.rules(|section| section.inspect);
+        loading.inspect();
         loading.finish().map(drop)
     }
 
@@ -99,7 +99,7 @@ impl Sources {
             loading.flag(name, value);
         }
         loading.apply_store_precedence();
-        loading.rules(|section| section.check);
+        loading.check();
         loading
     }
 }
@@ -161,18 +161,17 @@ impl Loading {
     }
 
     fn set(&mut self, setting: &'static Setting, raw: &Raw<'_>, origin: Origin) {
-        match setting.kind.set(&mut self.config, raw) {
-            Ok(()) => drop(self.origins.insert(setting.path, origin)),
-            Err(_) => {
-                let (expected, notation) = (setting.kind.expects(), setting.kind.notation());
-                let mut message = format!("{} must be {expected}{notation}", setting.path);
-                if setting.kind.may_be_shown() {
-                    message.push_str(&format!(", not {raw}"));
-                }
-                self.invalid.insert(setting.path);
-                self.report(origin.to_string(), message);
-            }
+        let kind = &setting.kind;
+        if (kind.set)(&mut self.config, raw) {
+            self.origins.insert(setting.path, origin);
+            return;
         }
+        let mut message = format!("{} must be {}{}", setting.path, kind.expects, kind.notation);
+        if kind.may_be_shown {
+            message.push_str(&format!(", not {raw}"));
+        }
+        self.invalid.insert(setting.path);
+        self.report(origin.to_string(), message);
     }
 
     /// A data directory overrides the store of a source with lower precedence.
@@ -187,8 +186,27 @@ impl Loading {
         self.problems.push(Problem { place, message });
     }
 
-    /// Applies one kind of rule of every section, to valid values only.
-    fn rules(&mut self, of: fn(&Section) -> fn(&Config, &mut Check<'_>)) {
+    /// Applies the rules between settings.
+    fn check(&mut self) {
+        self.each_section(|section, config, check| {
+            section.check.iter().for_each(|rule| rule(config, check));
+        });
+    }
+
+    /// Checks the files.
+    fn inspect(&mut self) {
+        self.each_section(|section, config, check| {
+            for setting in &section.settings {
+                if let Some(reason) = (setting.kind.inspect)(config) {
+                    check.reject(setting.path, &[], &reason);
+                }
+            }
+            section.inspect.iter().for_each(|rule| rule(config, check));
+        });
+    }
+
+    /// Calls `each` with every section, to reject valid values only.
+    fn each_section(&mut self, each: fn(&Section, &Config, &mut Check<'_>)) {
         if self.is_partial {
             return;
         }
@@ -197,8 +215,8 @@ impl Loading {
             invalid: &self.invalid,
             problems: &mut self.problems,
         };
-        for section in SECTIONS {
-            of(section)(&self.config, &mut check);
+        for section in SECTIONS.iter() {
+            each(section, &self.config, &mut check);
         }
     }
 

@@ -23,9 +23,9 @@
 //!
 //! # Adding settings
 //! 1. Give their module a struct with a [`Default`], and [`Config`] a field of that type.
-//! 2. Write `sections/<name>.rs` with a `SECTION` and one `Setting` for each field, and list it in
-//!    `sections/mod.rs`. The kinds of values are in `kind.rs`. Rules between settings go into the
-//!    section's `check`, checks of files for `knowledge config check` into its `inspect`.
+//! 2. Add a row for each field to `table.rs`, whose first lines explain one. The kinds of values are
+//!    in `kind.rs`, rules between settings in `rules.rs`, and checks of files for `knowledge config
+//!    check` that are not those of one kind in `files.rs`.
 //! 3. Run `UPDATE_REFERENCE=1 cargo test -p knowledge-server --lib config` to update
 //!    `docs/configuration.md` and `deploy/knowledge.toml`.
 //!
@@ -35,13 +35,15 @@
 
 mod describe;
 mod file;
+mod files;
 mod kind;
+mod limits;
 mod load;
-mod network;
 mod problem;
-mod sections;
+mod rules;
 mod setting;
 mod suggest;
+mod table;
 mod textual;
 mod units;
 
@@ -58,14 +60,10 @@ pub use self::describe::{
     example, help_of, help_with, settings_for_help, show_json, show_text, show_toml,
 };
 pub use self::load::{Loaded, Sources};
-pub use self::network::{
-    AllowedOrigin, CompressionSettings, CorsSettings, RateLimitSettings, TlsSettings,
-};
 pub(crate) use self::problem::Check;
 pub use self::problem::{Origin, Position, Problem, Problems};
-pub(crate) use self::sections::SECTIONS;
-pub use self::sections::settings;
 pub use self::setting::Setting;
+pub use self::table::settings;
 pub use self::units::{format_size, format_time};
 use crate::admin::SocketPlace;
 use crate::app::MAINTENANCE_INTERVAL_DEFAULT;
@@ -73,7 +71,7 @@ use crate::data::{DATA_DIR_DEFAULT, DataConfig};
 pub use crate::deliveries::WebhookSettings;
 use crate::deliveries::open_files_max;
 use crate::logging::LogConfig;
-use crate::net::{NetConfig, OPEN_FILES_RESERVED};
+use crate::net::{NetConfig, OPEN_FILES_RESERVED, RateLimitConfig};
 #[cfg(feature = "oidc")]
 use crate::oidc::OidcConfig;
 use crate::partitions::PartitionAddress;
@@ -86,17 +84,9 @@ pub const CONFIG_VARIABLE: &str = "KNOWLEDGE_CONFIG";
 /// Configuration of a server. [`Default`] has the default of every setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// HTTP server. Its `body_bytes_max` is derived from the limits, and its optional parts from
-    /// the settings below, see [`Config::net`].
+    /// HTTP server. Its `body_bytes_max` and `open_files_reserved` are derived from other settings,
+    /// see [`Config::net`].
     pub net: NetConfig,
-    /// Certificate.
-    pub tls: TlsSettings,
-    /// Cross-origin requests.
-    pub cors: CorsSettings,
-    /// Compression of responses.
-    pub compression: CompressionSettings,
-    /// Rate limit of each principal.
-    pub rate_limit: RateLimitSettings,
     /// Base URL under which clients reach the server.
     pub public_url: Option<BaseUrl>,
     /// Address of the store; without one, the store in [`data_dir`](Self::data_dir) is used.
@@ -131,11 +121,10 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            net: NetConfig::default(),
-            tls: TlsSettings::default(),
-            cors: CorsSettings::default(),
-            compression: CompressionSettings::default(),
-            rate_limit: RateLimitSettings::default(),
+            net: NetConfig {
+                rate_limit: RateLimitConfig::default(),
+                ..NetConfig::default()
+            },
             public_url: None,
             store: None,
             data_dir: DATA_DIR_DEFAULT.into(),
@@ -161,10 +150,6 @@ impl Config {
     pub fn net(&self) -> NetConfig {
         NetConfig {
             body_bytes_max: self.limits.body_bytes_max,
-            tls: self.tls.part(),
-            cors: self.cors.part(),
-            compression: self.compression.part(),
-            rate_limit: self.rate_limit.part(),
             open_files_reserved: self.open_files_reserved(),
             ..self.net.clone()
         }

@@ -71,8 +71,15 @@ pub struct Problem {
 
 /// All problems in the configuration, at least one. Displayed with one line for each.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the configuration cannot be used:\n{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n"))]
+#[error("the configuration cannot be used:\n{}", self.lines())]
 pub struct Problems(pub Vec<Problem>);
+
+impl Problems {
+    fn lines(&self) -> String {
+        let lines: Vec<_> = self.0.iter().map(ToString::to_string).collect();
+        lines.join("\n")
+    }
+}
 
 /// Collector of a section's problems.
 pub(crate) struct Check<'l> {

@@ -4,6 +4,9 @@ use super::Config;
 use super::kind::Kind;
 use super::problem::Check;
 
+/// Function that rejects values of a section.
+pub(super) type Rule = fn(&Config, &mut Check<'_>);
+
 /// Named group of settings: a table of the file.
 pub(crate) struct Section {
     /// Name in the file and in the variables.
@@ -11,22 +14,20 @@ pub(crate) struct Section {
     /// Description in one sentence without a full stop.
     pub(crate) about: &'static str,
     /// Settings in display order.
-    pub(crate) settings: &'static [Setting],
-    /// Rejects invalid combinations. Each value by itself is valid.
-    pub(crate) check: fn(&Config, &mut Check<'_>),
-    /// Rejects files that a start could not use. Has no effect on them.
-    pub(crate) inspect: fn(&Config, &mut Check<'_>),
+    pub(crate) settings: Vec<Setting>,
+    /// Reject invalid combinations. Each value by itself is valid.
+    pub(super) check: &'static [Rule],
+    /// Reject files that a start could not use, beside those of [`Kind::inspect`]. Have no effect
+    /// on them.
+    pub(super) inspect: &'static [Rule],
 }
-
-/// `check` or `inspect` of a section without rules of its own.
-pub(super) fn nothing(_: &Config, _: &mut Check<'_>) {}
 
 /// Setting of an operator.
 pub struct Setting {
     /// Path of section and name: `server.listen`.
     pub path: &'static str,
     /// Kind of its values, with the field that stores them.
-    pub(crate) kind: &'static dyn Kind,
+    pub(crate) kind: Kind,
     /// Description in one sentence without a full stop.
     pub(crate) about: &'static str,
     /// Flag, without its dashes.
@@ -34,27 +35,6 @@ pub struct Setting {
 }
 
 impl Setting {
-    pub(super) const fn new(
-        path: &'static str,
-        kind: &'static dyn Kind,
-        about: &'static str,
-    ) -> Self {
-        Self {
-            path,
-            kind,
-            about,
-            flag: None,
-        }
-    }
-
-    /// Adds a command-line flag.
-    pub(super) const fn flag(self, name: &'static str) -> Self {
-        Self {
-            flag: Some(name),
-            ..self
-        }
-    }
-
     /// Returns the name of its section: `server`.
     #[must_use]
     pub fn section(&self) -> &'static str {
@@ -70,7 +50,7 @@ impl Setting {
     /// Returns a placeholder for its value on the command line: `ADDR`.
     #[must_use]
     pub fn placeholder(&self) -> &'static str {
-        self.kind.placeholder()
+        self.kind.placeholder
     }
 
     /// Returns the environment variable: `KNOWLEDGE_SERVER__LISTEN`.

@@ -1,7 +1,7 @@
 //! Suggestions for unknown names.
 
-use super::sections::settings;
-use super::{SECTIONS, Setting};
+use super::Setting;
+use super::table::{SECTIONS, settings};
 
 /// Minimum similarity of a suggestion, from 0 to 1.
 const SIMILARITY_MIN: f64 = 0.6;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::describe::{example, table};
 use super::kind::Raw;
-use super::sections::settings;
-use super::{Config, Loaded, Problems, SECTIONS, Setting, Sources, WebhookSettings, file};
+use super::table::{SECTIONS, settings};
+use super::{Config, Loaded, Problems, Setting, Sources, WebhookSettings, file};
 
 fn in_workspace(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
@@ -32,9 +32,9 @@ fn assert_written(path: &str, make: impl FnOnce(&str) -> String) {
 #[test]
 fn setting_has_unique_name_and_its_section() {
     let mut names = HashSet::new();
-    for section in SECTIONS {
+    for section in SECTIONS.iter() {
         assert!(names.insert(section.name.to_owned()), "{}", section.name);
-        for setting in section.settings {
+        for setting in &section.settings {
             assert_eq!(setting.section(), section.name, "{}", setting.path);
             assert!(names.insert(setting.path.to_owned()), "{}", setting.path);
             assert!(names.insert(setting.variable()), "{}", setting.path);
@@ -93,7 +93,7 @@ fn with_variable(setting: &Setting, value: &str) -> Result<Loaded, Problems> {
 fn setting_accepts_exactly_its_documented_range() {
     let mut ranges = 0;
     for setting in settings() {
-        let expects = setting.kind.expects();
+        let expects = &setting.kind.expects;
         let Some((least, most)) = expects
             .split_once(" from ")
             .and_then(|(_, range)| range.split_once(" to "))
@@ -235,11 +235,11 @@ fn changed(setting: &Setting) -> Config {
     let default = Config::default();
     let tried = candidates.iter().map(|text| {
         let mut config = default.clone();
-        let taken = setting.kind.set(&mut config, &Raw::Word(text.as_ref()));
-        (taken.is_ok(), config)
+        let is_accepted = (setting.kind.set)(&mut config, &Raw::Word(text.as_ref()));
+        (is_accepted, config)
     });
-    let mut found = tried.filter(|(taken, config)| *taken && *config != default);
-    let (_, config) = found
+    let mut changed = tried.filter(|(is_accepted, config)| *is_accepted && *config != default);
+    let (_, config) = changed
         .next()
         .unwrap_or_else(|| panic!("no candidate changes {}", setting.path));
     config
@@ -250,7 +250,7 @@ fn setting_changes_only_its_own_value() {
     for setting in settings() {
         let config = changed(setting);
         for other in settings() {
-            let is_same = other.kind.value(&config) == other.kind.value(&Config::default());
+            let is_same = (other.kind.value)(&config) == (other.kind.value)(&Config::default());
             assert_eq!(
                 is_same,
                 other.path != setting.path,
@@ -382,24 +382,27 @@ fn partition_in_memory_or_in_the_place_of_another_is_rejected() {
     }
 }
 
+/// Returns the sources that are only these variables.
+#[cfg(feature = "oidc")]
+fn variables(variables: &[(&str, &str)]) -> Sources {
+    let variable = |(name, value): &(&str, &str)| (name.into(), value.into());
+    Sources {
+        environment: variables.iter().map(variable).collect(),
+        ..Sources::default()
+    }
+}
+
+#[cfg(feature = "oidc")]
+const ISSUER: (&str, &str) = ("KNOWLEDGE_OIDC__ISSUER", "https://login.example.com");
+
 #[cfg(feature = "oidc")]
 #[test]
 fn oidc_problem_names_its_setting() {
-    let directory = tempfile::tempdir().unwrap();
-    let load = |settings: &[(&str, &str)], checks_files: bool| {
-        let variable = |(name, value): &(&str, &str)| (name.into(), value.into());
-        let sources = Sources {
-            environment: settings.iter().map(variable).collect(),
-            ..Sources::default()
-        };
-        let problems = match checks_files {
-            true => sources.check().map(|_| ()),
-            false => sources.load().map(|_| ()),
-        };
-        problems.map_err(|problems| problems.to_string())
+    let problems = |settings: &[(&str, &str)]| {
+        let problems = variables(settings).load().unwrap_err();
+        problems.to_string()
     };
-    let issuer = ("KNOWLEDGE_OIDC__ISSUER", "https://login.example.com");
-    let message = load(&[issuer], false).unwrap_err();
+    let message = problems(&[ISSUER]);
     for setting in ["oidc.client_id", "oidc.organization", "server.public_url"] {
         let expected = format!("{setting} must be set if oidc.issuer is");
         assert!(message.contains(&expected), "{message}");
@@ -434,11 +437,16 @@ fn oidc_problem_names_its_setting() {
             "oidc.scopes must be without spaces",
         ),
     ] {
-        let message = load(&[(name, value)], false).unwrap_err();
+        let message = problems(&[(name, value)]);
         assert!(message.contains(expected), "{message}");
     }
+}
+
+#[cfg(feature = "oidc")]
+#[test]
+fn config_check_reads_files_of_oidc() {
     let whole = [
-        issuer,
+        ISSUER,
         ("KNOWLEDGE_OIDC__CLIENT_ID", "knowledge"),
         ("KNOWLEDGE_OIDC__ORGANIZATION", "acme"),
         (
@@ -450,13 +458,14 @@ fn oidc_problem_names_its_setting() {
             "https://knowledge.example.com",
         ),
     ];
-    load(&whole, true).unwrap();
+    variables(&whole).check().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("missing");
     let missing = missing.to_str().unwrap();
     for setting in ["client_secret_file", "ca_file"] {
         let variable = format!("KNOWLEDGE_OIDC__{}", setting.to_uppercase());
         let settings = [&whole[..], &[(variable.as_str(), missing)]].concat();
-        let message = load(&settings, true).unwrap_err();
+        let message = variables(&settings).check().unwrap_err().to_string();
         let expected = format!("oidc.{setting} cannot be used: {missing}");
         assert!(message.contains(&expected), "{message}");
     }

@@ -30,9 +30,11 @@ const INLINE_BYTES_MAX: usize = 16 * 1_024;
 /// the time for 2 % less.
 const LEVEL: u32 = 2;
 
-/// Configuration of compression.
+/// Configuration of compression. It is off by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompressionConfig {
+    /// True if responses are compressed.
+    pub enabled: bool,
     /// Shortest body that is compressed, in bytes. A shorter one would hardly shrink.
     pub bytes_min: usize,
 }
@@ -40,6 +42,7 @@ pub struct CompressionConfig {
 impl Default for CompressionConfig {
     fn default() -> Self {
         Self {
+            enabled: false,
             bytes_min: COMPRESSION_BYTES_MIN_DEFAULT,
         }
     }
@@ -115,9 +118,10 @@ pub(super) async fn compress(
     response
         .headers_mut()
         .append(VARY, HeaderValue::from_name(ACCEPT_ENCODING));
-    let bytes_min = match accepted.refuses_identity() {
-        true => 1,
-        false => config.bytes_min,
+    let bytes_min = if accepted.refuses_identity() {
+        1
+    } else {
+        config.bytes_min
     };
     let is_wanted = accepted.prefers_gzip()
         && length(method, &response) >= bytes_min
@@ -126,17 +130,18 @@ pub(super) async fn compress(
         return response;
     }
     let body = std::mem::take(response.body_mut());
-    *response.body_mut() = match method == Method::HEAD {
+    *response.body_mut() = if method == Method::HEAD {
         // The body is not sent, and its length is not that of the response to a GET.
-        true => Bytes::new(),
-        false => match compressed(body.clone()).await {
+        Bytes::new()
+    } else {
+        match compressed(body.clone()).await {
             Ok(compressed) if compressed.len() < body.len() => compressed,
             // The uncompressed body is correct, only longer.
             _ => {
                 *response.body_mut() = body;
                 return response;
             }
-        },
+        }
     };
     let headers = response.headers_mut();
     if let Some(weak) = strong_tag(headers).and_then(weakened) {

@@ -141,15 +141,15 @@ pub struct NetConfig {
     /// `Retry-After` of a 503, rounded up to whole seconds.
     pub retry_after: Duration,
     /// Certificate of the server; without one it speaks plain HTTP.
-    pub tls: Option<TlsConfig>,
+    pub tls: TlsConfig,
     /// Proxies that tell the addresses of their clients.
     pub proxy: ProxyConfig,
-    /// Other origins whose pages may call the server from a browser; `None` allows no other origin.
-    pub cors: Option<CorsConfig>,
-    /// Compression of responses; `None` disables it.
-    pub compression: Option<CompressionConfig>,
-    /// Rate limit of each principal; `None` disables it.
-    pub rate_limit: Option<RateLimitConfig>,
+    /// Other origins whose pages may call the server from a browser.
+    pub cors: CorsConfig,
+    /// Compression of responses.
+    pub compression: CompressionConfig,
+    /// Rate limit of each principal; off by default.
+    pub rate_limit: RateLimitConfig,
 }
 
 impl Default for NetConfig {
@@ -175,11 +175,11 @@ impl Default for NetConfig {
             shutdown_delay: SHUTDOWN_DELAY_DEFAULT,
             shutdown_timeout: SHUTDOWN_TIMEOUT_DEFAULT,
             retry_after: RETRY_AFTER_DEFAULT,
-            tls: None,
+            tls: TlsConfig::default(),
             proxy: ProxyConfig::default(),
-            cors: None,
-            compression: None,
-            rate_limit: None,
+            cors: CorsConfig::default(),
+            compression: CompressionConfig::default(),
+            rate_limit: RateLimitConfig::off(),
         }
     }
 }
@@ -237,22 +237,18 @@ impl NetConfig {
             ("request_timeout", self.request_timeout),
             ("write_stall_timeout", self.write_stall_timeout),
             ("ready_timeout", self.ready_timeout),
+            ("tls.reload_interval", self.tls.reload_interval),
+            ("tls.handshake_timeout", self.tls.handshake_timeout),
         ];
-        let problem_of_section = self
-            .cors
-            .as_ref()
-            .and_then(CorsConfig::problem)
-            .or_else(|| self.rate_limit.as_ref().and_then(RateLimitConfig::problem));
-        if let Some((field, requirement)) = problem_of_section {
+        let problems = [
+            self.tls.problem(),
+            self.cors.problem(),
+            self.rate_limit.problem(),
+        ];
+        if let Some((field, requirement)) = problems.into_iter().flatten().next() {
             return Err(InvalidConfig { field, requirement });
         }
-        let tls_timeouts = self.tls.iter().flat_map(|tls| {
-            [
-                ("tls.reload_interval", tls.reload_interval),
-                ("tls.handshake_timeout", tls.handshake_timeout),
-            ]
-        });
-        for (field, value) in timeouts.into_iter().chain(tls_timeouts) {
+        for (field, value) in timeouts {
             if value.is_zero() || value > TIMEOUT_MAX {
                 return Err(InvalidConfig {
                     field,

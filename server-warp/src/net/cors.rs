@@ -6,6 +6,7 @@
 //! an error of its own and skips such responses.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::future::{Ready, ready};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -67,8 +68,8 @@ fn response_headers() -> [HeaderName; 10] {
 /// Configuration of cross-origin requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CorsConfig {
-    /// Allowed origins.
-    pub origins: CorsOrigins,
+    /// Allowed origins; empty for none.
+    pub origins: Vec<AllowedOrigin>,
     /// True if the browser includes the session cookie. The responder has to accept cookies from
     /// such pages too: by default core rejects writes from another site that use one, see
     /// `Api::trust_origins`.
@@ -78,53 +79,95 @@ pub struct CorsConfig {
     pub max_age: Duration,
 }
 
-/// Origins whose pages may call the server.
+/// Origin whose pages may call the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CorsOrigins {
-    /// Any origin. Invalid with [`credentials`](CorsConfig::credentials), which would open every
-    /// session to every page.
+pub enum AllowedOrigin {
+    /// Any origin, written `*`. Invalid beside others, and with
+    /// [`credentials`](CorsConfig::credentials), which would open every session to every page.
     Any,
-    /// Listed origins, written as browsers send them: `https://app.example.com`. The port is
-    /// included if it is not the scheme's default.
-    List(Vec<String>),
+    /// Origin as browsers send it: `https://app.example.com`. The port is included if it is not the
+    /// scheme's default.
+    Origin(String),
+}
+
+impl AllowedOrigin {
+    /// Parses an origin or `*`; `None` if browsers send no such origin.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "*" => Some(Self::Any),
+            origin => is_origin(origin).then(|| Self::Origin(origin.to_owned())),
+        }
+    }
+
+    fn is_valid(&self) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Origin(origin) => is_origin(origin),
+        }
+    }
+}
+
+impl fmt::Display for AllowedOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Any => "*",
+            Self::Origin(origin) => origin,
+        })
+    }
+}
+
+/// No other origin.
+impl Default for CorsConfig {
+    fn default() -> Self {
+        Self {
+            origins: Vec::new(),
+            credentials: false,
+            max_age: CORS_MAX_AGE_DEFAULT,
+        }
+    }
 }
 
 impl CorsConfig {
     /// Creates a configuration without credentials.
     #[must_use]
-    pub fn new(origins: CorsOrigins) -> Self {
+    pub fn new(origins: impl Into<Vec<AllowedOrigin>>) -> Self {
         Self {
-            origins,
-            credentials: false,
-            max_age: CORS_MAX_AGE_DEFAULT,
+            origins: origins.into(),
+            ..Self::default()
         }
     }
 
+    /// True if the pages of every origin may call the server.
+    pub(crate) fn allows_any(&self) -> bool {
+        self.origins.contains(&AllowedOrigin::Any)
+    }
+
     /// Returns the origins whose pages may send the session cookie.
-    #[must_use]
-    pub fn origins_with_credentials(&self) -> &[String] {
-        match &self.origins {
-            CorsOrigins::List(origins) if self.credentials => origins,
-            _ => &[],
-        }
+    pub fn origins_with_credentials(&self) -> impl Iterator<Item = &str> {
+        let origins = self.credentials.then_some(&self.origins);
+        origins.into_iter().flatten().filter_map(|it| match it {
+            AllowedOrigin::Any => None,
+            AllowedOrigin::Origin(origin) => Some(origin.as_str()),
+        })
     }
 
     /// Returns the invalid field and its requirement, if any.
     pub(super) fn problem(&self) -> Option<(&'static str, &'static str)> {
-        match &self.origins {
-            CorsOrigins::Any if self.credentials => Some((
+        if self.allows_any() && self.credentials {
+            return Some((
                 "cors.credentials",
                 "false if every origin is allowed; list the origins",
-            )),
-            CorsOrigins::List(origins) if !origins.iter().all(|origin| is_origin(origin)) => {
-                Some((
-                    "cors.origins",
-                    "a list of origins such as https://app.example.com: scheme and host in lower \
-                     case, the port if it is not the scheme's default, and no path",
-                ))
-            }
-            _ => None,
+            ));
         }
+        if self.allows_any() && self.origins.len() > 1 {
+            return Some(("cors.origins", "either * or a list of other origins"));
+        }
+        let is_valid = self.origins.iter().all(AllowedOrigin::is_valid);
+        (!is_valid).then_some((
+            "cors.origins",
+            "a list of origins such as https://app.example.com: scheme and host in lower case, the \
+             port if it is not the scheme's default, and no path",
+        ))
     }
 }
 
@@ -135,13 +178,19 @@ pub(super) struct Cors {
 }
 
 impl Cors {
-    /// Creates a layer from a configuration without a [`problem`](CorsConfig::problem).
-    pub(super) fn new(config: &CorsConfig) -> Self {
-        let origins = match &config.origins {
-            CorsOrigins::Any => AllowOrigin::any(),
-            CorsOrigins::List(origins) => AllowOrigin::list(origins.iter().map(|origin| {
-                HeaderValue::from_str(origin).expect("a validated origin is visible ASCII")
-            })),
+    /// Creates a layer from a configuration without a [`problem`](CorsConfig::problem); `None` if
+    /// no other origin may call.
+    pub(super) fn new(config: &CorsConfig) -> Option<Self> {
+        if config.origins.is_empty() {
+            return None;
+        }
+        let origins = if config.allows_any() {
+            AllowOrigin::any()
+        } else {
+            AllowOrigin::list(config.origins.iter().map(|origin| {
+                let origin = HeaderValue::try_from(origin.to_string());
+                origin.expect("a validated origin is visible ASCII")
+            }))
         };
         let layer = CorsLayer::new()
             .allow_origin(origins)
@@ -150,7 +199,7 @@ impl Cors {
             .allow_headers(request_headers())
             .expose_headers(response_headers())
             .max_age(config.max_age);
-        Self { layer }
+        Some(Self { layer })
     }
 
     /// True for a preflight request.

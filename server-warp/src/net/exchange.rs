@@ -40,9 +40,10 @@ pub(super) struct Exchange {
 impl Exchange {
     /// Returns the scheme that the client used.
     pub(super) fn scheme(&self) -> ClientScheme {
-        match self.is_https {
-            true => ClientScheme::Https,
-            false => ClientScheme::Http,
+        if self.is_https {
+            ClientScheme::Https
+        } else {
+            ClientScheme::Http
         }
     }
 }

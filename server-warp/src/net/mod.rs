@@ -94,7 +94,7 @@ mod tls;
 
 pub use compression::{COMPRESSION_BYTES_MIN_DEFAULT, CompressionConfig};
 pub use config::*;
-pub use cors::{CORS_MAX_AGE_DEFAULT, CorsConfig, CorsOrigins};
+pub use cors::{AllowedOrigin, CORS_MAX_AGE_DEFAULT, CorsConfig};
 pub use exchange::REQUEST_ID;
 pub use open_files::OPEN_FILES_RESERVED;
 pub use proxy::{ForwardingHeader, ProxyConfig};

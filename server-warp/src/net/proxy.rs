@@ -27,27 +27,23 @@ pub struct ProxyConfig {
     pub protocol: bool,
 }
 
-/// Header with the addresses that a request came through.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ForwardingHeader {
-    /// `X-Forwarded-For`: addresses separated by commas.
-    #[default]
-    XForwardedFor,
-    /// `Forwarded` (RFC 7239), of which only `for` and `proto` are read.
-    Forwarded,
+knowledge_core::plain_string_enum! {
+    /// Header with the addresses that a request came through.
+    #[derive(Default)]
+    ForwardingHeader {
+        /// `X-Forwarded-For`: addresses separated by commas.
+        #[default]
+        XForwardedFor = "x-forwarded-for",
+        /// `Forwarded` (RFC 7239), of which only `for` and `proto` are read.
+        Forwarded = "forwarded",
+    }
 }
 
 impl ForwardingHeader {
-    /// Both headers.
-    pub const ALL: [Self; 2] = [Self::XForwardedFor, Self::Forwarded];
-
     /// Returns the name of the header.
     #[must_use]
     pub const fn name(self) -> HeaderName {
-        match self {
-            Self::XForwardedFor => HeaderName::from_static("x-forwarded-for"),
-            Self::Forwarded => FORWARDED,
-        }
+        HeaderName::from_static(self.as_str())
     }
 
     /// Returns the addresses in the order in which they were appended; `None` is one that cannot be

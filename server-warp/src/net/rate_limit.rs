@@ -47,13 +47,31 @@ const EVICTION_INTERVAL: Duration = Duration::from_secs(10);
 /// (IPv6: the first 64 bits). Health checks and preflights are not counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateLimitConfig {
-    /// Requests of a full quota.
-    pub requests: NonZeroU32,
+    /// Requests of a full quota; 0 for no limit.
+    pub requests: u32,
     /// Time in which an empty quota refills, in whole seconds.
     pub window: Duration,
 }
 
+impl Default for RateLimitConfig {
+    fn default() -> Self {
+        Self {
+            requests: RATE_LIMIT_REQUESTS_DEFAULT,
+            window: RATE_LIMIT_WINDOW_DEFAULT,
+        }
+    }
+}
+
 impl RateLimitConfig {
+    /// Returns a configuration without a limit.
+    #[must_use]
+    pub fn off() -> Self {
+        Self {
+            requests: 0,
+            ..Self::default()
+        }
+    }
+
     /// Returns the invalid field and its requirement, if any.
     pub(super) fn problem(&self) -> Option<(&'static str, &'static str)> {
         let is_whole = self.window.subsec_nanos() == 0;
@@ -61,7 +79,7 @@ impl RateLimitConfig {
             return Some(("rate_limit.window", "whole seconds, between 1 s and a day"));
         }
         // The time for one request must not round to zero.
-        if self.requests.get() > 1_000_000 {
+        if self.requests > 1_000_000 {
             return Some(("rate_limit.requests", "between 1 and 1,000,000"));
         }
         None
@@ -116,9 +134,16 @@ pub(super) struct RateLimiter<C: Clock = MonotonicClock> {
 }
 
 impl RateLimiter {
-    /// Creates a limiter from a configuration without a [`problem`](RateLimitConfig::problem).
-    pub(super) fn new(config: &RateLimitConfig) -> Self {
-        Self::with_clock(config, KEYS_MAX, MonotonicClock)
+    /// Creates a limiter from a configuration without a [`problem`](RateLimitConfig::problem);
+    /// `None` if there is no limit.
+    pub(super) fn new(config: &RateLimitConfig) -> Option<Self> {
+        let requests = NonZeroU32::new(config.requests)?;
+        Some(Self::with_clock(
+            requests,
+            config.window,
+            KEYS_MAX,
+            MonotonicClock,
+        ))
     }
 
     /// Evicts full buckets at intervals; never returns.
@@ -133,17 +158,17 @@ impl RateLimiter {
 }
 
 impl<C: Clock> RateLimiter<C> {
-    fn with_clock(config: &RateLimitConfig, keys_max: usize, clock: C) -> Self {
-        let requests = config.requests.get();
-        let seconds = config.window.as_secs();
-        let quota = Quota::with_period(config.window / requests)
+    fn with_clock(burst: NonZeroU32, window: Duration, keys_max: usize, clock: C) -> Self {
+        let requests = burst.get();
+        let seconds = window.as_secs();
+        let quota = Quota::with_period(window / requests)
             .expect("a validated window is long enough for its requests")
-            .allow_burst(config.requests);
+            .allow_burst(burst);
         let policy = format!("\"default\";q={requests};w={seconds}");
         Self {
             governor: Governor::new(quota, HashMapStateStore::default(), clock),
             requests,
-            window: config.window,
+            window,
             policy: HeaderValue::try_from(policy).expect("numbers are visible ASCII"),
             keys_max,
         }
@@ -195,11 +220,10 @@ mod tests {
         window_seconds: u64,
     ) -> (RateLimiter<FakeRelativeClock>, FakeRelativeClock) {
         let clock = FakeRelativeClock::default();
-        let config = RateLimitConfig {
-            requests: requests.try_into().unwrap(),
-            window: Duration::from_secs(window_seconds),
-        };
-        (RateLimiter::with_clock(&config, 3, clock.clone()), clock)
+        let burst = NonZeroU32::new(requests).unwrap();
+        let window = Duration::from_secs(window_seconds);
+        let limiter = RateLimiter::with_clock(burst, window, 3, clock.clone());
+        (limiter, clock)
     }
 
     /// Returns the rate limit of a request: remaining requests, seconds until a change, and wait.

@@ -231,7 +231,8 @@ impl<'a> Record<'a> {
             ($level:ident) => {
                 tracing::$level!(
                     target: ACCESS,
-                    %method, path, %client, status, duration_ms, request_id, trace_id, bytes_in, bytes_out,
+                    %method, path, %client, status, duration_ms, request_id, trace_id, bytes_in,
+                    bytes_out,
                     "request"
                 )
             };

@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use knowledge_core::api::{Caller, ClientInfo, MatchedRoute};
 use tokio::time::Instant;
 use tower_service::Service;
+use warp::reply::Response as WarpResponse;
 use warp::{Filter, Reply};
 
 use super::body::{self, BodyError, Bounds};
@@ -30,7 +31,7 @@ pub const READY_PATH: &str = "/readyz";
 /// Returns the routes as a service. Every request needs its [`Exchange`] among its extensions.
 pub(super) fn service<R: Responder>(
     shared: Arc<Shared<R>>,
-) -> impl Service<Request<Incoming>, Response = warp::reply::Response, Error = Infallible, Future: Send>
+) -> impl Service<Request<Incoming>, Response = WarpResponse, Error = Infallible, Future: Send>
 + Clone
 + Send
 + 'static {
@@ -173,8 +174,10 @@ where
         return shared.reject(exchange, &Rejection::Overloaded { retry_after });
     };
     let _in_work = shared.metrics.start_request();
-    let compression = config.compression.as_ref();
-    let compression = compression.map(|config| (config, AcceptEncoding::read(request.headers())));
+    let compression = &config.compression;
+    let accepted = compression
+        .enabled
+        .then(|| AcceptEncoding::read(request.headers()));
     let response = async {
         let _turn = place.turn(request.body().len()).await;
         shared.responder.respond(request).await
@@ -182,8 +185,8 @@ where
     let Ok(response) = tokio::time::timeout_at(deadline, response).await else {
         return shared.reject(exchange, &Rejection::TimedOut { retry_after });
     };
-    match compression {
-        Some((config, accepted)) => compress(config, &exchange.method, accepted, response).await,
+    match accepted {
+        Some(accepted) => compress(compression, &exchange.method, accepted, response).await,
         None => response,
     }
 }

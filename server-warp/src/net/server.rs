@@ -21,7 +21,7 @@ use super::rate_limit::RateLimiter;
 use super::responder::Responder;
 use super::shared::{Phase, Shared};
 use super::shares::Shares;
-use super::tls::{Certificates, TlsConfig, TlsError};
+use super::tls::{Certificates, TlsError};
 use crate::metrics::{CloseReason, HttpMetrics};
 use crate::telemetry::RequestTracer;
 
@@ -88,7 +88,7 @@ impl<R: Responder> Server<R> {
     /// - [`BindError::Tls`]: the certificate or its key cannot be used.
     pub async fn bind(config: NetConfig, responder: R) -> Result<Self, BindError> {
         config.validate()?;
-        let certificates = config.tls.clone().map(Certificates::open).transpose()?;
+        let certificates = Certificates::open(&config.tls)?;
         let address = config.address;
         let at_address = |source| BindError::Address { address, source };
         let listener = listen(address, config.accept_backlog).map_err(at_address)?;
@@ -112,9 +112,9 @@ impl<R: Responder> Server<R> {
             shares: Shares::new(config.requests_in_work_max, config.body_bytes_in_work_max),
             body_budget: MemoryBudget::new(config.body_bytes_held_max),
             env: Env::system(),
-            cors: config.cors.as_ref().map(Cors::new),
-            rate_limiter: config.rate_limit.as_ref().map(RateLimiter::new),
-            hsts: config.tls.as_ref().and_then(TlsConfig::hsts),
+            cors: Cors::new(&config.cors),
+            rate_limiter: RateLimiter::new(&config.rate_limit),
+            hsts: config.tls.hsts(),
             metrics: HttpMetrics::default(),
             tracer: None,
             config,

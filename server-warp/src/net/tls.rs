@@ -41,13 +41,15 @@ const HANDSHAKE_RECORD: u8 = 0x16;
 const PLAINTEXT_RESPONSE: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n\
     Content-Length: 24\r\nConnection: close\r\n\r\nThis port speaks HTTPS.\n";
 
-/// TLS configuration of the server: versions 1.2 and 1.3, with HTTP/1.1.
+/// TLS configuration of the server: versions 1.2 and 1.3, with HTTP/1.1. By default it has no
+/// certificate and speaks plain HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsConfig {
     /// Certificate chain as PEM, the server's own certificate first.
-    pub certificate_file: PathBuf,
+    pub certificate_file: Option<PathBuf>,
     /// Private key of the first certificate as PEM (PKCS #8, PKCS #1 or SEC 1), for its owner only.
-    pub private_key_file: PathBuf,
+    /// It is set together with the certificate or not at all.
+    pub private_key_file: Option<PathBuf>,
     /// Time between two checks of the files. Changes apply to new connections; open ones continue.
     pub reload_interval: Duration,
     /// Time for the handshake of a new connection. Then the connection is closed.
@@ -57,16 +59,49 @@ pub struct TlsConfig {
     pub hsts_max_age: Duration,
 }
 
+impl Default for TlsConfig {
+    fn default() -> Self {
+        Self {
+            certificate_file: None,
+            private_key_file: None,
+            reload_interval: TLS_RELOAD_INTERVAL_DEFAULT,
+            handshake_timeout: TLS_HANDSHAKE_TIMEOUT_DEFAULT,
+            hsts_max_age: TLS_HSTS_MAX_AGE_DEFAULT,
+        }
+    }
+}
+
 impl TlsConfig {
     /// Creates a configuration with these files and defaults for everything else.
     #[must_use]
     pub fn new(certificate_file: impl Into<PathBuf>, private_key_file: impl Into<PathBuf>) -> Self {
         Self {
-            certificate_file: certificate_file.into(),
-            private_key_file: private_key_file.into(),
-            reload_interval: TLS_RELOAD_INTERVAL_DEFAULT,
-            handshake_timeout: TLS_HANDSHAKE_TIMEOUT_DEFAULT,
-            hsts_max_age: TLS_HSTS_MAX_AGE_DEFAULT,
+            certificate_file: Some(certificate_file.into()),
+            private_key_file: Some(private_key_file.into()),
+            ..Self::default()
+        }
+    }
+
+    /// True if the server speaks HTTPS.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.certificate_file.is_some() && self.private_key_file.is_some()
+    }
+
+    /// Returns the files, if the server has a certificate.
+    fn paths(&self) -> Option<Paths> {
+        Some(Paths {
+            certificate_file: self.certificate_file.clone()?,
+            private_key_file: self.private_key_file.clone()?,
+        })
+    }
+
+    /// Returns the invalid field and its requirement, if any.
+    pub(super) fn problem(&self) -> Option<(&'static str, &'static str)> {
+        match (&self.certificate_file, &self.private_key_file) {
+            (Some(_), None) => Some(("tls.private_key_file", "set if tls.certificate_file is")),
+            (None, Some(_)) => Some(("tls.certificate_file", "set if tls.private_key_file is")),
+            _ => None,
         }
     }
 
@@ -74,23 +109,30 @@ impl TlsConfig {
     pub(super) fn hsts(&self) -> Option<HeaderValue> {
         let seconds = whole_seconds(self.hsts_max_age);
         let value = HeaderValue::try_from(format!("max-age={seconds}"));
-        (seconds > 0).then(|| value.expect("a number is visible ASCII"))
+        (self.is_enabled() && seconds > 0).then(|| value.expect("a number is visible ASCII"))
     }
 
-    /// Reads and checks the files as [`Server::bind`](super::Server::bind) does, without effect.
+    /// Reads and checks the files, if any, as [`Server::bind`](super::Server::bind) does, without
+    /// effect.
     ///
     /// # Errors
     /// See [`TlsError`].
     pub fn check_files(&self) -> Result<(), TlsError> {
-        Files::read(self)?.load(self).map(drop)
+        let Some(paths) = self.paths() else {
+            return Ok(());
+        };
+        Files::read(&paths)?.load(&paths).map(drop)
     }
 
-    /// Reads and checks the private key only.
+    /// Reads and checks the private key only, if there is one.
     ///
     /// # Errors
     /// [`TlsError::KeyFile`]; [`TlsError::Key`].
     pub(crate) fn check_private_key(&self) -> Result<(), TlsError> {
-        parse_private_key(&read_private_key(self)?, self).map(drop)
+        let Some(paths) = self.paths() else {
+            return Ok(());
+        };
+        parse_private_key(&read_private_key(&paths)?, &paths).map(drop)
     }
 }
 
@@ -152,7 +194,9 @@ pub enum Reload {
 /// Certificate for new connections.
 #[derive(Debug)]
 pub struct Certificates {
-    config: TlsConfig,
+    paths: Paths,
+    reload_interval: Duration,
+    handshake_timeout: Duration,
     current: RwLock<Current>,
     /// Fingerprint of the files at the last check, usable or not.
     seen: Mutex<[u8; 32]>,
@@ -169,20 +213,25 @@ struct Current {
 }
 
 impl Certificates {
-    /// Loads the files.
+    /// Loads the files; `None` if there are none.
     ///
     /// # Errors
     /// See [`TlsError`].
-    pub(super) fn open(config: TlsConfig) -> Result<Arc<Self>, TlsError> {
-        let files = Files::read(&config);
+    pub(super) fn open(config: &TlsConfig) -> Result<Option<Arc<Self>>, TlsError> {
+        let Some(paths) = config.paths() else {
+            return Ok(None);
+        };
+        let files = Files::read(&paths);
         let seen = Mutex::new(Files::fingerprint(&files));
-        let current = RwLock::new(files?.load(&config)?);
-        Ok(Arc::new(Self {
-            config,
+        let current = RwLock::new(files?.load(&paths)?);
+        Ok(Some(Arc::new(Self {
+            paths,
+            reload_interval: config.reload_interval,
+            handshake_timeout: config.handshake_timeout,
             current,
             seen,
             expiry: OnceLock::new(),
-        }))
+        })))
     }
 
     /// Checks the files now and applies changes to new connections; open ones continue. On failure
@@ -198,13 +247,13 @@ impl Certificates {
     fn check(&self, force: bool) -> Result<Reload, TlsError> {
         // Held throughout: of two concurrent checks the later one wins.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let files = Files::read(&self.config);
+        let files = Files::read(&self.paths);
         let found = Files::fingerprint(&files);
         if *seen == found && !force {
             return Ok(Reload::Unchanged);
         }
         let is_new = std::mem::replace(&mut *seen, found) != found;
-        let loaded = files?.load(&self.config)?;
+        let loaded = files?.load(&self.paths)?;
         if !is_new {
             return Ok(Reload::Unchanged);
         }
@@ -224,7 +273,7 @@ impl Certificates {
 
     /// Checks the files at every interval and logs the result; never returns.
     pub(super) async fn watch(self: Arc<Self>) {
-        let mut ticks = tokio::time::interval(self.config.reload_interval);
+        let mut ticks = tokio::time::interval(self.reload_interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await; // The first tick is immediate.
         loop {
@@ -243,7 +292,7 @@ impl Certificates {
         let Ok(outcome) = tokio::task::spawn_blocking(move || this.check(force)).await else {
             return; // The runtime is ending.
         };
-        let certificate_file = self.config.certificate_file.display();
+        let certificate_file = self.paths.certificate_file.display();
         match outcome {
             Ok(Reload::Replaced) => {
                 tracing::info!(%certificate_file, "certificate reloaded");
@@ -266,7 +315,7 @@ impl Certificates {
     /// Performs the handshake with a client, within its timeout. `None` if it fails.
     pub(super) async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
         let acceptor = self.acceptor();
-        let accepted = tokio::time::timeout(self.config.handshake_timeout, async {
+        let accepted = tokio::time::timeout(self.handshake_timeout, async {
             if is_plaintext(&stream).await? {
                 return reject_plaintext(stream).await;
             }
@@ -298,6 +347,13 @@ async fn reject_plaintext<T>(mut stream: TcpStream) -> io::Result<T> {
     Err(io::Error::other("the client does not speak TLS"))
 }
 
+/// Paths of the two files.
+#[derive(Debug)]
+struct Paths {
+    certificate_file: PathBuf,
+    private_key_file: PathBuf,
+}
+
 /// Contents of the two files.
 struct Files {
     certificate: Vec<u8>,
@@ -305,13 +361,13 @@ struct Files {
 }
 
 impl Files {
-    fn read(config: &TlsConfig) -> Result<Self, TlsError> {
+    fn read(paths: &Paths) -> Result<Self, TlsError> {
         let at = |source| TlsError::CertificateFile {
-            path: config.certificate_file.clone(),
+            path: paths.certificate_file.clone(),
             source,
         };
-        let certificate = read_certificate_file(&config.certificate_file).map_err(at)?;
-        let key = read_private_key(config)?;
+        let certificate = read_certificate_file(&paths.certificate_file).map_err(at)?;
+        let key = read_private_key(paths)?;
         Ok(Self { certificate, key })
     }
 
@@ -329,9 +385,9 @@ impl Files {
         hash.finalize().into()
     }
 
-    fn load(&self, config: &TlsConfig) -> Result<Current, TlsError> {
+    fn load(&self, paths: &Paths) -> Result<Current, TlsError> {
         let unusable = |problem: String| TlsError::Certificate {
-            path: config.certificate_file.clone(),
+            path: paths.certificate_file.clone(),
             problem,
         };
         let chain: Vec<_> = CertificateDer::pem_slice_iter(&self.certificate)
@@ -340,11 +396,11 @@ impl Files {
         if chain.is_empty() {
             return Err(unusable("no BEGIN CERTIFICATE section".to_owned()));
         }
-        let key = parse_private_key(&self.key, config)?;
+        let key = parse_private_key(&self.key, paths)?;
         let expires_at = chain.iter().filter_map(expiry).min().unwrap_or(0);
         let mut server_config = build(chain, key).map_err(|error| TlsError::Pair {
-            certificate_file: config.certificate_file.clone(),
-            private_key_file: config.private_key_file.clone(),
+            certificate_file: paths.certificate_file.clone(),
+            private_key_file: paths.private_key_file.clone(),
             problem: match error {
                 rustls::Error::InconsistentKeys(_) => "do not match".to_owned(),
                 error => error.to_string(),
@@ -364,18 +420,18 @@ fn expiry(certificate: &CertificateDer<'_>) -> Option<i64> {
     Some(parsed.validity().not_after.timestamp())
 }
 
-fn read_private_key(config: &TlsConfig) -> Result<String, TlsError> {
+fn read_private_key(paths: &Paths) -> Result<String, TlsError> {
     let missing = || TlsError::Key {
-        path: config.private_key_file.clone(),
+        path: paths.private_key_file.clone(),
         problem: "no such file".to_owned(),
     };
-    let read = private_file::read(&config.private_key_file).map_err(TlsError::KeyFile)?;
+    let read = private_file::read(&paths.private_key_file).map_err(TlsError::KeyFile)?;
     read.ok_or_else(missing)
 }
 
-fn parse_private_key(text: &str, config: &TlsConfig) -> Result<PrivateKeyDer<'static>, TlsError> {
+fn parse_private_key(text: &str, paths: &Paths) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| TlsError::Key {
-        path: config.private_key_file.clone(),
+        path: paths.private_key_file.clone(),
         problem: match error {
             pem::Error::NoItemsFound => "no BEGIN PRIVATE KEY section".to_owned(),
             error => explain(&error),

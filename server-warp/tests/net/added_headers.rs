@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use knowledge_server::net::{CorsConfig, CorsOrigins, InvalidConfig, NetConfig, RateLimitConfig};
+use knowledge_server::net::{AllowedOrigin, CorsConfig, InvalidConfig, NetConfig, RateLimitConfig};
 
 use crate::support::{Running, SHORT, config, get, limit, post};
 
 const APP: &str = "https://app.example.com";
 
+fn origin(text: &str) -> AllowedOrigin {
+    AllowedOrigin::Origin(text.to_owned())
+}
+
 fn cors() -> CorsConfig {
-    CorsConfig::new(CorsOrigins::List(vec![APP.to_owned()]))
+    CorsConfig::new([origin(APP)])
 }
 
 fn from_page(path: &str) -> String {
@@ -19,8 +23,8 @@ fn from_page(path: &str) -> String {
 #[tokio::test]
 async fn cors_headers_are_on_errors_of_the_server_itself() {
     let server = Running::start(NetConfig {
-        cors: Some(cors()),
-        rate_limit: Some(limit(100)),
+        cors: cors(),
+        rate_limit: limit(100),
         request_timeout: SHORT,
         ..config()
     })
@@ -42,7 +46,7 @@ async fn cors_headers_are_on_errors_of_the_server_itself() {
 #[tokio::test]
 async fn rejected_body_counts_against_the_rate_limit() {
     let server = Running::start(NetConfig {
-        rate_limit: Some(limit(100)),
+        rate_limit: limit(100),
         body_bytes_max: 10,
         ..config()
     })
@@ -56,7 +60,7 @@ async fn rejected_body_counts_against_the_rate_limit() {
 #[tokio::test]
 async fn connection_outlives_a_rate_limited_request() {
     let server = Running::start(NetConfig {
-        rate_limit: Some(limit(1)),
+        rate_limit: limit(1),
         ..config()
     })
     .await;
@@ -81,20 +85,25 @@ async fn connection_outlives_a_rate_limited_request() {
 fn config_rejects_invalid_cors_and_rate_limits() {
     let refusal = |net: NetConfig| net.validate().expect_err("refused").to_string();
     let with_cors = |origins, credentials| NetConfig {
-        cors: Some(CorsConfig {
+        cors: CorsConfig {
             credentials,
             ..CorsConfig::new(origins)
-        }),
+        },
         ..config()
     };
     assert_eq!(
-        refusal(with_cors(CorsOrigins::Any, true)),
+        refusal(with_cors(vec![AllowedOrigin::Any], true)),
         "cors.credentials must be false if every origin is allowed; list the origins"
     );
-    let path = CorsOrigins::List(vec![APP.to_owned(), format!("{APP}/")]);
+    let path = vec![origin(APP), origin(&format!("{APP}/"))];
     assert!(refusal(with_cors(path, false)).starts_with("cors.origins must be a list of origins"));
+    let mixed = vec![AllowedOrigin::Any, origin(APP)];
+    assert_eq!(
+        refusal(with_cors(mixed, false)),
+        "cors.origins must be either * or a list of other origins"
+    );
     let with_window = |window| NetConfig {
-        rate_limit: Some(RateLimitConfig { window, ..limit(1) }),
+        rate_limit: RateLimitConfig { window, ..limit(1) },
         ..config()
     };
     for window in [
@@ -108,7 +117,7 @@ fn config_rejects_invalid_cors_and_rate_limits() {
         );
     }
     let InvalidConfig { field, .. } = NetConfig {
-        rate_limit: Some(limit(1_000_001)),
+        rate_limit: limit(1_000_001),
         ..config()
     }
     .validate()

@@ -1,6 +1,5 @@
 //! Tests of the network's metrics: each changes with its cause, by the right amount.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use knowledge_server::net::{BODY_BYTES_UNCOUNTED, NetConfig, RateLimitConfig, TlsConfig};
@@ -264,11 +263,11 @@ async fn shutdown_closes_idle_connections_and_kills_unfinished_ones() {
 #[tokio::test]
 async fn rate_limited_requests_are_counted() {
     let limit = RateLimitConfig {
-        requests: NonZeroU32::MIN,
+        requests: 1,
         window: Duration::from_secs(3_600),
     };
     let server = Running::start(NetConfig {
-        rate_limit: Some(limit),
+        rate_limit: limit,
         ..config()
     })
     .await;
@@ -291,10 +290,10 @@ async fn failed_handshakes_are_counted() {
     std::fs::write(&certificate, made.cert.pem()).expect("write the certificate");
     private_file::create(&key, &made.signing_key.serialize_pem()).expect("write the key");
     let server = Running::start(NetConfig {
-        tls: Some(TlsConfig {
+        tls: TlsConfig {
             handshake_timeout: SHORT,
             ..TlsConfig::new(&certificate, &key)
-        }),
+        },
         ..config()
     })
     .await;

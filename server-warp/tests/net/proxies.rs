@@ -8,7 +8,7 @@ use crate::support::{Running, config, get, limit};
 async fn behind_proxies(header: ForwardingHeader) -> Running {
     let trusted = ["127.0.0.2/32", "127.0.0.4/32"];
     Running::start(NetConfig {
-        rate_limit: Some(limit(100)),
+        rate_limit: limit(100),
         proxy: ProxyConfig {
             trusted: trusted.map(|range| range.parse().expect("a range")).into(),
             header,

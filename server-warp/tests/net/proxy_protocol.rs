@@ -12,7 +12,7 @@ const WITHOUT_HEADER: &[(&str, &str)] = &[("reason", "proxy_header")];
 /// Returns a configuration that requires the header of 127.0.0.2.
 pub(crate) fn requires_header() -> NetConfig {
     NetConfig {
-        rate_limit: Some(limit(100)),
+        rate_limit: limit(100),
         proxy: ProxyConfig {
             trusted: vec![IpAddr::from([127, 0, 0, 2]).into()],
             protocol: true,

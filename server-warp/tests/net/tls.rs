@@ -89,17 +89,14 @@ impl Files {
             reload_interval: GUARD * 10,
             ..self.tls()
         };
-        let net = NetConfig {
-            tls: Some(tls),
-            ..config()
-        };
+        let net = NetConfig { tls, ..config() };
         Running::start_with_certificates(net).await
     }
 
     /// Returns the error of a server that does not start with these files.
     async fn refusal(&self) -> String {
         let net = NetConfig {
-            tls: Some(self.tls()),
+            tls: self.tls(),
             ..config()
         };
         match Server::bind(net, Stub::default()).await {
@@ -186,11 +183,7 @@ async fn browsers_are_told_to_use_https_only() {
             hsts_max_age,
             ..files.tls()
         };
-        let server = Running::start(NetConfig {
-            tls: Some(tls),
-            ..config()
-        })
-        .await;
+        let server = Running::start(NetConfig { tls, ..config() }).await;
         let mut client = connect(&server, &made).await;
         for (path, status) in [("/", 200), ("/panic", 500), ("/healthz", 200)] {
             client.send(get(path)).await;
@@ -209,7 +202,7 @@ async fn browsers_are_told_to_use_https_only() {
 async fn proxy_protocol_header_precedes_the_handshake() {
     let (files, made) = Files::new();
     let server = Running::start(NetConfig {
-        tls: Some(files.tls()),
+        tls: files.tls(),
         ..requires_header()
     })
     .await;
@@ -291,11 +284,7 @@ async fn certificate_files_are_polled() {
         reload_interval: SHORT / 10,
         ..files.tls()
     };
-    let server = Running::start(NetConfig {
-        tls: Some(tls),
-        ..config()
-    })
-    .await;
+    let server = Running::start(NetConfig { tls, ..config() }).await;
     let new = make();
     files.put(&new);
     guarded("the new certificate", async {
@@ -407,7 +396,7 @@ async fn partial_handshake_is_closed() {
     };
     // With a single connection, an unfinished handshake would block the next client for ever.
     let server = Running::start(NetConfig {
-        tls: Some(tls),
+        tls,
         connections_max: 1,
         ..config()
     })
@@ -468,7 +457,7 @@ async fn shutdown_completes_requests_and_closes_tls_cleanly() {
 async fn tls_client_that_reads_nothing_is_closed() {
     let (files, made) = Files::new();
     let mut server = Running::start(NetConfig {
-        tls: Some(files.tls()),
+        tls: files.tls(),
         write_stall_timeout: SHORT,
         ..config()
     })

@@ -266,7 +266,7 @@ async fn cookie_is_secure_over_tls() {
     let pem = certificate.signing_key.serialize_pem();
     private_file::replace(&key, &pem).expect("write the key");
     let server = InProcess::behind(NetConfig {
-        tls: Some(TlsConfig::new(chain, key)),
+        tls: TlsConfig::new(chain, key),
         ..NetConfig::default()
     })
     .await;
@@ -382,10 +382,10 @@ async fn auth_paths_list_their_methods() {
 #[tokio::test]
 async fn logins_are_limited_by_address() {
     let server = InProcess::behind(NetConfig {
-        rate_limit: Some(RateLimitConfig {
-            requests: 3.try_into().expect("not zero"),
+        rate_limit: RateLimitConfig {
+            requests: 3,
             window: Duration::from_secs(600),
-        }),
+        },
         ..NetConfig::default()
     })
     .await;
