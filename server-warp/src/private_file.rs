@@ -28,8 +28,8 @@ pub enum PrivateFileError {
     },
     /// The file belongs to another user, who could change it or read it.
     #[error(
-        "{} is owned by UID {owner}, and this process runs as UID {user}; run the command as its owner, or change \
-         the owner of the file", path.display()
+        "{} is owned by UID {owner}, and this process runs as UID {user}; run the command as its \
+         owner, or change the owner of the file", path.display()
     )]
     OtherOwner {
         /// Path of the file.

@@ -72,9 +72,10 @@ impl Resource {
         }
         let is_unmodified = self.is_unmodified(headers);
         // hyper omits the body of a response to HEAD and keeps its length.
-        let mut response = Response::new(match is_unmodified {
-            true => Bytes::new(),
-            false => self.body.clone(),
+        let mut response = Response::new(if is_unmodified {
+            Bytes::new()
+        } else {
+            self.body.clone()
         });
         let headers = response.headers_mut();
         headers.insert(ETAG, self.etag.clone());

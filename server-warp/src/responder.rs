@@ -94,9 +94,10 @@ impl ApiResponder {
     /// Returns the organisation that a request names; nothing is read.
     fn org_hint(&self, request: &Request<Bytes>) -> Option<OrgHint<'_>> {
         let home = self.home();
-        match home.auth.identifies(request) {
-            true => home.auth.org_hint(request),
-            false => home.api.org_hint(request).map(OrgHint::Id),
+        if home.auth.identifies(request) {
+            home.auth.org_hint(request)
+        } else {
+            home.api.org_hint(request).map(OrgHint::Id)
         }
     }
 
@@ -232,9 +233,10 @@ impl ApiResponder {
 impl Front {
     async fn respond(&self, request: Request<Bytes>) -> Response<Bytes> {
         // Boxed, so that the layers around them need not move them.
-        let by_auth = match self.auth.identifies(&request) {
-            true => Box::pin(self.auth.respond(&request)).await,
-            false => None,
+        let by_auth = if self.auth.identifies(&request) {
+            Box::pin(self.auth.respond(&request)).await
+        } else {
+            None
         };
         match by_auth {
             Some(response) => response,
@@ -243,9 +245,10 @@ impl Front {
     }
 
     async fn identify(&self, request: &mut Request<Bytes>) -> Option<Caller> {
-        match self.auth.identifies(request) {
-            true => self.auth.identify(request).await,
-            false => self.api.identify(request).await,
+        if self.auth.identifies(request) {
+            self.auth.identify(request).await
+        } else {
+            self.api.identify(request).await
         }
     }
 }
@@ -287,10 +290,11 @@ impl Responder for ApiResponder {
         if let Some(response) = page.or_else(|| self.reference.respond(&request)) {
             return response;
         }
-        match self.partitions.is_partitioned() {
+        if self.partitions.is_partitioned() {
             // Boxed, so that a server without partitions does not reserve room for them.
-            true => Box::pin(self.respond_partitioned(request)).await,
-            false => self.respond_alone(request).await,
+            Box::pin(self.respond_partitioned(request)).await
+        } else {
+            self.respond_alone(request).await
         }
     }
 
@@ -299,9 +303,10 @@ impl Responder for ApiResponder {
     }
 
     async fn identify(&self, request: &mut Request<Bytes>) -> Option<Caller> {
-        match self.partitions.is_partitioned() {
-            true => self.identify_partitioned(request).await,
-            false => self.home().identify(request).await,
+        if self.partitions.is_partitioned() {
+            self.identify_partitioned(request).await
+        } else {
+            self.home().identify(request).await
         }
     }
 

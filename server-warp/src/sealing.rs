@@ -29,7 +29,8 @@ const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIEN
 pub enum KeyFileError {
     /// The file does not exist.
     #[error(
-        "the sealing key file {} is missing; restore it, or set --sealing-key-file to the right one",
+        "the sealing key file {} is missing; restore it, or set --sealing-key-file to the right \
+         one",
         path.display()
     )]
     Missing {
@@ -38,7 +39,8 @@ pub enum KeyFileError {
     },
     /// The file does not contain a key.
     #[error(
-        "{} contains no sealing key; it must have {KEY_BYTES} bytes, as base64 or as {} hexadecimal digits",
+        "{} contains no sealing key; it must have {KEY_BYTES} bytes, as base64 or as {} \
+         hexadecimal digits",
         path.display(), 2 * KEY_BYTES
     )]
     Malformed {

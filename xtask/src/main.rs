@@ -9,6 +9,8 @@ mod ci;
 #[cfg(test)]
 mod circles;
 mod clients;
+#[cfg(test)]
+mod columns;
 mod console;
 mod demo;
 mod dist;

@@ -41,8 +41,8 @@ pub enum ClientError {
     },
     /// An untrusted user listens on the socket; nothing was sent.
     #[error(
-        "the admin socket {} is served by UID {user}, which is neither root, nor the user of this command, \
-         nor the owner of the data directory; nothing was sent", path.display()
+        "the admin socket {} is served by UID {user}, which is neither root, nor the user of this \
+         command, nor the owner of the data directory; nothing was sent", path.display()
     )]
     UntrustedPeer {
         /// The path of the socket.

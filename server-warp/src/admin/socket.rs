@@ -74,7 +74,10 @@ pub enum SocketError {
         path: PathBuf,
     },
     /// The path is a file of another kind, which the server must not remove.
-    #[error("{} exists and is not a socket; remove it or choose another admin socket", path.display())]
+    #[error(
+        "{} exists and is not a socket; remove it or choose another admin socket",
+        path.display()
+    )]
     NotASocket {
         /// The path.
         path: PathBuf,

@@ -67,11 +67,12 @@ fn describe(socket: &Path, why: &std::io::Error) -> String {
     let socket = socket.display();
     match why.kind() {
         std::io::ErrorKind::PermissionDenied => format!(
-            "its admin socket {socket} belongs to another user; run this command as the server's user or as root"
+            "its admin socket {socket} belongs to another user; run this command as the server's \
+             user or as root"
         ),
         std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => format!(
-            "no server listens on the admin socket {socket}; if that process is a server with another admin \
-             socket, pass its path with --admin-socket, otherwise wait until it ends"
+            "no server listens on the admin socket {socket}; if that process is a server with \
+             another admin socket, pass its path with --admin-socket, otherwise wait until it ends"
         ),
         _ => format!("its admin socket {socket} cannot be reached ({why})"),
     }

@@ -225,11 +225,12 @@ impl Auth {
 /// Rejects a method that is not among those of `Allow`.
 fn require_method(allow: &'static str, request: &Request<Bytes>) -> Result<(), Error> {
     let method = request.method().as_str();
-    match allow.split(", ").any(|allowed| method == allowed) {
-        true => Ok(()),
-        false => Err(Error::MethodNotAllowed {
+    if allow.split(", ").any(|allowed| method == allowed) {
+        Ok(())
+    } else {
+        Err(Error::MethodNotAllowed {
             allow: allow.to_owned(),
-        }),
+        })
     }
 }
 
@@ -297,9 +298,10 @@ async fn or_unauthenticated<T>(
 /// has it.
 fn client_scheme(service: &KnowledgeService, request: &Request<Bytes>) -> ClientScheme {
     let is_public = |url: &str| url.starts_with("https:");
-    match service.public_url().is_some_and(is_public) {
-        true => ClientScheme::Https,
-        false => request.extensions().get().copied().unwrap_or_default(),
+    if service.public_url().is_some_and(is_public) {
+        ClientScheme::Https
+    } else {
+        request.extensions().get().copied().unwrap_or_default()
     }
 }
 

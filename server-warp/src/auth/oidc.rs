@@ -192,9 +192,10 @@ fn failure(error: &SignInError) -> Response<Bytes> {
         SignInError::Service(error) => explain(error),
         error => error.to_string(),
     };
-    match status.is_server_error() {
-        true => tracing::warn!(reason, "signing in with OpenID Connect failed"),
-        false => tracing::info!(reason, "signing in with OpenID Connect was refused"),
+    if status.is_server_error() {
+        tracing::warn!(reason, "signing in with OpenID Connect failed");
+    } else {
+        tracing::info!(reason, "signing in with OpenID Connect was refused");
     }
     let page = format!(
         "<!doctype html>\n\
@@ -250,7 +251,8 @@ fn describe(error: &SignInError) -> (StatusCode, &'static str) {
         ),
         SignInError::InvalidResponse(_) => (
             StatusCode::BAD_GATEWAY,
-            "The provider's answer cannot be accepted. Ask your operator, whose log has the reason.",
+            "The provider's answer cannot be accepted. Ask your operator, whose log has the \
+             reason.",
         ),
         SignInError::Misconfigured(_) => (
             StatusCode::INTERNAL_SERVER_ERROR,

@@ -230,9 +230,10 @@ fn allocated_bytes(directory: &Path) -> Result<u64, BackupError> {
     let mut bytes = 0;
     for entry in entries {
         let path = entry.map_err(BackupError::io(directory))?.path();
-        bytes += match path.is_dir() {
-            true => allocated_bytes(&path)?,
-            false => file_bytes(&path).map_err(BackupError::io(&path))?,
+        bytes += if path.is_dir() {
+            allocated_bytes(&path)?
+        } else {
+            file_bytes(&path).map_err(BackupError::io(&path))?
         };
     }
     Ok(bytes)
@@ -292,20 +293,23 @@ fn reject_irreplaceable(
         .map_err(BackupError::io(path))?
     {
         return Err(obstacle(format!(
-            "it contains {}, which does not belong to the store and would be removed with it; move the file elsewhere",
+            "it contains {}, which does not belong to the store and would be removed with it; move \
+             the file elsewhere",
             name.display()
         )));
     }
     if let Some(place) = paths.occupied_path(keeps)? {
-        return Err(obstacle(match keeps && place == paths.kept {
-            true => format!(
-                "{0} exists, perhaps the store that an earlier `knowledge compact --keep` kept; rename or remove {0}",
+        return Err(obstacle(if keeps && place == paths.kept {
+            format!(
+                "{0} exists, perhaps the store that an earlier `knowledge compact --keep` kept; \
+                 rename or remove {0}",
                 place.display()
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "{} exists and was not created by a compaction; rename or remove it",
                 place.display()
-            ),
+            )
         }));
     }
     reject_mount_point(path, &found).map_err(obstacle)

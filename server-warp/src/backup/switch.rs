@@ -38,8 +38,8 @@ pub enum SwitchError {
     },
     /// A compaction was interrupted, and its directories have changed since.
     #[error(
-        "a compaction of {} was interrupted, and its directories have changed since; inspect it, {} and {}, \
-         and leave the intact store as {}",
+        "a compaction of {} was interrupted, and its directories have changed since; inspect it, \
+         {} and {}, and leave the intact store as {}",
         path.display(), new.display(), old.display(), path.display()
     )]
     Inconsistent {
@@ -230,7 +230,10 @@ impl SwapPaths {
                 reinstate_directory(&self.directory).map_err(at(&self.directory))?;
             }
             (Progress::Switching { keeps }, false, true, true) => {
-                tracing::warn!(directory = %self.directory.display(), "completing an interrupted compaction");
+                tracing::warn!(
+                    directory = %self.directory.display(),
+                    "completing an interrupted compaction"
+                );
                 self.rename_new()?;
                 self.discard_old(keeps)?;
             }
@@ -290,18 +293,16 @@ impl SwapPaths {
 
     /// Removes the old store of an interrupted compaction unless it is to be kept.
     fn discard_old(&self, keeps: bool) -> Result<(), SwitchError> {
-        match keeps {
+        if keeps {
             // It stays marked as retired, so that no server opens it by mistake.
-            true => Ok(()),
-            // A store that is not marked as retired was created by another process in between.
-            false
-                if !matches!(store_kind(&self.old), Ok(None))
-                    && !is_retired(&self.old).map_err(at(&self.old))? =>
-            {
-                Err(self.inconsistent(&self.old))
-            }
-            false => remove(&self.old),
+            return Ok(());
         }
+        // A store that is not marked as retired was created by another process in between.
+        let is_store = !matches!(store_kind(&self.old), Ok(None));
+        if is_store && !is_retired(&self.old).map_err(at(&self.old))? {
+            return Err(self.inconsistent(&self.old));
+        }
+        remove(&self.old)
     }
 
     fn has_store(&self) -> Result<bool, SwitchError> {
@@ -333,6 +334,9 @@ fn exists(place: &Path) -> Result<bool, SwitchError> {
 
 /// Removes a directory that an interrupted compaction left.
 fn remove(left: &Path) -> Result<(), SwitchError> {
-    tracing::warn!(directory = %left.display(), "removing a directory that an interrupted compaction left");
+    tracing::warn!(
+        directory = %left.display(),
+        "removing a directory that an interrupted compaction left"
+    );
     remove_directory(left).map_err(at(left))
 }

@@ -42,8 +42,8 @@ pub enum DataError {
     },
     /// The directory belongs to another user, who could not read the files of this process.
     #[error(
-        "{} is owned by UID {owner}, and this process runs as UID {user}; run the command as its owner, for example \
-         with sudo -u '#{owner}'", path.display()
+        "{} is owned by UID {owner}, and this process runs as UID {user}; run the command as its \
+         owner, for example with sudo -u '#{owner}'", path.display()
     )]
     OtherOwner {
         /// The directory, a file in it, or its parent if it is missing.
@@ -92,8 +92,8 @@ pub enum DataError {
     },
     /// No file is named for the sealing key of a database, which several servers share.
     #[error(
-        "{store} needs a sealing key file, which all its servers share; name it with --sealing-key-file \
-         (storage.sealing_key_file); for a new database, create it with \
+        "{store} needs a sealing key file, which all its servers share; name it with \
+         --sealing-key-file (storage.sealing_key_file); for a new database, create it with \
          `(umask 077; head -c 32 /dev/urandom | base64 > FILE)`"
     )]
     KeyFileUnset {
@@ -103,7 +103,8 @@ pub enum DataError {
     /// The sealing key file of an empty database does not exist.
     #[error(
         "the sealing key file {file} is missing; create it with \
-         `(umask 077; head -c 32 /dev/urandom | base64 > {file})` and copy it to every server of the database",
+         `(umask 077; head -c 32 /dev/urandom | base64 > {file})` and copy it to every server of \
+         the database",
         file = path.display()
     )]
     KeyFileMissing {

@@ -255,9 +255,10 @@ impl DataConfig {
     }
 
     async fn require_contents(&self, store: &dyn Store) -> Result<(), DataError> {
-        match KnowledgeService::is_new(store).await? {
-            true => Err(DataError::Empty { store: self.name() }),
-            false => Ok(()),
+        if KnowledgeService::is_new(store).await? {
+            Err(DataError::Empty { store: self.name() })
+        } else {
+            Ok(())
         }
     }
 

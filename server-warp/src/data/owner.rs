@@ -106,8 +106,8 @@ mod tests {
         assert!(reject_other(&path, own).is_ok());
         let error = reject_other(&path, other).unwrap_err().to_string();
         let told = format!(
-            "is owned by UID {own}, and this process runs as UID {other}; run the command as its owner, for \
-             example with sudo -u '#{own}'"
+            "is owned by UID {own}, and this process runs as UID {other}; run the command as its \
+             owner, for example with sudo -u '#{own}'"
         );
         assert!(error.ends_with(&told), "{error}");
     }

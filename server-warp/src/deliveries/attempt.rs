@@ -174,7 +174,10 @@ impl Attempts {
                 return None;
             }
             if wait == RECORD_RETRY_MIN {
-                tracing::warn!(%event, %endpoint, detail, "recording a delivery attempt failed; retrying");
+                tracing::warn!(
+                    %event, %endpoint, detail,
+                    "recording a delivery attempt failed; retrying"
+                );
             }
             tokio::time::sleep(wait).await;
             wait = RECORD_RETRY_MAX.min(wait * 2);

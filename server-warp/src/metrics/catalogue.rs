@@ -64,7 +64,8 @@ catalogue! {
     REQUESTS_IN_WORK_MAX = Gauge "knowledge_http_requests_in_work_max" []
         "Maximum number of requests in flight";
     REQUESTS_REJECTED = Counter "knowledge_http_requests_refused_total" ["reason"]
-        "Requests that the server itself answered with an error; in_work_full and body_memory_full are load shedding";
+        "Requests that the server itself answered with an error; in_work_full and body_memory_full \
+         are load shedding";
     REQUESTS_DROPPED = Counter "knowledge_http_requests_dropped_total" []
         "Requests dropped without a response because the client disconnected or the server stopped";
     RATE_LIMITED = Counter "knowledge_http_requests_rate_limited_total" []
@@ -134,7 +135,8 @@ catalogue! {
     OUTBOX_DELIVERIES = Gauge "knowledge_outbox_deliveries" []
         "Deliveries that are neither delivered nor dead-lettered";
     OUTBOX_AGE = Gauge "knowledge_outbox_oldest_age_seconds" []
-        "Age of the oldest event that is not yet delivered or dead-lettered at every endpoint; 0 if none";
+        "Age of the oldest event that is not yet delivered or dead-lettered at every endpoint; 0 \
+         if none";
     OUTBOX_OVERDUE = Gauge "knowledge_outbox_overdue_seconds" []
         "Age of the oldest delivery that is due but unclaimed; 0 if none";
     ENDPOINTS_DISABLED = Gauge "knowledge_endpoints_disabled" []
@@ -144,7 +146,8 @@ catalogue! {
     DELIVERIES_QUEUED = Counter "knowledge_deliveries_queued_total" []
         "Deliveries created by fan-out, including those dead-lettered immediately";
     DELIVERIES_DEAD_LETTERED = Counter "knowledge_deliveries_given_up_total" []
-        "Deliveries dead-lettered without a further attempt: their endpoint is inactive or their event unreadable";
+        "Deliveries dead-lettered without a further attempt: their endpoint is inactive or their \
+         event unreadable";
     DELIVERY_ATTEMPTS = Counter "knowledge_delivery_attempts_total" ["outcome"]
         "Completed delivery attempts";
     DELIVERY_FAILURES = Counter "knowledge_delivery_failures_total" ["reason"]

@@ -1,6 +1,9 @@
 //! Metrics of this process from the operating system, under the names that every exporter uses.
 //!
-//! Read from `/proc`: on platforms other than Linux there are none.
+//! Read from `/proc`: on platforms other than Linux there are none. The collector of the crate
+//! `prometheus` is not used: it reads the boot time from `/proc/stat`, which `ProcSubset=pid` in
+//! `deploy/knowledge.service` hides, so that the start time would be 0; and it counts whole seconds
+//! of processor time.
 
 use super::catalogue::{
     BUILD_INFO, PROCESS_CPU, PROCESS_FDS, PROCESS_FDS_MAX, PROCESS_RESIDENT, PROCESS_START,

@@ -136,9 +136,10 @@ fn name(claims: &Claims, handle: &str, chars_max: usize) -> String {
         .skip_while(|char| char.is_whitespace())
         .take(chars_max)
         .collect();
-    match name.contains(char::is_alphanumeric) {
-        true => name.trim_end().to_owned(),
-        false => handle.chars().take(chars_max).collect(),
+    if name.contains(char::is_alphanumeric) {
+        name.trim_end().to_owned()
+    } else {
+        handle.chars().take(chars_max).collect()
     }
 }
 

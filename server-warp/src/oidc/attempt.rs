@@ -84,9 +84,10 @@ impl ReturnTo {
                 && place.bytes().all(is_url_character)
                 && place.split('/').next() != Some("login")
         });
-        match text.is_empty() || is_place {
-            true => Ok(Self(text.to_owned())),
-            false => Err(SignInError::InvalidReturn),
+        if text.is_empty() || is_place {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(SignInError::InvalidReturn)
         }
     }
 

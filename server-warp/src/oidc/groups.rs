@@ -45,12 +45,13 @@ impl FromStr for GroupGrant {
         // A grant has no equals sign, but the name of a group may have some.
         let (group, grant) = text.rsplit_once('=').ok_or(InvalidGrant)?;
         let (group, grant) = (group.trim(), grant.trim().parse()?);
-        match group.is_empty() {
-            true => Err(InvalidGrant),
-            false => Ok(Self {
+        if group.is_empty() {
+            Err(InvalidGrant)
+        } else {
+            Ok(Self {
                 group: group.to_owned(),
                 grant,
-            }),
+            })
         }
     }
 }

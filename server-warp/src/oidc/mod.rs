@@ -241,12 +241,11 @@ impl Oidc {
         };
         let verified = oidc.provider.verify(&tokens.id_token, env, &expected);
         let claims = verified.await?;
-        let claims = match oidc.config.lacks_claims(&claims) {
-            true => {
-                let token = tokens.access_token.as_deref();
-                server.add_user_info(&metadata, token, claims).await?
-            }
-            false => claims,
+        let claims = if oidc.config.lacks_claims(&claims) {
+            let token = tokens.access_token.as_deref();
+            server.add_user_info(&metadata, token, claims).await?
+        } else {
+            claims
         };
         let admitted = admission::admit(service, &oidc.config, &oidc.organization, &claims);
         Ok(Completed {

@@ -419,8 +419,9 @@ fn invalid(message: &str) -> SignInError {
 
 fn unexpected(status: StatusCode) -> SignInError {
     let message = format!("the provider answers {status}");
-    match status.is_server_error() {
-        true => SignInError::Unavailable(message),
-        false => SignInError::InvalidResponse(message),
+    if status.is_server_error() {
+        SignInError::Unavailable(message)
+    } else {
+        SignInError::InvalidResponse(message)
     }
 }

@@ -36,12 +36,13 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: |_, _| Err(ErrorKind::UnsupportedAlgorithm.into()),
     verifier_factory: |algorithm, key| {
         let is_usable = ALGORITHMS.contains(algorithm) && key.family() == algorithm.family();
-        match is_usable {
-            true => Ok(Box::new(RingVerifier {
+        if is_usable {
+            Ok(Box::new(RingVerifier {
                 algorithm: *algorithm,
                 key: key.clone(),
-            })),
-            false => Err(ErrorKind::InvalidAlgorithm.into()),
+            }))
+        } else {
+            Err(ErrorKind::InvalidAlgorithm.into())
         }
     },
     key_utils: KeyUtils::new_unimplemented(),

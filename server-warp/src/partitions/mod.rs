@@ -101,8 +101,8 @@ pub enum PartitionError {
     Identity(#[from] IdentityError),
     /// The directory names a partition that is not configured.
     #[error(
-        "the organisation {slug:?} is in the partition {partition:?} or moves from or to it; name its \
-         store in storage.partitions"
+        "the organisation {slug:?} is in the partition {partition:?} or moves from or to it; name \
+         its store in storage.partitions"
     )]
     Unknown {
         /// Slug of the organisation.

@@ -164,9 +164,10 @@ impl OperatorApi {
         {
             let rest = rest.to_owned();
             index = found;
-            match rest.is_empty() {
-                true => drop(pairs.remove(at)),
-                false => pairs[at].1 = rest,
+            if rest.is_empty() {
+                pairs.remove(at);
+            } else {
+                pairs[at].1 = rest;
             }
         }
         let query = url::form_urlencoded::Serializer::new(String::new())

@@ -386,13 +386,11 @@ async fn new_store_takes_the_place_of_no_partition() {
         for (home, eu, name) in [(home, &other, "eu"), (&other, eu, HOME)] {
             let others = vec![("eu".to_owned(), service_over(eu).await)];
             let refused = Partitions::open(service_over(home).await, others).await;
-            assert!(
-                matches!(
-                    &refused,
-                    Err(PartitionError::Identity(IdentityError::New { name: found })) if found == name
-                ),
-                "{refused:?}"
-            );
+            let Err(PartitionError::Identity(IdentityError::New { name: unknown })) = &refused
+            else {
+                panic!("{refused:?}");
+            };
+            assert_eq!(unknown, name);
             assert_eq!(identity::read(&*other).await.unwrap(), None);
         }
         // A further one is welcome, and known from then on.

@@ -42,7 +42,8 @@ impl Reference {
         let page = page::page(&document);
         let style = STANDARD.encode(Sha256::digest(page::STYLE));
         let policy = format!(
-            "default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+            "default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'; \
+             frame-ancestors 'none'"
         );
         Self {
             document: Resource::new(DOCUMENT_PATH, "application/json", json),

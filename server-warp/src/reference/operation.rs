@@ -55,9 +55,10 @@ impl OperationDoc<'_> {
     }
 
     pub(super) fn article(&self) -> String {
-        let addition = match self.is_addition() {
-            true => "<span class=addition>addition</span>",
-            false => "",
+        let addition = if self.is_addition() {
+            "<span class=addition>addition</span>"
+        } else {
+            ""
         };
         let id = self.id();
         format!(
@@ -102,13 +103,11 @@ impl OperationDoc<'_> {
         let parameters = self.operation["parameters"].as_array();
         let rows = parameters.into_iter().flatten().map(|parameter| {
             let parameter = self.resolve(parameter);
-            let mark = match parameter["required"] == true {
-                true => "",
-                false => " <span class=optional>optional</span>",
-            };
+            let mark = optional_mark(parameter);
             let text = |name: &str| parameter[name].as_str().unwrap_or_default();
             format!(
-                "<tr><th scope=row><code>{}</code>{mark}</th><td class=kind>{}, {}</td><td>{}</td></tr>\n",
+                "<tr><th scope=row><code>{}</code>{mark}</th>\
+                 <td class=kind>{}, {}</td><td>{}</td></tr>\n",
                 Escaped(text("name")),
                 text("in"),
                 types::type_of(&parameter["schema"]),
@@ -118,17 +117,17 @@ impl OperationDoc<'_> {
         let signature = self.signature().map(|scheme| {
             let text = |name: &str| scheme[name].as_str().unwrap_or_default();
             format!(
-                "<tr><th scope=row><code>{}</code></th><td class=kind>header, string</td><td>{}</td></tr>\n",
+                "<tr><th scope=row><code>{}</code></th>\
+                 <td class=kind>header, string</td><td>{}</td></tr>\n",
                 Escaped(text("name")),
                 line(text("description")),
             )
         });
         let rows: String = rows.chain(signature).collect();
-        match rows.is_empty() {
-            true => String::new(),
-            false => {
-                format!("<h4>Parameters</h4>\n<div class=wide><table>\n{rows}</table></div>\n")
-            }
+        if rows.is_empty() {
+            String::new()
+        } else {
+            format!("<h4>Parameters</h4>\n<div class=wide><table>\n{rows}</table></div>\n")
         }
     }
 
@@ -138,13 +137,11 @@ impl OperationDoc<'_> {
         if schema.is_null() {
             return String::new();
         }
-        let mark = match body["required"] == true {
-            true => "",
-            false => " <span class=optional>optional</span>",
-        };
-        let name = match schema["$ref"].is_string() {
-            true => format!(": {}", types::type_of(schema)),
-            false => String::new(),
+        let mark = optional_mark(body);
+        let name = if schema["$ref"].is_string() {
+            format!(": {}", types::type_of(schema))
+        } else {
+            String::new()
         };
         format!(
             "<h4>Body{name}{mark}</h4>\n{}",
@@ -212,9 +209,10 @@ impl OperationDoc<'_> {
                 continue;
             }
             let content = &response["content"]["application/json"];
-            let body = match content["schema"].is_null() {
-                true => "no body".to_owned(),
-                false => types::type_of(&content["schema"]),
+            let body = if content["schema"].is_null() {
+                "no body".to_owned()
+            } else {
+                types::type_of(&content["schema"])
             };
             let _ = writeln!(
                 html,
@@ -226,13 +224,15 @@ impl OperationDoc<'_> {
                 let example = serde_json::to_string_pretty(example).unwrap_or_default();
                 let _ = writeln!(
                     html,
-                    "<div class=sample><details><summary>Example</summary><pre>{}</pre></details></div>",
+                    "<div class=sample><details><summary>Example</summary>\
+                     <pre>{}</pre></details></div>",
                     Escaped(example)
                 );
             }
         }
         html.push_str(
-            "<div class=error><dt>Errors</dt><dd><a href=\"#errors\">common to all operations</a></dd></div>\n</dl>\n",
+            "<div class=error><dt>Errors</dt>\
+             <dd><a href=\"#errors\">common to all operations</a></dd></div>\n</dl>\n",
         );
         html
     }
@@ -251,12 +251,14 @@ impl OperationDoc<'_> {
 
     fn error(&self, status: &str, response: &Value) -> String {
         let schema = &response["content"]["application/json"]["schema"];
-        let body = match schema.is_null() {
-            true => "no body".to_owned(),
-            false => types::type_of(schema),
+        let body = if schema.is_null() {
+            "no body".to_owned()
+        } else {
+            types::type_of(schema)
         };
         format!(
-            "<div class=error><dt><b>{status}</b> {}</dt><dd>{} <span class=bounds>{body}</span></dd></div>\n",
+            "<div class=error><dt><b>{status}</b> {}</dt>\
+             <dd>{} <span class=bounds>{body}</span></dd></div>\n",
             reason(status),
             line(response["description"].as_str().unwrap_or_default()),
         )
@@ -284,9 +286,19 @@ fn headers(response: &Value) -> String {
         .filter(|name| matches!(*name, "ETag" | "Idempotent-Replayed"))
         .map(|name| format!("<code>{name}</code>"))
         .collect();
-    match names.is_empty() {
-        true => String::new(),
-        false => format!(", with {}", names.join(" and ")),
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(", with {}", names.join(" and "))
+    }
+}
+
+/// Returns the mark of a parameter or a body that may be omitted.
+fn optional_mark(described: &Value) -> &'static str {
+    if described["required"] == true {
+        ""
+    } else {
+        " <span class=optional>optional</span>"
     }
 }
 

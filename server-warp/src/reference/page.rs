@@ -31,7 +31,8 @@ pub(super) fn page(document: &Value) -> String {
          <p><a href=\"#types\">Types</a></p>\n</details>\n</nav>\n\
          <main>\n\
          <header><h1>{title}</h1>\n{about}\
-         <p>Machine-readable version: <a href=\"{DOCUMENT_PATH}\">{DOCUMENT_PATH}</a> (OpenAPI {openapi}).</p>\n\
+         <p>Machine-readable version: <a href=\"{DOCUMENT_PATH}\">{DOCUMENT_PATH}</a> \
+         (OpenAPI {openapi}).</p>\n\
          {credentials}{errors}</header>\n{groups}{types}</main>\n</html>\n",
         about = paragraphs(info["description"].as_str().unwrap_or_default()),
         openapi = Escaped(document["openapi"].as_str().unwrap_or_default()),
@@ -66,9 +67,10 @@ fn errors(document: &Value) -> String {
     let errors = in_body.map(|spec| operation_doc(document, spec).common_errors());
     format!(
         "<h2 id=errors>Errors</h2>\n\
-         <p>An error response has a machine-readable <code>error</code>, a human-readable <code>message</code> \
-         and, for some errors, <code>details</code>. Operations whose errors have no body use the headers \
-         <code>Error-Code</code> and <code>Error-Message</code>. Every operation can return:</p>\n\
+         <p>An error response has a machine-readable <code>error</code>, a human-readable \
+         <code>message</code> and, for some errors, <code>details</code>. Operations whose errors \
+         have no body use the headers <code>Error-Code</code> and <code>Error-Message</code>. \
+         Every operation can return:</p>\n\
          <dl class=responses>\n{}</dl>\n",
         errors.unwrap_or_default()
     )

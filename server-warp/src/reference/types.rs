@@ -13,7 +13,8 @@ pub(super) fn section(document: &Value) -> String {
     for (name, schema) in schemas.into_iter().flatten() {
         let _ = write!(
             html,
-            "<article class=type id=\"type-{name}\">\n<h3><a href=\"#type-{name}\">{name}</a></h3>\n{}{}</article>\n",
+            "<article class=type id=\"type-{name}\">\n\
+             <h3><a href=\"#type-{name}\">{name}</a></h3>\n{}{}</article>\n",
             paragraphs(schema["description"].as_str().unwrap_or_default()),
             content(schema),
         );
@@ -46,7 +47,8 @@ fn fields_table(fields: &Map<String, Value>, required: &Value) -> String {
             None => " <span class=optional>optional</span>",
         };
         format!(
-            "<tr><th scope=row><code>{}</code>{mark}</th><td class=kind>{}</td><td>{}{}</td></tr>\n",
+            "<tr><th scope=row><code>{}</code>{mark}</th>\
+             <td class=kind>{}</td><td>{}{}</td></tr>\n",
             Escaped(name),
             type_of(field),
             line(field["description"].as_str().unwrap_or_default()),
@@ -133,8 +135,9 @@ fn bounds(schema: &Value) -> String {
         range(number("minimum"), number("maximum"), ""),
     ];
     let found: Vec<String> = found.into_iter().flatten().collect();
-    match found.is_empty() {
-        true => String::new(),
-        false => format!(" <span class=bounds>{}</span>", found.join(", ")),
+    if found.is_empty() {
+        String::new()
+    } else {
+        format!(" <span class=bounds>{}</span>", found.join(", "))
     }
 }
