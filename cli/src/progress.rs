@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Time between two plain lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(2);
@@ -139,16 +139,8 @@ pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
 }
 
 /// Formats a number with commas between its thousands.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
+pub(crate) fn grouped(number: u64) -> HumanCount {
+    HumanCount(number)
 }
 
 #[cfg(test)]
@@ -187,7 +179,7 @@ mod tests {
             (1_000, "1,000"),
             (1_234_567, "1,234,567"),
         ] {
-            assert_eq!(grouped(number), text);
+            assert_eq!(grouped(number).to_string(), text);
         }
     }
 }
