@@ -3,6 +3,7 @@
 //! A record that has expired is treated as absent from that moment on, purged or not. An index
 //! ordered by due time leads to it. The organisations take turns (`turns`).
 
+mod task_turns;
 mod turns;
 
 use std::collections::BTreeSet;
@@ -17,7 +18,7 @@ use crate::service::KnowledgeService;
 use crate::service::tasks::ScheduledTask;
 use crate::store::{Key, KeyEntry, decode_value};
 
-pub(super) use self::turns::TaskTurns;
+pub(super) use self::task_turns::TaskTurns;
 
 /// Maximum number of expired records that one commit deletes, with those that go with each.
 const EXPIRIES_PER_COMMIT: usize = 100;

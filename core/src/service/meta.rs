@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::OpenError;
 use crate::error::Error;
 use crate::format::{SCHEMA, UNFINISHED_SCHEMA};
 use crate::keys;
+use crate::service::OpenError;
 use crate::store::{Entry, Store, StoreExt, Transaction, read_json};
 
 /// The field of [`Meta`] that every version writes.

@@ -9,50 +9,15 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::meta::{Meta, known_meta};
+use super::sealing_keys::{SEPARATOR, SealingKeys};
 use super::secrets::sealing::{SealedRecord, Sealer, SealingKey};
 use super::{OpenError, SCHEMA};
 use crate::env::Env;
 use crate::keys;
-use crate::store::{
-    Direction, Key, KeyEntry, KeyRange, Store, StoreError, StoreExt, decode_value, transact,
-};
+use crate::store::{Direction, Key, KeyEntry, KeyRange, Store, StoreExt, decode_value, transact};
 
 /// Maximum number of records that one commit reseals.
 const RECORDS_PER_COMMIT: usize = 100;
-/// Separates the two fingerprints in `meta`.
-const SEPARATOR: char = '>';
-
-/// Fingerprints of the keys that seal the secrets of a store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SealingKeys {
-    /// The key of the store, or the one that is being replaced.
-    pub present: String,
-    /// The new key of an unfinished replacement.
-    pub next: Option<String>,
-}
-
-impl SealingKeys {
-    /// Returns the keys that `meta` names.
-    pub(super) fn parse(stored: &str) -> Self {
-        let (present, next) = match stored.split_once(SEPARATOR) {
-            Some((present, next)) => (present, Some(next.to_owned())),
-            None => (stored, None),
-        };
-        Self {
-            present: present.to_owned(),
-            next,
-        }
-    }
-
-    /// Returns the keys of a store; `None` if no service has opened it yet.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub async fn of(store: &dyn Store) -> Result<Option<Self>, StoreError> {
-        let meta = store.get_as::<Meta>(&keys::meta()).await?;
-        Ok(meta.map(|meta| Self::parse(&meta.value.sealing_key)))
-    }
-}
 
 /// Numbers of secrets by what a replacement did with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -174,7 +139,7 @@ impl Rekey {
                 return Ok(transaction.done(false));
             }
             if stored != pending && (stored != old || is_complete) {
-                return Err(OpenError::other_key(old, stored));
+                return Err(SealingKeys::parse(stored).reject(old));
             }
             let written = if is_complete { new } else { pending };
             if stored != written {

@@ -5,9 +5,6 @@
 //! number. What was recorded is also remembered in the process, so that a repetition reads nothing.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
-
-use serde::{Deserialize, Serialize};
 
 use crate::access::{Credential, USE_WINDOW_MS};
 use crate::digest::sha256_bytes;
@@ -22,14 +19,13 @@ use crate::service::KnowledgeService;
 use crate::service::access::principal::Principal;
 use crate::service::audit::entry::AuditResource;
 use crate::service::audit::write::{Actor, AuditedOperation};
+use crate::service::audit::written_in_hour::MemberRefusals;
 use crate::store::{Key, Prepared, Transaction};
 
 /// Time for which equal refusals leave one entry, in milliseconds. Uses have the same [`window`].
 const WINDOW_MS: i64 = USE_WINDOW_MS;
 /// Maximum number of entries about refusals of one member in a window.
 const REFUSALS_MAX: usize = 32;
-/// Maximum number of refusals that a process remembers.
-const REMEMBERED_MAX: usize = 10_000;
 /// Maximum number of attempts to write an entry.
 const ATTEMPTS_MAX: u32 = 2;
 
@@ -47,34 +43,9 @@ pub struct Refusal {
     pub reason: String,
 }
 
-/// Stored record of the refusals of a member.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct MemberRefusals {
-    /// Number of the hour since the Unix epoch.
-    window: i64,
-    /// Fingerprints of what was refused.
-    refused: BTreeSet<u64>,
-}
-
 /// Returns the number of the hour since the Unix epoch.
 pub(crate) fn window(now: Timestamp) -> i64 {
     now.as_millis().div_euclid(WINDOW_MS)
-}
-
-/// Fingerprints of what is recorded once in a window and need not be written any more.
-#[derive(Debug, Default)]
-pub(crate) struct WrittenInHour(Mutex<MemberRefusals>);
-
-impl WrittenInHour {
-    /// Calls a function with what is known of this window.
-    pub(crate) fn with<T>(&self, window: i64, then: impl FnOnce(&mut BTreeSet<u64>) -> T) -> T {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.window != window || known.refused.len() >= REMEMBERED_MAX {
-            known.window = window;
-            known.refused.clear();
-        }
-        then(&mut known.refused)
-    }
 }
 
 impl Refusal {

@@ -6,3 +6,4 @@ pub(crate) mod log;
 pub(crate) mod pages;
 pub(crate) mod runs;
 pub(crate) mod write;
+pub(crate) mod written_in_hour;

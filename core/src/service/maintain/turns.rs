@@ -6,7 +6,6 @@
 //! backlog of one organisation, whatever its length, delays the tasks of others by turns only.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use crate::error::Error;
 use crate::keys;
@@ -23,20 +22,6 @@ const TASKS_PER_SCAN: usize = 500;
 const SCANS_PER_CALL: usize = 16;
 /// Maximum number of tasks of one organisation that a call runs while more are due than it looks at.
 const SHARE_OF_ORGANIZATION: usize = 100;
-
-/// Progress of this process through the due tasks.
-#[derive(Debug, Default)]
-pub(in crate::service) struct TaskTurns(Mutex<Progress>);
-
-#[derive(Clone, Debug, Default)]
-struct Progress {
-    /// Last task that the previous call looked at, unless it reached the end.
-    after: Option<Key>,
-    /// Organisation that was served last; `None` also for tasks of none.
-    served: Option<OrgId>,
-    /// True if a call has completed a task since one began with the oldest.
-    has_completed: bool,
-}
 
 /// Tasks of one call, in the order in which they are run.
 pub(super) struct DueTasks {
@@ -104,20 +89,6 @@ impl KnowledgeService {
             return true;
         }
         std::mem::take(&mut progress.has_completed) && due.has_others
-    }
-}
-
-impl TaskTurns {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Progress> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn get(&self) -> Progress {
-        self.lock().clone()
-    }
-
-    fn set_served(&self, org: Option<OrgId>) {
-        self.lock().served = org;
     }
 }
 

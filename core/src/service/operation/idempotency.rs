@@ -2,18 +2,16 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::access::RequiredPermission;
 use crate::digest::sha256;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{AuditLogId, MemberId, OperationId, OrgId, Timestamp};
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::store::Key;
 
 /// Maximum length of an idempotency key, in characters.
@@ -84,7 +82,7 @@ pub(crate) struct IdempotencyRecord {
     /// Identifier of the operation, or of what it created; an erasure has the same for both.
     pub(crate) operation_id: OperationId,
     /// SHA-256 of the parsed request, so that white space does not matter; of a request that
-    /// creates, see [`KnowledgeService::request_fingerprint`].
+    /// creates, see [`request_fingerprint`](crate::service::KnowledgeService::request_fingerprint).
     pub(crate) fingerprint: String,
     /// First of the audit entries that a replay is rebuilt from, if there are `items`.
     pub(crate) first_audit_id: AuditLogId,
@@ -104,7 +102,7 @@ pub(crate) struct IdempotencyRecord {
 /// commits, and the other finds its record.
 #[derive(Debug)]
 pub(crate) struct KeyedRequest {
-    operation: Operation,
+    pub(super) operation: Operation,
     key: IdempotencyKey,
     /// Fingerprint of the path and the JSON of the body.
     fingerprint: String,
@@ -164,50 +162,6 @@ impl KeyedRequest {
             kept,
             expires_at,
         }
-    }
-}
-
-impl KnowledgeService {
-    /// Returns a clone for this request.
-    pub(crate) fn for_request(&self, request: Arc<KeyedRequest>) -> Self {
-        Self {
-            keyed: Some(request),
-            ..self.clone()
-        }
-    }
-
-    /// Returns the request with an idempotency key that asks for this operation.
-    pub(crate) fn keyed(&self, operation: Operation) -> Option<&KeyedRequest> {
-        let request = self.keyed.as_deref();
-        request.filter(|request| request.operation == operation)
-    }
-
-    /// Returns the request with an idempotency key that is being replayed, if this operation reads
-    /// what it created.
-    pub(crate) fn replayed(&self, operation: Operation) -> Option<&KeyedRequest> {
-        let request = self.keyed.as_deref();
-        request.filter(|request| {
-            request.operation.spec().replay == Some(operation) && request.earlier().is_some()
-        })
-    }
-
-    /// Returns the permissions that an operation requires.
-    ///
-    /// A replay shows what was created to whoever may create it, so that its reading requires the
-    /// permissions of the creation.
-    pub(crate) fn permissions_of(&self, operation: Operation) -> &'static [RequiredPermission] {
-        let replayed = self.replayed(operation);
-        let decisive = replayed.map_or(operation, |request| request.operation);
-        decisive.spec().permissions
-    }
-
-    /// Returns the fingerprint of a parsed request that creates.
-    ///
-    /// It depends on the sealing key: the request may have short content, which a dump without the
-    /// key must not confirm once the content has been erased.
-    pub(crate) fn request_fingerprint<T: Serialize>(&self, request: &T) -> String {
-        let canonical = serde_json::to_vec(request).expect("requests serialise");
-        self.inner.sealer.fingerprint_of(&canonical)
     }
 }
 

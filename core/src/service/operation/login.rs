@@ -1,11 +1,10 @@
 //! Authentication: the credential, the member that it belongs to, and the roles of the member.
 //!
-//! `unauthenticated` authenticates the callers of operations with it.
-//! [`KnowledgeService::recognize`] tells a stranger by one read. [`Principal`] has the functions for
-//! what acts outside an operation, or as another member.
+//! `unauthenticated` authenticates the callers of operations with it. `recognition` tells a stranger
+//! by one read. [`Principal`] has the functions for what acts outside an operation, or as another
+//! member.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::prefetch::{Next, Prefetch};
 use crate::access::{
@@ -14,18 +13,14 @@ use crate::access::{
 use crate::error::Error;
 use crate::keys;
 use crate::model::{CredentialId, Member, MemberId, OrgId, Organization, Timestamp, WorkspaceId};
-use crate::service::KnowledgeService;
 use crate::service::access::principal::{Delegator, Principal, workspace_roles_read};
 use crate::service::access::roles::held_role;
-use crate::service::generations::{GenerationCache, Generations};
+use crate::service::generations::GenerationCache;
 use crate::store::{Key, RangeRead, Transaction, decode_value};
 
 const INVALID: Error = Error::Unauthenticated {
     reason: "the credential is unknown, expired or revoked",
 };
-
-/// Time for which [`KnowledgeService::recognize`] keeps a credential of a store without marks.
-const RECOGNIZED: Duration = Duration::from_secs(5);
 
 /// Maximum number of logins that a process knows. One takes half a kilobyte.
 const KNOWN_MAX: usize = 16_384;
@@ -52,7 +47,7 @@ pub(super) struct Login {
     pub(super) member: MemberId,
     pub(super) credential: Option<CredentialId>,
     scope: TokenScope,
-    expires_at: Option<Timestamp>,
+    pub(super) expires_at: Option<Timestamp>,
     /// Credential that has to be valid too, and whose scope applies too.
     depends_on: Option<CredentialId>,
     /// True for an access token of a session.
@@ -296,75 +291,6 @@ impl Login {
             scope: self.scope,
             role_actions: role.actions(),
         })
-    }
-}
-
-impl KnowledgeService {
-    /// Returns the organisation and the member that a valid credential of this kind belongs to.
-    ///
-    /// It makes one read at most, and grants nothing: neither the member nor the credential that this
-    /// one depends on is read, and over a store without marks an answer may be five seconds old.
-    ///
-    /// # Errors
-    /// [`Error::Unauthenticated`] for a credential that is unknown, expired, revoked or not of the
-    /// kind `wanted`, and those of the store.
-    pub(crate) async fn recognize(
-        &self,
-        credential: &Credential,
-        wanted: CredentialKind,
-    ) -> Result<(OrgId, MemberId), Error> {
-        let (now, store) = (self.env().now(), &**self.store());
-        let secret = match credential {
-            Credential::Secret(secret) => Some((secret.hash(), wanted)),
-            Credential::Trusted { .. } => None,
-        };
-        let known = &self.inner.logins;
-        if let Some(found) = secret.and_then(|secret| known.get(store, &secret, now)) {
-            return Ok((found.login.org, found.login.member));
-        }
-        let area = secret.map(|(hash, _)| keys::credential(hash));
-        let marks = Generations::take(store, area);
-        let login = Login::check(&mut self.reading(), credential, wanted, now).await?;
-        let found = (login.org, login.member);
-        if let (Some(secret), Some(end)) = (secret, login.expires_at) {
-            let (marks, end) = match marks {
-                Some(marks) => (marks, end),
-                None => (Generations::none(), end.min(now.plus(RECOGNIZED))),
-            };
-            let earlier = known.last(&secret);
-            let referenced = earlier.map(|known| known.referenced.clone());
-            let referenced = referenced.unwrap_or_default();
-            let login = Arc::new(KnownLogin { login, referenced });
-            known.keep(secret, login, marks, now..end);
-        }
-        Ok(found)
-    }
-
-    /// Returns the earlier login of a credential, for reading the same again.
-    pub(super) fn known_login(&self, credential: &Credential) -> Option<Arc<KnownLogin>> {
-        match credential {
-            Credential::Trusted { .. } => None,
-            Credential::Secret(secret) => self.inner.logins.last(&(secret.hash(), secret.kind())),
-        }
-    }
-
-    /// Ends the time for which a rejected credential is recognised without a read.
-    ///
-    /// Otherwise its holder could use up the rate limit of its member until [`RECOGNIZED`] is over.
-    pub(crate) fn end_rejected(&self, credential: &Credential, error: Option<&Error>) {
-        if let Credential::Secret(secret) = credential
-            && matches!(error, Some(Error::Unauthenticated { .. }))
-        {
-            self.inner.logins.outdate(&(secret.hash(), secret.kind()));
-        }
-    }
-
-    /// Keeps the login of a credential for later ones.
-    pub(super) fn keep_login(&self, credential: &Credential, known: KnownLogin) {
-        if let Credential::Secret(secret) = credential {
-            let secret = (secret.hash(), secret.kind());
-            self.inner.logins.keep_last(secret, Arc::new(known));
-        }
     }
 }
 

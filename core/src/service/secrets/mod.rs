@@ -2,3 +2,4 @@
 
 pub(crate) mod sealing;
 pub(crate) mod signing;
+mod texts;

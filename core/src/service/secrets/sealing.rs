@@ -19,7 +19,6 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::limits::SIGNING_SECRET_OVERLAP;
 use crate::model::{DisabledReason, Timestamp};
-use crate::service::KnowledgeService;
 use crate::service::access::principal::Delegator;
 use crate::service::secrets::signing::{SECRET_PREFIX, SigningSecret};
 
@@ -27,8 +26,6 @@ use crate::service::secrets::signing::{SECRET_PREFIX, SigningSecret};
 const SIGNING_SECRET_BYTES: usize = 32;
 /// Number of bytes in a nonce, enough for it to be random.
 const NONCE_BYTES: usize = 24;
-/// Beginning of the associated data of texts, which makes it longer than that of secrets.
-const TEXT_PREFIX: &[u8] = b"text for a client";
 /// Number of hexadecimal digits of the fingerprint of a key.
 const FINGERPRINT_DIGITS: usize = 16;
 
@@ -90,7 +87,7 @@ impl fmt::Debug for SealingKey {
 /// A sealed secret: nonce and ciphertext in base64.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Sealed(String);
+pub(crate) struct Sealed(pub(super) String);
 
 /// A record with its sealed secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -242,7 +239,7 @@ impl Sealer {
         self.seal_with(secret, owner.as_bytes(), env)
     }
 
-    fn seal_with(&self, text: &str, associated: &[u8], env: &Env) -> Sealed {
+    pub(super) fn seal_with(&self, text: &str, associated: &[u8], env: &Env) -> Sealed {
         let nonce = env.random::<NONCE_BYTES>();
         let payload = Payload {
             msg: text.as_bytes(),
@@ -264,7 +261,7 @@ impl Sealer {
         self.open_with(sealed, owner.as_bytes()).ok_or_else(corrupt)
     }
 
-    fn open_with(&self, sealed: &Sealed, associated: &[u8]) -> Option<String> {
+    pub(super) fn open_with(&self, sealed: &Sealed, associated: &[u8]) -> Option<String> {
         let bytes = STANDARD.decode(&sealed.0).ok()?;
         let (nonce, ciphertext) = bytes.split_first_chunk::<NONCE_BYTES>()?;
         let payload = Payload {
@@ -295,34 +292,12 @@ impl Sealer {
 }
 
 /// # Sealed texts
-impl KnowledgeService {
-    /// Seals a text that a front end gives to a client, such as in a cookie.
-    ///
-    /// The client can neither read nor change it. Every service with the same
-    /// [sealing key](SealingKey) opens it, so that servers over one store need no other shared
-    /// secret. The result is base64.
-    #[must_use]
-    pub fn seal_text(&self, text: &str, purpose: Uuid) -> String {
-        let sealer = &self.inner.sealer;
-        sealer.seal_with(text, &text_data(purpose), self.env()).0
-    }
-
-    /// Opens a text that was sealed for this purpose; `None` if it was not.
-    #[must_use]
-    pub fn open_text(&self, sealed: &str, purpose: Uuid) -> Option<String> {
-        let sealed = Sealed(sealed.to_owned());
-        self.inner.sealer.open_with(&sealed, &text_data(purpose))
-    }
-}
-
-/// Returns the associated data of a text.
-fn text_data(purpose: Uuid) -> Vec<u8> {
-    [TEXT_PREFIX, purpose.as_bytes()].concat()
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::KnowledgeService;
+    use crate::service::secrets::texts::text_data;
 
     #[test]
     fn sealed_secret_opens_only_with_its_owner_and_key() {

@@ -7,6 +7,7 @@ mod finish;
 mod finish_batch;
 mod host_pings;
 mod in_flight;
+mod pending;
 mod retry;
 mod run;
 mod wake_up;

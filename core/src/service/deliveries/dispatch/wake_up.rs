@@ -8,7 +8,6 @@ use futures::StreamExt;
 use futures::channel::mpsc;
 
 use crate::keys;
-use crate::service::KnowledgeService;
 use crate::store::{
     Commit, CommitOutcome, Found, KeyRange, Mark, Mutation, Read, Store, StoreError, StoreErrorKind,
 };
@@ -38,8 +37,13 @@ impl Signal {
         let _ = sender.try_send(());
     }
 
-    async fn wait(&self) {
+    pub(super) async fn wait(&self) {
         self.receiver.lock().await.next().await;
+    }
+
+    /// Returns the number of commits that added to the outbox.
+    pub(super) fn outbox_additions(&self) -> u64 {
+        self.outbox_additions.load(Ordering::SeqCst)
     }
 }
 
@@ -95,31 +99,6 @@ impl Store for NotifyingStore {
 
     fn mark(&self, area: &[u8]) -> Option<Mark> {
         self.store.mark(area)
-    }
-}
-
-/// # Signal for the dispatcher
-impl KnowledgeService {
-    /// Waits for a commit of this service that may have made a delivery due.
-    ///
-    /// Returns immediately if there was one since the last call returned. A dispatcher that awaits
-    /// this between two calls of [`claim_deliveries`](Self::claim_deliveries) or
-    /// [`dispatch`](Self::dispatch) delivers without delay. It polls in addition: retries become
-    /// due by time, and commits of other services over the same store give no signal. If several
-    /// tasks wait, one of them continues.
-    pub async fn deliveries_pending(&self) {
-        self.inner.pending.wait().await;
-    }
-
-    /// Returns the number of commits of this service so far that may have added an event to the
-    /// outbox.
-    ///
-    /// If it is the same as before a [`fan_out`](Self::fan_out) that found nothing to do, another
-    /// one would do nothing either. Like [`deliveries_pending`](Self::deliveries_pending), it does
-    /// not notice commits of other services over the same store.
-    #[must_use]
-    pub fn outbox_additions(&self) -> u64 {
-        self.inner.pending.outbox_additions.load(Ordering::SeqCst)
     }
 }
 
@@ -180,7 +159,7 @@ mod tests {
             Commit::builder().check(outbox(), None).put(outbox(), "1"),
         ] {
             store.commit(commit.build().unwrap()).await.unwrap();
-            counts.push(signal.outbox_additions.load(Ordering::SeqCst));
+            counts.push(signal.outbox_additions());
         }
         assert_eq!(counts, [1, 1, 1, 2, 2]);
     }

@@ -13,8 +13,8 @@ use crate::model::*;
 use crate::partition::identity::Identity;
 use crate::partition::{Hold, Placement};
 use crate::service::Event;
-use crate::service::audit::denied::MemberRefusals;
 use crate::service::audit::pages::AuditPage;
+use crate::service::audit::written_in_hour::MemberRefusals;
 use crate::service::connectors::types::Connector;
 use crate::service::deliveries::{
     DeliveryRef, EndpointState, FanOutCursor, HostPings, RetainedEvent, StoredDelivery,

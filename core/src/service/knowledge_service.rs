@@ -1,0 +1,260 @@
+//! Handle of the service.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use crate::access::{Credential, CredentialKind};
+use crate::env::Env;
+use crate::error::Error;
+use crate::format::SCHEMA;
+use crate::keys;
+use crate::limits::Limits;
+use crate::model::{AddressPolicy, AuditReads};
+use crate::request::Checks;
+use crate::service::audit::written_in_hour::WrittenInHour;
+use crate::service::meta::{Meta, known_meta};
+use crate::service::operation::idempotency::KeyedRequest;
+use crate::service::process::Inner;
+use crate::service::{ClientInfo, OpenError, Options, Principal, SealingKeys};
+use crate::store::{MaybeSend, Prepared, Store, StoreError, StoreExt, Transaction, transact};
+
+/// The workspace knowledge service over one store. Clones are cheap and share one service.
+///
+/// Every operation takes the [`Credential`] of its caller, decides on what is stored and commits at
+/// most once. An operation that returns an error has changed nothing, except that with
+/// [`Error::Unavailable`] the outcome of its commit may be indeterminate.
+///
+/// The [crate](crate#embedding-the-service) shows how to open one. Each group of methods has an
+/// example at one of them.
+///
+/// | group | methods |
+/// | --- | --- |
+/// | Opening and state | [`open`](Self::open), [`is_new`](Self::is_new), [`ready`](Self::ready), [`authenticate`](Self::authenticate), [`limits`](Self::limits), [`env`](Self::env), [`store`](Self::store), [`for_client`](Self::for_client), [`webhook_addresses`](Self::webhook_addresses), [`public_url`](Self::public_url) |
+/// | Memories | [`list_memories`](Self::list_memories), [`get_memory`](Self::get_memory), [`create_memory`](Self::create_memory), [`update_memory`](Self::update_memory), [`delete_memory`](Self::delete_memory), [`ingest_memories`](Self::ingest_memories), [`bulk_update_memories`](Self::bulk_update_memories), [`check_memory_access`](Self::check_memory_access) |
+/// | Sources | [`create_source`](Self::create_source), [`list_sources`](Self::list_sources), [`get_source`](Self::get_source) |
+/// | Recalls | [`create_recall`](Self::create_recall), [`list_recalls`](Self::list_recalls), [`get_recall`](Self::get_recall), [`delete_recall`](Self::delete_recall) |
+/// | Workspaces | [`list_workspaces`](Self::list_workspaces), [`get_workspace`](Self::get_workspace), [`get_retention`](Self::get_retention), [`set_retention`](Self::set_retention), [`get_dashboard_summary`](Self::get_dashboard_summary) |
+/// | Connectors | [`create_connector`](Self::create_connector), [`list_connectors`](Self::list_connectors), [`get_connector`](Self::get_connector), [`update_connector`](Self::update_connector), [`delete_connector`](Self::delete_connector), [`report_sync`](Self::report_sync) |
+/// | MCP keys | [`create_mcp_key`](Self::create_mcp_key), [`list_mcp_keys`](Self::list_mcp_keys), [`get_mcp_key`](Self::get_mcp_key), [`rotate_mcp_key`](Self::rotate_mcp_key), [`revoke_mcp_key`](Self::revoke_mcp_key), [`note_mcp_key_use`](Self::note_mcp_key_use) |
+/// | Chats | [`create_chat`](Self::create_chat), [`list_chats`](Self::list_chats), [`get_chat`](Self::get_chat), [`post_chat_message`](Self::post_chat_message), [`list_chat_messages`](Self::list_chat_messages), [`delete_chat`](Self::delete_chat) |
+/// | Custom roles | [`list_custom_roles`](Self::list_custom_roles), [`get_custom_role`](Self::get_custom_role), [`create_custom_role`](Self::create_custom_role), [`update_custom_role`](Self::update_custom_role), [`delete_custom_role`](Self::delete_custom_role) |
+/// | Members | [`list_members`](Self::list_members), [`get_member`](Self::get_member), [`add_member`](Self::add_member), [`update_member`](Self::update_member), [`remove_member`](Self::remove_member), [`assign_role`](Self::assign_role), [`end_workspace_role`](Self::end_workspace_role) |
+/// | Audit log | [`list_audit_entries`](Self::list_audit_entries), [`get_audit_entry`](Self::get_audit_entry), [`record_refusal`](Self::record_refusal) |
+/// | Erasures | [`create_erasure`](Self::create_erasure), [`list_erasures`](Self::list_erasures), [`get_erasure`](Self::get_erasure) |
+/// | Webhooks | [`create_webhook`](Self::create_webhook), [`list_webhooks`](Self::list_webhooks), [`get_webhook`](Self::get_webhook), [`update_webhook`](Self::update_webhook), [`delete_webhook`](Self::delete_webhook), [`rotate_webhook_secret`](Self::rotate_webhook_secret) |
+/// | Citation subscriptions | [`create_citation_subscription`](Self::create_citation_subscription), [`list_citation_subscriptions`](Self::list_citation_subscriptions), [`get_citation_subscription`](Self::get_citation_subscription), [`delete_citation_subscription`](Self::delete_citation_subscription), [`rotate_citation_subscription_secret`](Self::rotate_citation_subscription_secret) |
+/// | Deliveries of both | [`list_deliveries`](Self::list_deliveries), [`get_delivery`](Self::get_delivery), [`redeliver`](Self::redeliver), [`redeliver_dead`](Self::redeliver_dead), [`ping`](Self::ping) |
+/// | Inbound webhooks | [`create_inbound_webhook`](Self::create_inbound_webhook), [`list_inbound_webhooks`](Self::list_inbound_webhooks), [`get_inbound_webhook`](Self::get_inbound_webhook), [`update_inbound_webhook`](Self::update_inbound_webhook), [`delete_inbound_webhook`](Self::delete_inbound_webhook), [`rotate_inbound_webhook_secret`](Self::rotate_inbound_webhook_secret), [`verify_message`](Self::verify_message), [`ingest_message`](Self::ingest_message), [`reject_message`](Self::reject_message) |
+/// | Dispatching, in one call | [`dispatch`](Self::dispatch), [`deliveries_pending`](Self::deliveries_pending), [`outbox_status`](Self::outbox_status) |
+/// | Dispatching, step by step | [`fan_out`](Self::fan_out), [`outbox_additions`](Self::outbox_additions), [`claim_deliveries`](Self::claim_deliveries), [`renew_leases`](Self::renew_leases), [`finish_delivery`](Self::finish_delivery), [`finish_deliveries`](Self::finish_deliveries) |
+/// | Signing in | [`sign_in`](Self::sign_in), [`session`](Self::session), [`access_token`](Self::access_token), [`sign_out`](Self::sign_out), [`own_credentials`](Self::own_credentials), [`end_own_credential`](Self::end_own_credential), [`seal_text`](Self::seal_text), [`open_text`](Self::open_text) |
+/// | Operator | [`provisioning`](Self::provisioning), [`maintain`](Self::maintain), [`verify`](Self::verify), [`memory_counts`](Self::memory_counts) |
+#[derive(Clone)]
+pub struct KnowledgeService {
+    pub(super) inner: Arc<Inner>,
+    /// Client of the calls made through this clone.
+    pub(super) client: ClientInfo,
+    /// Request with an idempotency key that this clone carries out.
+    pub(super) keyed: Option<Arc<KeyedRequest>>,
+}
+
+impl fmt::Debug for KnowledgeService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KnowledgeService")
+            .field("limits", &self.inner.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// # Opening and state
+impl KnowledgeService {
+    /// Opens a service over a store.
+    ///
+    /// An empty store is initialised, and one of an earlier schema is upgraded.
+    ///
+    /// # Errors
+    /// [`OpenError`] if a limit is invalid, or if the store fails, is of a later version, has an
+    /// unfinished restore or replacement of its key, or is sealed with another key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::Arc;
+    ///
+    /// use knowledge_core::env::Env;
+    /// use knowledge_core::service::{KnowledgeService, OpenError, Options, SealingKey};
+    /// use knowledge_core::store::MemoryStore;
+    ///
+    /// let (store, env) = (Arc::new(MemoryStore::new()), Env::system());
+    /// let mut options = Options::new(SealingKey::generate(&env));
+    /// options.public_url = Some("https://knowledge.example.com".to_owned());
+    /// options.limits.webhooks_per_workspace_max = 5;
+    /// let service = KnowledgeService::open(store.clone(), env.clone(), options).await?;
+    /// service.ready().await?;
+    ///
+    /// // From now on, only the same key opens the store.
+    /// let options = Options::new(SealingKey::generate(&env));
+    /// let rejected = KnowledgeService::open(store, env, options).await;
+    /// assert!(matches!(rejected, Err(OpenError::OtherSealingKey { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn open(
+        store: Arc<dyn Store>,
+        env: Env,
+        options: Options,
+    ) -> Result<Self, OpenError> {
+        options.limits.validate()?;
+        let given = Meta {
+            schema: SCHEMA,
+            sealing_key: options.sealing_key.fingerprint(),
+        };
+        let wanted = &given;
+        let is_earlier = transact(&store, &env, |mut transaction| async move {
+            match known_meta(&mut transaction).await? {
+                None => {
+                    transaction.put(keys::meta(), wanted);
+                    Ok(transaction.done(false))
+                }
+                Some(found) if found.sealing_key != wanted.sealing_key => {
+                    Err(SealingKeys::parse(&found.sealing_key).reject(&wanted.sealing_key))
+                }
+                Some(found) => Ok(transaction.done(found.schema < SCHEMA)),
+            }
+        })
+        .await?;
+        if is_earlier {
+            crate::service::upgrade::upgrade(&store, &env).await?;
+        }
+        Ok(Self {
+            inner: Arc::new(Inner::new(store, given, env, options)),
+            client: ClientInfo::default(),
+            keyed: None,
+        })
+    }
+
+    /// Returns a clone whose calls are recorded in the audit log with these facts about the client.
+    ///
+    /// ```
+    #[doc = include_str!("example.txt")]
+    /// use knowledge_core::service::{AuditAction, AuditFilter, ClientInfo, PageRequest};
+    ///
+    /// let mut client = ClientInfo::default();
+    /// client.address = Some("192.0.2.7".parse()?);
+    /// service.for_client(client).delete_memory(&owner, memories[0]).await?;
+    /// let filter = AuditFilter::builder().action(AuditAction::MemoryDelete).build();
+    /// let page = PageRequest::default();
+    /// let entries = service.list_audit_entries(&owner, &filter, &page).await?.data;
+    /// assert_eq!(entries[0].client_address, client.address);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn for_client(&self, client: ClientInfo) -> Self {
+        Self {
+            client,
+            ..self.clone()
+        }
+    }
+
+    /// Returns true if no service has opened the store yet.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn is_new(store: &dyn Store) -> Result<bool, StoreError> {
+        Ok(store.get(&[keys::meta()]).await?[0].is_none())
+    }
+
+    /// Returns the limits in force.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.inner.limits
+    }
+
+    /// Returns the policy for the addresses of deliveries.
+    ///
+    /// A sender applies it again: to the URL before each attempt, and to each address that a name
+    /// resolves to.
+    #[must_use]
+    pub fn webhook_addresses(&self) -> &AddressPolicy {
+        &self.inner.webhook_addresses
+    }
+
+    /// Returns true if the audit log records reads of confidential and restricted memories.
+    pub(crate) fn audits_reads(&self) -> bool {
+        self.inner.audit_reads == AuditReads::Confidential
+    }
+
+    /// Returns what requests are checked against.
+    pub(crate) fn checks(&self) -> Checks<'_> {
+        Checks {
+            limits: self.limits(),
+            addresses: Some(self.webhook_addresses()),
+        }
+    }
+
+    /// Returns the refusals and the uses of credentials that this process need not write any more.
+    pub(crate) fn written_in_hour(&self) -> &WrittenInHour {
+        &self.inner.written_in_hour
+    }
+
+    /// Returns the clock and the source of randomness of the service.
+    #[must_use]
+    pub fn env(&self) -> &Env {
+        &self.inner.env
+    }
+
+    /// Returns the store of the service.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// Checks that the store responds and can still be served.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`]. It persists once another process has upgraded the store or replaced its
+    /// sealing key: then a service has to be opened as such a store requires.
+    pub async fn ready(&self) -> Result<(), Error> {
+        self.inner.meta.require_unchanged(&*self.inner.store).await
+    }
+
+    /// Authenticates a caller.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] for a credential that is unknown, expired, revoked or not of the
+    /// kind `wanted`, and those of the store.
+    pub async fn authenticate(
+        &self,
+        credential: &Credential,
+        wanted: CredentialKind,
+    ) -> Result<Principal, Error> {
+        let authenticated = self
+            .transact(|mut reading| async move {
+                let now = self.env().now();
+                let caller = Principal::authenticate(&mut reading, credential, wanted, now).await?;
+                Ok(reading.done(caller))
+            })
+            .await;
+        self.end_rejected(credential, authenticated.as_ref().err());
+        authenticated
+    }
+
+    // Not `async`: that would wrap one future in another for each of a hundred operations.
+    pub(super) fn transact<T, F, D>(&self, decide: F) -> impl Future<Output = Result<T, Error>>
+    where
+        T: MaybeSend,
+        F: FnMut(Transaction) -> D + MaybeSend,
+        D: Future<Output = Result<Prepared<T>, Error>> + MaybeSend,
+    {
+        transact(&self.inner.store, &self.inner.env, decide)
+    }
+
+    /// Begins a transaction for reads without a commit.
+    pub(super) fn reading(&self) -> Transaction {
+        Transaction::begin(Arc::clone(&self.inner.store))
+    }
+}

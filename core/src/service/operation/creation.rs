@@ -1,0 +1,86 @@
+//! Operations that create something, at most once per idempotency key.
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::authorized::Authorized;
+use crate::error::Error;
+use crate::model::{MemoryId, MemoryLabels};
+use crate::service::access::monitor::Monitor;
+use crate::service::operation::idempotency::IdempotencyRecord;
+use crate::service::tasks::ScheduledTask;
+
+impl Authorized<'_> {
+    /// Sets the identifier of what the operation creates.
+    pub(crate) fn set_created_id(&mut self, id: Uuid) {
+        self.created.id = Some(id);
+    }
+
+    /// Sets a value that a replay needs: the response that it repeats, or the labels of a new
+    /// memory. It must not have content of memories.
+    pub(crate) fn set_replay_data<T: Serialize>(&mut self, data: &T) {
+        if self.service.keyed(self.operation).is_some() {
+            let data = serde_json::to_value(data).expect("responses and labels serialise");
+            self.created.replay_data = Some(data);
+        }
+    }
+
+    /// Returns true if the operation reads a memory for a replay of its creation, which shows the
+    /// labels again: the memory exists for the caller, or still has the labels of then.
+    pub(crate) fn shows_replay(
+        &self,
+        monitor: &Monitor,
+        id: MemoryId,
+        labels: &MemoryLabels,
+    ) -> bool {
+        let Some(request) = self.service.replayed(self.operation) else {
+            return false;
+        };
+        let kept = request.earlier().and_then(|record| record.kept);
+        let has_kept = || kept == serde_json::to_value(labels).ok();
+        !monitor.is_erased(id, labels) && (monitor.exists(id, labels) || has_kept())
+    }
+
+    /// Checks that no earlier request has the idempotency key of this one, if it has one.
+    ///
+    /// It follows the authorisation: a caller without the permissions of the operation gets no
+    /// replay. What the operation decides on the content of the request is not decided again.
+    ///
+    /// # Errors
+    /// [`Error::IdempotencyKeyReused`] otherwise, also if the request was the same, which is then
+    /// replayed; those of the store.
+    pub(super) async fn check_idempotency_key(&mut self) -> Result<(), Error> {
+        let service = self.service;
+        let Some(request) = service.keyed(self.operation) else {
+            return Ok(());
+        };
+        let key = request.record_key(self.org(), self.principal.member_id());
+        let found = self.transaction.read::<IdempotencyRecord>(&key).await?;
+        request.accept(found.filter(|record| self.now < record.expires_at))?;
+        self.created.record_key = Some(key);
+        Ok(())
+    }
+
+    /// Writes the record of the idempotency key, if the request has one.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if the key was not looked up, or if it is not known what was created: it
+    /// would be a defect, and nothing is committed.
+    pub(super) fn write_idempotency_record(&mut self) -> Result<(), Error> {
+        let service = self.service;
+        let Some(request) = service.keyed(self.operation) else {
+            return Ok(());
+        };
+        let created = std::mem::take(&mut self.created);
+        let (Some(id), Some(key)) = (created.id, created.record_key) else {
+            let message = format!("{:?} did not honour an idempotency key", self.operation);
+            return Err(Error::internal(message));
+        };
+        let expires_at = self.now.plus(service.limits().idempotency_retention);
+        let record = request.record(id, created.replay_data, expires_at);
+        self.transaction.put(key.clone(), &record);
+        let expiry = ScheduledTask::record(key);
+        expiry.schedule(&mut self.transaction, expires_at, service.env());
+        Ok(())
+    }
+}
