@@ -10,6 +10,7 @@ use knowledge_core::limits::{Limits, PAGE_ITEMS_MAX};
 use knowledge_core::model::{Organization, Workspace};
 use knowledge_server::admin::{Transport, TransportError};
 use knowledge_server::config::Config;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -370,7 +371,7 @@ pub(super) fn path(segments: &[&str]) -> String {
     let mut path = ORGS.to_owned();
     for segment in segments {
         path.push('/');
-        push_encoded(&mut path, segment);
+        path.extend(encoded(segment));
     }
     path
 }
@@ -379,23 +380,21 @@ pub(super) fn with_query(path: &str, query: &[(&str, &str)]) -> String {
     let mut path = path.to_owned();
     for (index, (name, value)) in query.iter().enumerate() {
         path.push(if index == 0 { '?' } else { '&' });
-        push_encoded(&mut path, name);
+        path.extend(encoded(name));
         path.push('=');
-        push_encoded(&mut path, value);
+        path.extend(encoded(value));
     }
     path
 }
 
 /// Percent-encodes everything that is not unreserved (RFC 3986, 2.3).
-fn push_encoded(path: &mut String, text: &str) {
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                path.push(char::from(byte));
-            }
-            _ => path.push_str(&format!("%{byte:02X}")),
-        }
-    }
+fn encoded(text: &str) -> PercentEncode<'_> {
+    const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~');
+    utf8_percent_encode(text, RESERVED)
 }
 
 #[cfg(test)]
