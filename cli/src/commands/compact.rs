@@ -36,8 +36,8 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let config = args.data.load()?.config.data();
     if config.store.is_shared() {
         return Err(Failure::usage(format!(
-            "{} is compacted by PostgreSQL: autovacuum reclaims unused space, and VACUUM FULL returns it to the \
-             system",
+            "{} is compacted by PostgreSQL: autovacuum reclaims unused space, and VACUUM FULL \
+             returns it to the system",
             config.name()
         )));
     }

@@ -129,12 +129,13 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
     .await;
     progress.end();
     compared?;
-    match view.is_outdated().await.map_err(BackupError::from)? {
-        false => Ok(expected),
-        true => Err(Failure::new(
-            "a server has changed the source during the copy, which lacks the change; stop all servers, empty the target \
-             and copy again",
-        )),
+    if view.is_outdated().await.map_err(BackupError::from)? {
+        Err(Failure::new(
+            "a server has changed the source during the copy, which lacks the change; stop all \
+             servers, empty the target and copy again",
+        ))
+    } else {
+        Ok(expected)
     }
 }
 
@@ -145,8 +146,8 @@ fn rejected(error: RestoreError) -> Failure {
             "the target is not empty, and is no copy of the source; copy into a new one".to_owned()
         }
         RestoreError::OtherDump => {
-            "the target contains an interrupted copy of other contents: the source has changed since, or is another \
-             one; empty the target and copy again"
+            "the target contains an interrupted copy of other contents: the source has changed \
+             since, or is another one; empty the target and copy again"
                 .to_owned()
         }
         RestoreError::Interfered => {
@@ -166,7 +167,8 @@ fn copy_key(source: &DataConfig, target: &DataConfig) -> Result<(), Failure> {
         (StoreAddress::Postgres(_), _) => {
             let to = sealing::default_path(&target.path()?);
             eprintln!(
-                "serve {} with the sealing key file of the database: copy it to {}, or name it with --sealing-key-file",
+                "serve {} with the sealing key file of the database: copy it to {}, or name it \
+                 with --sealing-key-file",
                 target.name(),
                 to.display()
             );
@@ -175,7 +177,8 @@ fn copy_key(source: &DataConfig, target: &DataConfig) -> Result<(), Failure> {
         (_, StoreAddress::Postgres(_)) => {
             let from = sealing::default_path(&source.path()?);
             eprintln!(
-                "serve {} with the sealing key {}: copy the file to every server, and name it with --sealing-key-file",
+                "serve {} with the sealing key {}: copy the file to every server, and name it with \
+                 --sealing-key-file",
                 target.name(),
                 from.display()
             );

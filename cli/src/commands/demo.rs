@@ -153,7 +153,8 @@ async fn prepare(config: &DataConfig) -> Result<PreparedDemo, Failure> {
     } else if demo::holds_other_data(&service).await? || state.is_none() {
         let state = state_path.unwrap_or_default();
         return Err(Failure::new(format!(
-            "{} contains data that does not belong to a demo, or its {} is missing; choose another --data-dir",
+            "{} contains data that does not belong to a demo, or its {} is missing; choose another \
+             --data-dir",
             config.name(),
             state.display()
         )));

@@ -119,7 +119,8 @@ impl Failure {
         match error {
             BindError::Address { address, source } if source.kind() == io::ErrorKind::AddrInUse => {
                 Self::new(format!(
-                    "cannot listen on {address}: the address is in use; stop the other process or {remedy}"
+                    "cannot listen on {address}: the address is in use; stop the other process or \
+                     {remedy}"
                 ))
             }
             BindError::Config(invalid) => Self::usage(invalid.to_string()),

@@ -64,8 +64,8 @@ fn address(config: &Config) -> Result<String, Failure> {
         (false, _) => config.net.address,
         (true, Some(metrics)) => metrics,
         (true, None) => {
-            let message = "the server uses TLS, and its certificate is not valid for this machine's \
-                address; pass --url or set metrics.listen";
+            let message = "the server uses TLS, and its certificate is not valid for this \
+                machine's address; pass --url or set metrics.listen";
             return Err(Failure::usage(message));
         }
     };

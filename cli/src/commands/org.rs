@@ -178,8 +178,8 @@ async fn delete(args: DeleteArgs) -> Result<(), Failure> {
         .await?;
     let slug = &operator.org.slug;
     let question = format!(
-        "Delete the organisation {slug} with all its members, workspaces, credentials, memories and \
-         its audit log? This cannot be undone."
+        "Delete the organisation {slug} with all its members, workspaces, credentials, memories \
+         and its audit log? This cannot be undone."
     );
     confirm(args.yes, &question, "pass --yes to confirm")?;
     operator.remove(&[], FLAGS).await?;

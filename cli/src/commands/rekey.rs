@@ -69,8 +69,8 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     if !config.partitions.is_empty() || has_partitions(&store).await? {
         // All have one key, and the others would be left with the old one.
         return Err(Failure::new(
-            "the sealing key of several partitions cannot be replaced; move all organisations home, \
-             and remove storage.partitions",
+            "the sealing key of several partitions cannot be replaced; move all organisations \
+             home, and remove storage.partitions",
         ));
     }
     let files = KeyFiles::of(config.sealing_key_path()?);
@@ -147,8 +147,8 @@ async fn keys(
     };
     let missing = |fingerprint: &str| {
         Failure::new(format!(
-            "the replacement of the sealing key {} by {next} is unfinished, and the key {fingerprint} is missing; \
-             put it into {} and repeat the command",
+            "the replacement of the sealing key {} by {next} is unfinished, and the key \
+             {fingerprint} is missing; put it into {} and repeat the command",
             stored.present,
             files.former(fingerprint).display()
         ))
@@ -158,8 +158,8 @@ async fn keys(
     let new = match given {
         Some(given) if given.fingerprint() != *next => {
             return Err(Failure::new(format!(
-                "the replacement of the sealing key {} by {next} is unfinished; complete it first, without \
-                 --new-key-file",
+                "the replacement of the sealing key {} by {next} is unfinished; complete it first, \
+                 without --new-key-file",
                 stored.present
             )));
         }

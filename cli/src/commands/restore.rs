@@ -59,9 +59,10 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         let expected = check_file(&args.file)?.summary;
         (DumpLines::open(&args.file)?, Some(expected))
     };
-    let policy = match args.keep_credentials {
-        true => CredentialPolicy::Keep,
-        false => CredentialPolicy::Revoke,
+    let policy = if args.keep_credentials {
+        CredentialPolicy::Keep
+    } else {
+        CredentialPolicy::Revoke
     };
     let store = config.make_backend().await?.store();
     let (header, restored) = restore_shown(lines, &store, expected, policy).await?;
@@ -120,8 +121,8 @@ fn print_revoked(revoked: &RevokedCredentials) {
     ];
     if let Some(dropped) = listed(&dropped) {
         eprintln!(
-            "not restored: {dropped}; issue a new token with `knowledge token create --member HANDLE`, \
-             or a login link with `knowledge login-link HANDLE`"
+            "not restored: {dropped}; issue a new token with `knowledge token create --member \
+             HANDLE`, or a login link with `knowledge login-link HANDLE`"
         );
     }
     if let Some(rejecting) = listed(&rejecting) {
@@ -178,8 +179,8 @@ fn print_missing_key(config: &DataConfig, fingerprint: &str) -> Result<(), Failu
         Ok(path) => path,
         Err(DataError::KeyFileUnset { .. }) => {
             eprintln!(
-                "the secrets are sealed with the key of fingerprint {fingerprint}; serve the store with that key \
-                 (--sealing-key-file)"
+                "the secrets are sealed with the key of fingerprint {fingerprint}; serve the store \
+                 with that key (--sealing-key-file)"
             );
             return Ok(());
         }
@@ -194,8 +195,8 @@ fn print_missing_key(config: &DataConfig, fingerprint: &str) -> Result<(), Failu
         Err(error) => error.to_string(),
     };
     eprintln!(
-        "the secrets are sealed with the key of fingerprint {fingerprint}; put it into {} before the store is \
-         served ({problem})",
+        "the secrets are sealed with the key of fingerprint {fingerprint}; put it into {} before \
+         the store is served ({problem})",
         path.display()
     );
     Ok(())

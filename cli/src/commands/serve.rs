@@ -164,7 +164,8 @@ pub(super) async fn admin_socket(
     };
     let socket = AdminSocket::bind(&path, api).await.map_err(|error| {
         Failure::new(format!(
-            "{error} (choose another path with --admin-socket, or disable the socket with --admin-socket=off)"
+            "{error} (choose another path with --admin-socket, or disable the socket with \
+             --admin-socket=off)"
         ))
     })?;
     Ok(Some(socket.with(Arc::new(backup))))

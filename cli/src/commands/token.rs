@@ -143,9 +143,10 @@ fn action(text: &str) -> Result<Action, String> {
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::Create(args) => {
-            let kind = match args.session {
-                true => CredentialKind::Session,
-                false => CredentialKind::Bearer,
+            let kind = if args.session {
+                CredentialKind::Session
+            } else {
+                CredentialKind::Bearer
             };
             let scope = scope(&args);
             args.create.run(kind, scope).await

@@ -330,9 +330,10 @@ fn next(at: Option<Timestamp>, now: Timestamp) -> String {
 async fn redeliver(args: RedeliverArgs) -> Result<(), Failure> {
     let operator = args.org.open().await?;
     let id = args.endpoint.find(&operator).await?;
-    let when = match operator.is_served() {
-        true => "now",
-        false => "once a server runs",
+    let when = if operator.is_served() {
+        "now"
+    } else {
+        "once a server runs"
     };
     let Some(delivery) = args.delivery else {
         let segments = ["endpoints", id.as_str(), "deliveries", "redeliver-dead"];

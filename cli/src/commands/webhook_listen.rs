@@ -146,9 +146,10 @@ impl Receiver {
         if self.received.send(received).is_err() {
             return status(StatusCode::SERVICE_UNAVAILABLE);
         }
-        match is_signed {
-            true => status(self.status),
-            false => status(StatusCode::UNAUTHORIZED),
+        if is_signed {
+            status(self.status)
+        } else {
+            status(StatusCode::UNAUTHORIZED)
         }
     }
 
@@ -180,9 +181,10 @@ impl ReceivedDelivery {
                 "data": field("data"),
             }));
         }
-        let verdict = match self.is_signed {
-            true => "verified",
-            false => "UNVERIFIED",
+        let verdict = if self.is_signed {
+            "verified"
+        } else {
+            "UNVERIFIED"
         };
         let (kind, data) = (field("type"), field("data"));
         let kind = kind.as_str().unwrap_or(MISSING);

@@ -148,8 +148,8 @@ struct Preview<'p> {
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     if args.audience.is_none() && !args.format.has_audiences() {
         return Err(Failure::usage(
-            "this format does not say whose its memories are; choose their audience with --audience, for \
-             example user:HANDLE or workspace:SLUG",
+            "this format does not say whose its memories are; choose their audience with \
+             --audience, for example user:HANDLE or workspace:SLUG",
         ));
     }
     let (input, length) = open(&args.file)?;
@@ -164,12 +164,11 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         handles: args.users.into_iter().collect(),
     };
     let request_bytes_max = REQUEST_BYTES_MAX.min(rules.limits.body_bytes_max);
-    let source = match args.dry_run {
-        true => None,
-        false => {
-            let source = find_or_create_source(&operator, &member, &args.source, &args.source_kind);
-            Some(source.await?)
-        }
+    let source = if args.dry_run {
+        None
+    } else {
+        let source = find_or_create_source(&operator, &member, &args.source, &args.source_kind);
+        Some(source.await?)
     };
     let mut import = Import {
         operator: &operator,
@@ -194,9 +193,10 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         ..
     } = import;
     progress.end();
-    match args.dry_run {
-        true => preview(&summary, &rejections, args.output)?,
-        false => report(&summary, args.output)?,
+    if args.dry_run {
+        preview(&summary, &rejections, args.output)?;
+    } else {
+        report(&summary, args.output)?;
     }
     ended?;
     if summary.imported() == 0 && summary.rejected > 0 {

@@ -39,9 +39,10 @@ impl Rejections {
     /// Counts an entry.
     pub(super) fn add(&mut self, line: u64, problem: &Problem) {
         let is_known = self.0.iter().any(|known| known.reason == problem.reason);
-        let reason = match is_known || self.0.len() < REASONS_MAX {
-            true => problem.reason.as_str(),
-            false => OTHER,
+        let reason = if is_known || self.0.len() < REASONS_MAX {
+            problem.reason.as_str()
+        } else {
+            OTHER
         };
         let index = self.0.iter().position(|known| known.reason == reason);
         let index = index.unwrap_or_else(|| {
@@ -94,8 +95,8 @@ mod tests {
         rejections.add(6, &Problem::new("is too long"));
         assert_eq!(
             rejections.text(),
-            "  5: is invalid\n    line 1 at column 1\n    line 2 at column 2\n    line 3 at column 3\n  \
-             1: is too long\n    line 6\n"
+            "  5: is invalid\n    line 1 at column 1\n    line 2 at column 2\n    line 3 at column \
+             3\n  1: is too long\n    line 6\n"
         );
         for line in 0..1_000 {
             rejections.add(line, &Problem::new(format!("reason {line}")));

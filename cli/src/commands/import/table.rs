@@ -38,11 +38,12 @@ pub(super) fn read(input: impl BufRead, rules: &Rules, sink: Sink<'_>) -> Result
                 "line {line} has a quote without an end, and nothing after it can be read"
             )));
         }
-        let valid = match quotes.take_misplaced(end) {
-            true => Err(Problem::new(
+        let valid = if quotes.take_misplaced(end) {
+            Err(Problem::new(
                 "has text after a closing quote; a quote within quotes must be doubled",
-            )),
-            false => Ok(&row),
+            ))
+        } else {
+            Ok(&row)
         };
         let Some(columns) = &header else {
             let columns = valid.and_then(columns);

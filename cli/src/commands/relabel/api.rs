@@ -234,7 +234,8 @@ fn retry_after(response: &Response<Bytes>) -> Option<Duration> {
 fn base_of(server: &str) -> Result<String, Failure> {
     let wrong = || {
         Failure::usage(format!(
-            "--server {server:?} must be an http or https URL, such as https://knowledge.example.com"
+            "--server {server:?} must be an http or https URL, such as \
+             https://knowledge.example.com"
         ))
     };
     let url = Url::parse(server).map_err(|_| wrong())?;
