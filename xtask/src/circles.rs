@@ -150,14 +150,14 @@ fn target<'f>(
     let mut known = lengths.filter_map(|length| files.get_key_value(&path[..length]));
     let (module, imports) = known.next()?;
     let item = path.get(module.len());
+    let is_excused = item.is_none() || MENDED_LATER.contains(&&*module.join("::"));
+    if module == from || is_excused && from.starts_with(module) {
+        return None;
+    }
     let mut reexports = imports.reexported.iter();
     match reexports.find(|reexport| item.is_some() && reexport.last() == item) {
         Some(reexport) if reexport != path => target(files, reexport, from),
-        _ => {
-            let is_excused = item.is_none() || MENDED_LATER.contains(&&*module.join("::"));
-            let is_own = module == from || is_excused && from.starts_with(module);
-            (!is_own).then_some(module)
-        }
+        _ => Some(module),
     }
 }
 
