@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod authorization;
+mod call;
 #[cfg(feature = "openapi")]
 pub mod conversation;
 pub mod fixture;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use knowledge_core::api::Api;
 use knowledge_core::model::OrgId;
 use knowledge_core::service::KnowledgeService;
 use knowledge_core::store::{Key, Store};
@@ -51,7 +52,7 @@ async fn answer(simulation: &Simulation, call: &Call) -> (String, Arc<dyn Store>
     let store = copy(&**simulation.store().inner()).await;
     let env = simulation.time().env(99);
     let service = KnowledgeService::open(Arc::clone(&store), env, simulated_options()).await;
-    let outcome = execute(&service.unwrap(), call).await;
+    let outcome = execute(&Api::new(service.unwrap()), call).await;
     (format!("{outcome:?}"), store)
 }
 

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use uuid::Uuid;
+
 use super::{Caller, ErrorResponse, Model, Org};
+use crate::simulation::REQUEST_ID;
 use knowledge_core::access::{
     Action, BaseRole, BuiltInRole, Credential, CredentialKind, CredentialRecord, RoleRef,
     TokenScope,
@@ -28,6 +31,8 @@ pub(crate) struct Who {
     pub(crate) scope: TokenScope,
     /// Inbound webhook that acts on behalf of the member.
     pub(crate) webhook: Option<InboundWebhookId>,
+    /// Identifier of the request; `None` for what follows it.
+    pub(crate) request_id: Option<Uuid>,
 }
 
 /// Member and credential that created something or took it over.
@@ -191,6 +196,7 @@ impl Model {
                 credential: None,
                 scope: TokenScope::default(),
                 webhook: None,
+                request_id: Some(REQUEST_ID),
             },
             Credential::Secret(secret) => {
                 let known =
@@ -209,6 +215,7 @@ impl Model {
                     credential: Some(token.id),
                     scope: token.scope.clone(),
                     webhook: None,
+                    request_id: Some(REQUEST_ID),
                 }
             }
         };
@@ -261,6 +268,7 @@ impl Model {
             credential,
             scope,
             webhook: None,
+            request_id: Some(REQUEST_ID),
         })
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct AuditOperation {
     pub(crate) actor: Option<MemberId>,
     pub(crate) credential: Option<CredentialId>,
     pub(crate) webhook: Option<InboundWebhookId>,
+    /// Identifier of the request; `None` for the operator and for what follows a request.
+    pub(crate) request_id: Option<Uuid>,
     pub(crate) action: AuditAction,
     pub(crate) entries: Vec<AuditFacts>,
 }
@@ -72,7 +74,7 @@ impl AuditOperation {
             "credential_id": self.credential,
             "inbound_webhook_id": self.webhook,
             "client_address": null,
-            "request_id": null,
+            "request_id": self.request_id,
             "action": self.action,
             "resource": { "kind": entry.kind, "id": entry.resource },
             "outcome": entry.outcome,
@@ -210,6 +212,7 @@ impl Org {
             actor: who.map(|who| who.member),
             credential: who.and_then(|who| who.credential),
             webhook: who.and_then(|who| who.webhook),
+            request_id: who.and_then(|who| who.request_id),
             action,
             entries,
         }));

@@ -18,7 +18,7 @@ use knowledge_core::model::{
     SourceId, Timestamp, WorkspaceId,
 };
 use knowledge_core::service::{
-    AuditAction, IngestOutcome, IngestedMemory, NewMemory, ResourceKind,
+    AuditAction, IngestOutcome, IngestResult, IngestedMemory, NewMemory, ResourceKind,
 };
 
 /// Part of a memory that a caller sees.
@@ -379,7 +379,7 @@ impl Model {
             org.announce_ingest(workspace, changes, now);
             org.audit_all(Some(who), AuditAction::MemoryIngest, None, audit, now);
         }
-        Ok(Response::of(&ingested))
+        Ok(Response::of(&IngestResult { memories: ingested }))
     }
 
     pub(crate) fn add_memory(

@@ -44,6 +44,7 @@ pub(crate) use self::response::Moment;
 pub use self::response::{Caller, ErrorResponse, Expected, Outcome, Response, agrees};
 use self::retention::RetentionFacts;
 pub(crate) use self::roles::{OWNER, updated_role};
+use crate::simulation::Refusals;
 use knowledge_core::access::{CredentialRecord, RoleRef};
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{
@@ -106,6 +107,8 @@ pub(crate) struct Org {
     pub(crate) erasure_replays: BTreeMap<(MemberId, String), (NewErasure, ErasureId, Timestamp)>,
     pub(crate) erasures: BTreeMap<ErasureId, Erasure>,
     pub(crate) former_members: BTreeSet<MemberId>,
+    /// Refused changes of each member that have entries in the audit log.
+    pub(crate) refusals: BTreeMap<MemberId, Refusals>,
     /// Audited operations, in order of their commits.
     pub(crate) audit: Vec<Arc<AuditOperation>>,
     pub(crate) connectors: BTreeMap<ConnectorId, ConnectorFacts>,
@@ -244,6 +247,7 @@ impl Org {
             erasure_replays: BTreeMap::new(),
             erasures: BTreeMap::new(),
             former_members: BTreeSet::new(),
+            refusals: BTreeMap::new(),
             audit: Vec::new(),
             connectors: BTreeMap::new(),
             mcp_keys: BTreeMap::new(),

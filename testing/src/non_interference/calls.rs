@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::call::Call;
 use super::choices::Choices;
 use super::hidden::{AUDIENCES, KEYS, REVIEWS, SENSITIVITIES, TEXTS};
 use super::world::{ACME, World};
+use crate::call::{ApiCall, IDEMPOTENCY_KEY};
 use knowledge_core::Error;
-use knowledge_core::api::{Authentication, OPERATIONS, Operation, OperationSpec};
+use knowledge_core::api::{Authentication, OPERATIONS, Operation};
 use knowledge_core::model::MemoryId;
 
 /// Identifier of nothing.
@@ -31,14 +31,14 @@ const ON_MEMORIES: [Operation; 14] = [
 ];
 /// Operations that require an `Idempotency-Key`.
 const KEYED: [Operation; 2] = [Operation::BulkUpdateMemories, Operation::CreateErasure];
-const LIMITS: [&str; 3] = ["limit=1", "limit=2", "limit=5"];
+const LIMITS: [u8; 3] = [1, 2, 5];
 /// Event types of the webhooks that the principal registers.
 const EVENTS: [&str; 3] = ["chunk.created", "chunk.deleted", "memory.updated"];
 const URL: &str = "https://example.com/hook";
 
 impl World {
     /// Chooses a call; `None` if there is none of the operation.
-    pub(super) fn call(&mut self, choices: &mut Choices<'_>) -> Option<Call> {
+    pub(super) fn call(&mut self, choices: &mut Choices<'_>) -> Option<ApiCall> {
         let spec = match choices.once_in(3) {
             true => &OPERATIONS[choices.below(OPERATIONS.len())],
             false => choices.of(&ON_MEMORIES)?.spec(),
@@ -51,56 +51,58 @@ impl World {
         if self.has_removals && spec.path.contains("deliver") {
             return None;
         }
-        let (mut path, collection) = self.path(choices, spec);
-        let mut key = self.name("key");
-        let mut body = self.body(choices, operation);
+        let mut call = ApiCall::new(operation);
+        self.add_path(choices, &mut call);
+        let key = self.name("key");
+        call.add_header(IDEMPOTENCY_KEY, key);
+        match self.body(choices, operation) {
+            Value::Null => {}
+            body => call.set_body(&body),
+        }
         if KEYED.contains(&operation) || spec.replay.is_some() {
-            let sent = self.sent.iter().filter(|sent| sent.0 == operation);
+            let sent = self.sent.iter().filter(|sent| sent.operation == operation);
             let sent: Vec<_> = sent.collect();
             match choices.of(&sent).filter(|_| choices.once_in(3)) {
-                Some((_, sent)) => (key, path, body) = sent.clone(),
-                None => {
-                    let sent = (key.clone(), path.clone(), body.clone());
-                    self.sent.push((operation, sent));
-                }
+                Some(sent) => call = (*sent).clone(),
+                None => self.sent.push(call.clone()),
             }
         }
+        let body = call.json();
         let cited = body["memory_ids"].as_array().into_iter().flatten();
         let cited = cited.filter_map(|id| id.as_str()?.parse().ok().map(MemoryId));
         self.cite(&cited.collect());
-        let query = self.query(choices, spec, &path);
+        self.add_queries(choices, &mut call);
         let tag = match choices.once_in(3) {
             true => choices.of(&self.tags).cloned(),
             false => None,
         };
-        Some(Call {
-            operation,
-            path,
-            query,
-            collection,
-            key,
-            // The entity tag of the dashboard is an exception, so nothing is asked by it.
-            tag: tag.filter(|_| operation != Operation::GetDashboardSummary),
-            body,
-        })
+        // The entity tag of the dashboard is an exception, so nothing is asked by it.
+        if let Some(tag) = tag.filter(|_| operation != Operation::GetDashboardSummary) {
+            call.add_tag(tag);
+        }
+        Some(call)
     }
 
     /// Returns the calls with which the principal registers the endpoints that it may have.
-    pub(super) fn first_calls(&self) -> Vec<Call> {
+    pub(super) fn first_calls(&self) -> Vec<ApiCall> {
         let mut calls = Vec::new();
+        let mut add = |mut call: ApiCall, key: String, body: Value| {
+            call.add_header(IDEMPOTENCY_KEY, key);
+            call.set_body(&body);
+            calls.push(call);
+        };
         for workspace in self.workspaces {
             for event in EVENTS {
                 let body = json!({ "event_type": event, "url": URL });
-                let path = format!("/v1/workspaces/{workspace}/webhooks");
-                let key = format!("{workspace}-{event}");
-                calls.push(Call::new(Operation::CreateWebhook, path, key, body));
+                let mut call = ApiCall::new(Operation::CreateWebhook);
+                call.add_parameter(&workspace);
+                add(call, format!("{workspace}-{event}"), body);
             }
         }
         for recall in self.ids.get("recalls").into_iter().flatten() {
             let body = json!({ "recall_id": recall, "webhook_url": URL });
-            let (path, key) = ("/v1/citation-subscriptions".to_owned(), recall.clone());
-            let operation = Operation::CreateCitationSubscription;
-            calls.push(Call::new(operation, path, key, body));
+            let call = ApiCall::new(Operation::CreateCitationSubscription);
+            add(call, recall.clone(), body);
         }
         calls
     }
@@ -111,7 +113,7 @@ impl World {
     pub(super) async fn call_of_full_token(
         &mut self,
         choices: &mut Choices<'_>,
-    ) -> Result<Option<Call>, Error> {
+    ) -> Result<Option<ApiCall>, Error> {
         let known = self.memories.iter().filter(|known| known.differs);
         let known = known.filter(|known| !self.is_pinned(known));
         let known: Vec<MemoryId> = known.map(|known| known.id).collect();
@@ -123,11 +125,11 @@ impl World {
         }
         let sensitivity = SENSITIVITIES[choices.below(4)];
         let body = json!({ "memoryIds": [id], "sensitivityLabel": sensitivity });
-        let (key, operation) = (self.name("key"), Operation::BulkUpdateMemories);
-        let path = operation.spec().path.to_owned();
-        let sent = (key.clone(), path.clone(), body.clone());
-        self.sent.push((operation, sent));
-        Ok(Some(Call::new(operation, path, key, body)))
+        let mut call = ApiCall::new(Operation::BulkUpdateMemories);
+        call.add_header(IDEMPOTENCY_KEY, self.name("key"));
+        call.set_body(&body);
+        self.sent.push(call.clone());
+        Ok(Some(call))
     }
 
     /// Returns a memory: visible, hidden, deleted or unknown.
@@ -152,48 +154,44 @@ impl World {
         known.unwrap_or_else(|| UNKNOWN.to_owned())
     }
 
-    /// Returns the path, and the collection that its last identifier is of.
-    fn path(&self, choices: &mut Choices<'_>, spec: &OperationSpec) -> (String, String) {
-        let (mut path, mut collection) = (String::new(), "");
-        for segment in spec.path.split('/').skip(1) {
-            path.push('/');
+    /// Sets the parameters of the path.
+    fn add_path(&self, choices: &mut Choices<'_>, call: &mut ApiCall) {
+        let mut collection = "";
+        for segment in call.operation.spec().path.split('/') {
             match segment {
-                "{orgSlug}" => path.push_str(ACME),
+                "{orgSlug}" => call.add_parameter(&ACME),
                 segment if segment.starts_with('{') => {
-                    path.push_str(&self.id(choices, collection));
+                    call.add_parameter(&self.id(choices, collection));
                 }
-                segment => {
-                    collection = segment;
-                    path.push_str(segment);
-                }
+                segment => collection = segment,
             }
         }
-        (path, collection.to_owned())
     }
 
-    fn query(&self, choices: &mut Choices<'_>, spec: &OperationSpec, path: &str) -> String {
-        let mut parts = Vec::new();
-        if spec.operation == Operation::ListCitationSubscriptions {
-            parts.push(format!("recall_id={}", self.id(choices, "recalls")));
+    /// Adds the query of a list.
+    fn add_queries(&self, choices: &mut Choices<'_>, call: &mut ApiCall) {
+        let operation = call.operation;
+        if operation == Operation::ListCitationSubscriptions {
+            call.add_query("recall_id", &self.id(choices, "recalls"));
         }
-        let is_list = spec.operation.id().starts_with("list");
-        if !is_list || spec.operation == Operation::ListCustomRoles {
-            return parts
-                .first()
-                .map_or_else(String::new, |part| format!("?{part}"));
+        let is_list = operation.id().starts_with("list");
+        if !is_list || operation == Operation::ListCustomRoles {
+            return;
         }
-        parts.extend(choices.of(&LIMITS).map(|limit| (*limit).to_owned()));
-        if spec.operation == Operation::ListMemories && choices.once_in(3) {
-            parts.push(match choices.below(3) {
-                0 => format!("reviewStatus={}", REVIEWS[choices.below(3)]),
-                1 => format!("sensitivityLabel={}", SENSITIVITIES[choices.below(4)]),
-                _ => format!("audienceTag={}", AUDIENCES[choices.below(8)]),
-            });
+        let limit = choices.of(&LIMITS);
+        limit
+            .into_iter()
+            .for_each(|limit| call.add_query("limit", limit));
+        if operation == Operation::ListMemories && choices.once_in(3) {
+            match choices.below(3) {
+                0 => call.add_query("reviewStatus", &REVIEWS[choices.below(3)]),
+                1 => call.add_query("sensitivityLabel", &SENSITIVITIES[choices.below(4)]),
+                _ => call.add_query("audienceTag", &AUDIENCES[choices.below(8)]),
+            }
         }
-        if let Some(cursor) = self.cursors.get(path).filter(|_| choices.once_in(2)) {
-            parts.push(format!("cursor={cursor}"));
+        if let Some(cursor) = self.cursors.get(&call.path).filter(|_| choices.once_in(2)) {
+            call.add_query("cursor", cursor);
         }
-        format!("?{}", parts.join("&"))
     }
 
     /// Returns changes of the labels of memories.

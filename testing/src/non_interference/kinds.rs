@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::authorization::{Caller, Directory, Role, Scope, names};
+use crate::call::ApiCall;
 use crate::requests::{
     ADMIN, DAY, MEMBER, VIEWER, new_mcp_key, new_member, new_role, new_token, with,
 };
 use crate::seed::Seed;
 use knowledge_core::Error;
 use knowledge_core::access::{ActionSet, BaseRole, CredentialKind, RoleRef, Secret, TokenScope};
+use knowledge_core::api::Authentication;
 use knowledge_core::model::{MemberId, RoleActions, WorkspaceId};
 use knowledge_core::service::MemberAssignment;
 
@@ -71,6 +75,21 @@ pub(super) struct Principal {
     pub(super) full_token: Secret,
     /// The principal in terms of the documentation.
     pub(super) caller: Caller,
+}
+
+impl Principal {
+    /// Returns the request of a call with a token, or with the session if the operation takes one.
+    pub(super) fn request(&self, call: &ApiCall, token: &Secret) -> http::Request<Bytes> {
+        let credential = match call.operation.spec().authentication {
+            Authentication::Session => &self.session,
+            _ => token,
+        };
+        let call = ApiCall {
+            credential: Some(credential.clone()),
+            ..call.clone()
+        };
+        call.request()
+    }
 }
 
 fn actions(names: &[&str]) -> ActionSet {

@@ -23,7 +23,6 @@
 //! # }
 //! ```
 
-mod call;
 mod calls;
 mod choices;
 mod deliveries;

@@ -7,8 +7,8 @@
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::call::Call;
 use super::world::World;
+use crate::call::{ApiCall, IDEMPOTENCY_KEY};
 use knowledge_core::Error;
 use knowledge_core::api::Operation;
 use knowledge_core::model::MemoryId;
@@ -55,7 +55,7 @@ impl PlantedDefect {
     pub(super) async fn alter(
         self,
         world: &World,
-        call: &Call,
+        call: &ApiCall,
         response: Response<bytes::Bytes>,
     ) -> Result<Response<bytes::Bytes>, Error> {
         if call.operation != self.operation() {
@@ -66,7 +66,7 @@ impl PlantedDefect {
         let is_success = parts.status.is_success();
         match self {
             Self::IngestOverHidden if parts.status == StatusCode::FORBIDDEN => {
-                let new = &call.body["memories"][0];
+                let new = &call.json()["memories"][0];
                 if let Some(known) = world.hidden_holder(&call.path, &new["source_key"]).await? {
                     let is_stored = new["title"] == known.title.as_str()
                         && new["content"] == known.text.as_str();
@@ -92,7 +92,10 @@ impl PlantedDefect {
                 json = serde_json::to_value(all).expect("a page is JSON");
             }
             Self::ReplayWithoutAccess if json["replayed"] == true => {
-                if let Some(first) = world.first_results.get(&call.key) {
+                if let Some(first) = call
+                    .header(&IDEMPOTENCY_KEY)
+                    .and_then(|key| world.first_results.get(key))
+                {
                     json["results"] = first["results"].clone();
                     json["summary"] = first["summary"].clone();
                 }

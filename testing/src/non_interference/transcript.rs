@@ -7,11 +7,11 @@ use bytes::Bytes;
 use http::Response;
 use serde_json::Value;
 
-use super::call::Call;
 use super::choices::Choices;
 use super::planted::PlantedDefect;
 use super::world::World;
 use super::{EXCEPTIONS, Scenario};
+use crate::call::ApiCall;
 use crate::simulation::Divergence;
 use knowledge_core::Error;
 use knowledge_core::api::Operation;
@@ -78,8 +78,7 @@ async fn run(
             20 | 21 => transcript.lines.extend(world.deliver(&mut choices).await?),
             22 => {
                 if let Some(call) = world.call_of_full_token(&mut choices).await? {
-                    let token = &world.pat.full_token;
-                    let request = call.request(token, &world.pat.session);
+                    let request = world.pat.request(&call, &world.pat.full_token);
                     let response = world.api.handle(request).await;
                     world.note_result(&call, &response);
                 }
@@ -102,17 +101,17 @@ async fn run(
 /// Sends a call of the principal, and returns it with its response as text.
 async fn send(
     world: &mut World,
-    call: &Call,
+    call: &ApiCall,
     planted: Option<PlantedDefect>,
 ) -> Result<String, Error> {
-    let request = call.request(&world.pat.token, &world.pat.session);
+    let request = world.pat.request(call, &world.pat.token);
     let mut response = world.api.handle(request).await;
     if let Some(planted) = planted {
         response = planted.alter(world, call, response).await?;
     }
     world.note_result(call, &response);
     let response = comparable(call.operation, response);
-    world.listen(&call.collection, &call.path, &response);
+    world.listen(call, &response);
     let (parts, body) = response.into_parts();
     let body = String::from_utf8_lossy(&body);
     Ok(format!(

@@ -7,10 +7,10 @@ use std::time::Duration;
 use http::Response;
 use serde_json::Value;
 
-use super::call::Call;
 use super::gate::Gate;
 use super::kinds::{Kind, Principal, WORKSPACES};
 use crate::authorization::{Access, Directory, Labels, Reference, Use, Verdict};
+use crate::call::{ApiCall, IDEMPOTENCY_KEY};
 use crate::requests::{MEMBER, new_member, new_organization, new_workspace};
 use crate::seed::Seed;
 use crate::simulation::SimulatedTime;
@@ -63,8 +63,8 @@ pub(super) struct World {
     pub(super) tags: Vec<String>,
     /// Last cursor of each path.
     pub(super) cursors: BTreeMap<String, String>,
-    /// Operation, and key, path and body, of what can be repeated.
-    pub(super) sent: Vec<(Operation, (String, String, Value))>,
+    /// Calls that can be repeated by their idempotency keys.
+    pub(super) sent: Vec<ApiCall>,
     /// First results of bulk updates, by key.
     pub(super) first_results: BTreeMap<String, Value>,
     reference: Reference,
@@ -208,12 +208,10 @@ impl World {
     }
 
     /// Notes what a response of the principal contains.
-    pub(super) fn listen(
-        &mut self,
-        collection: &str,
-        path: &str,
-        response: &Response<bytes::Bytes>,
-    ) {
+    pub(super) fn listen(&mut self, call: &ApiCall, response: &Response<bytes::Bytes>) {
+        let segments = call.operation.spec().path.rsplit('/');
+        let mut collections = segments.filter(|segment| !segment.starts_with('{'));
+        let collection = collections.next().unwrap_or_default();
         if let Some(tag) = response.headers().get("etag") {
             self.tags.extend(tag.to_str().map(str::to_owned));
         }
@@ -221,7 +219,7 @@ impl World {
             return;
         };
         if let Some(cursor) = body["next_cursor"].as_str() {
-            self.cursors.insert(path.to_owned(), cursor.to_owned());
+            self.cursors.insert(call.path.clone(), cursor.to_owned());
         }
         let items = [&body["data"], &body["memories"]].map(Value::as_array);
         let items = items.into_iter().flatten().flatten();
@@ -235,11 +233,12 @@ impl World {
     }
 
     /// Notes the first result of a bulk update.
-    pub(super) fn note_result(&mut self, call: &Call, response: &Response<bytes::Bytes>) {
+    pub(super) fn note_result(&mut self, call: &ApiCall, response: &Response<bytes::Bytes>) {
         let is_bulk = call.operation == Operation::BulkUpdateMemories;
         if is_bulk && response.status().is_success() {
             let result = serde_json::from_slice(response.body()).expect("a result is JSON");
-            self.first_results.entry(call.key.clone()).or_insert(result);
+            let key = call.header(&IDEMPOTENCY_KEY).unwrap_or_default().to_owned();
+            self.first_results.entry(key).or_insert(result);
         }
     }
 

@@ -3,41 +3,81 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::Serialize;
+use uuid::Uuid;
+
 use super::indeterminate::Changes;
 use super::world::{OrgState, World};
+use crate::call::ApiCall;
 use crate::model::{Caller, ErrorResponse, Expected, Model, Moment, Outcome, Response};
-use knowledge_core::Error;
-use knowledge_core::api::Operation;
+use knowledge_core::access::Credential;
+use knowledge_core::api::{Api, ClientInfo, Operation};
+use knowledge_core::limits::PAGE_ITEMS_MAX;
 use knowledge_core::model::{OrgId, Timestamp};
-use knowledge_core::service::KnowledgeService;
+use knowledge_core::service::{ErasureResult, KnowledgeService, WithEtag};
 use knowledge_core::store::BoxFuture;
+use knowledge_core::{Error, ProblemCode};
 
-/// Execution of a call.
+/// Execution of a call by a function of the service.
 pub(crate) type Run<'a> = BoxFuture<'a, Result<Response, Error>>;
 
-/// Name and caller of a request.
+/// Identifier of every request, which the audit log records.
+pub(crate) const REQUEST_ID: Uuid = Uuid::from_u128(0x00A0_0D17);
+const CLIENT: ClientInfo = ClientInfo {
+    address: None,
+    request_id: Some(REQUEST_ID),
+};
+
+/// Caller of a request, and the two ways to carry it out.
 pub(crate) trait Described: fmt::Debug + Send + Sync {
     /// Returns the operation of the interface; `None` for what only the operator does.
-    fn operation(&self) -> Option<Operation>;
+    fn operation(&self) -> Option<Operation> {
+        None
+    }
 
     /// Returns the caller; `None` for the operator.
-    fn caller(&self) -> Option<&Caller>;
+    fn caller(&self) -> Option<&Caller> {
+        None
+    }
 
     /// Returns the organisation in which the request creates entities.
     fn org(&self) -> Option<OrgId> {
         self.caller()?.org()
     }
+
+    /// Returns the call over HTTP without its credential; `None` if the interface has none.
+    fn api_call(&self, _now: Timestamp) -> Option<ApiCall> {
+        None
+    }
+
+    /// Calls the service directly, for a trusted caller and for what HTTP does not have.
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a>;
 }
 
-/// One operation: its service call, its expected result, and the effects on the simulation.
-pub(crate) trait Request: Described {
-    /// Makes the call to the service.
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a>;
+/// Returns the response that is a record, a page, or nothing.
+pub(super) fn plain<T: Serialize>(record: T) -> Response {
+    Response::of(&record)
+}
 
+/// Returns the response that has an entity tag.
+pub(super) fn tagged<T: Serialize>(record: WithEtag<T>) -> Response {
+    Response::tagged(&record)
+}
+
+/// Returns the response to the request for an erasure.
+pub(super) fn replayable(result: ErasureResult) -> Response {
+    Response::of(&result.erasure).replayed(result.replayed)
+}
+
+/// One operation: its call, its expected result, and the effects on the simulation.
+pub(crate) trait Request: Described {
     /// Applies the call to the model and returns the expected result.
     ///
     /// A rejected call changes nothing.
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected;
+
+    /// Removes texts for people from the response.
+    fn trim(&self, _response: &mut Response) {}
 
     /// Records that the call is made.
     fn send(&self, _world: &mut World) {}
@@ -120,12 +160,45 @@ impl Call {
     pub(crate) fn request(&self) -> &dyn Request {
         &*self.0
     }
+
+    /// Returns the call over HTTP, which refuses trusted callers.
+    pub(super) fn api_call(&self, now: Timestamp) -> Option<ApiCall> {
+        let credential = self.caller().map(|caller| &caller.credential);
+        let credential = match credential {
+            Some(Credential::Trusted { .. }) => return None,
+            Some(Credential::Secret(secret)) => Some(secret.clone()),
+            None => None,
+        };
+        let call = self.0.api_call(now)?;
+        Some(ApiCall { credential, ..call })
+    }
 }
 
-/// Makes a call to the service and returns its result.
-pub async fn execute(service: &KnowledgeService, call: &Call) -> Outcome {
-    let outcome = call.0.run(service).await;
-    outcome.map_err(|error| ErrorResponse::from(&error))
+/// Makes a call and returns its result.
+///
+/// It is a request to the interface, unless HTTP does not have it.
+pub async fn execute(api: &Api, call: &Call) -> Outcome {
+    let service = api.service();
+    let outcome = match call.api_call(service.env().now()) {
+        None => {
+            let service = match call.caller() {
+                Some(_) => service.for_client(CLIENT),
+                None => service.clone(),
+            };
+            let outcome = call.0.run(&service).await;
+            outcome.map_err(|error| ErrorResponse::from(&error))
+        }
+        Some(call) => {
+            let mut request = call.request();
+            request.extensions_mut().insert(CLIENT);
+            let response = api.handle(request).await;
+            Response::read(call.operation.spec(), &response)
+        }
+    };
+    outcome.map(|mut response| {
+        call.0.trim(&mut response);
+        response
+    })
 }
 
 impl Model {
@@ -135,7 +208,19 @@ impl Model {
     /// A rejected call changes nothing.
     pub fn apply(&mut self, call: &Call, now: Timestamp, learned: Option<&Response>) -> Expected {
         let request: &dyn Request = call.request();
-        request.expected(self, &Moment { now, learned })
+        let expected = request.expected(self, &Moment { now, learned });
+        expected.map_err(|mut errors| {
+            // Only an invalid credential takes precedence over the query.
+            let is_known = !errors.contains(&ErrorResponse::Unauthenticated);
+            let api_call = call.api_call(now).filter(|_| is_known);
+            if api_call
+                .and_then(|api_call| api_call.limit())
+                .is_some_and(|limit| !(1..=PAGE_ITEMS_MAX).contains(&limit))
+            {
+                errors.push(ErrorResponse::invalid("limit", ProblemCode::InvalidValue));
+            }
+            errors
+        })
     }
 
     /// Applies a call whose response was lost and that is known to be committed.

@@ -14,9 +14,12 @@ use super::run::{Divergence, Simulation, shown, simulated_options};
 use super::world::World;
 use crate::model::Model;
 use crate::model::{ErrorResponse, Outcome, agrees};
+use knowledge_core::api::Api;
 use knowledge_core::env::Env;
 use knowledge_core::service::KnowledgeService;
-use knowledge_core::store::{Commit, CommitOutcome, Found, Mark, Read, Store, StoreError, Version};
+use knowledge_core::store::{
+    Commit, CommitOutcome, Found, Mark, Mutation, Read, Store, StoreError, Version,
+};
 use knowledge_store::conformance::Task;
 use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 
@@ -92,8 +95,11 @@ impl Store for RecordingStore {
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
         self.give_way().await;
         let begun = self.tick();
+        let is_note = is_note(&commit);
         let outcome = self.store.commit(commit).await;
-        if let Ok(CommitOutcome::Committed(version)) = outcome {
+        if let Ok(CommitOutcome::Committed(version)) = outcome
+            && !is_note
+        {
             let ended = self.tick();
             lock(&self.applied).push(Applied {
                 version,
@@ -103,6 +109,20 @@ impl Store for RecordingStore {
         }
         outcome
     }
+}
+
+/// Returns true for a commit that records the use of a credential or a refusal.
+///
+/// The interface makes it after the operation, whose response does not depend on it.
+fn is_note(commit: &Commit) -> bool {
+    let mut keys = commit.mutations().iter().map(Mutation::key);
+    keys.any(|key| {
+        let family = key.to_string();
+        matches!(
+            family.split('/').next(),
+            Some("credential_use" | "member_refusals")
+        )
+    })
 }
 
 /// Concurrent callers of one store.
@@ -356,7 +376,7 @@ impl Shared {
         let plan = FaultPlan::seeded(seed, rates);
         let store = FaultStore::new(Arc::clone(&recording) as Arc<dyn Store>, plan);
         let service = service(Arc::new(store), self.time.env(seed)).await;
-        let service = service.expect("a store that was set up opens");
+        let api = Api::new(service.expect("a store that was set up opens"));
         for op in &ops {
             let resolved = lock(&self.world).resolve(op);
             // The clock does not advance: the moment at which a call reads it would be unknown.
@@ -364,7 +384,7 @@ impl Shared {
                 continue;
             };
             let begun = recording.tick();
-            let outcome = execute(&service, &call).await;
+            let outcome = execute(&api, &call).await;
             let ended = recording.tick();
             if let Ok(response) = &outcome {
                 lock(&self.world).learn(&call, response);

@@ -18,7 +18,9 @@ use knowledge_core::model::{
     ConnectorScope, EventType, McpClient, MemoryId, MemoryUpdate, NewCitationSubscription,
     NewErasure, NewInboundWebhook, NewWebhook, ReviewStatus, RoleActions, WebhookUrl,
 };
-use knowledge_core::service::{AuditFilter, Endpoint, NewRecall, NewSource, PageRequest};
+use knowledge_core::service::{
+    AuditFilter, Endpoint, IngestBatch, NewRecall, NewSource, PageRequest,
+};
 
 impl World {
     /// Returns the calls of a stage of the initial data; empty after the last stage.
@@ -89,8 +91,10 @@ impl OrgState {
                 let request = IngestMemories {
                     by: by(),
                     workspace: *workspace,
-                    source: self.sources[0],
-                    memories: (1..=count).map(memory).collect(),
+                    batch: IngestBatch::builder()
+                        .source_id(self.sources[0])
+                        .memories((1..=count).map(memory).collect())
+                        .build(),
                 };
                 request.into()
             })
@@ -134,35 +138,15 @@ impl OrgState {
         });
         let mut calls: Vec<Call> = approvals.collect();
         calls.extend([
-            CreateConnector {
-                by: by(),
-                workspace,
-                new: connector,
-            }
-            .into(),
-            CreateRecall {
-                by: by(),
-                workspace,
-                new: recall,
-            }
-            .into(),
-            CreateChat {
-                by: by(),
-                workspace,
-                new: new_chat("First questions"),
-            }
-            .into(),
-            CreateMcpKey {
-                by: by(),
-                workspace,
-                new: mcp_key,
-            }
-            .into(),
-            CreateCustomRole {
-                by: self.caller(CastMember::Olga, CredentialKind::Session),
-                org: self.slug.clone(),
-                new: role,
-            }
+            CreateConnector::new(by(), workspace, connector).into(),
+            CreateRecall::new(by(), workspace, recall).into(),
+            CreateChat::new(by(), workspace, new_chat("First questions")).into(),
+            CreateMcpKey::new(by(), workspace, mcp_key).into(),
+            CreateCustomRole::new(
+                self.caller(CastMember::Olga, CredentialKind::Session),
+                self.slug.clone(),
+                role,
+            )
             .into(),
             AssignRole {
                 by: self.caller(CastMember::Olga, CredentialKind::Session),
@@ -200,18 +184,8 @@ impl OrgState {
             .webhook_url(url)
             .build();
         let mut calls: Vec<Call> = vec![
-            CreateWebhook {
-                by: by(),
-                workspace,
-                new: webhook,
-            }
-            .into(),
-            CreateInboundWebhook {
-                by: by(),
-                workspace,
-                new: inbound_webhook,
-            }
-            .into(),
+            CreateWebhook::new(by(), workspace, webhook).into(),
+            CreateInboundWebhook::new(by(), workspace, inbound_webhook).into(),
         ];
         if self.slug == FIRST_SLUG {
             let subscribe = CreateCitationSubscription {

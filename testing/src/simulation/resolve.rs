@@ -218,13 +218,8 @@ impl View<'_> {
     }
 
     /// Returns a request with a page of its list.
-    pub(super) fn paged<R: Request>(
-        &self,
-        mut request: R,
-        page: PageRef,
-        of: fn(&mut R) -> &mut PageRequest,
-    ) -> R {
-        let list = request.list();
+    pub(super) fn paged<R: Request>(&self, page: PageRef, request: impl Fn(PageRequest) -> R) -> R {
+        let list = request(PageRequest::default()).list();
         let cursors = self.own.cursors.iter().rev();
         let cursor = match page.cursor {
             None => None,
@@ -239,11 +234,12 @@ impl View<'_> {
                 own.get(usize::from(number) % own.len().max(1)).copied()
             }
         };
-        *of(&mut request) = PageRequest::builder()
-            .maybe_limit(page.limit)
-            .maybe_cursor(cursor.map(|(_, cursor)| cursor.clone()))
-            .build();
-        request
+        request(
+            PageRequest::builder()
+                .maybe_limit(page.limit)
+                .maybe_cursor(cursor.map(|(_, cursor)| cursor.clone()))
+                .build(),
+        )
     }
 
     pub(super) fn bearer(&self, by: Actor) -> Caller {

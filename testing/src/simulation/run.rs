@@ -15,6 +15,7 @@ use super::world::World;
 use crate::model::Model;
 use crate::model::{ErrorResponse, Outcome, Response, agrees};
 use crate::requests::with;
+use knowledge_core::api::Api;
 use knowledge_core::limits::Limits;
 use knowledge_core::model::Timestamp;
 use knowledge_core::service::{FanOutLimits, KnowledgeService, Options, SealingKey};
@@ -91,9 +92,9 @@ pub async fn contents(store: &dyn Store) -> Result<BTreeMap<Key, Bytes>, StoreEr
 #[derive(Debug)]
 pub struct Simulation {
     time: SimulatedTime,
-    store: Arc<FaultStore>,
-    service: KnowledgeService,
-    model: Model,
+    pub(super) store: Arc<FaultStore>,
+    api: Api,
+    pub(super) model: Model,
     world: World,
     is_faulty: bool,
     past: Vec<(Timestamp, Call, Outcome)>,
@@ -132,7 +133,7 @@ impl Simulation {
         let mut simulation = Self {
             time,
             store,
-            service,
+            api: Api::new(service),
             model,
             world,
             is_faulty: false,
@@ -158,7 +159,7 @@ impl Simulation {
     /// Returns the service, for additional calls that change nothing.
     #[must_use]
     pub fn service(&self) -> &KnowledgeService {
-        &self.service
+        self.api.service()
     }
 
     /// Returns the clock.
@@ -225,7 +226,7 @@ impl Simulation {
             true => Some(self.contents().await?),
             false => None,
         };
-        let outcome = execute(&self.service, &call).await;
+        let outcome = execute(&self.api, &call).await;
         let now = self.time.now();
         self.past.push((now, call.clone(), outcome.clone()));
         match (before, &outcome) {
@@ -238,6 +239,9 @@ impl Simulation {
                 let expected = self.model.apply(&call, now, learned.as_ref());
                 if !agrees(&expected, &outcome) {
                     return Err(self.diverged(format!("the model expects {expected:?}")));
+                }
+                if outcome == Err(ErrorResponse::Forbidden) {
+                    self.note_refusal(before.as_ref(), &call, now).await?;
                 }
                 if before.is_some() {
                     self.settle().await?;
@@ -288,7 +292,7 @@ impl Simulation {
     }
 
     /// Disables faults and waits for delayed commits.
-    async fn settle(&self) -> Result<(), Divergence> {
+    pub(super) async fn settle(&self) -> Result<(), Divergence> {
         self.store.disable_faults();
         let settled = self.store.get(&[]).await;
         settled.map(drop).map_err(|error| self.broken(&error))
@@ -358,7 +362,7 @@ impl Simulation {
     async fn maintain(&mut self) -> Result<(), Divergence> {
         for _ in 0..MAINTAIN_CALLS_MAX {
             let now = self.time.now();
-            let done = self.service.maintain(now).await;
+            let done = self.service().maintain(now).await;
             let applied = self.model.apply(&Maintain.into(), now, None);
             applied.map_err(|errors| self.diverged(format!("maintain: {errors:?}")))?;
             match done {
@@ -382,12 +386,12 @@ impl Simulation {
                     ..FanOutLimits::default()
                 };
                 // The comparison below reveals any damage.
-                drop(self.service.fan_out_within(now, part).await);
+                drop(self.service().fan_out_within(now, part).await);
             }
             self.settle().await?;
         }
         for _ in 0..EXPAND_CALLS_MAX {
-            let done = self.service.fan_out(now).await;
+            let done = self.service().fan_out(now).await;
             let done = done.map_err(|error| self.diverged(format!("fan-out: {error:?}")))?;
             if !done.has_more {
                 return self.compare_deliveries(now).await;
@@ -410,7 +414,7 @@ impl Simulation {
 
     /// Fails if there are any of these differences, or of those that verification finds.
     async fn verified(&self, mut differences: Vec<String>) -> Result<(), Divergence> {
-        let verified = self.service.verify().await;
+        let verified = self.service().verify().await;
         let verified = verified.map_err(|error| self.diverged(format!("verify: {error:?}")))?;
         let recounted = verified.differences.iter().map(ToString::to_string);
         differences.extend(recounted);
@@ -421,12 +425,12 @@ impl Simulation {
         }
     }
 
-    async fn contents(&self) -> Result<Contents, Divergence> {
+    pub(super) async fn contents(&self) -> Result<Contents, Divergence> {
         let found = contents(&**self.store.inner()).await;
         found.map_err(|error| self.broken(&error))
     }
 
-    fn broken(&self, error: &StoreError) -> Divergence {
+    pub(super) fn broken(&self, error: &StoreError) -> Divergence {
         self.diverged(format!("the store itself failed: {error}"))
     }
 

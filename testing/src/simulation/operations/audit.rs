@@ -5,23 +5,21 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use uuid::Uuid;
 
-use super::{Op, Weighted, alone, list_of, of, requests};
+use super::{Op, Weighted, alone, list_of, of, one_of, requests};
 use crate::model::Moment;
 use crate::model::{ErrorResponse, Expected, Model, Response};
-use crate::simulation::call::{Request, Run};
+use crate::simulation::call::Request;
 use crate::simulation::env::BEGIN_MILLIS;
 use crate::simulation::world::OrgState;
 use crate::strategies::{entity, governor, page};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::Action;
 use knowledge_core::model::{AuditLogId, MemoryId, OutcomeKind, Timestamp};
-use knowledge_core::service::{
-    AuditAction, AuditFilter, KnowledgeService, PageRequest, ResourceKind,
-};
+use knowledge_core::service::{AuditAction, AuditFilter, PageRequest, ResourceKind};
 
 requests! {
-    ListAuditEntries { filter: AuditFilter, page: PageRequest }
-    GetAuditEntry { id: AuditLogId }
+    ListAuditEntries by list_audit_entries { filter: AuditFilter, page: PageRequest }
+    GetAuditEntry by get_audit_entry { id: AuditLogId }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
@@ -42,7 +40,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
                 Op::by(by, move |view| {
                     let memory = |entity| view.memory(entity);
                     let after = |millis| Timestamp::from_millis(BEGIN_MILLIS + millis);
-                    let request = ListAuditEntries {
+                    view.paged(page, |page| ListAuditEntries {
                         by: view.bearer(by),
                         filter: AuditFilter::builder()
                             .maybe_actor_id(actor.map(|entity| view.member(entity)))
@@ -53,20 +51,14 @@ pub(super) fn strategies() -> Vec<Weighted> {
                             .maybe_since(since.map(after))
                             .maybe_until(until.map(after))
                             .build(),
-                        page: PageRequest::default(),
-                    };
-                    view.paged(request, page, |request| &mut request.page)
+                        page,
+                    })
                 })
             }),
         ),
         of(
             1,
-            (governor(), entity()).prop_map(|(by, id)| {
-                Op::by(by, move |view| GetAuditEntry {
-                    by: view.bearer(by),
-                    id: view.one(|of| &of.audit, AuditLogId, id),
-                })
-            }),
+            one_of(governor(), |of| &of.audit, AuditLogId, GetAuditEntry::new),
         ),
     ]
 }
@@ -77,15 +69,9 @@ fn clear_reason(entry: &mut serde_json::Value) {
 }
 
 impl Request for ListAuditEntries {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let listed = service.list_audit_entries(by, &self.filter, &self.page);
-            let mut response = Response::of(&listed.await?);
-            let entries = response.body["data"].as_array_mut();
-            entries.into_iter().flatten().for_each(clear_reason);
-            Ok(response)
-        })
+    fn trim(&self, response: &mut Response) {
+        let entries = response.body["data"].as_array_mut();
+        entries.into_iter().flatten().for_each(clear_reason);
     }
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
@@ -112,13 +98,8 @@ impl Request for ListAuditEntries {
 }
 
 impl Request for GetAuditEntry {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let found = service.get_audit_entry(&self.by.credential, self.id);
-            let mut response = Response::of(&found.await?);
-            clear_reason(&mut response.body);
-            Ok(response)
-        })
+    fn trim(&self, response: &mut Response) {
+        clear_reason(&mut response.body);
     }
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {

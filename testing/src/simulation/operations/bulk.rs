@@ -9,6 +9,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{Op, Weighted, of};
+use crate::call::ApiCall;
 use crate::model::{
     AuditFacts, Expected, LabelChanges, Model, Org, Replay, RequestErrors, Response, Who,
     labels_state, required_actions, wire_memory,
@@ -17,6 +18,7 @@ use crate::model::{Caller, ErrorResponse, Moment};
 use crate::requests::with;
 use crate::simulation::call::{Described, Request, Run};
 use crate::simulation::indeterminate::{Changes, read};
+use crate::simulation::part::Part;
 use crate::simulation::resolve::Step;
 use crate::simulation::world::{OrgState, World};
 use crate::strategies::{
@@ -27,7 +29,7 @@ use knowledge_core::access::CredentialKind;
 use knowledge_core::api::Operation;
 use knowledge_core::model::{
     AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate,
-    EventType, MemoryChange, MemoryLabels, OperationId, WorkspaceId,
+    EventType, MemoryChange, MemoryLabels, OperationId, Timestamp, WorkspaceId,
 };
 use knowledge_core::service::{AuditAction, IdempotencyKey, KnowledgeService, ResourceKind};
 
@@ -48,6 +50,26 @@ impl Described for BulkUpdateMemories {
     fn caller(&self) -> Option<&Caller> {
         Some(&self.by)
     }
+
+    fn api_call(&self, _now: Timestamp) -> Option<ApiCall> {
+        let mut call = ApiCall::new(Operation::BulkUpdateMemories);
+        self.key.add_to(&mut call);
+        self.request.add_to(&mut call);
+        Some(call)
+    }
+
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let updated =
+                service.bulk_update_memories(&self.by.credential, &self.key, &self.request);
+            Ok(shown(&updated.await?))
+        })
+    }
+}
+
+/// Returns the response that is this result.
+fn shown(result: &BulkResult) -> Response {
+    Response::of(result).replayed(result.replayed)
 }
 
 /// Changes of labels, a few of them empty.
@@ -121,19 +143,13 @@ pub(super) fn strategies() -> Vec<Weighted> {
 }
 
 impl Request for BulkUpdateMemories {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let updated =
-                service.bulk_update_memories(&self.by.credential, &self.key, &self.request);
-            let mut result = updated.await?;
-            // The messages of failed items are for people.
-            let errors = result
-                .results
-                .iter_mut()
-                .filter_map(|item| item.error.as_mut());
-            errors.for_each(|error| error.message.clear());
-            Ok(Response::of(&result))
-        })
+    fn trim(&self, response: &mut Response) {
+        let items = response.body["results"].as_array_mut();
+        for item in items.into_iter().flatten() {
+            if let Some(message) = item.pointer_mut("/error/message") {
+                *message = json!("");
+            }
+        }
     }
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
@@ -160,7 +176,7 @@ impl Request for BulkUpdateMemories {
             if stored.request != self.request {
                 return Err(ErrorResponse::IdempotencyKeyReused.into());
             }
-            return Ok(Response::of(&replayed(model.org(who.org), &who, stored)));
+            return Ok(shown(&replayed(model.org(who.org), &who, stored)));
         }
         if let Some(source) = self.request.change.source_id {
             let org = model.org(who.org);
@@ -184,7 +200,7 @@ impl Request for BulkUpdateMemories {
             expires_at,
         };
         org.replays.insert(name, replay);
-        Ok(Response::of(&result))
+        Ok(shown(&result))
     }
 
     fn reconstruct(&self, _model: &Model, changes: &Changes<'_>) -> Result<Response, String> {

@@ -5,28 +5,44 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Op, Weighted, list_of, of, requests};
+use super::{Op, Weighted, list_in, list_of, of, placed, requests};
+use crate::call::ApiCall;
 use crate::model::{Caller, ErrorResponse, Moment};
 use crate::model::{ChatFacts, Expected, Model, RequestErrors, Response, Who};
-use crate::simulation::call::{Request, Run};
+use crate::simulation::call::Request;
 use crate::simulation::indeterminate::Changes;
+use crate::simulation::part::Part;
 use crate::simulation::world::OrgState;
 use crate::strategies::{actor, elsewhere, entity, name, page, text};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::Action;
 use knowledge_core::model::{ChatId, ChatMessageId, MemberId, Quota, Timestamp, WorkspaceId};
-use knowledge_core::service::{
-    AuditAction, Chat, ChatMessage, KnowledgeService, NewChat, PageRequest, ResourceKind,
-};
+use knowledge_core::service::{AuditAction, Chat, ChatMessage, NewChat, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateChat { workspace: WorkspaceId, new: NewChat }
-    ListChats { workspace: WorkspaceId, page: PageRequest }
-    GetChat { workspace: WorkspaceId, chat: ChatId }
-    DeleteChat { workspace: WorkspaceId, chat: ChatId }
-    PostChatMessage { workspace: WorkspaceId, chat: ChatId, content: String }
-    ListChatMessages { workspace: WorkspaceId, chat: ChatId, page: PageRequest }
+    CreateChat by create_chat { workspace: WorkspaceId, new: NewChat }
+    ListChats by list_chats { workspace: WorkspaceId, page: PageRequest }
+    GetChat by get_chat { workspace: WorkspaceId, chat: ChatId }
+    DeleteChat by delete_chat { workspace: WorkspaceId, chat: ChatId }
+    PostChatMessage by post_chat_message { workspace: WorkspaceId, chat: ChatId, content: Text }
+    ListChatMessages by list_chat_messages { workspace: WorkspaceId, chat: ChatId, page: PageRequest }
+}
+
+/// Text of a message.
+#[derive(Clone, Debug)]
+pub(in crate::simulation) struct Text(String);
+
+impl Part for Text {
+    type Arg<'a> = &'a str;
+
+    fn arg(&self) -> &str {
+        &self.0
+    }
+
+    fn add_to(&self, call: &mut ApiCall) {
+        call.set_body(&json!({ "content": self.0 }));
+    }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
@@ -50,47 +66,9 @@ pub(super) fn strategies() -> Vec<Weighted> {
                 })
             }),
         ),
-        of(
-            1,
-            (actor(), entity(), page()).prop_map(|(by, place, page)| {
-                Op::by(by, move |view| {
-                    let request = ListChats {
-                        by: view.bearer(by),
-                        workspace: view.workspace(place),
-                        page: PageRequest::default(),
-                    };
-                    view.paged(request, page, |request| &mut request.page)
-                })
-            }),
-        ),
-        of(
-            1,
-            one().prop_map(|(by, chat, place)| {
-                Op::by(by, move |view| {
-                    let by = view.bearer(by);
-                    let (workspace, chat) = view.placed(|of| &of.chats, ChatId, chat, place);
-                    GetChat {
-                        by,
-                        workspace,
-                        chat,
-                    }
-                })
-            }),
-        ),
-        of(
-            1,
-            one().prop_map(|(by, chat, place)| {
-                Op::by(by, move |view| {
-                    let by = view.bearer(by);
-                    let (workspace, chat) = view.placed(|of| &of.chats, ChatId, chat, place);
-                    DeleteChat {
-                        by,
-                        workspace,
-                        chat,
-                    }
-                })
-            }),
-        ),
+        of(1, list_in(actor(), ListChats::new)),
+        of(1, placed(one(), |of| &of.chats, ChatId, GetChat::new)),
+        of(1, placed(one(), |of| &of.chats, ChatId, DeleteChat::new)),
         of(
             3,
             (one(), text()).prop_map(|((by, chat, place), content)| {
@@ -100,7 +78,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
                         by: view.bearer(by),
                         workspace,
                         chat,
-                        content: content.clone(),
+                        content: Text(content.clone()),
                     }
                 })
             }),
@@ -110,13 +88,12 @@ pub(super) fn strategies() -> Vec<Weighted> {
             (one(), page()).prop_map(|((by, chat, place), page)| {
                 Op::by(by, move |view| {
                     let (workspace, chat) = view.placed(|of| &of.chats, ChatId, chat, place);
-                    let request = ListChatMessages {
+                    view.paged(page, |page| ListChatMessages {
                         by: view.bearer(by),
                         workspace,
                         chat,
-                        page: PageRequest::default(),
-                    };
-                    view.paged(request, page, |request| &mut request.page)
+                        page,
+                    })
                 })
             }),
         ),
@@ -124,13 +101,6 @@ pub(super) fn strategies() -> Vec<Weighted> {
 }
 
 impl Request for CreateChat {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let created = service.create_chat(&self.by.credential, self.workspace, &self.new);
-            Ok(Response::of(&created.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let mut errors = RequestErrors::default();
         errors.name("title", &self.new.title);
@@ -179,14 +149,6 @@ impl Request for CreateChat {
 }
 
 impl Request for ListChats {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let listed = service.list_chats(by, self.workspace, &self.page);
-            Ok(Response::of(&listed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
         let chats = model.org(who.org).chats.values();
@@ -218,13 +180,6 @@ fn find(
 }
 
 impl Request for GetChat {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let found = service.get_chat(&self.by.credential, self.workspace, self.chat);
-            Ok(Response::of(&found.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (_, found) = find(model, &self.by, (self.workspace, self.chat), at.now)?;
         Ok(Response::of(&found.chat))
@@ -232,14 +187,6 @@ impl Request for GetChat {
 }
 
 impl Request for DeleteChat {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let deleted = service.delete_chat(&self.by.credential, self.workspace, self.chat);
-            deleted.await?;
-            Ok(Response::done())
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, held) = model.enter(&self.by, self.workspace, at.now)?;
         let deletes = [Action::ChatWrite, Action::ErasureManage];
@@ -275,17 +222,9 @@ impl Request for DeleteChat {
 }
 
 impl Request for PostChatMessage {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let (by, place) = (&self.by.credential, self.workspace);
-            let posted = service.post_chat_message(by, place, self.chat, &self.content);
-            Ok(Response::of(&posted.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let mut errors = RequestErrors::default();
-        errors.text("content", &self.content, model.limits.content_bytes_max);
+        errors.text("content", &self.content.0, model.limits.content_bytes_max);
         let action = Action::ChatWrite;
         let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
         let org = model.org(who.org);
@@ -302,11 +241,11 @@ impl Request for PostChatMessage {
             id,
             chat_id: self.chat,
             author_id: who.member,
-            content: self.content.clone(),
+            content: self.content.0.clone(),
             created_at: at.now,
         };
         facts.chat.last_message_at = at.now;
-        facts.newest.clone_from(&self.content);
+        facts.newest.clone_from(&self.content.0);
         facts.messages.insert(id, message.clone());
         Ok(Response::of(&message))
     }
@@ -318,14 +257,6 @@ impl Request for PostChatMessage {
 }
 
 impl Request for ListChatMessages {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let (by, place) = (&self.by.credential, self.workspace);
-            let listed = service.list_chat_messages(by, place, self.chat, &self.page);
-            Ok(Response::of(&listed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (_, found) = find(model, &self.by, (self.workspace, self.chat), at.now)?;
         let messages = found.messages.values();

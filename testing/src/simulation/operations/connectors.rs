@@ -7,29 +7,33 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::{Op, Weighted, alone, list_of, of, requests};
+use super::{Op, Weighted, alone, create_in, list_in, list_of, of, placed, requests};
 use crate::model::{Caller, ErrorResponse, Moment};
 use crate::model::{ConnectorFacts, Expected, Model, RequestErrors, Response, Who, limit_reached};
-use crate::simulation::call::{Request, Run};
+use crate::simulation::call::Request;
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::world::OrgState;
-use crate::strategies::{elsewhere, entity, governor, name, new_connector, page, sync_report};
+use crate::strategies::{elsewhere, entity, governor, name, new_connector, sync_report};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::Action;
 use knowledge_core::model::{ConnectorId, ConnectorScope, ConnectorStatus, Timestamp, WorkspaceId};
 use knowledge_core::service::{
-    AuditAction, Connector, ConnectorUpdate, KnowledgeService, NewConnector, PageRequest,
+    AuditAction, Connector, ConnectorDetails, ConnectorUpdate, NewConnector, PageRequest,
     ResourceKind, SyncReport,
 };
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateConnector { workspace: WorkspaceId, new: NewConnector }
-    ListConnectors { workspace: WorkspaceId, page: PageRequest }
-    GetConnector { workspace: WorkspaceId, connector: ConnectorId }
-    UpdateConnector { workspace: WorkspaceId, connector: ConnectorId, update: ConnectorUpdate }
-    DeleteConnector { workspace: WorkspaceId, connector: ConnectorId }
-    ReportSync { workspace: WorkspaceId, connector: ConnectorId, report: SyncReport }
+    CreateConnector by create_connector details { workspace: WorkspaceId, new: NewConnector }
+    ListConnectors by list_connectors { workspace: WorkspaceId, page: PageRequest }
+    GetConnector by get_connector { workspace: WorkspaceId, connector: ConnectorId }
+    UpdateConnector by update_connector { workspace: WorkspaceId, connector: ConnectorId, update: ConnectorUpdate }
+    DeleteConnector by delete_connector { workspace: WorkspaceId, connector: ConnectorId }
+    ReportSync by report_sync { workspace: WorkspaceId, connector: ConnectorId, report: SyncReport }
+}
+
+fn details(connector: Connector) -> Response {
+    Response::of(&ConnectorDetails::from(connector))
 }
 
 fn update() -> impl Strategy<Value = ConnectorUpdate> {
@@ -55,41 +59,12 @@ pub(super) fn strategies() -> Vec<Weighted> {
     vec![
         of(
             1,
-            (governor(), entity(), new_connector()).prop_map(|(by, place, new)| {
-                Op::by(by, move |view| CreateConnector {
-                    by: view.bearer(by),
-                    workspace: view.workspace(place),
-                    new: new.clone(),
-                })
-            }),
+            create_in(governor(), new_connector(), CreateConnector::new),
         ),
-        alone(
-            1,
-            (governor(), entity(), page()).prop_map(|(by, place, page)| {
-                Op::by(by, move |view| {
-                    let request = ListConnectors {
-                        by: view.bearer(by),
-                        workspace: view.workspace(place),
-                        page: PageRequest::default(),
-                    };
-                    view.paged(request, page, |request| &mut request.page)
-                })
-            }),
-        ),
+        alone(1, list_in(governor(), ListConnectors::new)),
         of(
             1,
-            one().prop_map(|(by, id, place)| {
-                Op::by(by, move |view| {
-                    let by = view.bearer(by);
-                    let (workspace, connector) =
-                        view.placed(|of| &of.connectors, ConnectorId, id, place);
-                    GetConnector {
-                        by,
-                        workspace,
-                        connector,
-                    }
-                })
-            }),
+            placed(one(), |of| &of.connectors, ConnectorId, GetConnector::new),
         ),
         of(
             2,
@@ -108,18 +83,12 @@ pub(super) fn strategies() -> Vec<Weighted> {
         ),
         of(
             1,
-            one().prop_map(|(by, id, place)| {
-                Op::by(by, move |view| {
-                    let by = view.bearer(by);
-                    let (workspace, connector) =
-                        view.placed(|of| &of.connectors, ConnectorId, id, place);
-                    DeleteConnector {
-                        by,
-                        workspace,
-                        connector,
-                    }
-                })
-            }),
+            placed(
+                one(),
+                |of| &of.connectors,
+                ConnectorId,
+                DeleteConnector::new,
+            ),
         ),
         of(
             5,
@@ -149,14 +118,6 @@ fn check_interval(errors: &mut RequestErrors, interval: Duration) {
 }
 
 impl Request for CreateConnector {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let created = service.create_connector(by, self.workspace, &self.new);
-            Ok(Response::of(&created.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let new = &self.new;
         let mut errors = RequestErrors::default();
@@ -185,11 +146,12 @@ impl Request for CreateConnector {
             next_sync: None,
             announced: ConnectorStatus::Pending,
         };
+        let details = facts.details(at.now);
         let org = model.org_mut(who.org);
         org.connectors.insert(connector.id, facts);
         let created = (AuditAction::ConnectorCreate, ResourceKind::Connector);
         org.audit_created(Some(&who), created, connector.id.0, &connector, at.now);
-        Ok(Response::of(&connector))
+        Ok(Response::of(&details))
     }
 
     fn learn(&self, org_state: &mut OrgState, response: &Response) {
@@ -199,14 +161,6 @@ impl Request for CreateConnector {
 }
 
 impl Request for ListConnectors {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let listed = service.list_connectors(by, self.workspace, &self.page);
-            Ok(Response::of(&listed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
         let connectors = model.org(who.org).connectors_of(self.workspace);
@@ -238,13 +192,6 @@ fn find(
 }
 
 impl Request for GetConnector {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let found = service.get_connector(&self.by.credential, self.workspace, self.connector);
-            Ok(Response::of(&found.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (by, place) = (
             (&self.by, Action::DashboardRead),
@@ -256,14 +203,6 @@ impl Request for GetConnector {
 }
 
 impl Request for UpdateConnector {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let (by, place) = (&self.by.credential, self.workspace);
-            let changed = service.update_connector(by, place, self.connector, &self.update);
-            Ok(Response::of(&changed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let update = &self.update;
         let mut errors = RequestErrors::default();
@@ -314,15 +253,6 @@ impl Request for UpdateConnector {
 }
 
 impl Request for DeleteConnector {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let deleted = service.delete_connector(by, self.workspace, self.connector);
-            deleted.await?;
-            Ok(Response::done())
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (by, place) = (
             (&self.by, Action::ConnectorManage),
@@ -343,15 +273,6 @@ impl Request for DeleteConnector {
 }
 
 impl Request for ReportSync {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let (by, place) = (&self.by.credential, self.workspace);
-            let reported = service.report_sync(by, place, self.connector, &self.report);
-            reported.await?;
-            Ok(Response::done())
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (by, place) = (
             (&self.by, Action::ConnectorReport),

@@ -8,53 +8,36 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::{Op, Weighted, of};
+use super::{Op, Weighted, of, requests};
 use crate::model::{Caller, ErrorResponse, Moment};
 use crate::model::{Expected, Model, PendingPing, Response, id_of, resource_of};
-use crate::simulation::call::{Described, Request, Run};
+use crate::simulation::call::Request;
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::resolve::View;
 use crate::simulation::world::{OrgState, unknown};
 use crate::strategies::{EntityRef, entity, governor, page};
-use knowledge_core::api::Operation;
 use knowledge_core::model::{DeliveryId, DeliveryStatus, EventId, Timestamp};
-use knowledge_core::service::{AuditAction, Endpoint, KnowledgeService, PageRequest};
+use knowledge_core::service::{AuditAction, Endpoint, PageRequest};
 use knowledge_core::store::Direction;
 
-/// Defines requests that exist for webhooks and for citation subscriptions.
-macro_rules! endpoint_requests {
-    ($($name:ident = $webhook:ident | $subscription:ident { $($field:ident: $type:ty),* })+) => {$(
-        #[derive(Clone, Debug)]
-        pub(in crate::simulation) struct $name {
-            pub(in crate::simulation) by: Caller,
-            pub(in crate::simulation) endpoint: Endpoint,
-            $($field: $type,)*
-        }
-
-        impl Described for $name {
-            fn operation(&self) -> Option<Operation> {
-                Some(match self.endpoint {
-                    Endpoint::Webhook(..) => Operation::$webhook,
-                    Endpoint::Subscription(_) => Operation::$subscription,
-                })
-            }
-
-            fn caller(&self) -> Option<&Caller> {
-                Some(&self.by)
-            }
-        }
-    )+};
-}
-
-endpoint_requests! {
-    ListDeliveries = ListWebhookDeliveries | ListCitationSubscriptionDeliveries {
+requests! {
+    ListDeliveries = ListWebhookDeliveries | ListCitationSubscriptionDeliveries by list_deliveries {
+        endpoint: Endpoint,
         status: Option<DeliveryStatus>,
-        page: PageRequest
+        page: PageRequest,
     }
-    GetDelivery = GetWebhookDelivery | GetCitationSubscriptionDelivery { id: DeliveryId }
-    Redeliver = RedeliverToWebhook | RedeliverToCitationSubscription { id: DeliveryId }
-    RedeliverDead = RedeliverDeadToWebhook | RedeliverDeadToCitationSubscription {}
-    Ping = PingWebhook | PingCitationSubscription {}
+    GetDelivery = GetWebhookDelivery | GetCitationSubscriptionDelivery by get_delivery {
+        endpoint: Endpoint,
+        id: DeliveryId,
+    }
+    Redeliver = RedeliverToWebhook | RedeliverToCitationSubscription by redeliver {
+        endpoint: Endpoint,
+        id: DeliveryId,
+    }
+    RedeliverDead = RedeliverDeadToWebhook | RedeliverDeadToCitationSubscription by redeliver_dead {
+        endpoint: Endpoint,
+    }
+    Ping = PingWebhook | PingCitationSubscription by ping { endpoint: Endpoint }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
@@ -66,13 +49,12 @@ pub(super) fn strategies() -> Vec<Weighted> {
             (one(), weighted(0.3, select(DeliveryStatus::ALL)), page()).prop_map(
                 |((by, endpoint, is_webhook), status, page)| {
                     Op::by(by, move |view| {
-                        let request = ListDeliveries {
+                        view.paged(page, |page| ListDeliveries {
                             by: view.bearer(by),
                             endpoint: view.endpoint(endpoint, is_webhook),
                             status,
-                            page: PageRequest::default(),
-                        };
-                        view.paged(request, page, |request| &mut request.page)
+                            page,
+                        })
                     })
                 },
             ),
@@ -145,14 +127,6 @@ fn of_endpoint(
 }
 
 impl Request for ListDeliveries {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let listed = service.list_deliveries(by, self.endpoint, self.status, &self.page);
-            Ok(Response::of(&listed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, _) = model.authorize_for_endpoint(&self.by, self.endpoint, at.now)?;
         let records: Vec<_> = match self.status {
@@ -190,13 +164,6 @@ fn find(
 }
 
 impl Request for GetDelivery {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let found = service.get_delivery(&self.by.credential, self.endpoint, self.id);
-            Ok(Response::of(&found.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (_, event, ping) = find(model, (&self.by, self.endpoint, self.id), at.now)?;
         Ok(Response::of(&ping.delivery(event, id_of(self.endpoint))))
@@ -212,13 +179,6 @@ fn action(endpoint: Endpoint, webhook: AuditAction, subscription: AuditAction) -
 }
 
 impl Request for Redeliver {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let redelivered = service.redeliver(&self.by.credential, self.endpoint, self.id);
-            Ok(Response::of(&redelivered.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let found = find(model, (&self.by, self.endpoint, self.id), at.now)?;
         let (who, event, mut ping) = found;
@@ -242,13 +202,6 @@ impl Request for Redeliver {
 }
 
 impl Request for RedeliverDead {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let redelivered = service.redeliver_dead(&self.by.credential, self.endpoint);
-            Ok(Response::of(&redelivered.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, _) = model.authorize_for_endpoint(&self.by, self.endpoint, at.now)?;
         if !model.org(who.org).is_active(self.endpoint) {
@@ -261,13 +214,6 @@ impl Request for RedeliverDead {
 }
 
 impl Request for Ping {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let ping = service.ping(&self.by.credential, self.endpoint);
-            Ok(Response::of(&ping.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, _) = model.authorize_for_endpoint(&self.by, self.endpoint, at.now)?;
         if !model.org(who.org).is_active(self.endpoint) {

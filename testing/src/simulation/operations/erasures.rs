@@ -7,30 +7,28 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Op, Weighted, alone, list_of, of, requests};
+use super::{Op, Weighted, alone, list, list_of, of, one_of, requests};
 use crate::model::{
     AuditFacts, ErrorResponse, Expected, Model, Moment, Org, RequestErrors, Response, Who,
     labels_state,
 };
-use crate::simulation::call::{Request, Run};
+use crate::simulation::call::{Request, replayable};
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::world::OrgState;
-use crate::strategies::{actor, entity, idempotency_key, memory_entity, page};
+use crate::strategies::{actor, entity, idempotency_key, memory_entity};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::{Action, TokenScope};
 use knowledge_core::model::{
     Erasure, ErasureCounts, ErasureId, ErasureRemainder, ErasureScope, ErasureStatus, MemoryId,
     NewErasure, RecallId,
 };
-use knowledge_core::service::{
-    AuditAction, IdempotencyKey, KnowledgeService, PageRequest, ResourceKind,
-};
+use knowledge_core::service::{AuditAction, IdempotencyKey, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateErasure { key: IdempotencyKey, request: NewErasure }
-    ListErasures { page: PageRequest }
-    GetErasure { erasure: ErasureId }
+    CreateErasure by create_erasure replayable { key: IdempotencyKey, request: NewErasure }
+    ListErasures by list_erasures { page: PageRequest }
+    GetErasure by get_erasure { erasure: ErasureId }
 }
 
 /// Scope of a generated erasure.
@@ -90,41 +88,15 @@ pub(super) fn strategies() -> Vec<Weighted> {
                 },
             ),
         ),
+        of(1, list(actor(), ListErasures::new)),
         of(
             1,
-            (actor(), page()).prop_map(|(by, page)| {
-                Op::by(by, move |view| {
-                    let request = ListErasures {
-                        by: view.bearer(by),
-                        page: PageRequest::default(),
-                    };
-                    view.paged(request, page, |request| &mut request.page)
-                })
-            }),
-        ),
-        of(
-            1,
-            (actor(), entity()).prop_map(|(by, erasure)| {
-                Op::by(by, move |view| GetErasure {
-                    by: view.bearer(by),
-                    erasure: view.one(|of| &of.erasures, ErasureId, erasure),
-                })
-            }),
+            one_of(actor(), |of| &of.erasures, ErasureId, GetErasure::new),
         ),
     ]
 }
 
 impl Request for CreateErasure {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let created = service.create_erasure(by, &self.key, &self.request).await?;
-            let mut response = Response::of(&created.erasure);
-            response.body["replayed"] = json!(created.replayed);
-            Ok(response)
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let request = &self.request;
         let named = request.memory_ids.as_ref();
@@ -139,7 +111,7 @@ impl Request for CreateErasure {
             if stored != request {
                 return Err(ErrorResponse::IdempotencyKeyReused.into());
             }
-            return Ok(replayed(&model.org(who.org).erasures[id], true));
+            return Ok(Response::of(&model.org(who.org).erasures[id]).replayed(true));
         }
         check_scope(model.org(who.org), &who, request)?;
         // The audit log shows it as the identifier of an operation, which is learned there.
@@ -188,7 +160,7 @@ impl Request for CreateErasure {
         org.erasures.insert(id, erasure.clone());
         let replay = (request.clone(), id, expires_at);
         org.erasure_replays.insert(name, replay);
-        Ok(replayed(&as_answered(erasure, at), false))
+        Ok(Response::of(&as_answered(erasure, at)))
     }
 
     fn reconstruct(&self, _model: &Model, changes: &Changes<'_>) -> Result<Response, String> {
@@ -230,12 +202,6 @@ fn as_answered(erasure: Erasure, at: &Moment<'_>) -> Erasure {
             ..erasure
         },
     }
-}
-
-fn replayed(erasure: &Erasure, replayed: bool) -> Response {
-    let mut response = Response::of(erasure);
-    response.body["replayed"] = json!(replayed);
-    response
 }
 
 impl CreateErasure {
@@ -425,9 +391,13 @@ impl Erasing<'_> {
             Value::Null,
             after,
         ));
+        let who = Who {
+            request_id: self.who.request_id.filter(|_| is_first),
+            ..self.who.clone()
+        };
         let action = AuditAction::ErasureCreate;
         self.org
-            .audit_all(Some(self.who), action, None, entries, self.at.now);
+            .audit_all(Some(&who), action, None, entries, self.at.now);
     }
 }
 
@@ -449,13 +419,6 @@ impl Org {
 }
 
 impl Request for ListErasures {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let listed = service.list_erasures(&self.by.credential, &self.page);
-            Ok(Response::of(&listed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.bearer(&self.by, Action::ErasureManage, at.now)?;
         let erasures = model.org(who.org).erasures.values();
@@ -471,13 +434,6 @@ impl Request for ListErasures {
 }
 
 impl Request for GetErasure {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let found = service.get_erasure(&self.by.credential, self.erasure);
-            Ok(Response::of(&found.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.bearer(&self.by, Action::ErasureManage, at.now)?;
         let found = model.org(who.org).erasures.get(&self.erasure);

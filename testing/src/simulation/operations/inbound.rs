@@ -6,34 +6,34 @@ use proptest::option::weighted;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Op, Weighted, list_of, of, requests};
+use super::{Op, Weighted, create_in, list_in, list_of, of, placed, requests};
 use crate::model::{Caller, ErrorResponse, Moment};
 use crate::model::{
     Expected, InboundFacts, Model, RequestErrors, Response, SECRET_OVERLAP, Who, limit_reached,
 };
-use crate::simulation::call::{Request, Run};
+use crate::simulation::call::Request;
 use crate::simulation::world::OrgState;
-use crate::strategies::{elsewhere, entity, etag, governor, name, new_inbound_webhook, page};
+use crate::strategies::{elsewhere, entity, etag, governor, name, new_inbound_webhook};
 use knowledge_core::access::Action;
 use knowledge_core::model::{
     InboundWebhook, InboundWebhookId, InboundWebhookUpdate, NewInboundWebhook, Quota, Source,
     SourceId, Timestamp, WorkspaceId,
 };
-use knowledge_core::service::{AuditAction, IfMatch, KnowledgeService, PageRequest, ResourceKind};
+use knowledge_core::service::{AuditAction, IfMatch, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateInboundWebhook { workspace: WorkspaceId, new: NewInboundWebhook }
-    ListInboundWebhooks { workspace: WorkspaceId, page: PageRequest }
-    GetInboundWebhook { workspace: WorkspaceId, id: InboundWebhookId }
-    UpdateInboundWebhook {
+    CreateInboundWebhook by create_inbound_webhook { workspace: WorkspaceId, new: NewInboundWebhook }
+    ListInboundWebhooks by list_inbound_webhooks { workspace: WorkspaceId, page: PageRequest }
+    GetInboundWebhook by get_inbound_webhook tagged { workspace: WorkspaceId, id: InboundWebhookId }
+    UpdateInboundWebhook by update_inbound_webhook tagged {
         workspace: WorkspaceId,
         id: InboundWebhookId,
         update: InboundWebhookUpdate,
         if_match: Option<IfMatch>,
     }
-    DeleteInboundWebhook { workspace: WorkspaceId, id: InboundWebhookId }
-    RotateInboundWebhookSecret { workspace: WorkspaceId, id: InboundWebhookId }
+    DeleteInboundWebhook by delete_inbound_webhook { workspace: WorkspaceId, id: InboundWebhookId }
+    RotateInboundWebhookSecret by rotate_inbound_webhook_secret { workspace: WorkspaceId, id: InboundWebhookId }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
@@ -41,37 +41,17 @@ pub(super) fn strategies() -> Vec<Weighted> {
     vec![
         of(
             2,
-            (governor(), entity(), new_inbound_webhook()).prop_map(|(by, place, new)| {
-                Op::by(by, move |view| CreateInboundWebhook {
-                    by: view.bearer(by),
-                    workspace: view.workspace(place),
-                    new: new.clone(),
-                })
-            }),
+            create_in(governor(), new_inbound_webhook(), CreateInboundWebhook::new),
         ),
+        of(1, list_in(governor(), ListInboundWebhooks::new)),
         of(
             1,
-            (governor(), entity(), page()).prop_map(|(by, place, page)| {
-                Op::by(by, move |view| {
-                    let request = ListInboundWebhooks {
-                        by: view.bearer(by),
-                        workspace: view.workspace(place),
-                        page: PageRequest::default(),
-                    };
-                    view.paged(request, page, |request| &mut request.page)
-                })
-            }),
-        ),
-        of(
-            1,
-            one().prop_map(|(by, id, place)| {
-                Op::by(by, move |view| {
-                    let by = view.bearer(by);
-                    let (workspace, id) =
-                        view.placed(|of| &of.inbound_webhooks, InboundWebhookId, id, place);
-                    GetInboundWebhook { by, workspace, id }
-                })
-            }),
+            placed(
+                one(),
+                |of| &of.inbound_webhooks,
+                InboundWebhookId,
+                GetInboundWebhook::new,
+            ),
         ),
         of(
             1,
@@ -93,38 +73,26 @@ pub(super) fn strategies() -> Vec<Weighted> {
         ),
         of(
             1,
-            one().prop_map(|(by, id, place)| {
-                Op::by(by, move |view| {
-                    let by = view.bearer(by);
-                    let (workspace, id) =
-                        view.placed(|of| &of.inbound_webhooks, InboundWebhookId, id, place);
-                    DeleteInboundWebhook { by, workspace, id }
-                })
-            }),
+            placed(
+                one(),
+                |of| &of.inbound_webhooks,
+                InboundWebhookId,
+                DeleteInboundWebhook::new,
+            ),
         ),
         of(
             1,
-            one().prop_map(|(by, id, place)| {
-                Op::by(by, move |view| {
-                    let by = view.bearer(by);
-                    let (workspace, id) =
-                        view.placed(|of| &of.inbound_webhooks, InboundWebhookId, id, place);
-                    RotateInboundWebhookSecret { by, workspace, id }
-                })
-            }),
+            placed(
+                one(),
+                |of| &of.inbound_webhooks,
+                InboundWebhookId,
+                RotateInboundWebhookSecret::new,
+            ),
         ),
     ]
 }
 
 impl Request for CreateInboundWebhook {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let created = service.create_inbound_webhook(by, self.workspace, &self.new);
-            Ok(Response::of(&created.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let mut errors = RequestErrors::default();
         errors.name("name", &self.new.name);
@@ -190,14 +158,6 @@ impl Request for CreateInboundWebhook {
 }
 
 impl Request for ListInboundWebhooks {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let listed = service.list_inbound_webhooks(by, self.workspace, &self.page);
-            Ok(Response::of(&listed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let action = Action::InboundWebhookManage;
         let who = model.authorize_in(&self.by, self.workspace, action, at.now)?;
@@ -240,13 +200,6 @@ fn find(
 }
 
 impl Request for GetInboundWebhook {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let found = service.get_inbound_webhook(&self.by.credential, self.workspace, self.id);
-            Ok(Response::tagged(&found.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (_, found) = find(model, &self.by, self.workspace, self.id, at.now)?;
         Ok(model.tagged(&found.record, at))
@@ -254,15 +207,6 @@ impl Request for GetInboundWebhook {
 }
 
 impl Request for UpdateInboundWebhook {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let (by, if_match) = (&self.by.credential, self.if_match.as_ref());
-            let changed =
-                service.update_inbound_webhook(by, self.workspace, self.id, &self.update, if_match);
-            Ok(Response::tagged(&changed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let mut errors = RequestErrors::default();
         let new_name = self.update.name.iter();
@@ -298,15 +242,6 @@ impl Request for UpdateInboundWebhook {
 }
 
 impl Request for DeleteInboundWebhook {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let deleted = service.delete_inbound_webhook(by, self.workspace, self.id);
-            deleted.await?;
-            Ok(Response::done())
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, before) = find(model, &self.by, self.workspace, self.id, at.now)?;
         require_covered(model, &who, &before, at.now)?;
@@ -330,14 +265,6 @@ impl Request for DeleteInboundWebhook {
 }
 
 impl Request for RotateInboundWebhookSecret {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let rotated = service.rotate_inbound_webhook_secret(by, self.workspace, self.id);
-            Ok(Response::of(&rotated.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, mut facts) = find(model, &self.by, self.workspace, self.id, at.now)?;
         require_covered(model, &who, &facts, at.now)?;

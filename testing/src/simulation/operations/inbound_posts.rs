@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::HeaderName;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -9,15 +10,17 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{Op, Weighted, alone};
-use crate::model::{Announcement, Caller, ErrorResponse, Expected, Model, Moment, Response};
+use crate::call::ApiCall;
+use crate::model::{Announcement, ErrorResponse, Expected, Model, Moment, Response};
 use crate::simulation::call::{Described, Request, Run};
 use crate::simulation::indeterminate::Changes;
+use crate::simulation::part::Part;
 use crate::simulation::world::OrgState;
 use crate::strategies::{entity, new_memory};
 use knowledge_core::access::Action;
 use knowledge_core::api::Operation;
 use knowledge_core::model::{InboundWebhookId, MemoryId, OrgId, Timestamp};
-use knowledge_core::service::{KnowledgeService, NewMemory, SignedMessage, SigningSecret};
+use knowledge_core::service::{InboundBatch, KnowledgeService, NewMemory, SigningSecret};
 
 /// Retention of the record of a processed message.
 const MESSAGE_RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -43,12 +46,31 @@ impl Described for PostToInboundWebhook {
         Some(Operation::PostToInboundWebhook)
     }
 
-    fn caller(&self) -> Option<&Caller> {
-        None
-    }
-
     fn org(&self) -> Option<OrgId> {
         Some(self.org)
+    }
+
+    fn api_call(&self, now: Timestamp) -> Option<ApiCall> {
+        let mut call = ApiCall::new(Operation::PostToInboundWebhook);
+        self.org.add_to(&mut call);
+        self.id.add_to(&mut call);
+        let batch = InboundBatch::builder().memories(self.memories.clone());
+        batch.build().add_to(&mut call);
+        let secret: SigningSecret = self.secret.parse().expect("a signing secret");
+        let sent = Timestamp::from_millis((now.as_seconds() - self.age) * 1_000);
+        let signature = secret.sign(self.message_id, sent, &call.body);
+        for (name, value) in [
+            ("webhook-id", self.message_id.to_owned()),
+            ("webhook-timestamp", sent.as_seconds().to_string()),
+            ("webhook-signature", signature),
+        ] {
+            call.add_header(HeaderName::from_static(name), value);
+        }
+        Some(call)
+    }
+
+    fn run<'a>(&'a self, _service: &'a KnowledgeService) -> Run<'a> {
+        unreachable!("no caller of a message is trusted")
     }
 }
 
@@ -85,25 +107,6 @@ pub(super) fn strategies() -> Vec<Weighted> {
 }
 
 impl Request for PostToInboundWebhook {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let secret: SigningSecret = self.secret.parse().expect("a signing secret");
-            let now = service.env().now();
-            let sent = Timestamp::from_millis((now.as_seconds() - self.age) * 1_000);
-            let timestamp = sent.as_seconds().to_string();
-            let signature = secret.sign(self.message_id, sent, b"{}");
-            let message = SignedMessage {
-                id: self.message_id.as_bytes(),
-                timestamp: timestamp.as_bytes(),
-                signature: signature.as_bytes(),
-                body: b"{}",
-            };
-            let message = service.verify_message(self.org, self.id, &message).await?;
-            service.ingest_message(&message, &self.memories).await?;
-            Ok(Response::done())
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let sent = at.now.as_seconds() - self.age;
         let distance = (sent * 1_000 - at.now.as_millis()).abs();

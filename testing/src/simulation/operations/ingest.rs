@@ -3,19 +3,61 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{Op, Weighted, of, requests};
-use crate::model::{ErrorResponse, Expected, Model, Moment, Response};
-use crate::simulation::call::{Request, Run};
+use super::{Op, Weighted, of};
+use crate::call::ApiCall;
+use crate::model::{Caller, ErrorResponse, Expected, Model, Moment, Response};
+use crate::simulation::call::{Described, Request, Run};
 use crate::simulation::indeterminate::Changes;
+use crate::simulation::part::Part;
 use crate::simulation::world::OrgState;
 use crate::strategies::{actor, entity, new_memory};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::Action;
-use knowledge_core::model::{MemoryId, SourceId, WorkspaceId};
-use knowledge_core::service::{IngestOutcome, IngestedMemory, KnowledgeService, NewMemory};
+use knowledge_core::api::Operation;
+use knowledge_core::model::{MemoryId, Timestamp, WorkspaceId};
+use knowledge_core::service::{
+    IngestBatch, IngestOutcome, IngestResult, IngestedMemory, KnowledgeService, NewMemory,
+};
 
-requests! {
-    IngestMemories { workspace: WorkspaceId, source: SourceId, memories: Vec<NewMemory> }
+/// Ingestion of a batch.
+#[derive(Clone, Debug)]
+pub(in crate::simulation) struct IngestMemories {
+    pub(in crate::simulation) by: Caller,
+    pub(in crate::simulation) workspace: WorkspaceId,
+    pub(in crate::simulation) batch: IngestBatch,
+}
+
+impl Described for IngestMemories {
+    fn operation(&self) -> Option<Operation> {
+        Some(Operation::IngestMemories)
+    }
+
+    fn caller(&self) -> Option<&Caller> {
+        Some(&self.by)
+    }
+
+    fn api_call(&self, _now: Timestamp) -> Option<ApiCall> {
+        let mut call = ApiCall::new(Operation::IngestMemories);
+        self.workspace.add_to(&mut call);
+        self.batch.add_to(&mut call);
+        Some(call)
+    }
+
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let (
+                by,
+                IngestBatch {
+                    source_id,
+                    memories,
+                    ..
+                },
+            ) = (&self.by.credential, &self.batch);
+            let ingested = service.ingest_memories(by, self.workspace, *source_id, memories);
+            let memories = ingested.await?;
+            Ok(Response::of(&IngestResult { memories }))
+        })
+    }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
@@ -26,8 +68,10 @@ pub(super) fn strategies() -> Vec<Weighted> {
                 Op::by(by, move |view| IngestMemories {
                     by: view.bearer(by),
                     workspace: view.workspace(place),
-                    source: view.source(source),
-                    memories: memories.clone(),
+                    batch: IngestBatch::builder()
+                        .source_id(view.source(source))
+                        .memories(memories.clone())
+                        .build(),
                 })
             },
         ),
@@ -35,32 +79,32 @@ pub(super) fn strategies() -> Vec<Weighted> {
 }
 
 impl Request for IngestMemories {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let (by, place) = (&self.by.credential, self.workspace);
-            let ingested = service.ingest_memories(by, place, self.source, &self.memories);
-            Ok(Response::of(&ingested.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let errors = model.errors_of_batch(&self.memories);
+        let errors = model.errors_of_batch(&self.batch.memories);
         let action = Action::MemoryCreate;
         let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
-        if !model.org(who.org).sources.contains_key(&self.source) {
+        if !model
+            .org(who.org)
+            .sources
+            .contains_key(&self.batch.source_id)
+        {
             return Err(ErrorResponse::invalid("source_id", ProblemCode::NotFound).into());
         }
-        if model.org(who.org).closed_sources.contains(&self.source) {
+        if model
+            .org(who.org)
+            .closed_sources
+            .contains(&self.batch.source_id)
+        {
             return Err(ErrorResponse::Forbidden.into());
         }
-        let place = (self.workspace, self.source, false);
-        model.ingest(&who, place, &self.memories, at.now, |index| {
-            at.learned?.get(&format!("/{index}/id"))
+        let place = (self.workspace, self.batch.source_id, false);
+        model.ingest(&who, place, &self.batch.memories, at.now, |index| {
+            at.learned?.get(&format!("/memories/{index}/id"))
         })
     }
 
     fn learn(&self, org_state: &mut OrgState, response: &Response) {
-        let ids = (0..).map_while(|index| response.get(&format!("/{index}/id")));
+        let ids = (0..).map_while(|index| response.get(&format!("/memories/{index}/id")));
         for id in ids {
             let place = (MemoryId(id), self.workspace);
             if !org_state.memories.contains(&place) {
@@ -74,21 +118,31 @@ impl Request for IngestMemories {
         let org = self.by.org().and_then(|org| model.find_org(org));
         let org = org.ok_or("nobody calls")?;
         let ingested = |memory: &NewMemory| {
-            let name = (self.workspace, self.source, memory.source_key.clone()?);
+            let name = (
+                self.workspace,
+                self.batch.source_id,
+                memory.source_key.clone()?,
+            );
             org.names.get(&name).copied()
         };
-        let ingested = self.memories.iter().map(|memory| match ingested(memory) {
-            Some(id) => Ok((id, IngestOutcome::Unchanged)),
-            None => {
-                let id = added.next().ok_or("a memory has no entry")?;
-                Ok((MemoryId(id), IngestOutcome::Created))
-            }
-        });
+        let ingested = self
+            .batch
+            .memories
+            .iter()
+            .map(|memory| match ingested(memory) {
+                Some(id) => Ok((id, IngestOutcome::Unchanged)),
+                None => {
+                    let id = added.next().ok_or("a memory has no entry")?;
+                    Ok((MemoryId(id), IngestOutcome::Created))
+                }
+            });
         let ingested = ingested.map(|result: Result<_, String>| {
             let (id, outcome) = result?;
             Ok(IngestedMemory { id, outcome })
         });
         let ingested: Result<Vec<_>, String> = ingested.collect();
-        Ok(Response::of(&ingested?))
+        Ok(Response::of(&IngestResult {
+            memories: ingested?,
+        }))
     }
 }

@@ -7,21 +7,19 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::{Op, Weighted, alone, list_of, of, requests};
+use super::{Op, Weighted, alone, list_in, list_of, of, placed, requests};
 use crate::model::{Caller, ErrorResponse, Moment};
 use crate::model::{Expected, McpKey, Model, RequestErrors, Response, Who, limit_reached, none_of};
-use crate::simulation::call::{Request, Run};
+use crate::simulation::call::Request;
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::world::OrgState;
-use crate::strategies::{Actor, CredentialUse, elsewhere, entity, governor, new_mcp_key, page};
+use crate::strategies::{Actor, CredentialUse, elsewhere, entity, governor, new_mcp_key};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::{
     Action, ActionSet, CredentialKind, CredentialRecord, Secret, TokenScope,
 };
 use knowledge_core::model::{CredentialId, Timestamp, WorkspaceId};
-use knowledge_core::service::{
-    AuditAction, IssuedMcpKey, KnowledgeService, NewMcpKey, PageRequest, ResourceKind,
-};
+use knowledge_core::service::{AuditAction, NewMcpKey, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
 
 /// Actions that an MCP key allows.
@@ -37,12 +35,16 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const GRACE: Duration = DAY.saturating_mul(7);
 
 requests! {
-    CreateMcpKey { workspace: WorkspaceId, new: NewMcpKey }
-    ListMcpKeys { workspace: WorkspaceId, page: PageRequest }
-    GetMcpKey { workspace: WorkspaceId, key: CredentialId }
-    RotateMcpKey { workspace: WorkspaceId, key: CredentialId, rotation: Option<Duration> }
-    RevokeMcpKey { workspace: WorkspaceId, key: CredentialId }
-    NoteMcpKeyUse { workspace: WorkspaceId }
+    CreateMcpKey by create_mcp_key { workspace: WorkspaceId, new: NewMcpKey }
+    ListMcpKeys by list_mcp_keys { workspace: WorkspaceId, page: PageRequest }
+    GetMcpKey by get_mcp_key { workspace: WorkspaceId, key: CredentialId }
+    RotateMcpKey by rotate_mcp_key {
+        workspace: WorkspaceId,
+        key: CredentialId,
+        rotation: Option<Duration>,
+    }
+    RevokeMcpKey by revoke_mcp_key { workspace: WorkspaceId, key: CredentialId }
+    NoteMcpKeyUse by note_mcp_key_use { workspace: WorkspaceId }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
@@ -75,28 +77,10 @@ pub(super) fn strategies() -> Vec<Weighted> {
                     })
                 }),
         ),
-        alone(
-            1,
-            (governor(), entity(), page()).prop_map(|(by, place, page)| {
-                Op::by(by, move |view| {
-                    let request = ListMcpKeys {
-                        by: view.bearer(by),
-                        workspace: view.workspace(place),
-                        page: PageRequest::default(),
-                    };
-                    view.paged(request, page, |request| &mut request.page)
-                })
-            }),
-        ),
+        alone(1, list_in(governor(), ListMcpKeys::new)),
         of(
             1,
-            one().prop_map(|(by, key, place)| {
-                Op::by(by, move |view| {
-                    let by = view.bearer(by);
-                    let (workspace, key) = view.placed(|of| &of.keys, CredentialId, key, place);
-                    GetMcpKey { by, workspace, key }
-                })
-            }),
+            placed(one(), |of| &of.keys, CredentialId, GetMcpKey::new),
         ),
         of(
             2,
@@ -114,13 +98,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
         ),
         of(
             1,
-            one().prop_map(|(by, key, place)| {
-                Op::by(by, move |view| {
-                    let by = view.bearer(by);
-                    let (workspace, key) = view.placed(|of| &of.keys, CredentialId, key, place);
-                    RevokeMcpKey { by, workspace, key }
-                })
-            }),
+            placed(one(), |of| &of.keys, CredentialId, RevokeMcpKey::new),
         ),
         of(
             1,
@@ -198,16 +176,6 @@ fn learn_secret(org_state: &mut OrgState, workspace: WorkspaceId, response: &Res
 }
 
 impl Request for CreateMcpKey {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let issued: IssuedMcpKey = service
-                .create_mcp_key(by, self.workspace, &self.new)
-                .await?;
-            Ok(Response::of(&issued))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (new, place) = (&self.new, self.workspace);
         let mut errors = RequestErrors::default();
@@ -260,14 +228,6 @@ impl Request for CreateMcpKey {
 }
 
 impl Request for ListMcpKeys {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let listed = service.list_mcp_keys(by, self.workspace, &self.page);
-            Ok(Response::of(&listed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
         let keys = model.org(who.org).mcp_keys.values();
@@ -317,13 +277,6 @@ fn require_covered(
 }
 
 impl Request for GetMcpKey {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let found = service.get_mcp_key(&self.by.credential, self.workspace, self.key);
-            Ok(Response::of(&found.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (by, place) = (
             (&self.by, Action::DashboardRead),
@@ -335,14 +288,6 @@ impl Request for GetMcpKey {
 }
 
 impl Request for RotateMcpKey {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let (by, place) = (&self.by.credential, self.workspace);
-            let rotated = service.rotate_mcp_key(by, place, self.key, self.rotation);
-            Ok(Response::of(&rotated.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let mut errors = RequestErrors::default();
         let rotations = self.rotation.into_iter();
@@ -382,14 +327,6 @@ impl Request for RotateMcpKey {
 }
 
 impl Request for RevokeMcpKey {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let revoked = service.revoke_mcp_key(&self.by.credential, self.workspace, self.key);
-            revoked.await?;
-            Ok(Response::done())
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (by, place) = ((&self.by, Action::McpKeyManage), (self.workspace, self.key));
         let (who, before) = find(model, by, place, at.now)?;
@@ -407,14 +344,6 @@ impl Request for RevokeMcpKey {
 }
 
 impl Request for NoteMcpKeyUse {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let noted = service.note_mcp_key_use(&self.by.credential, self.workspace);
-            noted.await?;
-            Ok(Response::done())
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
         let key = who

@@ -9,29 +9,29 @@ use serde_json::{Value, json};
 use super::{Op, Weighted, alone, list_of, of, requests};
 use crate::model::{Caller, ErrorResponse, Moment};
 use crate::model::{Expected, Model, OWNER, Org, RequestErrors, Response, Who, none_of};
-use crate::simulation::call::{Request, Run};
+use crate::simulation::call::Request;
 use crate::simulation::world::OrgState;
 use crate::strategies::{RoleEntityRef, entity, etag, governor, name, page, role_pick};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::{Action, BuiltInRole};
 use knowledge_core::model::{Member, MemberId, MemberKind, Quota, Timestamp};
 use knowledge_core::service::{
-    AuditAction, IfMatch, KnowledgeService, MemberDetails, MemberUpdate, NewMember, PageRequest,
-    ResourceKind, WorkspaceRole,
+    AuditAction, IfMatch, MemberDetails, MemberUpdate, NewMember, PageRequest, ResourceKind,
+    WorkspaceRole,
 };
 use knowledge_core::store::Direction;
 
 requests! {
-    ListMembers { org: String, page: PageRequest }
-    GetMember { org: String, member: MemberId }
-    AddMember { org: String, new: NewMember }
-    UpdateMember {
+    ListMembers by list_members { org: String, page: PageRequest }
+    GetMember by get_member tagged { org: String, member: MemberId }
+    AddMember by add_member tagged { org: String, new: NewMember }
+    UpdateMember by update_member tagged {
         org: String,
         member: MemberId,
         update: MemberUpdate,
         if_match: Option<IfMatch>,
     }
-    RemoveMember { org: String, member: MemberId }
+    RemoveMember by remove_member { org: String, member: MemberId }
 }
 
 fn teams() -> impl Strategy<Value = Vec<String>> {
@@ -64,12 +64,11 @@ pub(super) fn strategies() -> Vec<Weighted> {
             1,
             (governor(), entity(), page()).prop_map(|(by, org, page)| {
                 Op::by(by, move |view| {
-                    let request = ListMembers {
+                    view.paged(page, |page| ListMembers {
                         by: view.session(by),
                         org: view.slug(org),
-                        page: PageRequest::default(),
-                    };
-                    view.paged(request, page, |request| &mut request.page)
+                        page,
+                    })
                 })
             }),
         ),
@@ -177,13 +176,6 @@ fn check_teams(errors: &mut RequestErrors, teams: &[String]) {
 }
 
 impl Request for ListMembers {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let listed = service.list_members(&self.by.credential, &self.org, &self.page);
-            Ok(Response::of(&listed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in_org(&self.by, &self.org, Action::RoleRead, at.now)?;
         let members = model.org(who.org).members.values();
@@ -199,13 +191,6 @@ impl Request for ListMembers {
 }
 
 impl Request for GetMember {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let found = service.get_member(&self.by.credential, &self.org, self.member);
-            Ok(Response::tagged(&found.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (by, place) = ((&self.by, Action::RoleRead), (&*self.org, self.member));
         let (who, member) = find(model, by, place, at.now)?;
@@ -215,13 +200,6 @@ impl Request for GetMember {
 }
 
 impl Request for AddMember {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let added = service.add_member(&self.by.credential, &self.org, &self.new);
-            Ok(Response::tagged(&added.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let new = &self.new;
         let mut errors = RequestErrors::default();
@@ -274,14 +252,6 @@ impl Request for AddMember {
 }
 
 impl Request for UpdateMember {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let (by, if_match) = (&self.by.credential, self.if_match.as_ref());
-            let changed = service.update_member(by, &self.org, self.member, &self.update, if_match);
-            Ok(Response::tagged(&changed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let update = &self.update;
         let mut errors = RequestErrors::default();
@@ -340,14 +310,6 @@ impl Request for UpdateMember {
 }
 
 impl Request for RemoveMember {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let removed = service.remove_member(&self.by.credential, &self.org, self.member);
-            removed.await?;
-            Ok(Response::done())
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (by, place) = ((&self.by, Action::MemberManage), (&*self.org, self.member));
         let (who, before) = find(model, by, place, at.now)?;

@@ -10,7 +10,7 @@ use super::{Op, Weighted, alone, list_of, of, requests};
 use crate::model::{ErrorResponse, Moment};
 use crate::model::{Expected, Memory, Model, Org, RequestErrors, Response, Sight};
 use crate::requests::with;
-use crate::simulation::call::{Request, Run};
+use crate::simulation::call::Request;
 use crate::simulation::world::OrgState;
 use crate::strategies::{
     actor, audience_label, entity, etag, memory_entity, name, new_memory, page, review_status,
@@ -23,17 +23,17 @@ use knowledge_core::model::{
     MemoryUpdate, Quota, ReviewStatus, WorkspaceId,
 };
 use knowledge_core::service::{
-    AuditAction, CreateMemory as NewSingleMemory, IfMatch, KnowledgeService, NewMemory, PageRequest,
+    AuditAction, CreateMemory as NewSingleMemory, IfMatch, NewMemory, PageRequest,
 };
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateMemory { workspace: WorkspaceId, new: NewSingleMemory }
-    ListMemories { workspace: WorkspaceId, filter: MemoryFilter, page: PageRequest }
-    CheckMemoryAccess { check: AccessCheck }
-    GetMemory { memory: MemoryId }
-    UpdateMemory { memory: MemoryId, update: MemoryUpdate, if_match: Option<IfMatch> }
-    DeleteMemory { memory: MemoryId }
+    CreateMemory by create_memory tagged { workspace: WorkspaceId, new: NewSingleMemory }
+    ListMemories by list_memories { workspace: WorkspaceId, filter: MemoryFilter, page: PageRequest }
+    CheckMemoryAccess by check_memory_access { check: AccessCheck }
+    GetMemory by get_memory tagged { memory: MemoryId }
+    UpdateMemory by update_memory tagged { memory: MemoryId, update: MemoryUpdate, if_match: Option<IfMatch> }
+    DeleteMemory by delete_memory { memory: MemoryId }
 }
 
 fn filter() -> impl Strategy<Value = MemoryFilter> {
@@ -84,15 +84,14 @@ pub(super) fn strategies() -> Vec<Weighted> {
             (actor(), entity(), filter(), weighted(0.1, entity()), page()).prop_map(
                 |(by, place, filter, source, page)| {
                     Op::by(by, move |view| {
-                        let request = ListMemories {
+                        view.paged(page, |page| ListMemories {
                             by: view.bearer(by),
                             workspace: view.workspace(place),
                             filter: with(filter.clone(), |new| {
                                 new.source_id = source.map(|entity| view.source(entity));
                             }),
-                            page: PageRequest::default(),
-                        };
-                        view.paged(request, page, |request| &mut request.page)
+                            page,
+                        })
                     })
                 },
             ),
@@ -157,13 +156,6 @@ pub(super) fn strategies() -> Vec<Weighted> {
 }
 
 impl Request for CreateMemory {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let created = service.create_memory(&self.by.credential, self.workspace, &self.new);
-            Ok(Response::tagged(&created.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (new, place) = (&self.new, self.workspace);
         let memory = NewMemory::builder()
@@ -206,14 +198,6 @@ impl Request for CreateMemory {
 }
 
 impl Request for ListMemories {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let listed = service.list_memories(by, self.workspace, &self.filter, &self.page);
-            Ok(Response::of(&listed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, held) = model.enter(&self.by, self.workspace, at.now)?;
         let shows = [Action::MemoryRead, Action::MemoryShare];
@@ -248,13 +232,6 @@ impl Request for ListMemories {
 }
 
 impl Request for GetMemory {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let found = service.get_memory(&self.by.credential, self.memory);
-            Ok(Response::tagged(&found.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
         let org = model.org(who.org);
@@ -269,13 +246,6 @@ impl Request for GetMemory {
 }
 
 impl Request for CheckMemoryAccess {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let checked = service.check_memory_access(&self.by.credential, &self.check);
-            Ok(Response::of(&checked.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
         let org = model.org(who.org);
@@ -341,14 +311,6 @@ impl UpdateMemory {
 }
 
 impl Request for UpdateMemory {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let (by, if_match) = (&self.by.credential, self.if_match.as_ref());
-            let changed = service.update_memory(by, self.memory, &self.update, if_match);
-            Ok(Response::tagged(&changed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let mut errors = RequestErrors::default();
         let bytes_max = model.limits.content_bytes_max;
@@ -395,14 +357,6 @@ impl Request for UpdateMemory {
 }
 
 impl Request for DeleteMemory {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let deleted = service.delete_memory(&self.by.credential, self.memory);
-            deleted.await?;
-            Ok(Response::done())
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
         let org = model.org(who.org);

@@ -1,7 +1,7 @@
 //! Operations of the simulation, one file for each capability.
 //!
-//! A file has everything that the simulation knows about its operations: the strategy, the call of
-//! the service, the expected result, and the entities that other operations can then refer to. To
+//! A file has everything that the simulation knows about its operations: the strategy, the parts of
+//! the request, the expected result, and the entities that other operations can then refer to. To
 //! add an operation, add it to one of these files.
 
 mod audit;
@@ -33,6 +33,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::Union;
+use uuid::Uuid;
 
 pub(super) use self::audit::ListAuditEntries;
 pub(super) use self::chats::CreateChat;
@@ -53,10 +54,13 @@ pub use self::roles::{create_custom_role, delete_custom_role};
 pub(super) use self::subscriptions::CreateCitationSubscription;
 pub(super) use self::webhooks::CreateWebhook;
 pub(super) use self::workspaces::CreateSource;
-use super::call::Call;
+use super::call::{Call, Described, Request};
 use super::resolve::{Step, View};
-use super::world::World;
-use crate::strategies::Actor;
+use super::world::{OrgState, World};
+use crate::model::Caller;
+use crate::strategies::{Actor, EntityRef, entity, page};
+use knowledge_core::model::WorkspaceId;
+use knowledge_core::service::PageRequest;
 
 /// Resolution of an operation into a call.
 type Resolve = dyn Fn(&World) -> Step + Send + Sync;
@@ -87,7 +91,7 @@ impl Op {
     }
 
     /// Creates an operation of this caller.
-    fn by<C: Into<Call>>(
+    fn by<C: Into<Call> + 'static>(
         by: Actor,
         resolve: impl Fn(&View<'_>) -> C + Send + Sync + 'static,
     ) -> Self {
@@ -95,7 +99,7 @@ impl Op {
     }
 
     /// Creates an operation in the first or the second organisation.
-    fn to<C: Into<Call>>(
+    fn to<C: Into<Call> + 'static>(
         is_second_org: bool,
         resolve: impl Fn(&View<'_>) -> C + Send + Sync + 'static,
     ) -> Self {
@@ -127,25 +131,81 @@ impl World {
     }
 }
 
-/// Defines the data of requests and the operation of each, by default that of its name.
+/// Defines requests, each with the function of the service that carries it out.
+///
+/// The operation is that of its name, unless it exists for webhooks and for citation subscriptions.
+/// The word after the function makes a response of its result; by default it is `plain`.
 macro_rules! requests {
-    ($($name:ident { $($field:ident: $type:ty),* $(,)? })+) => {$(
+    ($(
+        $name:ident $(= $webhook:ident | $subscription:ident)? by $function:ident $($form:ident)?
+        { $($field:ident: $type:ty),* $(,)? }
+    )+) => {$(
         #[derive(Clone, Debug)]
         pub(in crate::simulation) struct $name {
             pub(in crate::simulation) by: $crate::model::Caller,
             $(pub(in crate::simulation) $field: $type,)*
         }
 
-        impl $crate::simulation::Described for $name {
+        impl $name {
+            #[allow(dead_code, reason = "some requests are written with the names of their fields")]
+            pub(in crate::simulation) fn new(
+                by: $crate::model::Caller,
+                $($field: $type),*
+            ) -> Self {
+                Self { by, $($field),* }
+            }
+        }
+
+        impl $crate::simulation::call::Described for $name {
             fn operation(&self) -> Option<knowledge_core::api::Operation> {
-                Some(knowledge_core::api::Operation::$name)
+                Some(requests!(@operation self, $name $($webhook $subscription)?))
             }
 
             fn caller(&self) -> Option<&$crate::model::Caller> {
                 Some(&self.by)
             }
+
+            fn api_call(
+                &self,
+                _now: knowledge_core::model::Timestamp,
+            ) -> Option<$crate::call::ApiCall> {
+                #[allow(unused_mut, reason = "some operations have no parts")]
+                let mut call = $crate::call::ApiCall::new(self.operation()?);
+                $($crate::simulation::part::Part::add_to(&self.$field, &mut call);)*
+                Some(call)
+            }
+
+            fn run<'a>(
+                &'a self,
+                service: &'a knowledge_core::service::KnowledgeService,
+            ) -> $crate::simulation::call::Run<'a> {
+                Box::pin(async move {
+                    Ok(requests!(@form $($form)?)(
+                        service
+                            .$function(
+                                &self.by.credential,
+                                $($crate::simulation::part::Part::arg(&self.$field)),*
+                            )
+                            .await?,
+                    ))
+                })
+            }
         }
     )+};
+    (@form) => { $crate::simulation::call::plain };
+    (@form tagged) => { $crate::simulation::call::tagged };
+    (@form $form:ident) => { $form };
+    (@operation $request:expr, $name:ident) => { knowledge_core::api::Operation::$name };
+    (@operation $request:expr, $name:ident $webhook:ident $subscription:ident) => {
+        match $request.endpoint {
+            knowledge_core::service::Endpoint::Webhook(..) => {
+                knowledge_core::api::Operation::$webhook
+            }
+            knowledge_core::service::Endpoint::Subscription(_) => {
+                knowledge_core::api::Operation::$subscription
+            }
+        }
+    };
 }
 use requests;
 
@@ -172,6 +232,84 @@ fn alone(weight: u32, strategy: impl Strategy<Value = Op> + 'static) -> Weighted
         is_atomic: false,
         ..of(weight, strategy)
     }
+}
+
+/// Returns a strategy for calls about a workspace.
+fn in_workspace<C: Into<Call> + 'static>(
+    by: impl Strategy<Value = Actor>,
+    call: fn(Caller, WorkspaceId) -> C,
+) -> impl Strategy<Value = Op> {
+    (by, entity()).prop_map(move |(by, place)| {
+        Op::by(by, move |view| call(view.bearer(by), view.workspace(place)))
+    })
+}
+
+/// Returns a strategy for calls that create something in a workspace.
+fn create_in<N: Clone + fmt::Debug + Send + Sync + 'static, C: Into<Call> + 'static>(
+    by: impl Strategy<Value = Actor>,
+    new: impl Strategy<Value = N>,
+    call: fn(Caller, WorkspaceId, N) -> C,
+) -> impl Strategy<Value = Op> {
+    (by, entity(), new).prop_map(move |(by, place, new)| {
+        Op::by(by, move |view| {
+            call(view.bearer(by), view.workspace(place), new.clone())
+        })
+    })
+}
+
+/// Returns a strategy for calls that list what is in a workspace.
+fn list_in<R: Request + Into<Call> + 'static>(
+    by: impl Strategy<Value = Actor>,
+    call: fn(Caller, WorkspaceId, PageRequest) -> R,
+) -> impl Strategy<Value = Op> {
+    (by, entity(), page()).prop_map(move |(by, place, page)| {
+        Op::by(by, move |view| {
+            view.paged(page, |page| {
+                call(view.bearer(by), view.workspace(place), page)
+            })
+        })
+    })
+}
+
+/// Returns a strategy for calls that list what is in the organisation.
+fn list<R: Request + Into<Call> + 'static>(
+    by: impl Strategy<Value = Actor>,
+    call: fn(Caller, PageRequest) -> R,
+) -> impl Strategy<Value = Op> {
+    (by, page()).prop_map(move |(by, page)| {
+        Op::by(by, move |view| {
+            view.paged(page, |page| call(view.bearer(by), page))
+        })
+    })
+}
+
+/// Returns a strategy for calls about an entity of the organisation.
+fn one_of<T: Copy + 'static, C: Into<Call> + 'static>(
+    by: impl Strategy<Value = Actor>,
+    of: fn(&OrgState) -> &Vec<T>,
+    make: fn(Uuid) -> T,
+    call: fn(Caller, T) -> C,
+) -> impl Strategy<Value = Op> {
+    (by, entity()).prop_map(move |(by, id)| {
+        Op::by(by, move |view| {
+            call(view.bearer(by), view.one(of, make, id))
+        })
+    })
+}
+
+/// Returns a strategy for calls about an entity of a workspace, sometimes named with another one.
+fn placed<T: Copy + 'static, C: Into<Call> + 'static>(
+    one: impl Strategy<Value = (Actor, EntityRef, Option<EntityRef>)>,
+    of: fn(&OrgState) -> &Vec<(T, WorkspaceId)>,
+    make: fn(Uuid) -> T,
+    call: fn(Caller, WorkspaceId, T) -> C,
+) -> impl Strategy<Value = Op> {
+    one.prop_map(move |(by, id, place)| {
+        Op::by(by, move |view| {
+            let (workspace, id) = view.placed(of, make, id, place);
+            call(view.bearer(by), workspace, id)
+        })
+    })
 }
 
 fn advance() -> impl Strategy<Value = Op> {
@@ -274,7 +412,7 @@ pub fn concurrent_operations(
 }
 
 /// Returns the identity of a list, which its cursors are valid for.
-fn list_of(request: &impl super::call::Described, parent: impl fmt::Debug) -> Option<String> {
+fn list_of(request: &impl Described, parent: impl fmt::Debug) -> Option<String> {
     let (operation, org) = (request.operation(), request.org());
     Some(format!("{operation:?} {org:?} {parent:?}"))
 }

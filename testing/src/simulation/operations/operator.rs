@@ -4,14 +4,13 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{Op, Weighted, alone, of};
-use crate::model::{Caller, ErrorResponse, Moment};
+use crate::model::{ErrorResponse, Moment};
 use crate::model::{Expected, Model, Response};
 use crate::simulation::call::{Described, Request, Run};
 use crate::simulation::resolve::Step;
 use crate::simulation::world::OrgState;
 use crate::strategies::entity;
 use knowledge_core::access::CredentialRecord;
-use knowledge_core::api::Operation;
 use knowledge_core::model::{CredentialId, OrgId, WorkspaceId};
 use knowledge_core::service::{AuditAction, KnowledgeService, ResourceKind};
 
@@ -34,40 +33,39 @@ struct DeleteWorkspace {
 pub(in crate::simulation) struct Maintain;
 
 impl Described for Revoke {
-    fn operation(&self) -> Option<Operation> {
-        None
-    }
-
-    fn caller(&self) -> Option<&Caller> {
-        None
-    }
-
     fn org(&self) -> Option<OrgId> {
         Some(self.org)
+    }
+
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let operator = service.provisioning();
+            let revoked = operator.revoke(self.org, self.credential).await?;
+            Ok(Response::of(&revoked))
+        })
     }
 }
 
 impl Described for DeleteWorkspace {
-    fn operation(&self) -> Option<Operation> {
-        None
-    }
-
-    fn caller(&self) -> Option<&Caller> {
-        None
-    }
-
     fn org(&self) -> Option<OrgId> {
         Some(self.org)
+    }
+
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let operator = service.provisioning();
+            operator.delete_workspace(self.org, self.workspace).await?;
+            Ok(Response::done())
+        })
     }
 }
 
 impl Described for Maintain {
-    fn operation(&self) -> Option<Operation> {
-        None
-    }
-
-    fn caller(&self) -> Option<&Caller> {
-        None
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            while service.maintain(service.env().now()).await?.has_more {}
+            Ok(Response::done())
+        })
     }
 }
 
@@ -99,14 +97,6 @@ pub(super) fn strategies() -> Vec<Weighted> {
 }
 
 impl Request for Revoke {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let operator = service.provisioning();
-            let revoked = operator.revoke(self.org, self.credential).await?;
-            Ok(Response::of(&revoked))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let token = model.tokens_mut().get_mut(&self.credential);
         let token = token.filter(|token| token.record.org_id == self.org);
@@ -129,14 +119,6 @@ impl Request for Revoke {
 }
 
 impl Request for DeleteWorkspace {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let operator = service.provisioning();
-            operator.delete_workspace(self.org, self.workspace).await?;
-            Ok(Response::done())
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         model.remove_workspace(self.org, self.workspace, at.now)?;
         Ok(Response::done())
@@ -152,13 +134,6 @@ impl Request for DeleteWorkspace {
 }
 
 impl Request for Maintain {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            while service.maintain(service.env().now()).await?.has_more {}
-            Ok(Response::done())
-        })
-    }
-
     /// The only visible effects are the announcement of statuses and the end of removals.
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         model.forget_removed_keys();

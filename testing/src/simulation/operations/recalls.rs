@@ -4,26 +4,24 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Op, Weighted, list_of, of, requests};
+use super::{Op, Weighted, list_in, list_of, of, one_of, requests};
 use crate::model::{ErrorResponse, Moment, Org};
 use crate::model::{Expected, Model, RequestErrors, Response};
-use crate::simulation::call::{Request, Run};
+use crate::simulation::call::Request;
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::world::OrgState;
-use crate::strategies::{actor, entity, memory_entity, page};
+use crate::strategies::{actor, entity, memory_entity};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::{Action, CredentialKind};
 use knowledge_core::model::{Quota, Recall, RecallId, RecallSummary, WorkspaceId};
-use knowledge_core::service::{
-    AuditAction, KnowledgeService, NewRecall, PageRequest, ResourceKind,
-};
+use knowledge_core::service::{AuditAction, NewRecall, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateRecall { workspace: WorkspaceId, new: NewRecall }
-    ListRecalls { workspace: WorkspaceId, page: PageRequest }
-    GetRecall { recall: RecallId }
-    DeleteRecall { recall: RecallId }
+    CreateRecall by create_recall { workspace: WorkspaceId, new: NewRecall }
+    ListRecalls by list_recalls { workspace: WorkspaceId, page: PageRequest }
+    GetRecall by get_recall { recall: RecallId }
+    DeleteRecall by delete_recall { recall: RecallId }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
@@ -45,48 +43,19 @@ pub(super) fn strategies() -> Vec<Weighted> {
                 })
             }),
         ),
-        of(
-            1,
-            (actor(), entity(), page()).prop_map(|(by, place, page)| {
-                Op::by(by, move |view| {
-                    let request = ListRecalls {
-                        by: view.bearer(by),
-                        workspace: view.workspace(place),
-                        page: PageRequest::default(),
-                    };
-                    view.paged(request, page, |request| &mut request.page)
-                })
-            }),
-        ),
+        of(1, list_in(actor(), ListRecalls::new)),
         of(
             2,
-            (actor(), entity()).prop_map(|(by, recall)| {
-                Op::by(by, move |view| GetRecall {
-                    by: view.bearer(by),
-                    recall: view.one(|of| &of.recalls, RecallId, recall),
-                })
-            }),
+            one_of(actor(), |of| &of.recalls, RecallId, GetRecall::new),
         ),
         of(
             1,
-            (actor(), entity()).prop_map(|(by, recall)| {
-                Op::by(by, move |view| DeleteRecall {
-                    by: view.bearer(by),
-                    recall: view.one(|of| &of.recalls, RecallId, recall),
-                })
-            }),
+            one_of(actor(), |of| &of.recalls, RecallId, DeleteRecall::new),
         ),
     ]
 }
 
 impl Request for CreateRecall {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let created = service.create_recall(&self.by.credential, self.workspace, &self.new);
-            Ok(Response::of(&created.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (ids, query, place) = (&self.new.memory_ids, &self.new.query, self.workspace);
         let mut errors = RequestErrors::default();
@@ -136,14 +105,6 @@ impl Request for CreateRecall {
 }
 
 impl Request for ListRecalls {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let listed = service.list_recalls(by, self.workspace, &self.page);
-            Ok(Response::of(&listed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(&self.by, self.workspace, Action::MemoryRead, at.now)?;
         let org = model.org(who.org);
@@ -171,13 +132,6 @@ impl Request for ListRecalls {
 }
 
 impl Request for GetRecall {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let found = service.get_recall(&self.by.credential, self.recall);
-            Ok(Response::of(&found.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
         let mut recall = model.org(who.org).recall(&who, self.recall)?.clone();
@@ -193,14 +147,6 @@ impl Request for GetRecall {
 }
 
 impl Request for DeleteRecall {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let deleted = service.delete_recall(&self.by.credential, self.recall);
-            deleted.await?;
-            Ok(Response::done())
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
         let org = model.org(who.org);

@@ -4,21 +4,19 @@ use proptest::option;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Op, Weighted, of, requests};
+use super::{Op, Weighted, in_workspace, of, requests};
 use crate::model::Moment;
 use crate::model::{ErrorResponse, Expected, Model, RequestErrors, Response};
-use crate::simulation::call::{Request, Run};
+use crate::simulation::call::Request;
 use crate::strategies::{actor, entity};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::Action;
 use knowledge_core::model::WorkspaceId;
-use knowledge_core::service::{
-    AuditAction, KnowledgeService, MemoryDays, NewRetention, ResourceKind,
-};
+use knowledge_core::service::{AuditAction, MemoryDays, NewRetention, ResourceKind};
 
 requests! {
-    GetRetention { workspace: WorkspaceId }
-    SetRetention { workspace: WorkspaceId, new: NewRetention }
+    GetRetention by get_retention { workspace: WorkspaceId }
+    SetRetention by set_retention { workspace: WorkspaceId, new: NewRetention }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
@@ -37,15 +35,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
         days.maybe_restricted(restricted).build()
     }));
     vec![
-        of(
-            1,
-            (actor(), entity()).prop_map(|(by, place)| {
-                Op::by(by, move |view| GetRetention {
-                    by: view.bearer(by),
-                    workspace: view.workspace(place),
-                })
-            }),
-        ),
+        of(1, in_workspace(actor(), GetRetention::new)),
         of(
             2,
             (actor(), entity(), days(), memory_days).prop_map(|(by, place, days, memory_days)| {
@@ -63,13 +53,6 @@ pub(super) fn strategies() -> Vec<Weighted> {
 }
 
 impl Request for GetRetention {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let found = service.get_retention(&self.by.credential, self.workspace);
-            Ok(Response::of(&found.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
         Ok(Response::of(&model.org(who.org).retention(self.workspace)))
@@ -77,13 +60,6 @@ impl Request for GetRetention {
 }
 
 impl Request for SetRetention {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let set = service.set_retention(&self.by.credential, self.workspace, &self.new);
-            Ok(Response::of(&set.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let mut errors = RequestErrors::default();
         let mut check = |days: Option<u64>, path: &str| {

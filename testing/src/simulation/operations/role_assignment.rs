@@ -6,8 +6,10 @@ use serde_json::json;
 
 use super::members::find;
 use super::{Op, Weighted, of, requests};
+use crate::call::ApiCall;
 use crate::model::{Caller, ErrorResponse, Expected, Model, Moment, Response, none_of};
-use crate::simulation::call::{Described, Request, Run};
+use crate::simulation::call::{Described, Request, Run, plain};
+use crate::simulation::part::Part;
 use crate::simulation::world::OrgState;
 use crate::strategies::{Actor, EntityRef, RoleEntityRef, entity, governor, role_pick};
 use knowledge_core::access::{Action, RoleRef};
@@ -16,7 +18,7 @@ use knowledge_core::model::{MemberId, Timestamp, WorkspaceId};
 use knowledge_core::service::{AuditAction, KnowledgeService, MemberAssignment, ResourceKind};
 
 requests! {
-    EndWorkspaceRole { org: String, member: MemberId, workspace: WorkspaceId }
+    EndWorkspaceRole by end_workspace_role { org: String, member: MemberId, workspace: WorkspaceId }
 }
 
 /// Assignment of a role in a workspace, or by the service alone in the organisation.
@@ -36,6 +38,27 @@ impl Described for AssignRole {
 
     fn caller(&self) -> Option<&Caller> {
         Some(&self.by)
+    }
+
+    fn api_call(&self, _now: Timestamp) -> Option<ApiCall> {
+        let mut call = ApiCall::new(Operation::AssignWorkspaceRole);
+        self.org.add_to(&mut call);
+        self.member.add_to(&mut call);
+        self.workspace?.add_to(&mut call);
+        call.set_body(&json!({ "role": self.role }));
+        Some(call)
+    }
+
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let assignment = match self.workspace {
+                Some(workspace) => MemberAssignment::Workspace(workspace, Some(self.role)),
+                None => MemberAssignment::Organization(self.role),
+            };
+            let by = &self.by.credential;
+            let assigned = service.assign_role(by, &self.org, self.member, assignment);
+            Ok(plain(assigned.await?))
+        })
     }
 }
 
@@ -135,19 +158,6 @@ fn assign(
 }
 
 impl Request for AssignRole {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let assignment = match self.workspace {
-                Some(workspace) => MemberAssignment::Workspace(workspace, Some(self.role)),
-                None => MemberAssignment::Organization(self.role),
-            };
-            let by = &self.by.credential;
-            let assigned = service.assign_role(by, &self.org, self.member, assignment);
-            assigned.await?;
-            Ok(Response::done())
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let role = (self.member, self.workspace, Some(self.role));
         assign(model, (&self.by, &self.org), role, at.now)?;
@@ -161,15 +171,6 @@ impl Request for AssignRole {
 }
 
 impl Request for EndWorkspaceRole {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let ended = service.end_workspace_role(by, &self.org, self.member, self.workspace);
-            ended.await?;
-            Ok(Response::done())
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let role = (self.member, Some(self.workspace), None);
         let is_changed = assign(model, (&self.by, &self.org), role, at.now)?;

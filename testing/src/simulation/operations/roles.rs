@@ -10,7 +10,7 @@ use crate::model::{
     Expected, Model, RequestErrors, Response, Who, none_of, possible_actions, updated_role,
 };
 use crate::requests::with;
-use crate::simulation::call::{Request, Run};
+use crate::simulation::call::Request;
 use crate::simulation::world::OrgState;
 use crate::strategies::{
     Actor, EntityRef, RoleEntityRef, actor, custom_role_update, entity, etag, governor,
@@ -21,19 +21,19 @@ use knowledge_core::access::{Action, BuiltInRole, RoleRef};
 use knowledge_core::model::{
     CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate, RoleId, Timestamp,
 };
-use knowledge_core::service::{AuditAction, DeleteRole, IfMatch, KnowledgeService, ResourceKind};
+use knowledge_core::service::{AuditAction, DeleteRole, IfMatch, ResourceKind};
 
 requests! {
-    ListCustomRoles { org: String }
-    GetCustomRole { org: String, role: RoleId }
-    CreateCustomRole { org: String, new: NewCustomRole }
-    UpdateCustomRole {
+    ListCustomRoles by list_custom_roles { org: String }
+    GetCustomRole by get_custom_role tagged { org: String, role: RoleId }
+    CreateCustomRole by create_custom_role { org: String, new: NewCustomRole }
+    UpdateCustomRole by update_custom_role tagged {
         org: String,
         role: RoleId,
         update: CustomRoleUpdate,
         if_match: Option<IfMatch>,
     }
-    DeleteCustomRole { org: String, role: RoleId, reassign_to: Option<RoleRef> }
+    DeleteCustomRole by delete_custom_role { org: String, role: RoleId, request: DeleteRole }
 }
 
 /// Returns the creation of a role, in a workspace if one is given.
@@ -55,7 +55,9 @@ pub fn delete_custom_role(by: Actor, role: EntityRef, reassign_to: Option<RoleEn
         by: view.session(by),
         org: view.own.slug.clone(),
         role: view.role(role),
-        reassign_to: reassign_to.map(|target| view.role_ref(target)),
+        request: DeleteRole::builder()
+            .maybe_reassign_to(reassign_to.map(|target| view.role_ref(target)))
+            .build(),
     })
 }
 
@@ -123,13 +125,6 @@ fn find(
 }
 
 impl Request for ListCustomRoles {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let listed = service.list_custom_roles(&self.by.credential, &self.org);
-            Ok(Response::of(&listed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in_org(&self.by, &self.org, Action::RoleRead, at.now)?;
         let mut roles: Vec<_> = model.org(who.org).roles.values().collect();
@@ -139,13 +134,6 @@ impl Request for ListCustomRoles {
 }
 
 impl Request for GetCustomRole {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let found = service.get_custom_role(&self.by.credential, &self.org, self.role);
-            Ok(Response::tagged(&found.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (by, place) = ((&self.by, Action::RoleRead), (&*self.org, self.role));
         let (_, role) = find(model, by, place, at.now)?;
@@ -154,13 +142,6 @@ impl Request for GetCustomRole {
 }
 
 impl Request for CreateCustomRole {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let created = service.create_custom_role(&self.by.credential, &self.org, &self.new);
-            Ok(Response::of(&created.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let new = &self.new;
         let mut errors = RequestErrors::default();
@@ -209,7 +190,7 @@ impl Request for CreateCustomRole {
         org.roles.insert(id, role.clone());
         let created = (AuditAction::RoleCreate, ResourceKind::Role);
         org.audit_created(Some(&who), created, id.0, &role, at.now);
-        Ok(Response::of(&role))
+        Ok(model.tagged(&role, at))
     }
 
     fn learn(&self, org_state: &mut OrgState, response: &Response) {
@@ -218,15 +199,6 @@ impl Request for CreateCustomRole {
 }
 
 impl Request for UpdateCustomRole {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let (by, if_match) = (&self.by.credential, self.if_match.as_ref());
-            let changed =
-                service.update_custom_role(by, &self.org, self.role, &self.update, if_match);
-            Ok(Response::tagged(&changed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let update = &self.update;
         let mut errors = RequestErrors::default();
@@ -282,18 +254,6 @@ impl Request for UpdateCustomRole {
 }
 
 impl Request for DeleteCustomRole {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let request = DeleteRole::builder()
-                .maybe_reassign_to(self.reassign_to)
-                .build();
-            let by = &self.by.credential;
-            let deleted = service.delete_custom_role(by, &self.org, self.role, &request);
-            deleted.await?;
-            Ok(Response::done())
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (by, place) = ((&self.by, Action::RoleManage), (&*self.org, self.role));
         let (who, before) = find(model, by, place, at.now)?;
@@ -303,7 +263,7 @@ impl Request for DeleteCustomRole {
         let place = before.workspace_id;
         let exceeds = org.exceeds_role(&who, place, &possible_actions(&before))
             || org.is_own_role(&who, self.role);
-        if let Some(target) = self.reassign_to {
+        if let Some(target) = self.request.reassign_to {
             let code = match target {
                 RoleRef::BuiltIn(BuiltInRole::Viewer | BuiltInRole::Member) => None,
                 RoleRef::BuiltIn(_) => Some(ProblemCode::InvalidValue),
@@ -322,7 +282,7 @@ impl Request for DeleteCustomRole {
             return Err(ErrorResponse::RoleInUse(holders).into());
         }
         let org = model.org_mut(who.org);
-        if let Some(target) = self.reassign_to {
+        if let Some(target) = self.request.reassign_to {
             let members = org.members.values_mut().map(|member| &mut member.role);
             let held = members.chain(org.overrides.values_mut());
             for held in held.chain(&mut org.removing.held) {
@@ -332,7 +292,7 @@ impl Request for DeleteCustomRole {
             }
         }
         org.roles.remove(&self.role);
-        let after = self.reassign_to;
+        let after = self.request.reassign_to;
         let after = after.map_or(Value::Null, |target| json!({ "reassign_to": target }));
         let resource = (ResourceKind::Role, self.role.0);
         let states = (json!(before), after);

@@ -3,25 +3,43 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Op, Weighted, list_of, of, requests};
+use super::{Op, Weighted, list_of, of, one_of, requests};
+use crate::call::ApiCall;
 use crate::model::Moment;
 use crate::model::{Expected, Model, RequestErrors, Response, SECRET_OVERLAP, limit_reached};
-use crate::simulation::call::{Request, Run};
+use crate::simulation::call::Request;
+use crate::simulation::part::Part;
 use crate::simulation::world::OrgState;
 use crate::strategies::{entity, governor, page, webhook_url};
 use knowledge_core::access::{Action, CredentialKind};
 use knowledge_core::model::{
     CitationSubscription, NewCitationSubscription, Quota, RecallId, SubscriptionId,
 };
-use knowledge_core::service::{AuditAction, KnowledgeService, PageRequest, ResourceKind};
+use knowledge_core::service::{AuditAction, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateCitationSubscription { new: NewCitationSubscription }
-    ListCitationSubscriptions { recall: RecallId, page: PageRequest }
-    GetCitationSubscription { id: SubscriptionId }
-    DeleteCitationSubscription { id: SubscriptionId }
-    RotateCitationSubscriptionSecret { id: SubscriptionId }
+    CreateCitationSubscription by create_citation_subscription { new: NewCitationSubscription }
+    ListCitationSubscriptions by list_citation_subscriptions { recall: OfRecall, page: PageRequest }
+    GetCitationSubscription by get_citation_subscription { id: SubscriptionId }
+    DeleteCitationSubscription by delete_citation_subscription { id: SubscriptionId }
+    RotateCitationSubscriptionSecret by rotate_citation_subscription_secret { id: SubscriptionId }
+}
+
+/// Recall in the query of a list.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::simulation) struct OfRecall(RecallId);
+
+impl Part for OfRecall {
+    type Arg<'a> = RecallId;
+
+    fn arg(&self) -> RecallId {
+        self.0
+    }
+
+    fn add_to(&self, call: &mut ApiCall) {
+        call.add_query("recall_id", &self.0);
+    }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
@@ -42,53 +60,45 @@ pub(super) fn strategies() -> Vec<Weighted> {
             1,
             (governor(), entity(), page()).prop_map(|(by, recall, page)| {
                 Op::by(by, move |view| {
-                    let request = ListCitationSubscriptions {
+                    view.paged(page, |page| ListCitationSubscriptions {
                         by: view.bearer(by),
-                        recall: view.one(|of| &of.recalls, RecallId, recall),
-                        page: PageRequest::default(),
-                    };
-                    view.paged(request, page, |request| &mut request.page)
+                        recall: OfRecall(view.one(|of| &of.recalls, RecallId, recall)),
+                        page,
+                    })
                 })
             }),
         ),
         of(
             1,
-            (governor(), entity()).prop_map(|(by, id)| {
-                Op::by(by, move |view| GetCitationSubscription {
-                    by: view.bearer(by),
-                    id: view.one(|of| &of.subscriptions, SubscriptionId, id),
-                })
-            }),
+            one_of(
+                governor(),
+                |of| &of.subscriptions,
+                SubscriptionId,
+                GetCitationSubscription::new,
+            ),
         ),
         of(
             1,
-            (governor(), entity()).prop_map(|(by, id)| {
-                Op::by(by, move |view| DeleteCitationSubscription {
-                    by: view.bearer(by),
-                    id: view.one(|of| &of.subscriptions, SubscriptionId, id),
-                })
-            }),
+            one_of(
+                governor(),
+                |of| &of.subscriptions,
+                SubscriptionId,
+                DeleteCitationSubscription::new,
+            ),
         ),
         of(
             1,
-            (governor(), entity()).prop_map(|(by, id)| {
-                Op::by(by, move |view| RotateCitationSubscriptionSecret {
-                    by: view.bearer(by),
-                    id: view.one(|of| &of.subscriptions, SubscriptionId, id),
-                })
-            }),
+            one_of(
+                governor(),
+                |of| &of.subscriptions,
+                SubscriptionId,
+                RotateCitationSubscriptionSecret::new,
+            ),
         ),
     ]
 }
 
 impl Request for CreateCitationSubscription {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let created = service.create_citation_subscription(&self.by.credential, &self.new);
-            Ok(Response::of(&created.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let new = &self.new;
         let mut errors = RequestErrors::default();
@@ -139,21 +149,13 @@ impl Request for CreateCitationSubscription {
 }
 
 impl Request for ListCitationSubscriptions {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let listed = service.list_citation_subscriptions(by, self.recall, &self.page);
-            Ok(Response::of(&listed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
-        let workspace = model.org(who.org).recall(&who, self.recall)?.workspace_id;
+        let workspace = model.org(who.org).recall(&who, self.recall.0)?.workspace_id;
         let action = Action::CitationSubscriptionManage;
         model.authorize_in(&self.by, workspace, action, at.now)?;
         let all = model.org(who.org).subscriptions.values();
-        let found = all.filter(|subscription| subscription.recall_id == self.recall);
+        let found = all.filter(|subscription| subscription.recall_id == self.recall.0);
         let org = model.org(who.org);
         let shown = found.map(|found| org.shown_subscription(&who, found));
         let records = shown.map(|found| (found.id.0, json!(found)));
@@ -168,13 +170,6 @@ impl Request for ListCitationSubscriptions {
 }
 
 impl Request for GetCitationSubscription {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let found = service.get_citation_subscription(&self.by.credential, self.id);
-            Ok(Response::of(&found.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, found) = model.authorize_for_subscription(&self.by, self.id, false, at.now)?;
         let shown = model.org(who.org).shown_subscription(&who, &found);
@@ -183,14 +178,6 @@ impl Request for GetCitationSubscription {
 }
 
 impl Request for DeleteCitationSubscription {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let deleted = service.delete_citation_subscription(&self.by.credential, self.id);
-            deleted.await?;
-            Ok(Response::done())
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, before) = model.authorize_for_subscription(&self.by, self.id, true, at.now)?;
         let org = model.org_mut(who.org);
@@ -214,14 +201,6 @@ impl Request for DeleteCitationSubscription {
 }
 
 impl Request for RotateCitationSubscriptionSecret {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let rotated = service.rotate_citation_subscription_secret(by, self.id);
-            Ok(Response::of(&rotated.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, found) = model.authorize_for_subscription(&self.by, self.id, true, at.now)?;
         let until = at.now.plus(SECRET_OVERLAP);

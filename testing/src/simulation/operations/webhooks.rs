@@ -5,31 +5,31 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::{Op, Weighted, list_of, of, requests};
+use super::{Op, Weighted, create_in, list_in, list_of, of, placed, requests};
 use crate::model::{ErrorResponse, Moment};
 use crate::model::{Expected, Model, RequestErrors, Response, SECRET_OVERLAP, limit_reached};
-use crate::simulation::call::{Request, Run};
+use crate::simulation::call::Request;
 use crate::simulation::world::OrgState;
-use crate::strategies::{elsewhere, entity, etag, governor, new_webhook, page, webhook_url};
+use crate::strategies::{elsewhere, entity, etag, governor, new_webhook, webhook_url};
 use knowledge_core::access::Action;
 use knowledge_core::model::{
     EventType, NewWebhook, Quota, Webhook, WebhookId, WebhookUpdate, WorkspaceId,
 };
-use knowledge_core::service::{AuditAction, IfMatch, KnowledgeService, PageRequest, ResourceKind};
+use knowledge_core::service::{AuditAction, IfMatch, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateWebhook { workspace: WorkspaceId, new: NewWebhook }
-    ListWebhooks { workspace: WorkspaceId, page: PageRequest }
-    GetWebhook { workspace: WorkspaceId, id: WebhookId }
-    UpdateWebhook {
+    CreateWebhook by create_webhook { workspace: WorkspaceId, new: NewWebhook }
+    ListWebhooks by list_webhooks { workspace: WorkspaceId, page: PageRequest }
+    GetWebhook by get_webhook tagged { workspace: WorkspaceId, id: WebhookId }
+    UpdateWebhook by update_webhook tagged {
         workspace: WorkspaceId,
         id: WebhookId,
         update: WebhookUpdate,
         if_match: Option<IfMatch>,
     }
-    DeleteWebhook { workspace: WorkspaceId, id: WebhookId }
-    RotateWebhookSecret { workspace: WorkspaceId, id: WebhookId }
+    DeleteWebhook by delete_webhook { workspace: WorkspaceId, id: WebhookId }
+    RotateWebhookSecret by rotate_webhook_secret { workspace: WorkspaceId, id: WebhookId }
 }
 
 fn update() -> impl Strategy<Value = WebhookUpdate> {
@@ -50,38 +50,11 @@ fn update() -> impl Strategy<Value = WebhookUpdate> {
 pub(super) fn strategies() -> Vec<Weighted> {
     let one = || (governor(), entity(), elsewhere());
     vec![
-        of(
-            2,
-            (governor(), entity(), new_webhook()).prop_map(|(by, place, new)| {
-                Op::by(by, move |view| CreateWebhook {
-                    by: view.bearer(by),
-                    workspace: view.workspace(place),
-                    new: new.clone(),
-                })
-            }),
-        ),
+        of(2, create_in(governor(), new_webhook(), CreateWebhook::new)),
+        of(1, list_in(governor(), ListWebhooks::new)),
         of(
             1,
-            (governor(), entity(), page()).prop_map(|(by, place, page)| {
-                Op::by(by, move |view| {
-                    let request = ListWebhooks {
-                        by: view.bearer(by),
-                        workspace: view.workspace(place),
-                        page: PageRequest::default(),
-                    };
-                    view.paged(request, page, |request| &mut request.page)
-                })
-            }),
-        ),
-        of(
-            1,
-            one().prop_map(|(by, id, place)| {
-                Op::by(by, move |view| {
-                    let by = view.bearer(by);
-                    let (workspace, id) = view.placed(|of| &of.webhooks, WebhookId, id, place);
-                    GetWebhook { by, workspace, id }
-                })
-            }),
+            placed(one(), |of| &of.webhooks, WebhookId, GetWebhook::new),
         ),
         of(
             2,
@@ -100,36 +73,21 @@ pub(super) fn strategies() -> Vec<Weighted> {
         ),
         of(
             1,
-            one().prop_map(|(by, id, place)| {
-                Op::by(by, move |view| {
-                    let by = view.bearer(by);
-                    let (workspace, id) = view.placed(|of| &of.webhooks, WebhookId, id, place);
-                    DeleteWebhook { by, workspace, id }
-                })
-            }),
+            placed(one(), |of| &of.webhooks, WebhookId, DeleteWebhook::new),
         ),
         of(
             1,
-            one().prop_map(|(by, id, place)| {
-                Op::by(by, move |view| {
-                    let by = view.bearer(by);
-                    let (workspace, id) = view.placed(|of| &of.webhooks, WebhookId, id, place);
-                    RotateWebhookSecret { by, workspace, id }
-                })
-            }),
+            placed(
+                one(),
+                |of| &of.webhooks,
+                WebhookId,
+                RotateWebhookSecret::new,
+            ),
         ),
     ]
 }
 
 impl Request for CreateWebhook {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let created = service.create_webhook(by, self.workspace, &self.new);
-            Ok(Response::of(&created.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let mut errors = RequestErrors::default();
         errors.url("url", &self.new.url);
@@ -174,14 +132,6 @@ impl Request for CreateWebhook {
 }
 
 impl Request for ListWebhooks {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let listed = service.list_webhooks(by, self.workspace, &self.page);
-            Ok(Response::of(&listed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(&self.by, self.workspace, Action::WebhookManage, at.now)?;
         let webhooks = model.org(who.org).webhooks.values();
@@ -198,13 +148,6 @@ impl Request for ListWebhooks {
 }
 
 impl Request for GetWebhook {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let found = service.get_webhook(&self.by.credential, self.workspace, self.id);
-            Ok(Response::tagged(&found.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(&self.by, self.workspace, Action::WebhookManage, at.now)?;
         let found = model.org(who.org).webhook(self.workspace, self.id)?.clone();
@@ -213,15 +156,6 @@ impl Request for GetWebhook {
 }
 
 impl Request for UpdateWebhook {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let (by, if_match) = (&self.by.credential, self.if_match.as_ref());
-            let changed =
-                service.update_webhook(by, self.workspace, self.id, &self.update, if_match);
-            Ok(Response::tagged(&changed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let mut errors = RequestErrors::default();
         let update = &self.update;
@@ -254,14 +188,6 @@ impl Request for UpdateWebhook {
 }
 
 impl Request for DeleteWebhook {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let deleted = service.delete_webhook(&self.by.credential, self.workspace, self.id);
-            deleted.await?;
-            Ok(Response::done())
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(&self.by, self.workspace, Action::WebhookManage, at.now)?;
         let before = model.org(who.org).webhook(self.workspace, self.id)?.clone();
@@ -280,14 +206,6 @@ impl Request for DeleteWebhook {
 }
 
 impl Request for RotateWebhookSecret {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let by = &self.by.credential;
-            let rotated = service.rotate_webhook_secret(by, self.workspace, self.id);
-            Ok(Response::of(&rotated.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(&self.by, self.workspace, Action::WebhookManage, at.now)?;
         model.org(who.org).webhook(self.workspace, self.id)?;

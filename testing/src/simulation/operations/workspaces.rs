@@ -3,61 +3,31 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Op, Weighted, list_of, of, requests};
+use super::{Op, Weighted, in_workspace, list, list_of, of, requests};
 use crate::model::{Caller, ErrorResponse, Moment};
 use crate::model::{Expected, Model, Org, RequestErrors, Response, Who};
-use crate::simulation::call::{Request, Run};
+use crate::simulation::call::Request;
 use crate::simulation::world::OrgState;
-use crate::strategies::{actor, entity, new_source, page};
+use crate::strategies::{actor, entity, new_source};
 use knowledge_core::access::{Action, CredentialKind};
-use knowledge_core::model::{DashboardSummary, Quota, Source, SourceId, Timestamp, WorkspaceId};
-use knowledge_core::service::{
-    AuditAction, KnowledgeService, NewSource, PageRequest, ResourceKind, WithEtag,
-};
+use knowledge_core::model::{Quota, Source, SourceId, Timestamp, WorkspaceId};
+use knowledge_core::service::{AuditAction, NewSource, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
 
 requests! {
-    ListWorkspaces { page: PageRequest }
-    GetWorkspace { workspace: WorkspaceId }
-    GetDashboardSummary { workspace: WorkspaceId }
-    CreateSource { new: NewSource }
-    ListSources { page: PageRequest }
-    GetSource { source: SourceId }
+    ListWorkspaces by list_workspaces { page: PageRequest }
+    GetWorkspace by get_workspace { workspace: WorkspaceId }
+    GetDashboardSummary by get_dashboard_summary tagged { workspace: WorkspaceId }
+    CreateSource by create_source { new: NewSource }
+    ListSources by list_sources { page: PageRequest }
+    GetSource by get_source { source: SourceId }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
     vec![
-        of(
-            2,
-            (actor(), page()).prop_map(|(by, page)| {
-                Op::by(by, move |view| {
-                    let by = view.bearer(by);
-                    let request = ListWorkspaces {
-                        by,
-                        page: PageRequest::default(),
-                    };
-                    view.paged(request, page, |request| &mut request.page)
-                })
-            }),
-        ),
-        of(
-            1,
-            (actor(), entity()).prop_map(|(by, place)| {
-                Op::by(by, move |view| GetWorkspace {
-                    by: view.bearer(by),
-                    workspace: view.workspace(place),
-                })
-            }),
-        ),
-        of(
-            7,
-            (actor(), entity()).prop_map(|(by, place)| {
-                Op::by(by, move |view| GetDashboardSummary {
-                    by: view.bearer(by),
-                    workspace: view.workspace(place),
-                })
-            }),
-        ),
+        of(2, list(actor(), ListWorkspaces::new)),
+        of(1, in_workspace(actor(), GetWorkspace::new)),
+        of(7, in_workspace(actor(), GetDashboardSummary::new)),
         of(
             2,
             (actor(), new_source()).prop_map(|(by, new)| {
@@ -76,30 +46,11 @@ pub(super) fn strategies() -> Vec<Weighted> {
                 })
             }),
         ),
-        of(
-            1,
-            (actor(), page()).prop_map(|(by, page)| {
-                Op::by(by, move |view| {
-                    let by = view.bearer(by);
-                    let request = ListSources {
-                        by,
-                        page: PageRequest::default(),
-                    };
-                    view.paged(request, page, |request| &mut request.page)
-                })
-            }),
-        ),
+        of(1, list(actor(), ListSources::new)),
     ]
 }
 
 impl Request for ListWorkspaces {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let listed = service.list_workspaces(&self.by.credential, &self.page);
-            Ok(Response::of(&listed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
         let workspaces = model.org(who.org).workspaces.values();
@@ -116,13 +67,6 @@ impl Request for ListWorkspaces {
 }
 
 impl Request for GetWorkspace {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let found = service.get_workspace(&self.by.credential, self.workspace);
-            Ok(Response::of(&found.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, _) = model.enter(&self.by, self.workspace, at.now)?;
         let found = &model.org(who.org).workspaces[&self.workspace];
@@ -131,14 +75,13 @@ impl Request for GetWorkspace {
 }
 
 impl Request for GetDashboardSummary {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let WithEtag { mut value, etag } = service
-                .get_dashboard_summary(&self.by.credential, self.workspace)
-                .await?;
-            clear_texts(&mut value);
-            Ok(Response::tagged(&WithEtag { value, etag }))
-        })
+    fn trim(&self, response: &mut Response) {
+        let checklist = &mut response.body["first_value_checklist"];
+        for list in ["required", "suggested"] {
+            for step in checklist[list].as_array_mut().into_iter().flatten() {
+                (step["label"], step["cta_label"]) = (json!(""), json!(""));
+            }
+        }
     }
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
@@ -149,24 +92,7 @@ impl Request for GetDashboardSummary {
     }
 }
 
-/// Drops the texts for people.
-fn clear_texts(summary: &mut DashboardSummary) {
-    let checklist = &mut summary.first_value_checklist;
-    let required = checklist.required.iter_mut();
-    for step in required.chain(&mut checklist.suggested) {
-        step.label.clear();
-        step.cta_label.clear();
-    }
-}
-
 impl Request for CreateSource {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let created = service.create_source(&self.by.credential, &self.new);
-            Ok(Response::of(&created.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let mut errors = RequestErrors::default();
         errors.name("name", &self.new.name);
@@ -200,13 +126,6 @@ fn authorize(model: &Model, by: &Caller, now: Timestamp) -> Result<Who, ErrorRes
 }
 
 impl Request for ListSources {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let listed = service.list_sources(&self.by.credential, &self.page);
-            Ok(Response::of(&listed.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = authorize(model, &self.by, at.now)?;
         let org = model.org(who.org);
@@ -224,13 +143,6 @@ impl Request for ListSources {
 }
 
 impl Request for GetSource {
-    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
-        Box::pin(async move {
-            let found = service.get_source(&self.by.credential, self.source);
-            Ok(Response::of(&found.await?))
-        })
-    }
-
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = authorize(model, &self.by, at.now)?;
         let org = model.org(who.org);

@@ -1,0 +1,142 @@
+//! Refused changes over HTTP, each of which leaves at most one entry of the audit log an hour.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::call::Call;
+use super::indeterminate::{Changes, Contents};
+use super::run::{Divergence, Simulation};
+use crate::call::ApiCall;
+use crate::model::AuditFacts;
+use knowledge_core::access::Secret;
+use knowledge_core::internals::keys;
+use knowledge_core::model::{OrgId, Timestamp};
+use knowledge_core::service::{AuditAction, ResourceKind};
+use knowledge_core::store::{Key, StoreExt};
+
+/// Time for which equal refusals leave one entry, in milliseconds.
+const WINDOW_MS: i64 = 60 * 60 * 1_000;
+/// Maximum number of entries about refusals of one member in that time.
+const REFUSALS_MAX: usize = 32;
+
+/// Refusals of a member in one hour, by what equal ones have in common.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Refusals {
+    hour: i64,
+    recorded: BTreeSet<String>,
+}
+
+/// Returns the resources that a path names, innermost first, with their keys.
+fn named(call: &ApiCall, org: OrgId) -> Vec<(ResourceKind, Uuid, Key)> {
+    let (mut collection, mut workspace, mut named) = ("", Uuid::nil(), Vec::new());
+    for (name, value) in call
+        .operation
+        .spec()
+        .path
+        .split('/')
+        .zip(call.path.split('/'))
+    {
+        if !name.starts_with('{') {
+            collection = name;
+            continue;
+        }
+        let Ok(id) = value.parse::<Uuid>() else {
+            continue;
+        };
+        let place = workspace.into();
+        let (kind, key) = match collection {
+            "workspaces" => {
+                workspace = id;
+                (ResourceKind::Workspace, keys::workspace(org, id.into()))
+            }
+            "memories" => (ResourceKind::Memory, keys::memory(org, id.into())),
+            "recalls" => (ResourceKind::Recall, keys::recall(org, id.into())),
+            "members" => (ResourceKind::Member, keys::member(org, id.into())),
+            "custom-roles" => (ResourceKind::Role, keys::role(org, id.into())),
+            "citation-subscriptions" => {
+                let key = keys::subscription_id(org, id.into());
+                (ResourceKind::Subscription, key)
+            }
+            "chats" => (ResourceKind::Chat, keys::chat(org, place, id.into())),
+            "connectors" => (
+                ResourceKind::Connector,
+                keys::connector(org, place, id.into()),
+            ),
+            "mcp-keys" => (
+                ResourceKind::Credential,
+                keys::mcp_key(org, place, id.into()),
+            ),
+            "webhooks" => (ResourceKind::Webhook, keys::webhook(org, place, id.into())),
+            "inbound-webhooks" => {
+                let key = keys::inbound_webhook(org, place, id.into());
+                (ResourceKind::InboundWebhook, key)
+            }
+            _ => continue,
+        };
+        named.insert(0, (kind, id, key));
+    }
+    named
+}
+
+impl Simulation {
+    /// Adds the entry about a refused call to the model, if it leaves one.
+    ///
+    /// A failing store may prevent it: `before` are the contents of such a store before the call.
+    pub(super) async fn note_refusal(
+        &mut self,
+        before: Option<&Contents>,
+        call: &Call,
+        now: Timestamp,
+    ) -> Result<(), Divergence> {
+        let (Some(by), Some(api_call)) = (call.caller(), call.api_call(now)) else {
+            return Ok(());
+        };
+        let spec = api_call.operation.spec();
+        let Some(kind) = spec.authentication.credential() else {
+            return Ok(());
+        };
+        let Ok(who) = self.model.authenticate(by, kind, now) else {
+            return Ok(());
+        };
+        let action = match spec.audit_actions {
+            [] | [AuditAction::MemoryRead] => return Ok(()),
+            [action, ..] => *action,
+        };
+        let secret = api_call.credential.as_ref().map(Secret::expose);
+        let named = named(&api_call, who.org);
+        let what = format!("{secret:?} {:?} {named:?}", spec.audit_actions);
+        let hour = now.as_millis().div_euclid(WINDOW_MS);
+        let known = self.model.org(who.org).refusals.get(&who.member).cloned();
+        let mut known = known.filter(|known| known.hour == hour).unwrap_or_default();
+        known.hour = hour;
+        if known.recorded.len() >= REFUSALS_MAX || !known.recorded.insert(what) {
+            return Ok(());
+        }
+        if let Some(before) = before {
+            self.settle().await?;
+            let after = &self.contents().await?;
+            if (Changes { before, after }).added("audit").is_empty() {
+                return Ok(());
+            }
+        }
+        // The entry is about the innermost resource that exists, also where the caller may not know.
+        let mut resource = (ResourceKind::Organization, who.org.0);
+        for (kind, id, key) in named {
+            let found = self.store.inner().get(&[key]).await;
+            if found.map_err(|error| self.broken(&error))?[0].is_some() {
+                resource = (kind, id);
+                break;
+            }
+        }
+        let org = self.model.org_mut(who.org);
+        org.refusals.insert(who.member, known);
+        let entry = AuditFacts {
+            outcome: "forbidden",
+            ..AuditFacts::ok(resource.0, resource.1, Value::Null, Value::Null)
+        };
+        org.audit_all(Some(&who), action, None, vec![entry], now);
+        Ok(())
+    }
+}
