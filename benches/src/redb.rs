@@ -74,7 +74,6 @@ fn write(
 impl Engine for Redb {
     const NAME: &'static str = "redb";
     const FORMAT: u64 = 1;
-    const FORMAT_MIN: u64 = 1;
 
     type Settings = ();
     type View = RedbView;

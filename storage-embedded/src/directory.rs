@@ -15,17 +15,12 @@ use crate::mark::Mark;
 /// Engine and layout of a store, as recorded in its marker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreKind {
-    /// Name of the engine. Stores of the first format do not record it and use sled.
-    #[serde(default = "engine_of_first_format")]
+    /// Name of the engine.
     pub engine: String,
     /// Number of the engine's layout.
     pub format: u64,
     /// Package that created the store.
     pub written_by: String,
-}
-
-fn engine_of_first_format() -> String {
-    "sled".to_owned()
 }
 
 /// Returns the kind of the store in a directory; `None` if there is no complete store.
@@ -55,32 +50,22 @@ pub fn store_kind(path: impl AsRef<Path>) -> Result<Option<StoreKind>, OpenError
 #[derive(Debug)]
 pub(crate) struct Directory {
     lock: DirectoryLock,
-    pub(crate) format: u64,
     /// True if the store was closed cleanly before this opening.
     pub(crate) was_closed_cleanly: bool,
 }
 
 impl Directory {
     /// Opens the directory, and initialises it if it is empty.
-    pub(crate) fn open<E: Engine>(
-        lock: DirectoryLock,
-        accepts_old_formats: bool,
-    ) -> Result<Self, OpenError> {
+    pub(crate) fn open<E: Engine>(lock: DirectoryLock) -> Result<Self, OpenError> {
         let path = lock.path().to_owned();
-        let format = match store_kind(&path)? {
-            Some(kind) => check_kind::<E>(&path, &kind, accepts_old_formats)?,
-            None => {
-                initialize::<E>(&path).map_err(OpenError::io(&path))?;
-                E::FORMAT
-            }
-        };
-        // Stores of older formats do not record how they were closed.
+        match store_kind(&path)? {
+            Some(kind) => check_kind::<E>(&path, &kind)?,
+            None => initialize::<E>(&path).map_err(OpenError::io(&path))?,
+        }
         let is_open = path.join(OPEN).try_exists();
-        let was_closed_cleanly = format == E::FORMAT && is_open.is_ok_and(|is_open| !is_open);
         Ok(Self {
             lock,
-            format,
-            was_closed_cleanly,
+            was_closed_cleanly: is_open.is_ok_and(|is_open| !is_open),
         })
     }
 
@@ -156,11 +141,7 @@ fn initialize<E: Engine>(path: &Path) -> io::Result<()> {
     sync_directory(path)
 }
 
-fn check_kind<E: Engine>(
-    path: &Path,
-    kind: &StoreKind,
-    accepts_old_formats: bool,
-) -> Result<u64, OpenError> {
+fn check_kind<E: Engine>(path: &Path, kind: &StoreKind) -> Result<(), OpenError> {
     let path = path.to_owned();
     if kind.engine != E::NAME {
         return Err(OpenError::OtherEngine {
@@ -169,18 +150,12 @@ fn check_kind<E: Engine>(
             expected: E::NAME,
         });
     }
-    match kind.format {
-        format if format == E::FORMAT => Ok(format),
-        format if (E::FORMAT_MIN..E::FORMAT).contains(&format) && accepts_old_formats => Ok(format),
-        found if (E::FORMAT_MIN..E::FORMAT).contains(&found) => Err(OpenError::OldFormat {
+    if kind.format != E::FORMAT {
+        return Err(OpenError::UnknownFormat {
             path,
-            engine: E::NAME,
-            found,
-        }),
-        found => Err(OpenError::UnknownFormat {
-            path,
-            found,
+            found: kind.format,
             known: E::FORMAT,
-        }),
+        });
     }
+    Ok(())
 }

@@ -18,12 +18,8 @@ use crate::options::EngineOptions;
 pub trait Engine: Sized + Send + Sync + 'static {
     /// Name of the engine in directory markers and messages, for example `sled`.
     const NAME: &'static str;
-    /// Layout number of new stores.
+    /// Layout number. A store of another one is not opened.
     const FORMAT: u64;
-    /// Oldest layout that can still be opened.
-    ///
-    /// See [`StoreOptions::accept_old_formats`](crate::StoreOptions::accept_old_formats).
-    const FORMAT_MIN: u64;
 
     /// Engine-specific settings.
     type Settings: Clone + std::fmt::Debug + Default + Send + Sync + 'static;

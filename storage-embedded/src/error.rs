@@ -38,22 +38,11 @@ pub enum OpenError {
         /// Engine that was requested.
         expected: &'static str,
     },
-    /// The store has an older layout, which can be copied but not served.
+    /// The store was written by another version of this crate: open it with that version.
     #[error(
-        "{} has the old storage format {found}, in which a power loss can destroy the store; copy it with `knowledge copy --from \
-         {engine}:{} --to {engine}:NEW-DIR`, and use NEW-DIR from then on",
-        path.display(), path.display()
+        "{} has storage format {found}, but this program supports only {known}; use the version that wrote it",
+        path.display()
     )]
-    OldFormat {
-        /// The directory.
-        path: PathBuf,
-        /// The engine that wrote it.
-        engine: &'static str,
-        /// The number found.
-        found: u64,
-    },
-    /// The store was written by a newer version of this crate: open it with that version.
-    #[error("{} has storage format {found}, but this program supports only {known}; use a newer version", path.display())]
     UnknownFormat {
         /// The directory.
         path: PathBuf,

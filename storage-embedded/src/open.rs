@@ -54,7 +54,7 @@ fn open<E: Engine>(
     lock: DirectoryLock,
     options: StoreOptions<E::Settings>,
 ) -> Result<EngineStore<E>, OpenError> {
-    let directory = Directory::open::<E>(lock, options.accepts_old_formats)?;
+    let directory = Directory::open::<E>(lock)?;
     let path = directory.path().to_owned();
     let mut mark = directory.open_mark()?;
     if mark.version() > 0 && !E::has_data(&path) {
@@ -65,7 +65,6 @@ fn open<E: Engine>(
     let entry_cache_bytes = options.cache_bytes / ENTRY_CACHE_PART;
     let engine_options = EngineOptions {
         cache_bytes: options.cache_bytes - entry_cache_bytes,
-        format: directory.format,
         settings: options.engine.clone(),
     };
     let engine = open_engine::<E>(&path, &engine_options)?;

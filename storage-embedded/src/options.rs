@@ -25,7 +25,6 @@ pub struct StoreOptions<S> {
     pub(crate) free_bytes_min: u64,
     pub(crate) write_time_max: Duration,
     pub(crate) verifies_entries: bool,
-    pub(crate) accepts_old_formats: bool,
     pub(crate) sync_hook: SyncHook,
     pub(crate) free_bytes: FreeBytesFn,
     pub(crate) engine: S,
@@ -36,8 +35,6 @@ pub struct StoreOptions<S> {
 pub struct EngineOptions<S> {
     /// Size of the engine's cache, in bytes.
     pub cache_bytes: u64,
-    /// Layout number of the directory.
-    pub format: u64,
     /// Engine-specific settings.
     pub settings: S,
 }
@@ -49,7 +46,6 @@ impl<S: Default> Default for StoreOptions<S> {
             free_bytes_min: FREE_BYTES_MIN_DEFAULT,
             write_time_max: WRITE_TIME_MAX_DEFAULT,
             verifies_entries: true,
-            accepts_old_formats: false,
             sync_hook: Arc::new(|| Ok(())),
             free_bytes: Arc::new(|path| fs4::available_space(path)),
             engine: S::default(),
@@ -64,7 +60,6 @@ impl<S: fmt::Debug> fmt::Debug for StoreOptions<S> {
             .field("free_bytes_min", &self.free_bytes_min)
             .field("write_time_max", &self.write_time_max)
             .field("verifies_entries", &self.verifies_entries)
-            .field("accepts_old_formats", &self.accepts_old_formats)
             .field("engine", &self.engine)
             .finish_non_exhaustive()
     }
@@ -96,15 +91,6 @@ impl<S> StoreOptions<S> {
     #[must_use]
     pub fn verify_entries(mut self, verifies: bool) -> Self {
         self.verifies_entries = verifies;
-        self
-    }
-
-    /// Allows stores of older formats, to copy them; disabled by default.
-    ///
-    /// An older format may not have all guarantees of this crate.
-    #[must_use]
-    pub fn accept_old_formats(mut self, accepts: bool) -> Self {
-        self.accepts_old_formats = accepts;
         self
     }
 

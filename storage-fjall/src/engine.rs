@@ -132,7 +132,6 @@ fn create(path: &Path, cache_bytes: u64) -> Result<(), EngineError> {
 impl Engine for Fjall {
     const NAME: &'static str = "fjall";
     const FORMAT: u64 = 1;
-    const FORMAT_MIN: u64 = 1;
 
     type Settings = FjallSettings;
     type View = FjallView;

@@ -20,8 +20,6 @@ use crate::view::PastView;
 ///
 /// Pages larger than a quarter of it go to files that sled does not sync.
 const SEGMENT_BYTES: usize = 16 * 1024 * 1024;
-/// First format with segments of that size, which is fixed when sled creates its file.
-const FORMAT_OF_LARGE_SEGMENTS: u64 = 2;
 
 /// sled as the engine of a [`SledStore`](crate::SledStore).
 #[derive(Debug)]
@@ -44,26 +42,23 @@ impl Sled {
 
 impl Engine for Sled {
     const NAME: &'static str = "sled";
-    const FORMAT: u64 = FORMAT_OF_LARGE_SEGMENTS;
-    const FORMAT_MIN: u64 = 1;
+    const FORMAT: u64 = 1;
 
     type Settings = SledSettings;
     type View = PastView<ReadPoint>;
     type Snapshot = PastView<Capture>;
 
     fn open(path: &Path, options: &EngineOptions<SledSettings>) -> Result<Self, EngineError> {
-        let mut config = sled::Config::new()
+        let config = sled::Config::new()
             .path(path)
             .cache_capacity(options.cache_bytes)
+            .segment_size(SEGMENT_BYTES)
             .mode(match options.settings.mode {
                 Mode::HighThroughput => sled::Mode::HighThroughput,
                 Mode::LowSpace => sled::Mode::LowSpace,
             })
             // Only the commit thread flushes.
             .flush_every_ms(None);
-        if options.format >= FORMAT_OF_LARGE_SEGMENTS {
-            config = config.segment_size(SEGMENT_BYTES);
-        }
         let database = config.open().map_err(engine_error)?;
         // sled never syncs the file with its segment size; without the file it would use any
         // configured size.

@@ -23,8 +23,6 @@ use crate::progress::{Progress, counted};
 /// sealing key beside the source is copied too, unless the target has one. A database has no key
 /// beside it: its servers need that of the source, named by --sealing-key-file. Unlike in a
 /// restored dump, the tokens, sessions and MCP keys stay valid.
-///
-/// This is also how to convert a store of an older format, which servers refuse.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Source: sled:DIR, fjall:DIR or postgres://USER@HOST/DATABASE
@@ -54,7 +52,6 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     let config = file.load()?.config.data();
     let source = DataConfig {
         store: from.clone(),
-        accepts_old_formats: true,
         ..config.clone()
     }
     .resolved()?;

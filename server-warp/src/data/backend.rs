@@ -113,5 +113,4 @@ fn options<S: Default>(config: &DataConfig) -> StoreOptions<S> {
         .free_bytes_min(config.free_bytes_min)
         .write_time_max(config.write_timeout)
         .verify_entries(config.verifies_entries)
-        .accept_old_formats(config.accepts_old_formats)
 }

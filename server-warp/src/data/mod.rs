@@ -69,9 +69,6 @@ pub struct DataConfig {
     pub mode: Mode,
     /// Value of [`verify_entries`](knowledge_storage_embedded::StoreOptions::verify_entries).
     pub verifies_entries: bool,
-    /// Value of
-    /// [`accept_old_formats`](knowledge_storage_embedded::StoreOptions::accept_old_formats).
-    pub accepts_old_formats: bool,
     /// Configuration of a store in a PostgreSQL database.
     #[cfg(feature = "postgres")]
     pub postgres: PostgresConfig,
@@ -88,7 +85,6 @@ impl Default for DataConfig {
             write_timeout: WRITE_TIME_MAX_DEFAULT,
             mode: Mode::default(),
             verifies_entries: true,
-            accepts_old_formats: false,
             #[cfg(feature = "postgres")]
             postgres: PostgresConfig::default(),
         }

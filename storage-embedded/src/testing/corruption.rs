@@ -84,7 +84,6 @@ async fn read_store<E: Engine>(path: PathBuf, expected: &Contents, what: &str) -
             OpenError::Corrupt { .. }
             | OpenError::Io { .. }
             | OpenError::UnknownFormat { .. }
-            | OpenError::OldFormat { .. }
             | OpenError::OtherEngine { .. },
         ) => return Detection::OnOpen,
         Err(error) => panic!("{what}: expected corruption, not {error}"),

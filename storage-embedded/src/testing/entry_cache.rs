@@ -59,7 +59,6 @@ impl<V: View> View for CountingView<V> {
 impl<E: Engine> Engine for CountingEngine<E> {
     const NAME: &'static str = E::NAME;
     const FORMAT: u64 = E::FORMAT;
-    const FORMAT_MIN: u64 = E::FORMAT_MIN;
 
     type Settings = Settings<E::Settings>;
     type View = CountingView<E::View>;
@@ -68,7 +67,6 @@ impl<E: Engine> Engine for CountingEngine<E> {
     fn open(path: &Path, options: &EngineOptions<Self::Settings>) -> Result<Self, EngineError> {
         let options_of_engine = EngineOptions {
             cache_bytes: options.cache_bytes,
-            format: options.format,
             settings: options.settings.engine.clone(),
         };
         Ok(Self {

@@ -69,7 +69,7 @@ macro_rules! embedded_tests {
                 file_at_the_path_is_rejected,
                 file_system_root_counts_as_empty,
                 unfinished_store_is_created_again,
-                newer_format_is_rejected_with_both_numbers,
+                other_format_is_rejected_with_both_numbers,
                 store_of_another_engine_is_rejected,
             ]
             locking: [

@@ -92,20 +92,22 @@ pub async fn unfinished_store_is_created_again<E: Engine>() {
     drop(open::<E>(directory.path()));
 }
 
-/// A newer format is rejected with both numbers, and an invalid marker as corrupt.
-pub async fn newer_format_is_rejected_with_both_numbers<E: Engine>() {
+/// Another format is rejected with both numbers, and an invalid marker as corrupt.
+pub async fn other_format_is_rejected_with_both_numbers<E: Engine>() {
     let directory = temp_directory();
     drop(open::<E>(directory.path()));
     let marker = directory.path().join("knowledge-store.json");
-    let (name, newer) = (E::NAME, E::FORMAT + 1);
-    let later =
-        format!(r#"{{"engine":"{name}","format":{newer},"written_by":"x","more":"later"}}"#);
-    fs::write(&marker, later).unwrap();
-    let error = open_error::<E>(directory.path());
-    assert!(matches!(error, OpenError::UnknownFormat { .. }), "{error}");
-    let known = E::FORMAT;
-    let expected = format!("has storage format {newer}, but this program supports only {known}");
-    assert!(error.to_string().contains(&expected), "{error}");
+    let (name, known) = (E::NAME, E::FORMAT);
+    for other in [known - 1, known + 1] {
+        let kind =
+            format!(r#"{{"engine":"{name}","format":{other},"written_by":"x","more":"later"}}"#);
+        fs::write(&marker, kind).unwrap();
+        let error = open_error::<E>(directory.path());
+        assert!(matches!(error, OpenError::UnknownFormat { .. }), "{error}");
+        let expected =
+            format!("has storage format {other}, but this program supports only {known}");
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
 
     fs::write(&marker, "{").unwrap();
     let error = open_error::<E>(directory.path());

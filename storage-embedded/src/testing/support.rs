@@ -97,7 +97,6 @@ pub fn open<E: Engine>(path: &Path) -> EngineStore<E> {
 pub fn open_engine<E: Engine>(path: &Path) -> E {
     let options = EngineOptions {
         cache_bytes: CACHE_BYTES,
-        format: E::FORMAT,
         settings: E::Settings::default(),
     };
     let began = Instant::now();
