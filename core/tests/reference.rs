@@ -285,7 +285,7 @@ fn delivery_failures() -> String {
                 "the name could not be resolved within 5 seconds, or the URL, or every address that its name resolves to, is not allowed for deliveries"
             }
             Code::DnsFailed => {
-                "the name could not be resolved; only in deliveries of earlier versions, which showed the difference"
+                "the name could not be resolved; only in metrics, because deliveries show it as `address_refused`"
             }
             Code::ConnectionFailed => "no connection could be established",
             Code::TlsFailed => {

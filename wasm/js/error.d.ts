@@ -15,6 +15,7 @@
  * - `invalid_options`: the options are invalid.
  * - `other_sealing_key`: the secrets in the store are sealed with another key.
  * - `later_schema`: the store was written by a later version of the package.
+ * - `earlier_schema`: the store was written by a version before the first release.
  * - `unfinished_restore`: a restore into the store was interrupted.
  * - `full`, `corrupt`: the store is full or corrupt.
  * - `unsupported`: the host has no `crypto.getRandomValues()`.
@@ -44,6 +45,7 @@ export type KnowledgeErrorCode =
   | "invalid_options"
   | "other_sealing_key"
   | "later_schema"
+  | "earlier_schema"
   | "unfinished_restore"
   | "full"
   | "corrupt"

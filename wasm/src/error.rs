@@ -35,6 +35,7 @@ pub(crate) fn of_service(error: &Error) -> JsValue {
 pub(crate) fn of_open(error: &OpenError) -> JsValue {
     let code = match error {
         OpenError::LaterSchema { .. } => "later_schema",
+        OpenError::EarlierSchema { .. } => "earlier_schema",
         OpenError::Unfinished => "unfinished_restore",
         OpenError::OtherSealingKey { .. } | OpenError::Rekeying { .. } => "other_sealing_key",
         OpenError::Limit(_) => "invalid_options",

@@ -1,10 +1,9 @@
 //! Tests of the documentation of upgrades: its commands, versions and messages.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use knowledge_core::service::{OpenError, SCHEMA};
-use knowledge_server::private_file;
 use knowledge_storage_embedded::OpenError as DirectoryError;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -12,17 +11,6 @@ use sha2::{Digest, Sha256};
 use crate::support::{Scratch, knowledge, run_block, shell_blocks, start};
 
 const DOCS: &str = include_str!("../../../docs/upgrading.md");
-/// Dump that the last program of schema 1 wrote.
-const EARLIER_DUMP: &str = "../core/tests/stored/schema-1.dump";
-/// The sealing key of that dump.
-const EARLIER_KEY: &str = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
-
-/// Returns the schema in the first line of a dump.
-fn schema_of(dump: &Path) -> u64 {
-    let dump = fs::read_to_string(dump).expect("a dump");
-    let header: Value = serde_json::from_str(dump.lines().next().expect("a line")).expect("JSON");
-    header["schema"].as_u64().expect("a number")
-}
 
 /// Returns the storage format of a new store of this engine.
 fn format_of(engine: &str) -> u64 {
@@ -79,29 +67,19 @@ fn versions_of_data_are_those_documented() {
         assert!(DOCS.contains(&row), "{row}");
     }
     let later = OpenError::LaterSchema { found: SCHEMA + 1 };
-    let later_format = DirectoryError::UnknownFormat {
+    let earlier = OpenError::EarlierSchema { found: SCHEMA - 1 };
+    let other_format = DirectoryError::UnknownFormat {
         path: "/var/lib/knowledge/data".into(),
         found: sled + 1,
         known: sled,
     };
-    for message in [later.to_string(), later_format.to_string()] {
+    for message in [
+        later.to_string(),
+        earlier.to_string(),
+        other_format.to_string(),
+    ] {
         assert!(DOCS.contains(&message), "{message}");
     }
-}
-
-#[test]
-fn earlier_schema_is_upgraded_by_use_only() {
-    let scratch = Scratch::new();
-    knowledge(&["restore", EARLIER_DUMP, &scratch.data_dir()]).ok();
-    private_file::create(&scratch.path("data.key"), EARLIER_KEY).expect("write the key");
-    knowledge(&["verify", &scratch.data_dir()]).ok();
-    assert_eq!(schema_of(&dump(&scratch, "before.jsonl")), 1);
-
-    let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
-    server.base_url();
-    assert_eq!(server.terminate(), 0);
-    assert_eq!(schema_of(&dump(&scratch, "after.jsonl")), u64::from(SCHEMA));
-    knowledge(&["verify", &scratch.data_dir()]).ok();
 }
 
 #[test]

@@ -123,10 +123,7 @@ fn without_secret(record: &[u8]) -> Option<Bytes> {
 /// Returns true if a webhook or a subscription acts for a credential.
 fn acts_for_credential(record: &[u8]) -> bool {
     let record = read_json::<SealedRecord<IgnoredAny>>(record);
-    record.is_ok_and(|record| {
-        let delegator = record.delegator;
-        delegator.is_some_and(|delegator| delegator.credential.is_some())
-    })
+    record.is_ok_and(|record| record.delegator.credential.is_some())
 }
 
 #[cfg(test)]

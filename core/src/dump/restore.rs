@@ -54,11 +54,19 @@ pub enum RestoreError {
         /// Policy of the interrupted restore.
         begun: CredentialPolicy,
     },
-    /// The dump was written by a later program.
+    /// The dump was written by a later version.
     #[error(
         "the dump has schema {found}, but this program supports schemas up to {SCHEMA}; use a later version"
     )]
     LaterSchema {
+        /// Schema of the dump.
+        found: u32,
+    },
+    /// The dump was written by a version before the first release.
+    #[error(
+        "the dump has schema {found}, but this program supports schemas from {SCHEMA} on; use the version that wrote it"
+    )]
+    EarlierSchema {
         /// Schema of the dump.
         found: u32,
     },
@@ -202,8 +210,14 @@ impl Restore {
     pub async fn take(&mut self, line: &[u8]) -> Result<(), RestoreError> {
         match self.decoder.read(line)? {
             Line::Header(header) => {
-                if let Some(found) = header.schema.filter(|schema| *schema > SCHEMA) {
-                    return Err(RestoreError::LaterSchema { found });
+                match header.schema {
+                    Some(found) if found > SCHEMA => {
+                        return Err(RestoreError::LaterSchema { found });
+                    }
+                    Some(found) if found < SCHEMA => {
+                        return Err(RestoreError::EarlierSchema { found });
+                    }
+                    _ => {}
                 }
                 let mut written = Vec::new();
                 write_record(

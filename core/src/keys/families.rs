@@ -21,7 +21,7 @@ macro_rules! families {
 
         /// Counter of what an organisation has of a quota; guards the limit when it is near.
         usage(org: OrgId, quota: Quota) => Count,
-            range usages(org), with org(org), checked by operations::usage();
+            range usages(org), with org(org), checked by operations::counter();
         /// Counter of the bytes added to the audit log on the day (UTC) that begins then.
         audit_bytes(org: OrgId, day: Timestamp) => Count,
             range audit_days(org), with org(org);
@@ -160,7 +160,7 @@ macro_rules! families {
 
         /// Chat session.
         chat(org: OrgId, workspace: WorkspaceId = workspace_id, chat: ChatId = id) => Chat,
-            range all_chats(), range org_chats(org), range chats(org, workspace),
+            range org_chats(org), range chats(org, workspace),
             parser parse_chat(org: OrgId, workspace: WorkspaceId, chat: ChatId),
             with workspace(org, workspace), counted by usage(org, Quota::Chats),
             checked by workspaces::chat(org);
@@ -265,7 +265,7 @@ macro_rules! families {
             parser parse_outbox_queue(org: OrgId, event: EventId),
             checked by deliveries::outbox_queue(org, event);
         /// Fan-out cursor of an event.
-        expansion(event: EventId) => FanOutCursor, with outbox(event);
+        fan_out(event: EventId) => FanOutCursor, with outbox(event);
         /// Event with deliveries, and its endpoints.
         event(org: OrgId = event.org_id, event: EventId = event.id) => RetainedEvent,
             checked by deliveries::event();
@@ -299,14 +299,14 @@ macro_rules! families {
             range all_undelivered(), checked by deliveries::undelivered(event, endpoint);
         /// Counter of pending deliveries.
         undelivered_count(org: OrgId) => Count,
-            range undelivered_counts(), checked by operations::org_counter();
+            range undelivered_counts(), checked by operations::counter();
         /// Mark of a dead letter.
         dead_letter(org: OrgId, endpoint: EndpointId, event: EventId) => (),
             range dead_letters(org, endpoint),
             checked by deliveries::dead_letter(org, endpoint, event);
         /// Counter of endpoints that the service disabled.
         disabled_endpoint_count(org: OrgId) => Count,
-            range disabled_endpoint_counts(), checked by operations::org_counter();
+            range disabled_endpoint_counts(), checked by operations::counter();
 
         /// Recent pings to the unconfirmed endpoints of a host, over all organisations.
         host_pings(host: &str as Sha256) => HostPings, checked by deliveries::host_pings();

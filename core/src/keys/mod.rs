@@ -123,21 +123,6 @@ fn last_parts<const N: usize>(key: &Key) -> Option<[&str; N]> {
     Some(parts)
 }
 
-/// Builds the `undelivered_count` key of schema 1, one for the whole store.
-pub(crate) fn global_undelivered_count() -> Key {
-    Builder::new("undelivered_count").key()
-}
-
-/// Builds the `disabled_endpoint_count` key of schema 1, one for the whole store.
-pub(crate) fn global_disabled_endpoint_count() -> Key {
-    Builder::new("disabled_endpoint_count").key()
-}
-
-/// Returns true for a `usage` key.
-pub(crate) fn is_usage(key: &Key) -> bool {
-    key.as_bytes().starts_with(b"usage/")
-}
-
 /// Builds the range of all keys of a family.
 pub(crate) fn all_of(family: &str) -> KeyRange {
     Builder::new(family).range()

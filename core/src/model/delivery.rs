@@ -55,11 +55,6 @@ impl From<Recall> for RecallSummary {
     }
 }
 
-/// Returns the confirmation of records of earlier versions, which asked for none.
-fn confirmed() -> bool {
-    true
-}
-
 /// A subscription to changes of the memories that a recall cites.
 ///
 /// It covers every cited memory, by its identifier only, whatever its labels are: a client that
@@ -80,8 +75,6 @@ pub struct CitationSubscription {
     /// URL that receives the deliveries.
     pub webhook_url: WebhookUrl,
     /// True if the URL has answered a `webhook.ping` with 2xx. Until then, nothing else is sent.
-    #[serde(default = "confirmed")]
-    #[cfg_attr(feature = "openapi", schemars(!default))]
     pub is_confirmed: bool,
     /// Secret that signs deliveries (Standard Webhooks 1.0.0: `whsec_` and base64).
     ///
@@ -124,8 +117,6 @@ pub struct Webhook {
     /// Reason for which the service disabled it, if it did. Activating the webhook clears it.
     pub disabled_reason: Option<DisabledReason>,
     /// True if the URL has answered a `webhook.ping` with 2xx. Until then, nothing else is sent.
-    #[serde(default = "confirmed")]
-    #[cfg_attr(feature = "openapi", schemars(!default))]
     pub is_confirmed: bool,
     /// Secret that signs deliveries.
     ///

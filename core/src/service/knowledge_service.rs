@@ -71,10 +71,10 @@ impl fmt::Debug for KnowledgeService {
 impl KnowledgeService {
     /// Opens a service over a store.
     ///
-    /// An empty store is initialised, and one of an earlier schema is upgraded.
+    /// An empty store is initialised.
     ///
     /// # Errors
-    /// [`OpenError`] if a limit is invalid, or if the store fails, is of a later version, has an
+    /// [`OpenError`] if a limit is invalid, or if the store fails, is of another schema, has an
     /// unfinished restore or replacement of its key, or is sealed with another key.
     ///
     /// # Examples
@@ -113,22 +113,17 @@ impl KnowledgeService {
             sealing_key: options.sealing_key.fingerprint(),
         };
         let wanted = &given;
-        let is_earlier = transact(&store, &env, |mut transaction| async move {
+        transact(&store, &env, |mut transaction| async move {
             match known_meta(&mut transaction).await? {
-                None => {
-                    transaction.put(keys::meta(), wanted);
-                    Ok(transaction.done(false))
-                }
+                None => transaction.put(keys::meta(), wanted),
                 Some(found) if found.sealing_key != wanted.sealing_key => {
-                    Err(SealingKeys::parse(&found.sealing_key).reject(&wanted.sealing_key))
+                    return Err(SealingKeys::parse(&found.sealing_key).reject(&wanted.sealing_key));
                 }
-                Some(found) => Ok(transaction.done(found.schema < SCHEMA)),
+                Some(_) => {}
             }
+            Ok(transaction.done(()))
         })
         .await?;
-        if is_earlier {
-            crate::service::upgrade::upgrade(&store, &env).await?;
-        }
         Ok(Self {
             inner: Arc::new(Inner::new(store, given, env, options)),
             client: ClientInfo::default(),

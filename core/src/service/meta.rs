@@ -8,7 +8,7 @@ use crate::keys;
 use crate::service::OpenError;
 use crate::store::{Entry, Store, StoreExt, Transaction, read_json};
 
-/// The field of [`Meta`] that every version writes.
+/// The field of [`Meta`] that every schema has.
 #[derive(Deserialize)]
 pub(super) struct Schema {
     pub(super) schema: u32,
@@ -22,13 +22,14 @@ pub(super) struct Meta {
     pub(super) sealing_key: String,
 }
 
-/// Reads `meta`, unless a later program or an unfinished restore wrote it.
+/// Reads `meta`, unless a program of another schema or an unfinished restore wrote it.
 pub(super) async fn known_meta(transaction: &mut Transaction) -> Result<Option<Meta>, OpenError> {
-    // Only the number at first: the other fields of a later version are unknown.
+    // Only the number at first: the other fields of another schema are unknown.
     let schema = transaction.read::<Schema>(&keys::meta()).await?;
     match schema {
         Some(Schema { schema }) if schema == UNFINISHED_SCHEMA => Err(OpenError::Unfinished),
         Some(Schema { schema: found }) if found > SCHEMA => Err(OpenError::LaterSchema { found }),
+        Some(Schema { schema: found }) if found < SCHEMA => Err(OpenError::EarlierSchema { found }),
         _ => Ok(transaction.read(&keys::meta()).await?),
     }
 }

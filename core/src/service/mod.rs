@@ -29,7 +29,6 @@ pub(crate) mod secrets;
 mod session_timeouts;
 mod sign_in;
 pub(crate) mod tasks;
-mod upgrade;
 mod verify;
 mod workspace;
 mod write_fence;

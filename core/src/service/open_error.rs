@@ -20,6 +20,15 @@ pub enum OpenError {
         /// Schema of the store.
         found: u32,
     },
+    /// Store written by a version before the first release.
+    #[error(
+        "the store has schema {found}, but this program supports schemas from {SCHEMA} on; \
+         use the version that wrote it"
+    )]
+    EarlierSchema {
+        /// Schema of the store.
+        found: u32,
+    },
     /// Interrupted restore into the store.
     #[error(
         "the store contains an unfinished restore; restore the same dump again to complete it, or restore into a new \

@@ -37,8 +37,7 @@ pub struct Event {
     /// First audit entry of the operation, whose entries have the labels of its memories before and
     /// after.
     ///
-    /// `None` for an event that is not about memories, or that an earlier version wrote, and once
-    /// the event has deliveries.
+    /// `None` for an event that is not about memories, and once the event has deliveries.
     pub(crate) audit: Option<AuditLogId>,
 }
 

@@ -1,8 +1,8 @@
 //! Replacement of the sealing key: every sealed secret is resealed with a new key.
 //!
 //! While the replacement is unfinished, the record `meta` names both keys, as `OLD>NEW`. No service
-//! opens the store then; to earlier programs this is the fingerprint of another key. Which key
-//! sealed a secret shows by which one opens it, so the replacement needs no other state.
+//! opens the store then. Which key sealed a secret shows by which one opens it, so the replacement
+//! needs no other state.
 
 use std::sync::Arc;
 

@@ -147,16 +147,19 @@ async fn service_does_not_open_store_restored_from_damaged_dump() {
 }
 
 #[tokio::test]
-async fn restore_rejects_later_schema_before_writing() {
-    let schema = SCHEMA + 1;
-    let meta = format!("{{\"schema\":{schema},\"sealing_key\":\"0123456789abcdef\"}}");
-    let meta = Bytes::from(meta);
-    let later = dump(&store_of([(Key::new("meta").unwrap(), meta)]).await).await;
-    let store = empty();
-    let refused = restore(&store, &later).await;
-    assert!(
-        matches!(refused, Err(RestoreError::LaterSchema { found }) if found == schema),
-        "{refused:?}"
-    );
-    assert_eq!(dump(&store).await, dump(&empty()).await);
+async fn restore_rejects_other_schemas_before_writing() {
+    for schema in [SCHEMA - 1, SCHEMA + 1] {
+        let meta = format!("{{\"schema\":{schema},\"sealing_key\":\"0123456789abcdef\"}}");
+        let meta = Bytes::from(meta);
+        let other = dump(&store_of([(Key::new("meta").unwrap(), meta)]).await).await;
+        let store = empty();
+        let refused = restore(&store, &other).await;
+        let is_expected = match &refused {
+            Err(RestoreError::LaterSchema { found }) => *found == schema && schema > SCHEMA,
+            Err(RestoreError::EarlierSchema { found }) => *found == schema && schema < SCHEMA,
+            _ => false,
+        };
+        assert!(is_expected, "{refused:?}");
+        assert_eq!(dump(&store).await, dump(&empty()).await);
+    }
 }

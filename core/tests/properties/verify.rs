@@ -18,19 +18,18 @@ use crate::memory;
 use crate::planted::planted;
 
 /// Families whose entries may be missing, since nothing has to refer to them.
-const OPTIONAL: [&str; 12] = [
+const OPTIONAL: [&str; 11] = [
     "audit_bytes",
     "chat_message",
     "credential_use",
     "due",
-    "expansion",
+    "fan_out",
     "host_pings",
     "idempotency",
     "inbound_message",
     "last_ingest",
     "mcp_key_use",
     "member_refusals",
-    "outbox_queue",
 ];
 /// Families whose entries may be missing unless something refers to them.
 const REFERRED_TO: [&str; 7] = [

@@ -72,7 +72,7 @@ async fn refused_change_is_audited_with_actor_reason_and_client() {
         panic!("one entry");
     };
     assert_eq!(entry.action, AuditAction::SourceCreate);
-    assert_eq!(entry.outcome, AuditOutcome::Refused);
+    assert_eq!(entry.outcome, AuditOutcome::Rejected);
     let reason = entry.reason.as_deref();
     assert_eq!(reason, Some("missing permission connector:manage"));
     assert_eq!(entry.actor_id, Some(viewer.member));

@@ -13,7 +13,7 @@ use crate::world::World;
 /// The families that store pending and past deliveries.
 const FAMILIES: [&str; 9] = [
     "outbox",
-    "expansion",
+    "fan_out",
     "event",
     "delivery",
     "delivery_id",

@@ -156,7 +156,7 @@ impl World {
             let delivery = self.service.ping(&self.owner, to).await.unwrap();
             let key = keys::delivery(self.org.id, id, delivery.event_id);
             let mut stored: Value = self.read(&key).await.unwrap();
-            stored.as_object_mut().unwrap().remove("is_trial");
+            stored.as_object_mut().unwrap().remove("is_ping");
             self.overwrite(key, stored.to_string()).await;
             made.push(delivery);
         }

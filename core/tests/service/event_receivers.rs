@@ -3,7 +3,6 @@
 use std::slice;
 
 use knowledge_core::access::{Action, Credential, TokenScope};
-use knowledge_core::internals::keys;
 use knowledge_core::model::{
     EndpointId, EventType, MemberId, MemoryChange, MemoryId, NewWebhook, ReviewStatus,
     SensitivityLabel, Webhook,
@@ -314,26 +313,6 @@ async fn deletion_whose_audit_entries_expired_is_told_to_those_who_know_all_memo
     world.maintain().await;
     assert!(named(&world, few).await.is_empty());
     assert_eq!(named(&world, all.into()).await, [ids]);
-}
-
-#[tokio::test]
-async fn event_of_an_earlier_version_is_delivered_by_present_labels() {
-    let world = World::new().await;
-    let by = reviewer(&world).await;
-    let endpoint = webhook(&world, &by, EventType::MemoryUpdated).await;
-    let ids = ingest(&world, &["org:acme", "org:acme", "org:acme"]).await;
-    world.fan_out().await;
-    change(&world, &ids, sensitivity(SensitivityLabel::Public)).await;
-    change(&world, &ids[..1], audience("user:ada")).await;
-    let gone = world.service.delete_memory(&world.owner, ids[1]).await;
-    gone.unwrap();
-    for event in world.events().await {
-        let key = keys::outbox(event.id);
-        let mut stored: Value = world.read(&key).await.unwrap();
-        assert!(stored.as_object_mut().unwrap().remove("audit").is_some());
-        world.overwrite(key, stored.to_string()).await;
-    }
-    assert_eq!(named(&world, endpoint).await, [ids[1..].to_vec()]);
 }
 
 #[tokio::test]

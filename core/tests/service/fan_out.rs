@@ -304,13 +304,15 @@ async fn corrupt_events_do_not_block_fan_out() {
     world.memories(2).await;
     let mut half_way = world.events_of(EventType::ChunkCreated).await;
     half_way.retain(|event| !whole.contains(event));
-    let half_way = keys::expansion(half_way[0].id);
+    let half_way = keys::fan_out(half_way[0].id);
     world.overwrite(half_way, "{".to_owned()).await;
     // More than a page of corrupt entries, before and after the valid one.
     for number in 0..130 {
         for id in [number, u128::MAX - number] {
             let id = EventId(uuid::Uuid::from_u128(id));
             world.overwrite(keys::outbox(id), "{".to_owned()).await;
+            let mark = keys::outbox_queue(world.org.id, id);
+            world.overwrite(mark, "null".to_owned()).await;
         }
     }
     let done = world.fan_out().await;

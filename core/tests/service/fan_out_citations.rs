@@ -156,7 +156,7 @@ async fn assert_each_is_notified_once(world: &World, subscriptions: &[CitationSu
     wanted.sort();
     assert_eq!(told, wanted);
     assert_eq!(world.events().await, []);
-    assert_eq!(world.family("expansion").await, []);
+    assert_eq!(world.family("fan_out").await, []);
     world.assert_whole().await;
 }
 

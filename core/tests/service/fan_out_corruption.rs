@@ -152,9 +152,13 @@ async fn corrupt_outbox_entry_is_logged_once() {
     world.webhook(EventType::IngestFailed).await;
     world.memories(1).await;
     bloat(&world).await;
-    let unreadable = keys::outbox(EventId(Uuid::from_u128(1)));
-    world.overwrite(unreadable, "{".to_owned()).await;
-    let key = knowledge_core::store::Key::new("outbox/no identifier").unwrap();
+    let unreadable = EventId(Uuid::from_u128(1));
+    let mark = keys::outbox_queue(world.org.id, unreadable);
+    world.overwrite(mark, "null".to_owned()).await;
+    world
+        .overwrite(keys::outbox(unreadable), "{".to_owned())
+        .await;
+    let key = knowledge_core::store::Key::new("outbox_queue/no identifier").unwrap();
     world.overwrite(key, "{".to_owned()).await;
     let errors = Arc::new(AtomicUsize::new(0));
     let logged = tracing::subscriber::set_default(Errors(Arc::clone(&errors)));

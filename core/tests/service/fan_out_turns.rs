@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    EventId, EventType, MemoryId, OrgId, RecallId, ReviewStatus, SensitivityLabel, WorkspaceId,
+    EventId, EventType, MemoryId, OrgId, ReviewStatus, SensitivityLabel, WorkspaceId,
 };
 use knowledge_core::service::{FanOutLimits, FanOutReport, InFlight};
-use knowledge_core::store::{Commit, Key, Store};
+use knowledge_core::store::Key;
 use knowledge_store::faults::FaultPlan;
 use knowledge_testing::seed::Seed;
-use serde_json::json;
 
 use crate::fan_out::listed;
 use crate::make::{MILLISECOND, new_memory, new_recall, new_workspace, review, sensitivity};
@@ -104,14 +103,6 @@ impl World {
     async fn marks(&self) -> Vec<Key> {
         let marks = self.family("outbox_queue").await;
         marks.into_iter().map(|(key, _)| key).collect()
-    }
-
-    async fn remove(&self, keys: &[Key]) {
-        let mut commit = Commit::builder();
-        for key in keys {
-            commit = commit.delete(key.clone());
-        }
-        self.faults.commit(commit.build().unwrap()).await.unwrap();
     }
 }
 
@@ -228,25 +219,6 @@ async fn deliveries_of_orgs_are_claimed_interleaved() {
 }
 
 #[tokio::test]
-async fn events_without_marks_are_fanned_out() {
-    let world = World::new().await;
-    let cited = Cited::new(&world, "cited", 2, 3).await;
-    // Events of an earlier version, in a process that starts and in one that runs.
-    for number in 1..=3 {
-        cited.relabel(&world, 150).await;
-        let marks = world.marks().await;
-        assert_eq!(marks.len(), 150);
-        world.remove(&marks).await;
-        world.assert_whole().await;
-        world.fan_out().await;
-        assert_eq!(world.family("delivery").await.len(), number * 300);
-        assert_eq!(world.events().await, []);
-        assert_eq!(world.marks().await, []);
-    }
-    world.assert_whole().await;
-}
-
-#[tokio::test]
 async fn mark_without_event_is_removed() {
     let world = World::new().await;
     let stray = EventId(uuid::Uuid::from_u128(7));
@@ -316,54 +288,5 @@ async fn recalls_beyond_one_read_are_each_notified_once() {
         assert_eq!(events.len(), 1);
         assert_eq!(listed(&events[0]), cited);
     }
-    world.assert_whole().await;
-}
-
-#[tokio::test]
-async fn cursor_of_an_earlier_version_is_resumed() {
-    let world = World::new().await;
-    let ids = world.memories(3).await;
-    let mut recalls: Vec<RecallId> = Vec::new();
-    // Earlier versions notify a recall at the first memory that it cites.
-    for cited in [
-        &ids[1..],
-        &ids[..2],
-        &ids[1..2],
-        &ids[2..],
-        &ids[1..],
-        &ids[..],
-    ] {
-        recalls.push(world.recall_of(cited).await);
-        world.time.pass(MILLISECOND);
-    }
-    let mut endpoints = Vec::new();
-    for recall in &recalls {
-        let mut of_recall = Vec::new();
-        for _ in 0..2 {
-            of_recall.push(world.subscribe(&world.owner, *recall).await.id);
-        }
-        of_recall.sort();
-        endpoints.push(of_recall);
-    }
-    world.relabel(&ids, SensitivityLabel::Public).await;
-    let event = world.events_of(EventType::MemoryUpdated).await.remove(0);
-    assert_eq!(listed(&event), ids);
-    // At the second memory, after the first recall, within the third one.
-    let cursor = json!({ "citations": {
-        "memory": 1,
-        "after": recalls[0],
-        "within": endpoints[2][0],
-    } });
-    let key = keys::expansion(event.id);
-    world.overwrite(key, cursor.to_string()).await;
-    while world.small_step().await.has_more {}
-    let mut made = Vec::new();
-    for of_recall in &endpoints {
-        for endpoint in of_recall {
-            made.push(world.queued_events(*endpoint).await.len());
-        }
-    }
-    assert_eq!(made, [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0]);
-    assert_eq!(world.events().await, []);
     world.assert_whole().await;
 }

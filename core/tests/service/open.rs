@@ -49,6 +49,21 @@ async fn store_does_not_open_with_another_key() {
 }
 
 #[tokio::test]
+async fn store_of_earlier_schema_does_not_open() {
+    let (store, found) = (memory(), SCHEMA - 1);
+    let meta = format!(r#"{{"schema":{found},"sealing_keys":[],"less":{{}}}}"#);
+    put_meta(&store, &meta).await;
+    let refused = open(&store, 1).await.unwrap_err();
+    let expected = format!(
+        "the store has schema {found}, but this program supports schemas from {SCHEMA} on; \
+         use the version that wrote it"
+    );
+    assert_eq!(refused.to_string(), expected);
+    let kept: serde_json::Value = store.get_as(&keys::meta()).await.unwrap().unwrap().value;
+    assert_eq!(kept["schema"], found);
+}
+
+#[tokio::test]
 async fn store_of_later_schema_does_not_open() {
     for meta in [
         format!(r#"{{"schema":{},"sealing_key":"other"}}"#, SCHEMA + 1),

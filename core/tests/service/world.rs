@@ -164,8 +164,7 @@ impl World {
         }
     }
 
-    /// Marks a new endpoint as confirmed in the store, without a ping, as those of earlier versions
-    /// are. Its ping is no longer due.
+    /// Marks a new endpoint as confirmed in the store, without a ping, which is no longer due.
     pub(crate) async fn confirm(&self, endpoint: EndpointId) {
         let mut commit = Commit::builder();
         for family in ["webhook", "subscription", "endpoint", "endpoint_due"] {

@@ -266,7 +266,6 @@ pub struct CredentialRecord {
     /// Member that it authenticates.
     pub member_id: MemberId,
     /// Scope of the credential.
-    #[serde(rename = "narrowing")]
     pub scope: TokenScope,
     /// Credential without which it is invalid: the one that created or last rotated an MCP key, or
     /// the session of an access token.

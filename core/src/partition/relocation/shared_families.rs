@@ -102,7 +102,7 @@ async fn group_of(source: &Side, org: OrgId, found: KeyEntry) -> Result<Vec<KeyE
     if keys::outbox_events().contains(&found.key)
         && let Ok(Identified { id }) = read_json(&found.entry.value)
     {
-        let others = [keys::expansion(id), keys::outbox_queue(org, id)];
+        let others = [keys::fan_out(id), keys::outbox_queue(org, id)];
         group = present(source, &others).await?;
     }
     group.push(found);

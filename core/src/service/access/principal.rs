@@ -85,10 +85,8 @@ pub(crate) enum Resource {
 #[serde(rename_all = "snake_case")]
 pub enum Denial {
     /// The role does not grant the action.
-    #[serde(rename = "lacks")]
     MissingPermission(Action),
     /// The scope of the credential excludes the workspace or the organisation.
-    #[serde(rename = "narrowed")]
     OutOfScope,
     /// The memory does not exist for the caller.
     Invisible,

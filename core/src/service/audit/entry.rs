@@ -52,7 +52,7 @@ pub enum AuditOutcome {
     /// Rejected: the caller lacks the permission.
     Denied(Denial),
     /// Rejected as a whole: the caller lacks the permission for the operation.
-    Refused,
+    Rejected,
 }
 
 impl AuditOutcome {
@@ -62,7 +62,7 @@ impl AuditOutcome {
         match self {
             Self::Ok => "ok",
             Self::NotFound => "not_found",
-            Self::Denied(_) | Self::Refused => "forbidden",
+            Self::Denied(_) | Self::Rejected => "forbidden",
         }
     }
 }

@@ -51,8 +51,8 @@ pub(crate) enum PageBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<Value>,
     },
-    /// One refused change, about one resource of any kind.
-    Refused {
+    /// One rejected change, about one resource of any kind.
+    Rejected {
         resource: AuditResource,
         reason: String,
     },
@@ -129,7 +129,7 @@ impl AuditPage {
     fn into_memories(self) -> impl Iterator<Item = (MemoryAudit, Option<MemoryLabels>)> {
         let (change, entries) = match self.body {
             PageBody::Memories(found) => (found.change, found.entries),
-            PageBody::Single { .. } | PageBody::Refused { .. } => (None, Vec::new()),
+            PageBody::Single { .. } | PageBody::Rejected { .. } => (None, Vec::new()),
         };
         entries.into_iter().map(move |entry| {
             let after = entry.labels_after(change.as_ref());
@@ -140,18 +140,18 @@ impl AuditPage {
     /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         match &self.body {
-            PageBody::Single { .. } | PageBody::Refused { .. } => 1,
+            PageBody::Single { .. } | PageBody::Rejected { .. } => 1,
             PageBody::Memories(memories) => memories.entries.len(),
         }
     }
 
     /// Returns the entry at this index of the page.
     pub(crate) fn entry(&self, id: AuditLogId, index: usize) -> Option<AuditEntry> {
-        let mut refused = None;
+        let mut rejection = None;
         let (resource, outcome, before, after) = match &self.body {
-            PageBody::Refused { resource, reason } => {
-                refused = Some(reason.clone());
-                (index == 0).then_some((*resource, AuditOutcome::Refused, None, None))?
+            PageBody::Rejected { resource, reason } => {
+                rejection = Some(reason.clone());
+                (index == 0).then_some((*resource, AuditOutcome::Rejected, None, None))?
             }
             PageBody::Single {
                 resource,
@@ -187,7 +187,7 @@ impl AuditPage {
             resource,
             reason: match outcome {
                 AuditOutcome::Denied(denial) => Some(denial.to_string()),
-                AuditOutcome::Ok | AuditOutcome::NotFound | AuditOutcome::Refused => refused,
+                AuditOutcome::Ok | AuditOutcome::NotFound | AuditOutcome::Rejected => rejection,
             },
             outcome,
             before,

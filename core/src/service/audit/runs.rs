@@ -4,9 +4,6 @@
 //! refer to the labels by index. What remains for each memory is its identifier, packed, and for each
 //! sequence of memories with one outcome a reference to it. An entry about an unknown memory thus takes
 //! less than the identifier in the request, whatever its neighbours are.
-//!
-//! Earlier versions wrote runs that contain their identifiers, and schema 1 wrote each entry in full;
-//! all of these forms are read.
 
 use std::collections::HashMap;
 
@@ -28,8 +25,8 @@ pub(crate) struct MemoryEntries {
     pub(crate) entries: Vec<MemoryAudit>,
 }
 
-/// The outcome for one memory. Only pages of schema 1 are deserialised as such.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+/// The outcome for one memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryAudit {
     pub(crate) memory_id: MemoryId,
     pub(crate) outcome: AuditOutcome,
@@ -62,9 +59,6 @@ struct Run {
     /// Index of the labels after, unless they follow from the change of the page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     after: Option<usize>,
-    /// Consecutive memories with this outcome, as earlier versions wrote them.
-    #[serde(default, skip_serializing)]
-    memory_ids: Vec<MemoryId>,
 }
 
 fn ok() -> AuditOutcome {
@@ -132,7 +126,6 @@ fn runs(entries: &[MemoryAudit]) -> (Vec<&MemoryLabels>, Vec<Run>, Vec<usize>) {
             outcome: entry.outcome,
             before: entry.before.as_ref().map(|labels| table.place(labels)),
             after: entry.after.as_ref().map(|labels| table.place(labels)),
-            memory_ids: Vec::new(),
         };
         if let [.., last, count] = order.as_mut_slice()
             && runs[*last] == run
@@ -149,23 +142,17 @@ fn runs(entries: &[MemoryAudit]) -> (Vec<&MemoryLabels>, Vec<Run>, Vec<usize>) {
     (table.labels, runs, order)
 }
 
-/// Stored entries of any version.
+/// Entries as they are stored.
 #[derive(Deserialize)]
 pub(crate) struct StoredEntries {
     change: Option<MemoryChange>,
     #[serde(default)]
     labels: Vec<MemoryLabels>,
-    #[serde(default)]
     runs: Vec<Run>,
     /// Index of a run and number of consecutive entries with it, in turns.
-    #[serde(default)]
     order: Vec<usize>,
     /// Identifiers of the memories, packed.
-    #[serde(default)]
     ids: String,
-    /// Entries in full, as schema 1 wrote them.
-    #[serde(default)]
-    entries: Vec<MemoryAudit>,
 }
 
 impl TryFrom<StoredEntries> for MemoryEntries {
@@ -180,31 +167,21 @@ impl TryFrom<StoredEntries> for MemoryEntries {
             place.map(found).transpose()
         };
         let mut ids = unpacked(&stored.ids)?.into_iter();
-        let mut entries = stored.entries;
-        entries.reserve(ids.len());
-        let mut add = |run: &Run, memory_id| {
-            entries.push(MemoryAudit {
-                memory_id,
-                outcome: run.outcome,
-                before: labels(run.before)?,
-                after: labels(run.after)?,
-            });
-            Ok::<_, String>(())
-        };
-        for run in &stored.runs {
-            run.memory_ids.iter().try_for_each(|id| add(run, *id))?;
-        }
-        for run in stored.order.chunks(2) {
-            let [place, count] = *run else {
+        let mut entries = Vec::with_capacity(ids.len());
+        for order in stored.order.chunks(2) {
+            let [index, count] = *order else {
                 return Err("the last run of the page has no length".to_owned());
             };
-            let found = stored.runs.get(place);
-            let found = found.ok_or_else(|| format!("the page has no run at index {place}"))?;
+            let run = stored.runs.get(index);
+            let run = run.ok_or_else(|| format!("the page has no run at index {index}"))?;
             for _ in 0..count {
-                let id = ids
-                    .next()
-                    .ok_or("the page has fewer identifiers than entries")?;
-                add(found, id)?;
+                let id = ids.next();
+                entries.push(MemoryAudit {
+                    memory_id: id.ok_or("the page has fewer identifiers than entries")?,
+                    outcome: run.outcome,
+                    before: labels(run.before)?,
+                    after: labels(run.after)?,
+                });
             }
         }
         if ids.next().is_some() {
@@ -304,7 +281,6 @@ mod tests {
                 },
             ],
         };
-        let id = |id: u128| format!("{id:032x}");
         let stored = serde_json::to_value(&entries).unwrap();
         let workspace = "00000000-0000-0000-0000-000000000001";
         let source = "00000000-0000-0000-0000-000000000002";
@@ -317,7 +293,7 @@ mod tests {
                 { "before": 0 },
                 { "before": 1 },
                 { "outcome": "not_found" },
-                { "outcome": { "denied": { "lacks": "memory:review" } }, "before": 0 },
+                { "outcome": { "denied": { "missing_permission": "memory:review" } }, "before": 0 },
                 { "before": 0, "after": 1 },
             ],
             "order": [0, 2, 1, 1, 2, 1, 3, 1, 4, 1],
@@ -326,56 +302,6 @@ mod tests {
         assert_eq!(stored, expected);
         let read: MemoryEntries = serde_json::from_value(stored).unwrap();
         assert_eq!(read, entries);
-        // Earlier versions wrote the identifiers of each run with it.
-        let earlier = json!({
-            "labels": expected["labels"],
-            "runs": [
-                { "before": 0, "memory_ids": [id(1), id(2)] },
-                { "before": 1, "memory_ids": [id(3)] },
-                { "outcome": "not_found", "memory_ids": [id(4)] },
-                {
-                    "outcome": { "denied": { "lacks": "memory:review" } },
-                    "before": 0,
-                    "memory_ids": [id(5)],
-                },
-                { "before": 0, "after": 1, "memory_ids": [id(6)] },
-            ],
-        });
-        let read: MemoryEntries = serde_json::from_value(earlier).unwrap();
-        assert_eq!(read, entries);
-    }
-
-    #[test]
-    fn audit_entries_of_schema_1_are_readable() {
-        let stored = r#"{
-            "change": { "sensitivityLabel": "restricted" },
-            "entries": [
-                {
-                    "memory_id": "00000000-0000-0000-0000-000000000001",
-                    "outcome": "ok",
-                    "before": {
-                        "workspace_id": "00000000-0000-0000-0000-000000000001",
-                        "source_id": "00000000-0000-0000-0000-000000000002",
-                        "audience": "org:acme",
-                        "sensitivity": "internal",
-                        "review": "pending"
-                    }
-                },
-                { "memory_id": "00000000-0000-0000-0000-000000000002", "outcome": "not_found" }
-            ]
-        }"#;
-        let read: MemoryEntries = serde_json::from_str(stored).unwrap();
-        let expected = MemoryEntries {
-            change: Some(MemoryChange {
-                sensitivity_label: Some(SensitivityLabel::Restricted),
-                ..MemoryChange::default()
-            }),
-            entries: vec![
-                entry(1, AuditOutcome::Ok, Some("org:acme")),
-                entry(2, AuditOutcome::NotFound, None),
-            ],
-        };
-        assert_eq!(read, expected);
     }
 
     #[test]
@@ -387,10 +313,9 @@ mod tests {
                 "no labels at index 0",
             ),
             (
-                json!({ "runs": [{ "before": 0, "memory_ids": [Uuid::nil()] }] }),
-                "no labels at index 0",
+                json!({ "runs": [], "order": [0, 1], "ids": id }),
+                "no run at index 0",
             ),
-            (json!({ "order": [0, 1], "ids": id }), "no run at index 0"),
             (
                 json!({ "runs": [{}], "order": [0], "ids": id }),
                 "has no length",
@@ -399,7 +324,10 @@ mod tests {
                 json!({ "runs": [{}], "order": [0, 2], "ids": id }),
                 "fewer identifiers",
             ),
-            (json!({ "ids": id }), "more identifiers"),
+            (
+                json!({ "runs": [], "order": [], "ids": id }),
+                "more identifiers",
+            ),
             (
                 json!({ "runs": [{}], "order": [0, 1], "ids": "A" }),
                 "unreadable",

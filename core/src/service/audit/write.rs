@@ -145,7 +145,7 @@ impl AuditedOperation {
         (kind, id): (ResourceKind, uuid::Uuid),
         reason: &str,
     ) {
-        let body = PageBody::Refused {
+        let body = PageBody::Rejected {
             resource: AuditResource { kind, id },
             reason: reason.to_owned(),
         };

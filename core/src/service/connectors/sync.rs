@@ -64,8 +64,7 @@ impl KnowledgeService {
             transaction.delete(due.clone());
             match read_connector(&mut transaction, reference).await {
                 Ok((connector, mut state)) => {
-                    // Earlier versions scheduled a check with each report: only the last one
-                    // continues.
+                    // A report may have moved the check since the task was read.
                     if state.look_at.is_none_or(|planned| planned <= now) {
                         state.look_at = state.look_at.filter(|at| reference.due(*at) != *due);
                         let place = keys::workspace(org, workspace);

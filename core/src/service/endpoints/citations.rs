@@ -229,7 +229,7 @@ impl KnowledgeService {
                 let now = op.now;
                 let rotated = stored.rotate(op.sealer().await?, id.0, now, self.env());
                 if stored.record.subscriber_user_id == op.principal.member_id() {
-                    stored.delegator = Some(op.principal.delegator());
+                    stored.delegator = op.principal.delegator();
                 }
                 let key = keys::subscription(op.org(), stored.record.recall_id, id);
                 op.transaction.put(key, &stored);

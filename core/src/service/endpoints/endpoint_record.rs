@@ -152,19 +152,10 @@ impl EndpointRecord {
 
     /// Returns on whose behalf the endpoint receives events, and the action that this requires.
     pub(in crate::service) fn requirement(&self) -> (Delegator, Action) {
-        let (delegator, member, action) = match self {
-            Self::Webhook(stored) => (
-                stored.delegator,
-                stored.record.created_by,
-                Action::WebhookManage,
-            ),
-            Self::Subscription(stored) => (
-                stored.delegator,
-                stored.record.subscriber_user_id,
-                Action::CitationSubscriptionManage,
-            ),
-        };
-        (delegator.unwrap_or(Delegator::member(member)), action)
+        match self {
+            Self::Webhook(stored) => (stored.delegator, Action::WebhookManage),
+            Self::Subscription(stored) => (stored.delegator, Action::CitationSubscriptionManage),
+        }
     }
 
     /// Returns the audit action for this kind of endpoint.

@@ -207,7 +207,7 @@ impl KnowledgeService {
             }
             if is_moved {
                 // A new URL transfers ownership: deliveries follow the caller's permissions.
-                stored.delegator = Some(op.principal.delegator());
+                stored.delegator = op.principal.delegator();
             }
             stored.record = after.clone();
             op.transaction.put(key, &stored);
@@ -280,7 +280,7 @@ impl KnowledgeService {
                 let mut stored: Stored = op.find(&key, EntityKind::Webhook).await?;
                 let now = op.now;
                 let rotated = stored.rotate(op.sealer().await?, id.0, now, self.env());
-                stored.delegator = Some(op.principal.delegator());
+                stored.delegator = op.principal.delegator();
                 op.transaction.put(key, &stored);
                 op.rotated(
                     AuditAction::WebhookRotateSecret,

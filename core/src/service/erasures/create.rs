@@ -282,7 +282,7 @@ async fn erase_named(
             AuditOutcome::NotFound | AuditOutcome::Denied(Denial::Invisible) => {
                 receipt.not_found += 1;
             }
-            AuditOutcome::Denied(_) | AuditOutcome::Refused => receipt.forbidden += 1,
+            AuditOutcome::Denied(_) | AuditOutcome::Rejected => receipt.forbidden += 1,
         }
         if let (AuditOutcome::Ok, Some((labels, content))) = (outcome, found) {
             let found = FoundMemory {

@@ -8,7 +8,6 @@ use crate::model::{
     ResourceKind, Source, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::access::principal::Delegator;
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::{RecordLimit, release_unit};
@@ -218,8 +217,8 @@ impl KnowledgeService {
             credential,
             |caller| async move {
                 let (mut op, key, stored) = find(caller, workspace, id).await?;
-                let delegator = delegator(&stored);
-                op.require_covered(workspace, delegator, ACTIONS).await?;
+                op.require_covered(workspace, stored.delegator, ACTIONS)
+                    .await?;
                 let org = op.org();
                 let transaction = &mut op.transaction;
                 // Its identifier remains, so that its source stays closed to everybody else.
@@ -254,15 +253,15 @@ impl KnowledgeService {
             credential,
             |caller| async move {
                 let (mut op, key, mut stored) = find(caller, workspace, id).await?;
-                let delegator = delegator(&stored);
-                op.require_covered(workspace, delegator, ACTIONS).await?;
+                op.require_covered(workspace, stored.delegator, ACTIONS)
+                    .await?;
                 let (now, member) = (op.now, op.principal.member_id());
                 let rotated = stored.rotate(op.sealer().await?, id.0, now, self.env());
                 if stored.record.acts_as != member {
                     stored.record.acts_as = member;
                     stored.record.updated_at = now;
                 }
-                stored.delegator = Some(op.principal.delegator());
+                stored.delegator = op.principal.delegator();
                 op.transaction.put(key, &stored);
                 let resource = (ResourceKind::InboundWebhook, id.0);
                 op.rotated(AuditAction::InboundWebhookRotateSecret, resource, &rotated);
@@ -271,12 +270,6 @@ impl KnowledgeService {
         )
         .await
     }
-}
-
-/// Returns on whose behalf an inbound webhook acts.
-pub(crate) fn delegator(stored: &Stored) -> Delegator {
-    let member = Delegator::member(stored.record.acts_as);
-    stored.delegator.unwrap_or(member)
 }
 
 /// Authorises the caller in the workspace, and reads an inbound webhook with its key.

@@ -19,7 +19,7 @@ use crate::service::KnowledgeService;
 use crate::service::access::monitor::slugs_read;
 use crate::service::access::principal::{Delegator, Principal, Resource};
 use crate::service::audit::write::{Actor, AuditedOperation};
-use crate::service::inbound::manage::{Stored, delegator};
+use crate::service::inbound::manage::Stored;
 use crate::service::memories::ingest::{
     IngestContext, Memories, NewMemory, by_source_key, check_batch, known_memories,
 };
@@ -77,11 +77,7 @@ impl VerifiedMessage {
 pub(crate) struct ProcessedMessage {
     pub(crate) expires_at: Timestamp,
     /// True if the message was rejected: it may still be ingested.
-    #[serde(
-        rename = "is_refused",
-        default,
-        skip_serializing_if = "std::ops::Not::not"
-    )]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_rejected: bool,
 }
 
@@ -173,7 +169,7 @@ impl KnowledgeService {
             workspace,
             webhook,
             id: id.to_owned(),
-            delegator: delegator(&stored),
+            delegator: stored.delegator,
             source: stored.record.source_id,
             secret,
         })
@@ -389,7 +385,7 @@ async fn acting(
     (stored, member): (&Stored, Option<Member>),
     now: Timestamp,
 ) -> Result<Principal, Error> {
-    let delegator = (delegator(stored), member);
+    let delegator = (stored.delegator, member);
     let found = Principal::acting_for(transaction, org, delegator, now).await;
     found.map_err(|error| match error {
         Error::Unauthenticated { .. } => Error::forbidden(

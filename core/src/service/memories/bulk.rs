@@ -389,7 +389,7 @@ fn result<'e>(
                 Some((BulkItemErrorCode::Forbidden, denial.to_string()))
             }
             // Never of one of many memories.
-            AuditOutcome::Refused => Some((BulkItemErrorCode::Forbidden, String::new())),
+            AuditOutcome::Rejected => Some((BulkItemErrorCode::Forbidden, String::new())),
         };
         summary.requested += 1;
         if error.is_none() {

@@ -72,8 +72,6 @@ impl Provisioning<'_> {
     /// [`Error::NotFound`].
     pub async fn delete_organization(&self, org: OrgId) -> Result<(), Error> {
         let env = self.service.env();
-        // Its events are found by their marks, which those of earlier versions lack.
-        self.service.mark_events(true).await?;
         let removed = self
             .service
             .transact(|mut transaction| async move {

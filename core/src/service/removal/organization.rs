@@ -114,7 +114,7 @@ fn forget(transaction: &mut Transaction, org: OrgId, found: &KeyEntry) {
         }
         "outbox_queue" => {
             transaction.delete(keys::outbox(EventId(last)));
-            transaction.delete(keys::expansion(EventId(last)));
+            transaction.delete(keys::fan_out(EventId(last)));
         }
         "endpoint" => {
             let state = decode_value::<EndpointState>(found).ok();

@@ -103,9 +103,8 @@ pub(crate) struct SealedRecord<T> {
     /// Reason for which the service disabled the endpoint, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) disabled: Option<DisabledReason>,
-    /// On whose behalf it acts; `None` in earlier records, which act for the member they name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) delegator: Option<Delegator>,
+    /// On whose behalf it acts.
+    pub(crate) delegator: Delegator,
 }
 
 /// A replaced secret, which remains valid for a while.
@@ -134,7 +133,7 @@ impl<T> SealedRecord<T> {
             previous: None,
             is_revoked: false,
             disabled: None,
-            delegator: Some(delegator),
+            delegator,
         }
     }
 

@@ -21,11 +21,9 @@ use self::expectation::{Expectation, ExpectationFrom};
 use self::key_families::{AuditPosition, Problem};
 use crate::access::RoleRef;
 use crate::error::Error;
-use crate::format::USAGE_SCHEMA;
 use crate::keys;
 use crate::model::{ChatId, EndpointId, ErasureId, OrgId, Organization, RoleId, WorkspaceId};
 use crate::service::KnowledgeService;
-use crate::service::meta::Schema;
 use crate::service::secrets::sealing::{Sealer, SealingKey};
 use crate::store::{Direction, Key, KeyEntry, KeyRange, Store, StoreError, StoreExt, decode_value};
 
@@ -213,10 +211,6 @@ struct Verifier {
     /// Audit page that was read last.
     audit: Option<AuditPosition>,
     has_meta: bool,
-    /// True if the store is of schema 1, whose store-wide counters are now per organisation.
-    has_global_counters: bool,
-    /// True unless the store is of an earlier schema, without the counters of quotas.
-    has_usage: bool,
     counted: BTreeMap<Key, i64>,
     counters: BTreeMap<Key, i64>,
     found: Verification,
@@ -253,10 +247,6 @@ impl Verifier {
                 removing.extend(workspaces.map(|id| keys::workspace(org.id, *id)));
             }
         }
-        let schema = store.get_as::<Schema>(&keys::meta()).await.ok().flatten();
-        let schema = schema.map(|meta| meta.value.schema);
-        let has_global_counters = schema == Some(1);
-        let has_usage = schema.is_none_or(|schema| schema >= USAGE_SCHEMA);
         let found = Verification {
             secrets: (!sealers.is_empty()).then_some(0),
             ..Verification::default()
@@ -283,8 +273,6 @@ impl Verifier {
             removals_continued: BTreeSet::new(),
             audit: None,
             has_meta: false,
-            has_global_counters,
-            has_usage,
             counted: BTreeMap::new(),
             counters: BTreeMap::new(),
             found,
@@ -340,22 +328,6 @@ impl Verifier {
     fn is_former(&self, org: OrgId, workspace: WorkspaceId) -> bool {
         let removed = keys::workspace(org, workspace);
         self.former_workspaces.contains(&removed)
-    }
-
-    fn undelivered_counter(&self, org: OrgId) -> Key {
-        if self.has_global_counters {
-            keys::global_undelivered_count()
-        } else {
-            keys::undelivered_count(org)
-        }
-    }
-
-    fn disabled_endpoint_counter(&self, org: OrgId) -> Key {
-        if self.has_global_counters {
-            keys::global_disabled_endpoint_count()
-        } else {
-            keys::disabled_endpoint_count(org)
-        }
     }
 
     fn count(&mut self, counter: Key, by: i64) {
@@ -470,8 +442,7 @@ impl Verifier {
                 self.differ(Count, &keys::org(org), None, expected, found);
             }
         }
-        let mut counted = std::mem::take(&mut self.counted);
-        counted.retain(|key, _| self.has_usage || !keys::is_usage(key));
+        let counted = std::mem::take(&mut self.counted);
         let counters = std::mem::take(&mut self.counters);
         let every: BTreeSet<&Key> = counted.keys().chain(counters.keys()).collect();
         for key in every {

@@ -53,7 +53,6 @@ pub struct Chat {
     /// Time of the newest message; the time of creation if there is none.
     pub last_message_at: Timestamp,
     /// Members for whom the chat exists, its creator first.
-    #[serde(default)]
     pub participants: Vec<MemberId>,
 }
 
@@ -84,7 +83,6 @@ pub(crate) struct RecentChat {
     title: String,
     pub(crate) last_message_at: Timestamp,
     pub(crate) snippet: String,
-    #[serde(default)]
     pub(crate) participants: Vec<MemberId>,
 }
 

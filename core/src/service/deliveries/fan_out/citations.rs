@@ -47,7 +47,7 @@ impl FanOutStep<'_> {
                             return Ok(Break(at));
                         }
                         self.budget.recalls -= 1;
-                        let progress = self.notify_recall(source, &mut at, *recall, &webhooks);
+                        let progress = self.notify_recall(source, at.within, *recall, &webhooks);
                         if let Break(within) = progress.await? {
                             return Ok(Break(Recalls { within, ..at }));
                         }
@@ -123,7 +123,7 @@ impl FanOutStep<'_> {
     async fn notify_recall(
         &mut self,
         source: &SourceEvent<'_>,
-        at: &mut Recalls,
+        within: Option<EndpointId>,
         recall: RecallId,
         webhooks: &[(Target, Arc<Receiver>)],
     ) -> Result<Progress<Option<EndpointId>>, Error> {
@@ -142,12 +142,10 @@ impl FanOutStep<'_> {
         let reads = recall.memory_ids.len() / LOOKS_PER_MEMORY;
         self.budget.recalls = self.budget.recalls.saturating_sub(reads);
         let mut cited = recall.memory_ids.clone();
-        cited.retain(|memory| source.places.contains_key(memory));
-        let first = cited.iter().map(|memory| source.places[memory]).min();
-        let Some(first) = first.filter(|first| !at.is_complete(recall.id, *first)) else {
+        cited.retain(|memory| source.memories.contains(memory));
+        if cited.is_empty() {
             return Ok(Continue(()));
-        };
-        at.resume(first);
+        }
         let event = source.event;
         let targets = self.targets_of(event, recall.id, webhooks).await?;
         let data_of = |change, memory_ids| {
@@ -180,7 +178,7 @@ impl FanOutStep<'_> {
             }
             notified.push((target, events));
         }
-        Ok(self.notify_targets(event, &notified, at.within, whole))
+        Ok(self.notify_targets(event, &notified, within, whole))
     }
 
     /// Returns the webhooks, and the subscriptions of a recall, in the order of their identifiers.

@@ -95,8 +95,7 @@ impl FanOutStep<'_> {
 
     /// Returns the changes of the memories of an event.
     ///
-    /// Without its audit entries, which earlier versions did not name and which expire, the present
-    /// labels count.
+    /// Without its audit entries, which expire, the present labels decide.
     async fn changes(&mut self, event: &Event) -> Result<Arc<Changes>, Error> {
         if self.decisions.event != Some(event.id) {
             self.decisions = Decisions {
@@ -125,8 +124,7 @@ impl FanOutStep<'_> {
                 }
             }
             for (memory, before) in others.iter().zip(self.labels(org, &others).await?) {
-                // Of a deleted memory, nothing is known but that an earlier version announced it.
-                if before.is_some() || event.audit.is_none() {
+                if before.is_some() {
                     let after = before.clone();
                     changes.insert(*memory, Change { before, after });
                 }

@@ -190,72 +190,12 @@ fn interleaved(queues: &[Vec<QueuedEvent>]) -> Vec<QueuedEvent> {
     events.take(EVENTS_PER_BATCH).copied().collect()
 }
 
-/// Result of [`KnowledgeService::mark_events`].
-#[derive(Default)]
-pub(in crate::service) struct MarkedEvents {
-    /// Number of marks that were missing.
-    pub(super) added: usize,
-    /// Organisation of the oldest event.
-    pub(super) oldest: Option<OrgId>,
-}
-
 impl KnowledgeService {
-    /// Adds the marks that are missing: earlier versions wrote none.
-    ///
-    /// Unless it looks at `all` events, it ends where the oldest ones have their marks.
-    pub(in crate::service) async fn mark_events(&self, all: bool) -> Result<MarkedEvents, Error> {
-        let mut marked = MarkedEvents::default();
-        let mut rest = keys::outbox_events();
-        loop {
-            let page = scan(self, &rest).await?;
-            let Some(last) = page.last() else {
-                return Ok(marked);
-            };
-            rest = rest.after(&last.key);
-            let (mut events, mut marks) = (Vec::new(), Vec::new());
-            for found in &page {
-                let Some(id) = keys::last_id(&found.key).map(EventId) else {
-                    self.log_unreadable(&found.key, "unreadable key");
-                    continue;
-                };
-                match decode_value::<Event>(found) {
-                    Ok(event) => {
-                        marked.oldest.get_or_insert(event.org_id);
-                        events.push(found.key.clone());
-                        marks.push(keys::outbox_queue(event.org_id, id));
-                    }
-                    Err(error) => self.log_unreadable(&found.key, &error.to_string()),
-                }
-            }
-            let found = self.store().get(&marks).await?;
-            if !all && !found.is_empty() && found.iter().all(Option::is_some) {
-                return Ok(marked);
-            }
-            let missing = events.into_iter().zip(marks).zip(found);
-            let missing = missing.filter(|(_, found)| found.is_none());
-            let (events, marks): (Vec<_>, Vec<_>) = missing.map(|(missing, _)| missing).unzip();
-            if events.is_empty() {
-                continue;
-            }
-            let added = events.len();
-            let orgs = marks.iter().filter_map(keys::parse_outbox_queue);
-            let orgs: BTreeSet<_> = orgs.map(|(org, _)| org).collect();
-            let (events, marks) = (&events, &marks);
-            let result = self.transact(|mut transaction| async move {
-                let found = transaction.entries(events).await?;
-                for (mark, event) in marks.iter().zip(found) {
-                    if event.is_some() {
-                        transaction.put(mark.clone(), &());
-                    }
-                }
-                Ok(transaction.done(()))
-            });
-            match result.await {
-                Ok(()) => marked.added += added,
-                // They get their marks once no organisation among them is held.
-                Err(error) => drop(self.fenced_orgs(error, orgs).await?),
-            }
-        }
+    /// Returns the organisation of the oldest event in the outbox that is readable.
+    pub(super) async fn org_of_oldest_event(&self) -> Result<Option<OrgId>, Error> {
+        let page = scan(self, &keys::outbox_events()).await?;
+        let mut events = page.iter().flat_map(decode_value::<Event>);
+        Ok(events.next().map(|event| event.org_id))
     }
 
     /// Logs an unreadable entry of the outbox, which is kept for repair and does not hold up the

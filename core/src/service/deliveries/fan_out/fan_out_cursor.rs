@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cited_event::{Citations, Recalls};
+use super::cited_event::Recalls;
 use crate::model::EndpointId;
 
 /// Durable cursor of the fan-out of an event: the position to resume from.
@@ -16,8 +16,6 @@ pub(in crate::service) enum FanOutCursor {
         /// Last endpoint that has a delivery of this part.
         after: Option<EndpointId>,
     },
-    /// Position among the recalls that cite memories of the event, as earlier versions wrote it.
-    Citations(Citations),
     /// Position among the recalls that cite memories of the event.
     Recalls(Recalls),
 }

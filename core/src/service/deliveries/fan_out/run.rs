@@ -53,7 +53,7 @@ impl KnowledgeService {
     ) -> Result<FanOutReport, Error> {
         let mut turns = match self.inner.next_turn.get() {
             Some(start) => FairQueue::begin(start),
-            None => FairQueue::begin_with(self.mark_events(false).await?.oldest),
+            None => FairQueue::begin_with(self.org_of_oldest_event().await?),
         };
         let result = self.take_turns(&mut turns, now, limits).await;
         self.inner.next_turn.set(turns.start());
@@ -76,10 +76,6 @@ impl KnowledgeService {
         loop {
             let mut batch = turns.next_batch(self).await?;
             if batch.is_empty() {
-                let is_idle = report == FanOutReport::default();
-                if is_idle && self.mark_events(true).await?.added > 0 {
-                    continue;
-                }
                 turns.restart();
                 return Ok(report);
             }

@@ -104,22 +104,22 @@ impl<'s> FanOutStep<'s> {
 
     /// Fans out one event; returns `false` if the budget does not suffice.
     async fn fan_out_event(&mut self, (org, id): QueuedEvent) -> Result<bool, Error> {
-        let (outbox, expansion) = (keys::outbox(id), keys::expansion(id));
-        let read = [outbox, expansion, keys::outbox_queue(org, id)];
+        let (outbox, progress) = (keys::outbox(id), keys::fan_out(id));
+        let read = [outbox, progress, keys::outbox_queue(org, id)];
         let found = self.transaction.unchecked().get(&read).await?;
         for (key, entry) in read.iter().zip(&found) {
             let version = entry.as_ref().map(|entry| entry.version);
             self.transaction.check(key.clone(), version);
         }
-        let [outbox, expansion, mark] = read;
+        let [outbox, progress, mark] = read;
         let mut found = found.into_iter();
         let mut next = |key: &Key| {
             let (key, entry) = (key.clone(), found.next().flatten()?);
             Some(KeyEntry { key, entry })
         };
-        let (event, cursor, is_marked) = (next(&outbox), next(&expansion), next(&mark).is_some());
+        let (event, cursor, is_marked) = (next(&outbox), next(&progress), next(&mark).is_some());
         let Some(event) = event else {
-            // Another dispatcher has completed it, or an earlier version that knew no marks.
+            // Another dispatcher has completed it.
             if is_marked {
                 self.transaction.delete(mark);
             }
@@ -143,7 +143,7 @@ impl<'s> FanOutStep<'s> {
         match rest {
             Break(rest) => {
                 if rest != at.unwrap_or(FanOutCursor::BEGIN) {
-                    self.transaction.put(expansion, &rest);
+                    self.transaction.put(progress, &rest);
                 }
                 Ok(false)
             }
@@ -151,7 +151,7 @@ impl<'s> FanOutStep<'s> {
                 self.transaction.delete(outbox);
                 self.transaction.delete(mark);
                 if at.is_some() {
-                    self.transaction.delete(expansion);
+                    self.transaction.delete(progress);
                 }
                 self.report.events += 1;
                 Ok(true)
@@ -173,7 +173,6 @@ impl<'s> FanOutStep<'s> {
                 }
                 Recalls::default()
             }
-            FanOutCursor::Citations(earlier) => earlier.into(),
             FanOutCursor::Recalls(at) => at,
         };
         let Some((change, changed)) = change_of(&event.data) else {

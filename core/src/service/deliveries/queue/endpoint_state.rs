@@ -18,7 +18,6 @@ pub(in crate::service) enum EndpointParent {
 /// State of an endpoint, apart from its record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::service) struct EndpointState {
-    #[serde(rename = "place")]
     pub(in crate::service) parent: EndpointParent,
     /// Creation order of the endpoint within its workspace.
     ///

@@ -30,28 +30,19 @@ pub(in crate::service) struct StoredDelivery {
     /// Time of its entry in the endpoint's queue; `None` unless it is pending.
     pub(in crate::service) due: Option<Timestamp>,
     /// Number of attempts in the current retry schedule.
-    #[serde(rename = "tries")]
     pub(in crate::service) attempt_count: u32,
     /// Epoch of the lease under which the last attempt was recorded.
     pub(in crate::service) epoch: u64,
-    /// True if an earlier version leased it; `due` was then the expiry. Leases are now in the state of
-    /// the endpoint.
-    pub(in crate::service) is_leased: bool,
     /// True if it has been pending since its creation and no attempt has failed.
     ///
     /// Only other pending deliveries have an entry under `undelivered`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(in crate::service) is_fresh: bool,
     /// True for a test event: it has a single attempt, even if the service disabled the endpoint.
-    #[serde(
-        rename = "is_trial",
-        default,
-        skip_serializing_if = "std::ops::Not::not"
-    )]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(in crate::service) is_ping: bool,
-    /// On whose behalf the endpoint received the event; `None` if an earlier version delivered it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(in crate::service) made_for: Option<Delegator>,
+    /// On whose behalf the endpoint received the event.
+    pub(in crate::service) made_for: Delegator,
 }
 
 /// Value of a `delivery_id` entry.
@@ -78,10 +69,9 @@ impl StoredDelivery {
             due: None,
             attempt_count: 0,
             epoch: 0,
-            is_leased: false,
             is_fresh: true,
             is_ping: false,
-            made_for: Some(record.requirement().0),
+            made_for: record.requirement().0,
         }
     }
 
@@ -166,7 +156,6 @@ impl StoredDelivery {
         queue: &mut EndpointQueue,
         at: Timestamp,
     ) {
-        self.is_leased = false;
         queue.state.leases.remove(self.delivery.event_id);
         if self.delivery.status != DeliveryStatus::Pending {
             self.unindex_status(transaction, queue.org, queue.endpoint);
@@ -244,9 +233,10 @@ impl StoredDelivery {
         receiver: Option<&(Principal, ActionSet)>,
         data: &EventData,
     ) -> bool {
-        let (Some(former), Some((caller, held))) = (self.made_for, receiver) else {
+        let Some((caller, held)) = receiver else {
             return false;
         };
+        let former = self.made_for;
         let is_same_member = former.member == caller.member_id() && !caller.is_narrowed();
         if former == record.requirement().0 || is_same_member {
             return false;
@@ -257,14 +247,6 @@ impl StoredDelivery {
             EventData::IngestCompleted(_) => !Monitor::knows_all(caller, *held),
             data => !data.memories().is_empty() && !Monitor::knows_all(caller, *held),
         }
-    }
-
-    /// Returns true if an earlier version renewed the lease after the queue was read, which moved
-    /// the entry.
-    ///
-    /// The entry of a quarantined delivery has another time than the delivery too, but is valid.
-    pub(in crate::service) fn is_elsewhere(&self, queued: QueuedDelivery) -> bool {
-        self.is_leased && self.due != Some(queued.at)
     }
 
     /// Returns true if the delivery waits for an attempt.
@@ -308,7 +290,6 @@ impl StoredDelivery {
             let event = self.delivery.event_id;
             transaction.delete(keys::delivery_due(org, endpoint, at, event));
         }
-        self.is_leased = false;
         self.delivery.next_attempt_at = None;
     }
 

@@ -20,12 +20,13 @@ use crate::service::verify::{DifferenceCode, Verifier};
 use crate::store::KeyEntry;
 
 pub(super) fn outbox(verifier: &mut Verifier, _: &KeyEntry, event: Event) -> Expectations {
-    Ok(concerns(verifier, &event))
+    let mut expectations = concerns(verifier, &event);
+    let mark = keys::outbox_queue(event.org_id, event.id);
+    expectations.push(Expectation::Exists(mark));
+    Ok(expectations)
 }
 
 /// Expects the event to be one of the organisation.
-///
-/// An event without a mark is valid: fan-out adds it.
 pub(super) fn outbox_queue(
     _: &mut Verifier,
     _: &KeyEntry,
@@ -98,10 +99,7 @@ pub(super) fn delivery(
     let event = stored.delivery.event_id;
     is_of(&stored.delivery.id, event, endpoint)?;
     let (waits_at, next) = (stored.due, stored.delivery.next_attempt_at);
-    // If an earlier version leased the delivery, `due` is the expiry, and `next_attempt_at` is when
-    // it was due before.
-    let is_shown = waits_at == next || (stored.is_leased && next.is_some());
-    if waits_at.is_some() != stored.is_pending() || !is_shown {
+    if waits_at.is_some() != stored.is_pending() || waits_at != next {
         let expected = "a next attempt if, and only if, it is pending";
         let found = format!("{}, due {waits_at:?}", stored.delivery.status);
         return Err(Problem::new(DifferenceCode::Mismatch, expected, found));
@@ -113,7 +111,7 @@ pub(super) fn delivery(
         Expectation::Endpoint(org, endpoint),
     ];
     if let Some(at) = waits_at {
-        verifier.count(verifier.undelivered_counter(org), 1);
+        verifier.count(keys::undelivered_count(org), 1);
         let queued = keys::delivery_due(org, endpoint, at, event);
         expectations.push(Expectation::Exists(queued));
         if !stored.is_fresh {
@@ -242,11 +240,11 @@ fn known(
     disabled: Option<DisabledReason>,
 ) -> Vec<Expectation> {
     if disabled.is_some() {
-        verifier.count(verifier.disabled_endpoint_counter(org), 1);
+        verifier.count(keys::disabled_endpoint_count(org), 1);
     }
     let state = keys::endpoint(org, endpoint);
     vec![
-        Expectation::Contains(state.clone(), json!({ "place": parent })),
+        Expectation::Contains(state.clone(), json!({ "parent": parent })),
         Expectation::Numbered(state, keys::endpoint_sequence(org, workspace)),
     ]
 }

@@ -50,9 +50,6 @@ impl Problem {
 type Expectations = Result<Vec<Expectation>, Problem>;
 type ReadFamily = fn(&mut Verifier, &KeyEntry, Parts<'_>) -> Expectations;
 
-/// Counters that schema 1 kept for the whole store, under keys without further parts.
-const GLOBAL_IN_SCHEMA_1: [&str; 2] = ["disabled_endpoint_count", "undelivered_count"];
-
 /// Returns the expectations of an entry, and counts it in the verifier.
 pub(super) fn expectations_of(verifier: &mut Verifier, entry: &KeyEntry) -> Expectations {
     let text = std::str::from_utf8(entry.key.as_bytes());
@@ -67,10 +64,6 @@ pub(super) fn expectations_of(verifier: &mut Verifier, entry: &KeyEntry) -> Expe
         let code = DifferenceCode::UnknownFamily;
         return Err(Problem::new(code, expected, format!("{name:?}")));
     };
-    let is_global = verifier.has_global_counters && GLOBAL_IN_SCHEMA_1.contains(&name);
-    if is_global && parts.is_empty() {
-        return operations::counter(verifier, entry, value(entry)?);
-    }
     if parts.len() != family.parts.len() {
         let (found, expected) = (1 + parts.len(), 1 + family.parts.len());
         let found = format!("a key of {found} parts instead of {expected}");

@@ -32,8 +32,8 @@ pub(super) fn meta(verifier: &mut Verifier, entry: &KeyEntry, written: Schema) -
         let (code, expected) = (DifferenceCode::Unfinished, "a complete store");
         return Err(Problem::new(code, expected, "an interrupted restore"));
     }
-    if schema > SCHEMA {
-        let found = format!("schema {schema} of a later program");
+    if schema != SCHEMA {
+        let found = format!("schema {schema} of another program");
         return Err(Problem::unreadable(found));
     }
     let stored: Meta = value(entry)?;
@@ -51,27 +51,6 @@ pub(super) fn meta(verifier: &mut Verifier, entry: &KeyEntry, written: Schema) -
 pub(super) fn counter(verifier: &mut Verifier, entry: &KeyEntry, count: i64) -> Expectations {
     verifier.counters.insert(entry.key.clone(), count);
     Ok(Vec::new())
-}
-
-/// Reads a counter of a quota, which an upgrade adds to stores of schema 1 and 2.
-///
-/// In such a store, it was written by an interrupted upgrade, and the next upgrade writes it again.
-pub(super) fn usage(verifier: &mut Verifier, entry: &KeyEntry, count: i64) -> Expectations {
-    if verifier.has_usage {
-        return counter(verifier, entry, count);
-    }
-    Ok(Vec::new())
-}
-
-/// Reads a counter of an organisation, which schema 1 kept for the whole store.
-///
-/// In a store of schema 1, such a counter was written by an interrupted upgrade, and the next
-/// upgrade writes it again.
-pub(super) fn org_counter(verifier: &mut Verifier, entry: &KeyEntry, count: i64) -> Expectations {
-    if verifier.has_global_counters {
-        return Ok(Vec::new());
-    }
-    counter(verifier, entry, count)
 }
 
 /// Reads an audit page. The pages of one operation follow each other without a gap.

@@ -257,8 +257,7 @@ impl<'t> QueueClaim<'t> {
             return true;
         };
         let ahead = queued.at.since(self.claim.now);
-        let leases = &self.queue.state.leases;
-        let was_leased = delivery.is_leased || leases.of(queued.event).is_some();
+        let was_leased = self.queue.state.leases.of(queued.event).is_some();
         let is_due = ahead.is_zero() || was_leased || ahead > RETRY_DELAY_MAX;
         let is_wanted = self.is_active() || (delivery.is_ping && self.may_be_pinged());
         if !is_due || !is_wanted {
@@ -308,7 +307,7 @@ impl<'t> QueueClaim<'t> {
                 return None;
             }
         };
-        if !delivery.is_pending() || delivery.is_elsewhere(queued) {
+        if !delivery.is_pending() {
             self.transaction.delete(self.queue.entry_key(queued));
             self.note_next(delivery.due);
             return None;
@@ -440,11 +439,9 @@ impl<'t> QueueClaim<'t> {
         let Some(delivery) = self.pending_delivery(queued, fetched) else {
             return true;
         };
-        let ahead = queued.at.since(self.claim.now);
-        let is_under_way = delivery.is_leased && !ahead.is_zero() && ahead <= LEASE_AHEAD_MAX;
         let pings = &self.queue.state.pings;
         let is_expected = self.record.is_confirmed() || pings.contains(&queued.event);
-        if is_under_way || (delivery.is_ping && self.may_be_pinged() && is_expected) {
+        if delivery.is_ping && self.may_be_pinged() && is_expected {
             return false;
         }
         if delivery.due != Some(queued.at) {
