@@ -106,8 +106,8 @@ async fn deliver(
     generator: &mut RequestGenerator,
     now: Timestamp,
 ) {
-    let expanded = service.fan_out(now).await.expect("the store works");
-    let _ = writeln!(text, "expand {expanded:?}");
+    let report = service.fan_out(now).await.expect("the store works");
+    let _ = writeln!(text, "fan out {report:?}");
     let in_flight = InFlight::default();
     let claimed = service.claim_deliveries(now, CLAIMED_MAX, &in_flight);
     for delivery in claimed.await.expect("the store works").deliveries {

@@ -63,7 +63,7 @@ catalogue! {
         "Requests in flight, counted once their body has arrived";
     REQUESTS_IN_WORK_MAX = Gauge "knowledge_http_requests_in_work_max" []
         "Maximum number of requests in flight";
-    REQUESTS_REJECTED = Counter "knowledge_http_requests_refused_total" ["reason"]
+    REQUESTS_REJECTED = Counter "knowledge_http_requests_rejected_total" ["reason"]
         "Requests that the server itself answered with an error; in_work_full and body_memory_full \
          are load shedding";
     REQUESTS_DROPPED = Counter "knowledge_http_requests_dropped_total" []
@@ -141,11 +141,11 @@ catalogue! {
         "Age of the oldest delivery that is due but unclaimed; 0 if none";
     ENDPOINTS_DISABLED = Gauge "knowledge_endpoints_disabled" []
         "Webhooks and citation subscriptions that the service has disabled";
-    EVENTS_FANNED_OUT = Counter "knowledge_events_expanded_total" []
+    EVENTS_FANNED_OUT = Counter "knowledge_events_fanned_out_total" []
         "Events fanned out to their endpoints, including events without endpoints";
     DELIVERIES_QUEUED = Counter "knowledge_deliveries_queued_total" []
         "Deliveries created by fan-out, including those dead-lettered immediately";
-    DELIVERIES_DEAD_LETTERED = Counter "knowledge_deliveries_given_up_total" []
+    DELIVERIES_DEAD_LETTERED = Counter "knowledge_deliveries_dead_lettered_total" []
         "Deliveries dead-lettered without a further attempt: their endpoint is inactive or their \
          event unreadable";
     DELIVERY_ATTEMPTS = Counter "knowledge_delivery_attempts_total" ["outcome"]

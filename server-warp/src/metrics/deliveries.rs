@@ -61,11 +61,11 @@ impl DispatchStep {
 
     pub(crate) const fn label(self) -> &'static str {
         match self {
-            Self::FanOut => "expand",
+            Self::FanOut => "fan_out",
             Self::Claim => "claim",
             Self::Renew => "renew",
             Self::Record => "record",
-            Self::Run => "turn",
+            Self::Run => "run",
         }
     }
 }
@@ -169,10 +169,10 @@ impl DeliveryMetrics {
         self.in_flight_max.set(exchanges);
     }
 
-    pub(crate) fn record_fan_out(&self, expanded: &FanOutReport) {
-        self.events_fanned_out.inc_by(expanded.events);
-        self.queued.inc_by(expanded.deliveries);
-        self.record_dead_letters(expanded.dead_lettered);
+    pub(crate) fn record_fan_out(&self, report: &FanOutReport) {
+        self.events_fanned_out.inc_by(report.events);
+        self.queued.inc_by(report.deliveries);
+        self.record_dead_letters(report.dead_lettered);
     }
 
     pub(crate) fn record_dead_letters(&self, deliveries: u64) {

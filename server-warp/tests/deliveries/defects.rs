@@ -50,7 +50,7 @@ async fn goes_on_after_a_panic(is_meant: fn(&Asked) -> bool) {
     sender.sends(2).await;
     world.is_idle().await;
     assert_eq!(sender.sent().len(), 2, "the one under way went on");
-    let turns = [("step", "turn")];
+    let turns = [("step", "run")];
     assert_eq!(server.number(STEP_FAILURES, &turns).await, 1.0);
     assert_eq!(server.attempts("delivered").await, 2.0);
 }
@@ -183,7 +183,7 @@ async fn conflicts_are_not_counted_as_failures() {
     contended.disable_faults();
     world.is_idle().await;
     assert_eq!(sender.sent().len(), 1);
-    for step in ["expand", "claim", "renew", "record"] {
+    for step in ["fan_out", "claim", "renew", "record"] {
         let failures = server.number(STEP_FAILURES, &[("step", step)]).await;
         assert_eq!(failures, 0.0, "{step}");
     }

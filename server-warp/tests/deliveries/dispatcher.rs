@@ -185,7 +185,7 @@ async fn dispatcher_backs_off_while_store_fails() {
     faults.fail_reads(false);
     sender.sends(1).await;
     world.is_idle().await;
-    for step in ["expand", "claim"] {
+    for step in ["fan_out", "claim"] {
         let failures = server.number(STEP_FAILURES, &[("step", step)]).await;
         assert!(failures >= 3.0, "{step}: {failures}");
         assert!(failures <= 20.0, "{step}: {failures} within a minute");

@@ -64,8 +64,8 @@ async fn forward_clock_jump_during_a_step_duplicates_no_delivery() {
     let sets = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&sets);
     let store = HookedStore::new(store, move |asked| {
-        let expands = matches!(&asked, Asked::Scan(range) if *range == keys::outbox_events());
-        if expands && flag.swap(false, Ordering::SeqCst) {
+        let fans_out = matches!(&asked, Asked::Scan(range) if *range == keys::outbox_events());
+        if fans_out && flag.swap(false, Ordering::SeqCst) {
             clock.set_forward(2 * DELIVERY_LEASE);
         }
         async { Ok(()) }
@@ -131,7 +131,7 @@ async fn delivery_of_a_held_organisation_gives_its_place_up_and_is_made_again() 
     world.ingest().await;
     sender.sends(1).await;
     raw.commit(holds.build().unwrap()).await.unwrap();
-    until("the attempt to be given up", async || {
+    until("the attempt to be abandoned", async || {
         server.attempts("unrecorded").await == 1.0
     })
     .await;

@@ -16,7 +16,7 @@ const DELIVERIES: &str = "knowledge_outbox_deliveries";
 const OVERDUE: &str = "knowledge_outbox_overdue_seconds";
 const AGE: &str = "knowledge_outbox_oldest_age_seconds";
 const IN_FLIGHT: &str = "knowledge_deliveries_in_flight";
-const GIVEN_UP: &str = "knowledge_deliveries_given_up_total";
+const DEAD_LETTERED: &str = "knowledge_deliveries_dead_lettered_total";
 const FAILURES: &str = "knowledge_delivery_failures_total";
 const DURATIONS: &str = "knowledge_delivery_duration_seconds_count";
 
@@ -91,11 +91,11 @@ async fn metrics_count_disabled_endpoints_and_their_dead_letters() {
     assert_eq!(server.number(FAILURES, &refused).await, 1.0);
     assert_eq!(server.number(AGE, &[]).await, 0.0);
     // From now on, the fan-out dead-letters its events.
-    assert_eq!(server.number(GIVEN_UP, &[]).await, 0.0);
+    assert_eq!(server.number(DEAD_LETTERED, &[]).await, 0.0);
     world.ingest().await;
     world.is_idle().await;
     server
-        .number_becomes(GIVEN_UP, &[], |dead_lettered| dead_lettered == 1.0)
+        .number_becomes(DEAD_LETTERED, &[], |dead_lettered| dead_lettered == 1.0)
         .await;
     assert_eq!(sender.sent().len(), 1);
 }
@@ -127,8 +127,8 @@ async fn metrics_show_stuck_claim_beside_failing_endpoint() {
     world.chunk_webhook(URL).await;
     world.ingest().await;
     let now = world.service.env().now();
-    let expanded = world.service.fan_out(now).await;
-    assert!(expanded.expect("expanded").deliveries > 0);
+    let report = world.service.fan_out(now).await;
+    assert!(report.expect("a fan-out").deliveries > 0);
     tokio::time::sleep(Duration::from_secs(600)).await;
     let overdue = server.number(OVERDUE, &[]).await;
     assert!((600.0..700.0).contains(&overdue), "{overdue}");

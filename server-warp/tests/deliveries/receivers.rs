@@ -79,7 +79,7 @@ async fn dead_endpoint_with_10_000_deliveries_delays_no_other() {
     pile_up(&world, memory, RECALLS, CHANGES).await;
     let server = Serving::start(&world.service, deliveries()).await;
     alive.receives(1).await;
-    until("everything to be expanded", async || {
+    until("everything to be fanned out", async || {
         world.outbox().await.pending_events == 0
     })
     .await;

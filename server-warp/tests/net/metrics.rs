@@ -9,7 +9,7 @@ use crate::support::exposition::Exposition;
 use crate::support::{Running, SHORT, config, get, guarded, post, start_chunked};
 
 const ANSWERED: &str = "knowledge_http_requests_total";
-const REFUSED: &str = "knowledge_http_requests_refused_total";
+const REJECTED: &str = "knowledge_http_requests_rejected_total";
 pub(crate) const CLOSED: &str = "knowledge_http_connections_closed_total";
 const BODY_BYTES_MAX: usize = 64 * 1_024;
 
@@ -46,8 +46,8 @@ impl Running {
     }
 
     /// Returns the number of rejected requests, by reason.
-    fn refused(&self, reason: &str) -> f64 {
-        self.number(REFUSED, &[("reason", reason)])
+    fn rejected(&self, reason: &str) -> f64 {
+        self.number(REJECTED, &[("reason", reason)])
     }
 }
 
@@ -119,9 +119,9 @@ async fn requests_in_flight_are_those_without_a_response() {
     }
     server.stub.entered(2).await;
     assert_eq!(in_work(), 2.0);
-    assert_eq!(server.refused("in_work_full"), 0.0);
+    assert_eq!(server.rejected("in_work_full"), 0.0);
     assert_eq!(server.ask(get("/one-more")).await.status, 503);
-    assert_eq!(server.refused("in_work_full"), 1.0);
+    assert_eq!(server.rejected("in_work_full"), 1.0);
 
     // One client goes, the other gets its response.
     let [mut answered, gone] = clients;
@@ -155,11 +155,11 @@ async fn rejected_requests_are_counted_by_reason() {
         ("panicked", get("/panic"), 500),
     ];
     for (reason, request, status) in causes {
-        assert_eq!(server.refused(reason), 0.0, "{reason}");
+        assert_eq!(server.rejected(reason), 0.0, "{reason}");
         client = server.connect().await;
         client.send(request).await;
         assert_eq!(client.answer().await.status, status, "{reason}");
-        assert_eq!(server.refused(reason), 1.0, "{reason}");
+        assert_eq!(server.rejected(reason), 1.0, "{reason}");
     }
     drop(client);
 }
@@ -183,7 +183,7 @@ async fn bodies_beyond_memory_budget_are_counted() {
         while server.ask(&more).await.status != 503 {}
     })
     .await;
-    assert_eq!(server.refused("body_memory_full"), 1.0);
+    assert_eq!(server.rejected("body_memory_full"), 1.0);
 }
 
 #[tokio::test]
@@ -275,7 +275,7 @@ async fn rate_limited_requests_are_counted() {
         assert_eq!(server.ask(get("/")).await.status, status);
         let limited = "knowledge_http_requests_rate_limited_total";
         assert_eq!(server.number(limited, &[]), expected);
-        assert_eq!(server.refused("rate_limited"), expected);
+        assert_eq!(server.rejected("rate_limited"), expected);
     }
 }
 
