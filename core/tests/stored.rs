@@ -10,9 +10,9 @@ use std::sync::Arc;
 use knowledge_core::access::Credential;
 use knowledge_core::dump::{CredentialPolicy, Export, Restore};
 use knowledge_core::internals::keys;
-use knowledge_core::model::{EventType, SensitivityLabel, WorkspaceId};
+use knowledge_core::model::{EventType, MemoryFilter, SensitivityLabel, WorkspaceId};
 use knowledge_core::service::{
-    AuditFilter, InFlight, KnowledgeService, MemoryFilter, PageRequest, SCHEMA, SealingKey, Verify,
+    AuditFilter, InFlight, KnowledgeService, PageRequest, SCHEMA, SealingKey, Verify,
 };
 use knowledge_core::store::{MemoryStore, Store, StoreExt};
 use knowledge_testing::requests::{
@@ -31,8 +31,8 @@ async fn open(store: &Arc<dyn Store>, time: &SimulatedTime) -> KnowledgeService 
 async fn created(time: &SimulatedTime) -> Arc<dyn Store> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let service = open(&store, time).await;
-    let seed = Seed::new(&service, &new_organization("acme", "owner"));
-    let seed = seed.await.unwrap();
+    let organization = new_organization("acme", "owner");
+    let seed = Seed::new(&service, &organization).await.unwrap();
     let workspace = seed.workspace(&new_workspace("team")).await.unwrap().id;
     let source = seed.source("Wiki", "confluence").await.unwrap();
     let url = "https://example.org/hook";
@@ -47,11 +47,8 @@ async fn created(time: &SimulatedTime) -> Arc<dyn Store> {
     let subscription = seed.subscription(recall, url).await.unwrap();
     confirm(&service, subscription.into()).await.unwrap();
     seed.chat(workspace, &new_chat("Plans")).await.unwrap();
-    let (key, public) = (
-        "k-1".parse().unwrap(),
-        sensitivity(SensitivityLabel::Public),
-    );
-    let relabelled = seed.bulk_update(&key, &memories[..1], public).await;
+    let public = sensitivity(SensitivityLabel::Public);
+    let relabelled = seed.bulk_update("k-1", &memories[..1], public).await;
     assert_eq!(relabelled.unwrap().summary.failed, 0);
     while service.fan_out(time.now()).await.unwrap().has_more {}
     store
@@ -111,8 +108,9 @@ async fn dump_of_the_schema_opens_with_its_contents() {
         ("Two".to_owned(), SensitivityLabel::Internal),
     ];
     assert_eq!(memories, BTreeMap::from(expected));
-    let audited = service.list_audit_entries(&owner, &AuditFilter::default(), &page);
-    assert!(audited.await.unwrap().data.len() > 5);
+    let filter = AuditFilter::default();
+    let audited = service.list_audit_entries(&owner, &filter, &page).await;
+    assert!(audited.unwrap().data.len() > 5);
     let nothing = InFlight::default();
     let claimed = service.claim_deliveries(time.now(), 10, &nothing).await;
     let claimed = claimed.unwrap().deliveries;

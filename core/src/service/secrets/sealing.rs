@@ -290,8 +290,6 @@ impl Sealer {
     }
 }
 
-/// # Sealed texts
-
 #[cfg(test)]
 mod tests {
     use super::*;
