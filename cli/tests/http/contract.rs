@@ -15,20 +15,27 @@ fn contract() -> Contract {
     Contract::new(openapi::document(&Limits::default()))
 }
 
+/// Returns a response with these headers, and those that HTTP itself adds.
 fn answer(status: u16, headers: &[(&'static str, &'static str)], body: &Value) -> Answer {
-    let headers = headers.iter().map(|(name, value)| {
+    let pairs = headers.iter().map(|(name, value)| {
         (
             HeaderName::from_static(name),
             HeaderValue::from_static(value),
         )
     });
+    let mut headers: HeaderMap = pairs.collect();
     let body = match body {
         Value::Null => Bytes::new(),
         body => body.to_string().into(),
     };
+    let date = HeaderValue::from_static("Tue, 14 Jul 2026 09:00:00 GMT");
+    headers.insert("date", date);
+    if status != 204 {
+        headers.insert("content-length", body.len().into());
+    }
     Answer {
         status: StatusCode::from_u16(status).expect("a status"),
-        headers: headers.collect::<HeaderMap>(),
+        headers,
         body,
     }
 }
@@ -98,6 +105,57 @@ fn contract_detects_missing_wrong_and_undescribed_headers() {
     assert_eq!(of(&more), "etag is not among its headers");
     let text = [("content-type", "text/plain"), JSON[1], JSON[2]];
     assert_eq!(of(&text), "the content type is not application/json");
+}
+
+#[test]
+fn contract_detects_wrong_invariant_headers() {
+    let of = |name: &'static str, value: Option<&'static str>| {
+        let mut created = answer(201, &JSON, &source());
+        created.headers.remove(name);
+        if let Some(value) = value {
+            let value = HeaderValue::from_static(value);
+            created.headers.insert(name, value);
+        }
+        problem(Method::POST, "/v1/sources", &created)
+    };
+    let yesterday = r#"date is ["yesterday"]"#;
+    assert_eq!(of("date", None), "date is []");
+    assert_eq!(of("date", Some("yesterday")), yesterday);
+    let wrong = [
+        (
+            "cache-control",
+            "public",
+            r#"cache-control is ["public"] instead of Some("no-store")"#,
+        ),
+        (
+            "content-length",
+            "7",
+            r#"content-length is ["7"] instead of Some("128")"#,
+        ),
+    ];
+    for (name, value, expected) in wrong {
+        assert_eq!(of(name, Some(value)), expected);
+    }
+    let mut twice = answer(201, &JSON, &source());
+    let tomorrow = HeaderValue::from_static("Wed, 15 Jul 2026 09:00:00 GMT");
+    twice.headers.append("date", tomorrow);
+    let found = problem(Method::POST, "/v1/sources", &twice);
+    assert!(found.starts_with("date is ["), "{found}");
+    // A response without content has neither length nor caching rule.
+    let deleted = answer(204, &[("request-id", ID), JSON[1]], &Value::Null);
+    let found = problem(Method::DELETE, ROLE, &deleted);
+    assert_eq!(found, "cache-control is not among its headers");
+    // Unknown paths have them as well.
+    let nowhere = answer(404, &[JSON[0], JSON[1]], &source());
+    let found = problem(Method::GET, "/v1/nowhere", &nowhere);
+    assert_eq!(found, "request-id is []");
+    // What the caller may store is revalidated.
+    let memory = "/v1/memories/01890a5d-ac96-774b-bcce-b302099a8057";
+    let etag = ("etag", "\"1\"");
+    let stored = answer(304, &[JSON[1], JSON[2], etag], &Value::Null);
+    let found = problem(Method::GET, memory, &stored);
+    let expected = r#"cache-control is ["no-store"] instead of Some("private, no-cache")"#;
+    assert_eq!(found, expected);
 }
 
 #[test]

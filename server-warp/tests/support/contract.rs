@@ -8,7 +8,9 @@ use http::{HeaderValue, Method, StatusCode};
 use jsonschema::Validator;
 use knowledge_core::api::openapi;
 use knowledge_core::limits::Limits;
+use regex::Regex;
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use super::client::Answer;
 
@@ -26,6 +28,25 @@ const PLAIN_HEADERS: &[&str] = &[
     "transfer-encoding",
     "vary",
 ];
+
+/// Headers that every response has, with a value that follows from the rest of the response.
+#[allow(dead_code, reason = "some tests show the others")]
+pub(crate) const INVARIANT_HEADERS: &[&str] = &[
+    "cache-control",
+    "content-length",
+    "content-type",
+    "date",
+    "request-id",
+];
+
+/// Caching rule of every response that the caller may not store.
+const NO_STORE: &str = "no-store";
+
+/// Date as HTTP writes it (RFC 9110, 5.6.7).
+static DATE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new("^[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT$")
+        .expect("a regular expression")
+});
 
 /// Panics if the document does not describe a response.
 pub(crate) fn check(method: &Method, path: &str, answer: &Answer) {
@@ -64,15 +85,18 @@ impl Contract {
             return Ok(());
         }
         let is_head = method == Method::HEAD;
-        let name = match is_head {
-            true => "get".to_owned(),
-            false => method.as_str().to_ascii_lowercase(),
+        let name = if is_head {
+            "get".to_owned()
+        } else {
+            method.as_str().to_ascii_lowercase()
         };
         let Some(operations) = self.operations_at(path) else {
-            return refused(answer, &[StatusCode::NOT_FOUND]);
+            refused(answer, &[StatusCode::NOT_FOUND])?;
+            return check_invariants(answer, is_head, NO_STORE);
         };
         let Some(operation) = operations.get(&name) else {
-            return refused(answer, &[StatusCode::METHOD_NOT_ALLOWED]);
+            refused(answer, &[StatusCode::METHOD_NOT_ALLOWED])?;
+            return check_invariants(answer, is_head, NO_STORE);
         };
         let response = &operation["responses"][answer.status.as_str()];
         if response.is_null() {
@@ -80,10 +104,17 @@ impl Contract {
         }
         let response = self.resolve(response);
         self.check_headers(&response["headers"], answer)?;
-        if is_head {
-            return Ok(());
+        if !is_head {
+            self.check_body(&response["content"], answer)?;
         }
-        self.check_body(&response["content"], answer)
+        let is_error = answer.status.is_client_error() || answer.status.is_server_error();
+        let is_revalidated = !is_error && !operation["responses"]["304"].is_null();
+        let caching = if is_revalidated {
+            "private, no-cache"
+        } else {
+            NO_STORE
+        };
+        check_invariants(answer, is_head, caching)
     }
 
     /// Returns the operations of a path, preferring the template with fewer parameters.
@@ -183,6 +214,38 @@ impl Contract {
         });
         Arc::clone(validator)
     }
+}
+
+/// Checks the [`INVARIANT_HEADERS`]: each occurs once if the response requires it, otherwise never.
+fn check_invariants(answer: &Answer, is_head: bool, caching: &str) -> Result<(), String> {
+    let values = |name: &str| -> Vec<_> { answer.headers.get_all(name).iter().collect() };
+    let once = |name: &str, is_valid: fn(&str) -> bool| match *values(name) {
+        [value] if value.to_str().is_ok_and(is_valid) => Ok(()),
+        ref values => Err(format!("{name} is {values:?}")),
+    };
+    once("date", |date| DATE.is_match(date))?;
+    once("request-id", |id| Uuid::try_parse(id).is_ok())?;
+
+    let exactly = |name: &str, expected: Option<&str>| match values(name) {
+        values if values == Vec::from_iter(expected) => Ok(()),
+        values => Err(format!("{name} is {values:?} instead of {expected:?}")),
+    };
+    let is_not_modified = answer.status == StatusCode::NOT_MODIFIED;
+    let has_content = !is_not_modified && answer.status != StatusCode::NO_CONTENT;
+    let is_cached = has_content || is_not_modified;
+    exactly("cache-control", is_cached.then_some(caching))?;
+    // The response to a HEAD has length and type of that to a GET.
+    if is_head {
+        return Ok(());
+    }
+    let is_json = !answer.body.is_empty();
+    exactly("content-type", is_json.then_some("application/json"))?;
+    // The length of a body that is compressed on the way is not known in time.
+    if answer.headers.contains_key("content-encoding") {
+        return Ok(());
+    }
+    let length = answer.body.len().to_string();
+    exactly("content-length", has_content.then_some(&*length))
 }
 
 /// Checks an error before any operation: one of these statuses, or any common one.
