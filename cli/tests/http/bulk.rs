@@ -6,7 +6,7 @@ use knowledge_core::model::MemoryId;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Answer, Show, bulk, dashboard, own_org, quiet_org};
+use crate::support::{Answer, Show, assert_rejections, bulk, dashboard, own_org};
 
 /// Returns the items of a result, each with either `memory` or `error`, and its own audit entry.
 fn items(answer: &Answer) -> Vec<Value> {
@@ -401,39 +401,12 @@ async fn bulk_update_requires_roles_that_relabel_or_review() {
 
 #[tokio::test]
 async fn bulk_update_without_any_permission_is_rejected_as_a_whole() {
-    let org = quiet_org();
-    let body = json!({
-        "memoryIds": [org.main.memories.internal[0]],
-        "audienceTag": "team:platform",
-    });
-    let answer = bulk(&org.members.viewer.token, &body).send().await;
-    insta::assert_snapshot!(answer.show(), @r#"
-    403 Forbidden
-    cache-control: no-store
-    content-length: 79
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "forbidden",
-      "message": "missing permission memory:update",
-      "details": {}
-    }
-    "#);
-    let answer = bulk(&org.tokens.reading_only, &body).send().await;
-    insta::assert_snapshot!(answer.show(), @r#"
-    403 Forbidden
-    cache-control: no-store
-    content-length: 79
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "forbidden",
-      "message": "missing permission memory:update",
-      "details": {}
-    }
-    "#);
+    assert_rejections(
+        r#"
+        viewer PATCH /v1/memories/bulk {"memoryIds": ["<memory>"], "audienceTag": "team:platform"}
+        reading_only PATCH /v1/memories/bulk {"memoryIds": ["<memory>"], "audienceTag": "team:platform"}
+          403 forbidden: missing permission memory:update
+        "#,
+    )
+    .await;
 }

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use http::{HeaderValue, Method};
 use uuid::Uuid;
 
-use crate::support::{Answer, Call, Operation, Show, list_roles, quiet_org};
+use crate::support::{Answer, Call, Operation, Show, error, list_roles, quiet_org};
 
 /// Length of a body three times above the limit.
 const LARGE_BODY_BYTES: usize = 3 * 1_024 * 1_024;
@@ -28,22 +28,7 @@ fn one_of_each_style() -> [Operation; 2] {
 async fn unknown_path_is_not_found() {
     let org = quiet_org();
     let unknown = Call::new(Method::GET, "/v1/nothing").send().await;
-    insta::assert_snapshot!(unknown.show(), @r#"
-    404 Not Found
-    cache-control: no-store
-    content-length: 81
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "not_found",
-      "message": "there is no such path",
-      "details": {
-        "kind": "path"
-      }
-    }
-    "#);
+    insta::assert_snapshot!(error(&unknown), @r#"404 not_found: there is no such path {"kind":"path"}"#);
     let roles = format!("/v1/orgs/{}/custom-roles", org.slug);
     let paths = [
         "/v1".to_owned(),
@@ -66,31 +51,8 @@ async fn unknown_path_is_not_found() {
 #[tokio::test]
 async fn wrong_method_lists_allowed_methods() {
     let [in_body, in_headers] = one_of_each_style();
-    insta::assert_snapshot!(in_body.call.method(Method::POST).send().await.show(), @r#"
-    405 Method Not Allowed
-    allow: PATCH
-    cache-control: no-store
-    content-length: 90
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "method_not_allowed",
-      "message": "method not allowed; allowed: PATCH",
-      "details": {}
-    }
-    "#);
-    insta::assert_snapshot!(in_headers.call.method(Method::DELETE).send().await.show(), @"
-    405 Method Not Allowed
-    allow: GET, HEAD
-    cache-control: no-store
-    content-length: 0
-    date: <date>
-    error-code: method_not_allowed
-    error-message: method not allowed; allowed: GET, HEAD
-    request-id: <uuid 1>
-    ");
+    insta::assert_snapshot!(error(&in_body.call.method(Method::POST).send().await), @"405 method_not_allowed: method not allowed; allowed: PATCH [allow: PATCH]");
+    insta::assert_snapshot!(error(&in_headers.call.method(Method::DELETE).send().await), @"405 method_not_allowed in headers: method not allowed; allowed: GET, HEAD [allow: GET, HEAD]");
     for operation in Operation::every(quiet_org()) {
         for method in [Method::PUT, Method::OPTIONS, Method::TRACE] {
             if operation.allow.contains(method.as_str()) {
@@ -161,36 +123,14 @@ fn closes(answer: &Answer) -> bool {
 #[tokio::test]
 async fn body_beyond_limit_is_rejected() {
     // Another test covers the connection.
-    let show = |mut answer: Answer| {
+    let error_of = async |call: Call| {
+        let mut answer = call.send().await;
         answer.headers.remove("connection");
-        answer.show()
+        error(&answer)
     };
     let [in_body, in_headers] = one_of_each_style();
-    insta::assert_snapshot!(show(in_body.call.body(too_large()).chunked().send().await), @r#"
-    413 Payload Too Large
-    cache-control: no-store
-    content-length: 112
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "payload_too_large",
-      "message": "the body must be at most 1048576 bytes",
-      "details": {
-        "bytes_max": 1048576
-      }
-    }
-    "#);
-    insta::assert_snapshot!(show(in_headers.call.body(too_large()).send().await), @"
-    413 Payload Too Large
-    cache-control: no-store
-    content-length: 0
-    date: <date>
-    error-code: payload_too_large
-    error-message: the body must be at most 1048576 bytes
-    request-id: <uuid 1>
-    ");
+    insta::assert_snapshot!(error_of(in_body.call.body(too_large()).chunked()).await, @r#"413 payload_too_large: the body must be at most 1048576 bytes {"bytes_max":1048576}"#);
+    insta::assert_snapshot!(error_of(in_headers.call.body(too_large())).await, @"413 payload_too_large in headers: the body must be at most 1048576 bytes");
     for operation in Operation::every(quiet_org()) {
         for chunked in [false, true] {
             // Another test covers chunks.
@@ -256,20 +196,7 @@ async fn body_of_other_content_type_is_rejected() {
         call.header("content-type", "text/plain")
             .body("memoryIds=1")
     };
-    insta::assert_snapshot!(as_text(&in_body).send().await.show(), @r#"
-    415 Unsupported Media Type
-    cache-control: no-store
-    content-length: 140
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "unsupported_media_type",
-      "message": "the body must be JSON with content type application/json and no content encoding",
-      "details": {}
-    }
-    "#);
+    insta::assert_snapshot!(error(&as_text(&in_body).send().await), @"415 unsupported_media_type: the body must be JSON with content type application/json and no content encoding");
     for operation in Operation::every(quiet_org()) {
         let answer = as_text(&operation).send().await;
         assert_eq!(answer.status, 415, "{}", operation.name);

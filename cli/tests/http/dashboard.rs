@@ -5,7 +5,9 @@ use knowledge_testing::fixture::OrgFixture;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::support::{Call, Show, bulk, create_webhook, dashboard, own_org, quiet_org};
+use crate::support::{
+    Call, Show, assert_rejections, bulk, create_webhook, dashboard, own_org, quiet_org,
+};
 
 pub(crate) fn main_dashboard(org: &OrgFixture) -> Call {
     dashboard(&org.members.viewer.token, org.main.id)
@@ -397,43 +399,27 @@ async fn dashboard_head_is_get_without_body() {
 
 #[tokio::test]
 async fn dashboard_rejects_unauthenticated_caller() {
-    let org = quiet_org();
-    let answer = main_dashboard(org).without("authorization").send().await;
-    insta::assert_snapshot!(answer.show(), @r#"
-    401 Unauthorized
-    cache-control: no-store
-    content-length: 0
-    date: <date>
-    error-code: unauthenticated
-    error-message: an access token is required; send Authorization: Bearer wkt_...
-    request-id: <uuid 1>
-    www-authenticate: Bearer realm="knowledge"
-    "#);
+    assert_rejections(
+        r#"
+        nobody GET /v1/workspaces/<main>/dashboard-summary
+          401 unauthenticated in headers: an access token is required; send Authorization: Bearer wkt_... [www-authenticate: Bearer realm="knowledge"]
+        "#,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn dashboard_requires_permission() {
+    assert_rejections(
+        "
+        side_only GET /v1/workspaces/<main>/dashboard-summary
+          404 not_found in headers: there is no such workspace
+        mcp_key GET /v1/workspaces/<main>/dashboard-summary
+          403 forbidden in headers: missing permission dashboard:read
+        ",
+    )
+    .await;
     let org = quiet_org();
-    let narrowed_elsewhere = dashboard(&org.tokens.side_only, org.main.id).send().await;
-    insta::assert_snapshot!(narrowed_elsewhere.show(), @"
-    404 Not Found
-    cache-control: no-store
-    content-length: 0
-    date: <date>
-    error-code: not_found
-    error-message: there is no such workspace
-    request-id: <uuid 1>
-    ");
-    let without_the_action = dashboard(&org.tokens.mcp_key, org.main.id).send().await;
-    insta::assert_snapshot!(without_the_action.show(), @"
-    403 Forbidden
-    cache-control: no-store
-    content-length: 0
-    date: <date>
-    error-code: forbidden
-    error-message: missing permission dashboard:read
-    request-id: <uuid 1>
-    ");
     for token in [&org.tokens.reading_only, &org.members.guest.token] {
         assert_eq!(dashboard(token, org.main.id).send().await.status, 200);
     }
@@ -441,28 +427,17 @@ async fn dashboard_requires_permission() {
 
 #[tokio::test]
 async fn dashboard_of_unknown_workspace_is_not_found() {
-    let org = quiet_org();
-    let path = |id: &str| format!("/v1/workspaces/{id}/dashboard-summary");
-    let get = async |id: &str| {
-        Call::new(Method::GET, path(id))
-            .bearer(&org.members.viewer.token)
-            .send()
-            .await
-    };
-    let unknown = get(&Uuid::max().to_string()).await;
-    insta::assert_snapshot!(unknown.show(), @"
-    404 Not Found
-    cache-control: no-store
-    content-length: 0
-    date: <date>
-    error-code: not_found
-    error-message: there is no such workspace
-    request-id: <uuid 1>
-    ");
-    for malformed in ["handbook", "0", "%00", &Uuid::nil().to_string()] {
-        let answer = get(malformed).await;
-        assert_eq!(answer.show(), unknown.show(), "{malformed}");
-    }
+    assert_rejections(
+        "
+        viewer GET /v1/workspaces/<max>/dashboard-summary
+        viewer GET /v1/workspaces/handbook/dashboard-summary
+        viewer GET /v1/workspaces/0/dashboard-summary
+        viewer GET /v1/workspaces/%00/dashboard-summary
+        viewer GET /v1/workspaces/<nil>/dashboard-summary
+          404 not_found in headers: there is no such workspace
+        ",
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -10,8 +10,8 @@ use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, InProcess, Show, bulk, bulk_with_key, dashboard, get, new_key, own_org, post,
-    quiet_org, target,
+    Answer, InProcess, Show, bulk, bulk_with_key, dashboard, error, get, new_key, own_org, post,
+    problems, quiet_org, target,
 };
 
 /// Number of concurrent calls with one key.
@@ -139,20 +139,7 @@ async fn idempotency_key_is_bound_to_one_request() {
         "reviewStatus": "rejected",
     });
     let answer = bulk_with_key(token, &key, &reject).send().await;
-    insta::assert_snapshot!(answer.show(), @r#"
-    422 Unprocessable Entity
-    cache-control: no-store
-    content-length: 131
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "idempotency_key_reused",
-      "message": "this Idempotency-Key was used for a different request; choose a new one",
-      "details": {}
-    }
-    "#);
+    insta::assert_snapshot!(error(&answer), @"422 idempotency_key_reused: this Idempotency-Key was used for a different request; choose a new one");
     // The order of the memories is part of the request, as the results follow it.
     let reversed: Vec<_> = org.main.memories.internal[..2].iter().rev().collect();
     let reversed = json!({ "memoryIds": reversed, "reviewStatus": "approved" });
@@ -255,20 +242,7 @@ async fn replay_stores_only_successes() {
 async fn idempotency_key_is_required() {
     let org = quiet_org();
     let call = bulk(&org.members.member.token, &approve(org)).without("idempotency-key");
-    insta::assert_snapshot!(call.send().await.show(), @r#"
-    400 Bad Request
-    cache-control: no-store
-    content-length: 172
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "idempotency_key_required",
-      "message": "the header Idempotency-Key is required; send 1 to 255 visible ASCII characters, different for each new request",
-      "details": {}
-    }
-    "#);
+    insta::assert_snapshot!(error(&call.send().await), @"400 idempotency_key_required: the header Idempotency-Key is required; send 1 to 255 visible ASCII characters, different for each new request");
 }
 
 #[tokio::test]
@@ -278,28 +252,7 @@ async fn idempotency_key_must_be_well_formed() {
         let call = bulk(&org.members.member.token, &approve(org)).without("idempotency-key");
         call.header("idempotency-key", key).send().await
     };
-    insta::assert_snapshot!(send("k".repeat(256).as_bytes()).await.show(), @r#"
-    400 Bad Request
-    cache-control: no-store
-    content-length: 310
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "invalid_request",
-      "message": "the request is not valid: Idempotency-Key must have 1 to 255 visible ASCII characters, bare or as a quoted string",
-      "details": {
-        "fields": [
-          {
-            "path": "Idempotency-Key",
-            "code": "invalid_value",
-            "message": "must have 1 to 255 visible ASCII characters, bare or as a quoted string"
-          }
-        ]
-      }
-    }
-    "#);
+    insta::assert_snapshot!(problems(&send("k".repeat(256).as_bytes()).await), @"invalid_value: Idempotency-Key must have 1 to 255 visible ASCII characters, bare or as a quoted string");
     for bad in [
         &b""[..],
         b"\"\"",
@@ -328,7 +281,7 @@ async fn idempotency_key_header_must_not_be_repeated() {
     let org = quiet_org();
     let call = bulk(&org.members.member.token, &approve(org));
     let answer = call.header("idempotency-key", "another").send().await;
-    insta::assert_snapshot!(answer.json()["details"].to_string(), @r#"{"fields":[{"code":"invalid_value","message":"must not be repeated","path":"Idempotency-Key"}]}"#);
+    insta::assert_snapshot!(problems(&answer), @"invalid_value: Idempotency-Key must not be repeated");
     assert_eq!(answer.status, 400);
 }
 
@@ -462,26 +415,13 @@ async fn replay_of_a_creation_has_no_secret() {
     let call = || post(&path).bearer(&org.members.owner.token).json(&body);
     let key = new_key();
     assert!(call().key(&key).send().await.json()["secret"].is_string());
-    insta::assert_snapshot!(call().key(&key).send().await.show(), @r#"
+    insta::assert_snapshot!(call().key(&key).send().await.brief(), @r#"
     201 Created
-    cache-control: no-store
-    content-length: 237
-    content-type: application/json
-    date: <date>
     idempotent-replayed: true
-    request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "workspaceId": "<uuid 3>",
-      "name": "Laptop",
-      "client": "cursor",
-      "audience": [
-        "workspace:handbook"
-      ],
-      "lastUsedAt": null,
-      "rotatesAt": "<time>",
-      "secret": null
+      "id": "<uuid 1>", "workspaceId": "<uuid 2>", "name": "Laptop", "client": "cursor",
+      "audience": ["workspace:handbook"], "lastUsedAt": null, "rotatesAt": "<time>", "secret": null
     }
     "#);
     let other = json!({ "name": "Other", "client": "cursor", "audience": ["workspace:handbook"] });

@@ -1,10 +1,8 @@
 //! `POST /v1/workspaces/{id}/inbound-webhooks`
 
-use http::Method;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
-use crate::support::{Call, Show, create_inbound_webhook, own_org, quiet_org};
+use crate::support::{Show, assert_rejections, create_inbound_webhook, error, own_org};
 
 fn body() -> Value {
     json!({ "name": "Tickets" })
@@ -69,47 +67,25 @@ async fn inbound_webhooks_per_workspace_are_limited() {
     for _ in 0..50 {
         assert_eq!(send().await.status, 201);
     }
-    insta::assert_snapshot!(send().await.show(), @"
-    400 Bad Request
-    cache-control: no-store
-    content-length: 0
-    date: <date>
-    error-code: invalid_request
-    error-message: the workspace already has 50 inbound webhooks, the maximum
-    request-id: <uuid 1>
-    ");
+    insta::assert_snapshot!(error(&send().await), @"400 invalid_request in headers: the workspace already has 50 inbound webhooks, the maximum");
 }
 
 #[tokio::test]
 async fn inbound_webhook_rejects_invalid_request() {
-    let org = quiet_org();
-    let send = async |body: Value| {
-        create_inbound_webhook(&org.members.admin.token, org.main.id, &body)
-            .send()
-            .await
-    };
-    insta::assert_snapshot!(send(json!({})).await.show(), @"
-    400 Bad Request
-    cache-control: no-store
-    content-length: 0
-    date: <date>
-    error-code: invalid_request
-    error-message: name is required
-    request-id: <uuid 1>
-    ");
-    let message = async |name: Value| {
-        let answer = send(json!({ "name": name })).await;
-        assert_eq!(
-            (answer.status.as_u16(), answer.body.len()),
-            (400, 0),
-            "{answer:?}"
-        );
-        answer.header("error-message").to_owned()
-    };
-    insta::assert_snapshot!(message(json!("")).await, @"name must have 1 to 128 characters, not only white space, and no control characters");
-    insta::assert_snapshot!(message(json!("n".repeat(129))).await, @"name must have 1 to 128 characters, not only white space, and no control characters");
-    insta::assert_snapshot!(message(json!(null)).await, @"name must be a string, not null");
-    insta::assert_snapshot!(message(json!({ "en": "Tickets" })).await, @"name must be a string, not an object");
+    assert_rejections(
+        r#"
+        admin POST /v1/workspaces/<main>/inbound-webhooks {}
+          400 invalid_request in headers: name is required
+        admin POST /v1/workspaces/<main>/inbound-webhooks {"name": ""}
+        admin POST /v1/workspaces/<main>/inbound-webhooks {"name": "<129 x>"}
+          400 invalid_request in headers: name must have 1 to 128 characters, not only white space, and no control characters
+        admin POST /v1/workspaces/<main>/inbound-webhooks {"name": null}
+          400 invalid_request in headers: name must be a string, not null
+        admin POST /v1/workspaces/<main>/inbound-webhooks {"name": {"en": "Tickets"}}
+          400 invalid_request in headers: name must be a string, not an object
+        "#,
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -128,59 +104,36 @@ async fn inbound_webhook_name_is_counted_in_characters() {
 
 #[tokio::test]
 async fn inbound_webhook_rejects_unauthenticated_caller() {
-    let org = quiet_org();
-    let call = create_inbound_webhook("", org.main.id, &body()).without("authorization");
-    insta::assert_snapshot!(call.send().await.show(), @r#"
-    401 Unauthorized
-    cache-control: no-store
-    content-length: 0
-    date: <date>
-    error-code: unauthenticated
-    error-message: an access token is required; send Authorization: Bearer wkt_...
-    request-id: <uuid 1>
-    www-authenticate: Bearer realm="knowledge"
-    "#);
+    assert_rejections(
+        r#"
+        nobody POST /v1/workspaces/<main>/inbound-webhooks {"name": "Tickets"}
+          401 unauthenticated in headers: an access token is required; send Authorization: Bearer wkt_... [www-authenticate: Bearer realm="knowledge"]
+        "#,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn inbound_webhook_requires_permission() {
-    let org = quiet_org();
-    let call = create_inbound_webhook(&org.members.member.token, org.main.id, &body());
-    insta::assert_snapshot!(call.send().await.show(), @"
-    403 Forbidden
-    cache-control: no-store
-    content-length: 0
-    date: <date>
-    error-code: forbidden
-    error-message: missing permission inbound_webhook:manage
-    request-id: <uuid 1>
-    ");
+    assert_rejections(
+        r#"
+        member POST /v1/workspaces/<main>/inbound-webhooks {"name": "Tickets"}
+          403 forbidden in headers: missing permission inbound_webhook:manage
+        "#,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn inbound_webhook_requires_known_workspace() {
-    let org = quiet_org();
-    let send = async |id: &str| {
-        Call::new(
-            Method::POST,
-            format!("/v1/workspaces/{id}/inbound-webhooks"),
-        )
-        .bearer(&org.members.admin.token)
-        .json(&body())
-        .send()
-        .await
-    };
-    let unknown = send(&Uuid::max().to_string()).await;
-    insta::assert_snapshot!(unknown.show(), @"
-    404 Not Found
-    cache-control: no-store
-    content-length: 0
-    date: <date>
-    error-code: not_found
-    error-message: there is no such workspace
-    request-id: <uuid 1>
-    ");
-    for malformed in ["handbook", "0", &Uuid::nil().to_string()] {
-        assert_eq!(send(malformed).await.show(), unknown.show(), "{malformed}");
-    }
+    assert_rejections(
+        r#"
+        admin POST /v1/workspaces/<max>/inbound-webhooks {"name": "Tickets"}
+        admin POST /v1/workspaces/handbook/inbound-webhooks {"name": "Tickets"}
+        admin POST /v1/workspaces/0/inbound-webhooks {"name": "Tickets"}
+        admin POST /v1/workspaces/<nil>/inbound-webhooks {"name": "Tickets"}
+          404 not_found in headers: there is no such workspace
+        "#,
+    )
+    .await;
 }

@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use crate::support::{
     Answer, Call, Show, bulk, create_inbound_webhook, create_webhook, dashboard, delete,
-    delete_role, foreign_org, get, list_roles, own_org, patch, post, put, quiet_org, roles_by_slug,
-    subscribe, target, update_role,
+    delete_role, error, foreign_org, get, list_roles, own_org, patch, post, put, quiet_org,
+    roles_by_slug, subscribe, target, update_role,
 };
 
 /// The slug of no organisation, as long as those of the fixture.
@@ -423,34 +423,11 @@ async fn owner_gets_same_errors_for_another_org_as_others() {
     let probe = dashboard(&own.members.owner.token, foreign.main.id)
         .send()
         .await;
-    insta::assert_snapshot!(probe.show(), @"
-    404 Not Found
-    cache-control: no-store
-    content-length: 21
-    date: <date>
-    error-code: not_found
-    error-message: there is no such workspace
-    request-id: <uuid 1>
-    ");
+    insta::assert_snapshot!(error(&probe), @"404 not_found in headers: there is no such workspace");
     let probe = list_roles(&own.members.owner.session, &foreign.slug)
         .send()
         .await;
-    insta::assert_snapshot!(probe.show(), @r#"
-    404 Not Found
-    cache-control: no-store
-    content-length: 76
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "not_found",
-      "message": "there is no such organisation",
-      "details": {
-        "kind": "organization"
-      }
-    }
-    "#);
+    insta::assert_snapshot!(error(&probe), @r#"404 not_found: there is no such organisation {"kind":"organization"}"#);
     let body = json!({
         "memoryIds": [foreign.main.memories.internal[0]],
         "audienceTag": "team:a",

@@ -1,10 +1,10 @@
 //! `POST /v1/workspaces/{id}/webhooks`
 
-use http::Method;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
-use crate::support::{Call, Show, create_webhook, own_org, quiet_org, subscribe};
+use crate::support::{
+    Show, assert_rejections, create_webhook, error, own_org, quiet_org, subscribe,
+};
 
 const URL: &str = "https://example.com/hook";
 
@@ -94,15 +94,7 @@ async fn webhooks_per_workspace_are_limited() {
     let answer = create_webhook(&org.members.admin.token, org.side.id, &body())
         .send()
         .await;
-    insta::assert_snapshot!(answer.show(), @"
-    400 Bad Request
-    cache-control: no-store
-    content-length: 0
-    date: <date>
-    error-code: invalid_request
-    error-message: the workspace already has 50 webhooks, the maximum
-    request-id: <uuid 1>
-    ");
+    insta::assert_snapshot!(error(&answer), @"400 invalid_request in headers: the workspace already has 50 webhooks, the maximum");
     let elsewhere = create_webhook(&org.members.admin.token, org.main.id, &body())
         .send()
         .await;
@@ -111,35 +103,21 @@ async fn webhooks_per_workspace_are_limited() {
 
 #[tokio::test]
 async fn webhook_rejects_invalid_request() {
-    let org = quiet_org();
-    let send = async |body: Value| {
-        create_webhook(&org.members.admin.token, org.main.id, &body)
-            .send()
-            .await
-    };
-    insta::assert_snapshot!(send(json!({})).await.show(), @"
-    400 Bad Request
-    cache-control: no-store
-    content-length: 0
-    date: <date>
-    error-code: invalid_request
-    error-message: event_type is required; url is required
-    request-id: <uuid 1>
-    ");
-    let message = async |event_type: Value, url: Value| {
-        let answer = send(json!({ "event_type": event_type, "url": url })).await;
-        assert_eq!(
-            (answer.status.as_u16(), answer.body.len()),
-            (400, 0),
-            "{answer:?}"
-        );
-        answer.header("error-message").to_owned()
-    };
-    insta::assert_snapshot!(message(json!("chunk.moved"), json!("/hook")).await, @"event_type must be one of chunk.created, chunk.deleted, memory.updated, citation.changed, ingest.completed, ingest.failed, connector.status_changed, webhook.ping; url must be an absolute URL that begins with https://, for example https://example.com/hooks");
-    insta::assert_snapshot!(message(json!("chunk.created"), json!("http://example.com")).await, @"url must begin with https:// (the operator can allow http)");
-    insta::assert_snapshot!(message(json!(["chunk.created"]), json!(null)).await, @"event_type must be a string, not a list; url must be a string, not null");
-    let unknown = json!({ "event_type": "chunk.created", "url": URL, "secret": "mine" });
-    insta::assert_snapshot!(send(unknown).await.header("error-message"), @"a field of the body is unknown; known fields: event_type, url");
+    assert_rejections(
+        r#"
+        admin POST /v1/workspaces/<main>/webhooks {}
+          400 invalid_request in headers: event_type is required; url is required
+        admin POST /v1/workspaces/<main>/webhooks {"event_type": "chunk.moved", "url": "/hook"}
+          400 invalid_request in headers: event_type must be one of chunk.created, chunk.deleted, memory.updated, citation.changed, ingest.completed, ingest.failed, connector.status_changed, webhook.ping; url must be an absolute URL that begins with https://, for example https://example.com/hooks
+        admin POST /v1/workspaces/<main>/webhooks {"event_type": "chunk.created", "url": "http://example.com"}
+          400 invalid_request in headers: url must begin with https:// (the operator can allow http)
+        admin POST /v1/workspaces/<main>/webhooks {"event_type": ["chunk.created"], "url": null}
+          400 invalid_request in headers: event_type must be a string, not a list; url must be a string, not null
+        admin POST /v1/workspaces/<main>/webhooks {"event_type": "chunk.created", "url": "https://example.com/hook", "secret": "mine"}
+          400 invalid_request in headers: a field of the body is unknown; known fields: event_type, url
+        "#,
+    )
+    .await;
 }
 
 /// Deliveries to such an address are impossible, in whatever notation it is written.
@@ -178,78 +156,42 @@ async fn webhook_to_non_public_address_is_rejected() {
     let answer = create_webhook(&org.members.admin.token, org.main.id, &body)
         .send()
         .await;
-    insta::assert_snapshot!(answer.show(), @"
-    400 Bad Request
-    cache-control: no-store
-    content-length: 0
-    date: <date>
-    error-code: invalid_request
-    error-message: url must not name localhost (the operator can allow loopback addresses)
-    request-id: <uuid 1>
-    ");
+    insta::assert_snapshot!(error(&answer), @"400 invalid_request in headers: url must not name localhost (the operator can allow loopback addresses)");
 }
 
 #[tokio::test]
 async fn webhook_rejects_unauthenticated_caller() {
-    let org = quiet_org();
-    let answer = create_webhook("", org.main.id, &body())
-        .without("authorization")
-        .send()
-        .await;
-    insta::assert_snapshot!(answer.show(), @r#"
-    401 Unauthorized
-    cache-control: no-store
-    content-length: 0
-    date: <date>
-    error-code: unauthenticated
-    error-message: an access token is required; send Authorization: Bearer wkt_...
-    request-id: <uuid 1>
-    www-authenticate: Bearer realm="knowledge"
-    "#);
+    assert_rejections(
+        r#"
+        nobody POST /v1/workspaces/<main>/webhooks {"event_type": "chunk.created", "url": "https://example.com/hook"}
+          401 unauthenticated in headers: an access token is required; send Authorization: Bearer wkt_... [www-authenticate: Bearer realm="knowledge"]
+        "#,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn webhook_requires_permission() {
-    let org = quiet_org();
-    for token in [&org.members.member.token, &org.members.viewer.token] {
-        let answer = create_webhook(token, org.main.id, &body()).send().await;
-        assert_eq!(answer.status, 403);
-    }
-    let answer = create_webhook(&org.members.member.token, org.main.id, &body())
-        .send()
-        .await;
-    insta::assert_snapshot!(answer.show(), @"
-    403 Forbidden
-    cache-control: no-store
-    content-length: 0
-    date: <date>
-    error-code: forbidden
-    error-message: missing permission webhook:manage
-    request-id: <uuid 1>
-    ");
+    assert_rejections(
+        r#"
+        member POST /v1/workspaces/<main>/webhooks {"event_type": "chunk.created", "url": "https://example.com/hook"}
+        viewer POST /v1/workspaces/<main>/webhooks {"event_type": "chunk.created", "url": "https://example.com/hook"}
+          403 forbidden in headers: missing permission webhook:manage
+        "#,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn webhook_requires_known_workspace() {
-    let org = quiet_org();
-    let send = async |id: &str| {
-        Call::new(Method::POST, format!("/v1/workspaces/{id}/webhooks"))
-            .bearer(&org.members.admin.token)
-            .json(&body())
-            .send()
-            .await
-    };
-    let unknown = send(&Uuid::max().to_string()).await;
-    insta::assert_snapshot!(unknown.show(), @"
-    404 Not Found
-    cache-control: no-store
-    content-length: 0
-    date: <date>
-    error-code: not_found
-    error-message: there is no such workspace
-    request-id: <uuid 1>
-    ");
-    for malformed in ["handbook", "0", &Uuid::nil().to_string()] {
-        assert_eq!(send(malformed).await.show(), unknown.show(), "{malformed}");
-    }
+    assert_rejections(
+        r#"
+        admin POST /v1/workspaces/<max>/webhooks {"event_type": "chunk.created", "url": "https://example.com/hook"}
+        admin POST /v1/workspaces/handbook/webhooks {"event_type": "chunk.created", "url": "https://example.com/hook"}
+        admin POST /v1/workspaces/0/webhooks {"event_type": "chunk.created", "url": "https://example.com/hook"}
+        admin POST /v1/workspaces/<nil>/webhooks {"event_type": "chunk.created", "url": "https://example.com/hook"}
+          404 not_found in headers: there is no such workspace
+        "#,
+    )
+    .await;
 }

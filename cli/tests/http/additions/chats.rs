@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Show, dashboard, get, own_org, post, quiet_org};
+use crate::support::{Show, assert_rejections, dashboard, get, own_org, post, problems, quiet_org};
 
 #[tokio::test]
 async fn chat_and_messages_are_created_and_read() {
@@ -14,24 +14,12 @@ async fn chat_and_messages_are_created_and_read() {
         .json(&json!({ "title": "Plans" }))
         .send()
         .await;
-    insta::assert_snapshot!(made.show(), @r#"
+    insta::assert_snapshot!(made.brief(), @r#"
     201 Created
-    cache-control: no-store
-    content-length: 308
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "workspace_id": "<uuid 3>",
-      "title": "Plans",
-      "created_by": "<uuid 4>",
-      "created_at": "<time>",
-      "last_message_at": "<time>",
-      "participants": [
-        "<uuid 4>"
-      ]
+      "id": "<uuid 1>", "workspace_id": "<uuid 2>", "title": "Plans", "created_by": "<uuid 3>",
+      "created_at": "<time>", "last_message_at": "<time>", "participants": ["<uuid 3>"]
     }
     "#);
     let chat = format!("{chats}/{}", made.json()["id"].as_str().unwrap());
@@ -41,19 +29,11 @@ async fn chat_and_messages_are_created_and_read() {
         .json(&json!({ "content": "Hello." }))
         .send()
         .await;
-    insta::assert_snapshot!(first.show(), @r#"
+    insta::assert_snapshot!(first.brief(), @r#"
     201 Created
-    cache-control: no-store
-    content-length: 204
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "chat_id": "<uuid 3>",
-      "author_id": "<uuid 4>",
-      "content": "Hello.",
+      "id": "<uuid 1>", "chat_id": "<uuid 2>", "author_id": "<uuid 3>", "content": "Hello.",
       "created_at": "<time>"
     }
     "#);
@@ -148,77 +128,26 @@ async fn chat_exists_for_its_participants_only() {
         .json(&unknown)
         .send()
         .await;
-    insta::assert_snapshot!(refused.show(), @r#"
-    400 Bad Request
-    cache-control: no-store
-    content-length: 236
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "invalid_request",
-      "message": "the request is not valid: participants[0] must be a member of the organisation",
-      "details": {
-        "fields": [
-          {
-            "path": "participants[0]",
-            "code": "not_found",
-            "message": "must be a member of the organisation"
-          }
-        ]
-      }
-    }
-    "#);
+    insta::assert_snapshot!(problems(&refused), @"not_found: participants[0] must be a member of the organisation");
 }
 
 #[tokio::test]
 async fn chat_errors_are_documented() {
-    let org = quiet_org();
-    let chats = format!("/v1/workspaces/{}/chats", org.main.id);
-    let messages = format!("{chats}/{}/messages", org.chats[0]);
-    let owner = &org.members.owner.token;
-    let large = json!({ "content": "x".repeat(32 * 1_024 + 1) });
-    let refused = post(&messages).bearer(owner).json(&large).send().await;
-    insta::assert_snapshot!(refused.show(), @r#"
-    400 Bad Request
-    cache-control: no-store
-    content-length: 280
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "invalid_request",
-      "message": "the request is not valid: content must have 1 to 32768 bytes, and at most 61440 once JSON escapes it",
-      "details": {
-        "fields": [
-          {
-            "path": "content",
-            "code": "too_large",
-            "message": "must have 1 to 32768 bytes, and at most 61440 once JSON escapes it"
-          }
-        ]
-      }
-    }
-    "#);
-    let status = async |call: crate::support::Call| call.send().await.status.as_u16();
-    let titled = post(&chats).json(&json!({ "title": "New" }));
-    assert_eq!(status(titled.bearer(&org.members.viewer.token)).await, 403);
-    assert_eq!(
-        status(post(&chats).json(&json!({})).bearer(owner)).await,
-        400
-    );
-    let elsewhere = format!("/v1/workspaces/{}/chats/{}", org.side.id, org.chats[0]);
-    assert_eq!(status(get(&elsewhere).bearer(owner)).await, 404);
-    assert_eq!(
-        status(get(format!("{elsewhere}/messages")).bearer(owner)).await,
-        404
-    );
-    assert_eq!(
-        status(get(format!("{chats}/none")).bearer(owner)).await,
-        404
-    );
+    assert_rejections(
+        r#"
+        owner POST /v1/workspaces/<main>/chats/<chat>/messages {"content": "<32769 x>"}
+          too_large: content must have 1 to 32768 bytes, and at most 61440 once JSON escapes it
+        viewer POST /v1/workspaces/<main>/chats {"title": "New"}
+          403 forbidden: missing permission chat:write
+        owner POST /v1/workspaces/<main>/chats {}
+          required: title is required
+        owner GET /v1/workspaces/<side>/chats/<chat>
+        owner GET /v1/workspaces/<side>/chats/<chat>/messages
+        owner GET /v1/workspaces/<main>/chats/none
+          404 not_found: there is no such chat {"kind":"chat"}
+        "#,
+    )
+    .await;
 }
 
 /// A chat has no audience, so that of an MCP key does not apply.

@@ -4,7 +4,9 @@ use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Answer, Show, bulk, delete, get, new_key, own_org, post, put, subscribe};
+use crate::support::{
+    Answer, Show, bulk, delete, error, get, new_key, own_org, post, put, subscribe,
+};
 
 async fn erase_with_key(token: &str, key: &str, body: &Value) -> Answer {
     post("/v1/erasures")
@@ -62,40 +64,20 @@ async fn erasure_of_named_memories_removes_what_cites_only_them() {
     let key = new_key();
     let body = json!({ "memoryIds": named });
     let erased = erase_with_key(owner, &key, &body).await;
-    insta::assert_snapshot!(erased.show(), @r#"
+    insta::assert_snapshot!(erased.brief(), @r#"
     201 Created
-    cache-control: no-store
-    content-length: 596
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "createdBy": "<uuid 3>",
-      "createdAt": "<time>",
-      "scope": {
-        "memberId": null,
-        "sourceId": null,
-        "sourceKeyPrefix": null,
-        "memoriesNamed": 3
-      },
-      "status": "completed",
-      "completedAt": "<time>",
+      "id": "<uuid 1>", "createdBy": "<uuid 2>", "createdAt": "<time>",
+      "scope": {"memberId": null, "sourceId": null, "sourceKeyPrefix": null, "memoriesNamed": 3},
+      "status": "completed", "completedAt": "<time>",
       "counts": {
-        "memories": 3,
-        "sourceKeys": 0,
-        "recalls": 1,
-        "citationSubscriptions": 1,
-        "chats": 0,
+        "memories": 3, "sourceKeys": 0, "recalls": 1, "citationSubscriptions": 1, "chats": 0,
         "chatMessages": 0
       },
-      "notFound": 0,
-      "forbidden": 0,
+      "notFound": 0, "forbidden": 0,
       "remains": {
-        "auditLogUntil": "<time>",
-        "deliveriesUntil": "<time>",
-        "replaysUntil": "<time>",
+        "auditLogUntil": "<time>", "deliveriesUntil": "<time>", "replaysUntil": "<time>",
         "backupsBefore": "<time>"
       }
     }
@@ -108,62 +90,13 @@ async fn erasure_of_named_memories_removes_what_cites_only_them() {
     assert_eq!(get(recall).bearer(owner).send().await.status, 404);
 
     let replayed = erase_with_key(owner, &key, &body).await;
-    insta::assert_snapshot!(replayed.show(), @r#"
-    201 Created
-    cache-control: no-store
-    content-length: 596
-    content-type: application/json
-    date: <date>
-    idempotent-replayed: true
-    request-id: <uuid 1>
-
-    {
-      "id": "<uuid 2>",
-      "createdBy": "<uuid 3>",
-      "createdAt": "<time>",
-      "scope": {
-        "memberId": null,
-        "sourceId": null,
-        "sourceKeyPrefix": null,
-        "memoriesNamed": 3
-      },
-      "status": "completed",
-      "completedAt": "<time>",
-      "counts": {
-        "memories": 3,
-        "sourceKeys": 0,
-        "recalls": 1,
-        "citationSubscriptions": 1,
-        "chats": 0,
-        "chatMessages": 0
-      },
-      "notFound": 0,
-      "forbidden": 0,
-      "remains": {
-        "auditLogUntil": "<time>",
-        "deliveriesUntil": "<time>",
-        "replaysUntil": "<time>",
-        "backupsBefore": "<time>"
-      }
-    }
-    "#);
+    let marked = "201 Created\nidempotent-replayed: true\n";
+    let expected = erased.brief().replacen("201 Created\n", marked, 1);
+    assert_eq!(replayed.brief(), expected);
     assert_eq!(replayed.json(), erased.json());
     let other = json!({ "memoryIds": named[..1] });
     let reused = erase_with_key(owner, &key, &other).await;
-    insta::assert_snapshot!(reused.show(), @r#"
-    422 Unprocessable Entity
-    cache-control: no-store
-    content-length: 131
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "idempotency_key_reused",
-      "message": "this Idempotency-Key was used for a different request; choose a new one",
-      "details": {}
-    }
-    "#);
+    insta::assert_snapshot!(error(&reused), @"422 idempotency_key_reused: this Idempotency-Key was used for a different request; choose a new one");
 }
 
 #[tokio::test]
@@ -189,40 +122,20 @@ async fn erasure_counts_named_memories_that_it_leaves() {
         Uuid::max(),
     ]);
     let erased = erase(&admin.token, &json!({ "memoryIds": named })).await;
-    insta::assert_snapshot!(erased.show(), @r#"
+    insta::assert_snapshot!(erased.brief(), @r#"
     201 Created
-    cache-control: no-store
-    content-length: 596
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "createdBy": "<uuid 3>",
-      "createdAt": "<time>",
-      "scope": {
-        "memberId": null,
-        "sourceId": null,
-        "sourceKeyPrefix": null,
-        "memoriesNamed": 4
-      },
-      "status": "completed",
-      "completedAt": "<time>",
+      "id": "<uuid 1>", "createdBy": "<uuid 2>", "createdAt": "<time>",
+      "scope": {"memberId": null, "sourceId": null, "sourceKeyPrefix": null, "memoriesNamed": 4},
+      "status": "completed", "completedAt": "<time>",
       "counts": {
-        "memories": 1,
-        "sourceKeys": 0,
-        "recalls": 0,
-        "citationSubscriptions": 0,
-        "chats": 0,
+        "memories": 1, "sourceKeys": 0, "recalls": 0, "citationSubscriptions": 0, "chats": 0,
         "chatMessages": 0
       },
-      "notFound": 2,
-      "forbidden": 1,
+      "notFound": 2, "forbidden": 1,
       "remains": {
-        "auditLogUntil": "<time>",
-        "deliveriesUntil": "<time>",
-        "replaysUntil": "<time>",
+        "auditLogUntil": "<time>", "deliveriesUntil": "<time>", "replaysUntil": "<time>",
         "backupsBefore": "<time>"
       }
     }
@@ -234,20 +147,7 @@ async fn erasure_counts_named_memories_that_it_leaves() {
     assert_eq!(statuses, [404, 200, 200, 404]);
     let wide = json!({ "sourceId": org.sources[0] });
     let refused = erase(&admin.token, &wide).await;
-    insta::assert_snapshot!(refused.show(), @r#"
-    403 Forbidden
-    cache-control: no-store
-    content-length: 80
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "forbidden",
-      "message": "missing permission erasure:manage",
-      "details": {}
-    }
-    "#);
+    insta::assert_snapshot!(error(&refused), @"403 forbidden: missing permission erasure:manage");
 }
 
 #[tokio::test]
@@ -258,40 +158,22 @@ async fn erasure_of_a_key_prefix_leaves_other_keys_of_the_source() {
     let elsewhere = ingest(org, admin, 2, &["page/1"]).await;
     let body = json!({ "sourceId": org.sources[1], "sourceKeyPrefix": "page/" });
     let erased = erase(admin, &body).await;
-    insta::assert_snapshot!(erased.show(), @r#"
+    insta::assert_snapshot!(erased.brief(), @r#"
     201 Created
-    cache-control: no-store
-    content-length: 636
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "createdBy": "<uuid 3>",
-      "createdAt": "<time>",
+      "id": "<uuid 1>", "createdBy": "<uuid 2>", "createdAt": "<time>",
       "scope": {
-        "memberId": null,
-        "sourceId": "<uuid 4>",
-        "sourceKeyPrefix": "page/",
-        "memoriesNamed": null
+        "memberId": null, "sourceId": "<uuid 3>", "sourceKeyPrefix": "page/", "memoriesNamed": null
       },
-      "status": "completed",
-      "completedAt": "<time>",
+      "status": "completed", "completedAt": "<time>",
       "counts": {
-        "memories": 2,
-        "sourceKeys": 2,
-        "recalls": 0,
-        "citationSubscriptions": 0,
-        "chats": 0,
+        "memories": 2, "sourceKeys": 2, "recalls": 0, "citationSubscriptions": 0, "chats": 0,
         "chatMessages": 0
       },
-      "notFound": 0,
-      "forbidden": 0,
+      "notFound": 0, "forbidden": 0,
       "remains": {
-        "auditLogUntil": "<time>",
-        "deliveriesUntil": "<time>",
-        "replaysUntil": "<time>",
+        "auditLogUntil": "<time>", "deliveriesUntil": "<time>", "replaysUntil": "<time>",
         "backupsBefore": "<time>"
       }
     }
@@ -311,40 +193,22 @@ async fn erasure_of_a_source_removes_all_its_memories() {
     let org = own_org();
     let owner = &org.members.owner.token;
     let erased = erase(owner, &json!({ "sourceId": org.sources[0] })).await;
-    insta::assert_snapshot!(erased.show(), @r#"
+    insta::assert_snapshot!(erased.brief(), @r#"
     201 Created
-    cache-control: no-store
-    content-length: 635
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "createdBy": "<uuid 3>",
-      "createdAt": "<time>",
+      "id": "<uuid 1>", "createdBy": "<uuid 2>", "createdAt": "<time>",
       "scope": {
-        "memberId": null,
-        "sourceId": "<uuid 4>",
-        "sourceKeyPrefix": null,
-        "memoriesNamed": null
+        "memberId": null, "sourceId": "<uuid 3>", "sourceKeyPrefix": null, "memoriesNamed": null
       },
-      "status": "completed",
-      "completedAt": "<time>",
+      "status": "completed", "completedAt": "<time>",
       "counts": {
-        "memories": 120,
-        "sourceKeys": 0,
-        "recalls": 1,
-        "citationSubscriptions": 0,
-        "chats": 0,
+        "memories": 120, "sourceKeys": 0, "recalls": 1, "citationSubscriptions": 0, "chats": 0,
         "chatMessages": 0
       },
-      "notFound": 0,
-      "forbidden": 0,
+      "notFound": 0, "forbidden": 0,
       "remains": {
-        "auditLogUntil": "<time>",
-        "deliveriesUntil": "<time>",
-        "replaysUntil": "<time>",
+        "auditLogUntil": "<time>", "deliveriesUntil": "<time>", "replaysUntil": "<time>",
         "backupsBefore": "<time>"
       }
     }
@@ -383,40 +247,22 @@ async fn erasure_of_a_removed_member_removes_memories_recalls_and_chats() {
     assert_eq!(removed.session(&owner.session).send().await.status, 204);
 
     let erased = erase(&owner.token, &json!({ "memberId": member.id })).await;
-    insta::assert_snapshot!(erased.show(), @r#"
+    insta::assert_snapshot!(erased.brief(), @r#"
     201 Created
-    cache-control: no-store
-    content-length: 633
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "createdBy": "<uuid 3>",
-      "createdAt": "<time>",
+      "id": "<uuid 1>", "createdBy": "<uuid 2>", "createdAt": "<time>",
       "scope": {
-        "memberId": "<uuid 4>",
-        "sourceId": null,
-        "sourceKeyPrefix": null,
-        "memoriesNamed": null
+        "memberId": "<uuid 3>", "sourceId": null, "sourceKeyPrefix": null, "memoriesNamed": null
       },
-      "status": "completed",
-      "completedAt": "<time>",
+      "status": "completed", "completedAt": "<time>",
       "counts": {
-        "memories": 2,
-        "sourceKeys": 2,
-        "recalls": 1,
-        "citationSubscriptions": 0,
-        "chats": 1,
+        "memories": 2, "sourceKeys": 2, "recalls": 1, "citationSubscriptions": 0, "chats": 1,
         "chatMessages": 2
       },
-      "notFound": 0,
-      "forbidden": 0,
+      "notFound": 0, "forbidden": 0,
       "remains": {
-        "auditLogUntil": "<time>",
-        "deliveriesUntil": "<time>",
-        "replaysUntil": "<time>",
+        "auditLogUntil": "<time>", "deliveriesUntil": "<time>", "replaysUntil": "<time>",
         "backupsBefore": "<time>"
       }
     }

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Show, dashboard, delete, get, own_org, post, quiet_org};
+use crate::support::{
+    Answer, Show, assert_rejections, dashboard, delete, error, get, own_org, post,
+};
 
 fn new() -> Value {
     json!({
@@ -26,24 +28,12 @@ async fn mcp_key_is_created_rotated_and_revoked() {
     );
     let keys = format!("{workspace}/mcp-keys");
     let made = post(&keys).bearer(admin).json(&new()).send().await;
-    insta::assert_snapshot!(made.show(), @r#"
+    insta::assert_snapshot!(made.brief(), @r#"
     201 Created
-    cache-control: no-store
-    content-length: 320
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "workspaceId": "<uuid 3>",
-      "name": "Laptop",
-      "client": "claude_code",
-      "audience": [
-        "workspace:handbook"
-      ],
-      "lastUsedAt": null,
-      "rotatesAt": "<time>",
+      "id": "<uuid 1>", "workspaceId": "<uuid 2>", "name": "Laptop", "client": "claude_code",
+      "audience": ["workspace:handbook"], "lastUsedAt": null, "rotatesAt": "<time>",
       "secret": "<token>"
     }
     "#);
@@ -52,24 +42,12 @@ async fn mcp_key_is_created_rotated_and_revoked() {
     let used = async |secret: &str| post(&uses).bearer(secret).send().await.status.as_u16();
     assert_eq!(used(&text(&made, "secret")).await, 204);
     let shown = get(&key).bearer(admin).send().await;
-    insta::assert_snapshot!(shown.show(), @r#"
+    insta::assert_snapshot!(shown.brief(), @r#"
     200 OK
-    cache-control: no-store
-    content-length: 250
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "workspaceId": "<uuid 3>",
-      "name": "Laptop",
-      "client": "claude_code",
-      "audience": [
-        "workspace:handbook"
-      ],
-      "lastUsedAt": "<time>",
-      "rotatesAt": "<time>"
+      "id": "<uuid 1>", "workspaceId": "<uuid 2>", "name": "Laptop", "client": "claude_code",
+      "audience": ["workspace:handbook"], "lastUsedAt": "<time>", "rotatesAt": "<time>"
     }
     "#);
     let on_dashboard = dashboard(admin, org.main.id).send().await.json();
@@ -99,22 +77,7 @@ async fn mcp_key_is_created_rotated_and_revoked() {
     assert_eq!((revoked.status.as_u16(), revoked.body.len()), (204, 0));
     assert_eq!(used(&text(&again, "secret")).await, 401);
     let gone = delete(&key).bearer(admin).send().await;
-    insta::assert_snapshot!(gone.show(), @r#"
-    404 Not Found
-    cache-control: no-store
-    content-length: 87
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "not_found",
-      "message": "there is no such MCP key",
-      "details": {
-        "kind": "mcp_key"
-      }
-    }
-    "#);
+    insta::assert_snapshot!(error(&gone), @r#"404 not_found: there is no such MCP key {"kind":"mcp_key"}"#);
 }
 
 #[tokio::test]
@@ -135,133 +98,43 @@ async fn mcp_key_defaults_to_other_client_and_ninety_days() {
 
 #[tokio::test]
 async fn mcp_key_reports_all_problems() {
-    let org = quiet_org();
-    let keys = format!("/v1/workspaces/{}/mcp-keys", org.main.id);
-    let body = json!({
-        "name": "", "client": 1, "audience": ["everybody", "org:acme", 2], "rotationSeconds": 0,
-        "rotation": 1,
-    });
-    let refused = post(&keys)
-        .bearer(&org.members.owner.token)
-        .json(&body)
-        .send()
-        .await;
-    insta::assert_snapshot!(refused.show(), @r#"
-    400 Bad Request
-    cache-control: no-store
-    content-length: 881
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "invalid_request",
-      "message": "the request is not valid: name must have 1 to 128 characters, not only white space, and no control characters (and 5 more)",
-      "details": {
-        "fields": [
-          {
-            "path": "name",
-            "code": "too_small",
-            "message": "must have 1 to 128 characters, not only white space, and no control characters"
-          },
-          {
-            "path": "client",
-            "code": "invalid_type",
-            "message": "must be a string, not a number"
-          },
-          {
-            "path": "audience[0]",
-            "code": "invalid_value",
-            "message": "must be <scope>:<name>, the scope one of org, workspace, team, user, the name 1 to 64 characters of a-z 0-9 - _ ."
-          },
-          {
-            "path": "audience[2]",
-            "code": "invalid_type",
-            "message": "must be a string, not a number"
-          },
-          {
-            "path": "rotationSeconds",
-            "code": "invalid_value",
-            "message": "must be greater than 0 and at most 366 days"
-          },
-          {
-            "path": "rotation",
-            "code": "unknown_field",
-            "message": "is unknown; known fields: name, client, audience, rotationSeconds"
-          }
-        ]
-      }
-    }
-    "#);
+    assert_rejections(
+        r#"
+        owner POST /v1/workspaces/<main>/mcp-keys {"name": "", "client": 1, "audience": ["everybody", "org:acme", 2], "rotationSeconds": 0, "rotation": 1}
+          too_small: name must have 1 to 128 characters, not only white space, and no control characters
+          invalid_type: client must be a string, not a number
+          invalid_value: audience[0] must be <scope>:<name>, the scope one of org, workspace, team, user, the name 1 to 64 characters of a-z 0-9 - _ .
+          invalid_type: audience[2] must be a string, not a number
+          invalid_value: rotationSeconds must be greater than 0 and at most 366 days
+          unknown_field: rotation is unknown; known fields: name, client, audience, rotationSeconds
+        "#,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn mcp_key_cannot_exceed_access_of_its_creator() {
-    let org = quiet_org();
-    let keys = format!("/v1/workspaces/{}/mcp-keys", org.main.id);
-    let mut body = new();
-    body["audience"] = json!(["user:owner"]);
-    let refused = post(&keys)
-        .bearer(&org.members.admin.token)
-        .json(&body)
-        .send()
-        .await;
-    insta::assert_snapshot!(refused.show(), @r#"
-    403 Forbidden
-    cache-control: no-store
-    content-length: 114
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "forbidden",
-      "message": "cannot grant an audience that does not cover the caller: user:owner",
-      "details": {}
-    }
-    "#);
-    let refused = post(&keys)
-        .bearer(&org.members.member.token)
-        .json(&new())
-        .send()
-        .await;
-    assert_eq!(refused.status, 403);
+    assert_rejections(
+        r#"
+        admin POST /v1/workspaces/<main>/mcp-keys {"name": "Laptop", "client": "claude_code", "audience": ["user:owner"], "rotationSeconds": 86400}
+          403 forbidden: cannot grant an audience that does not cover the caller: user:owner
+        member POST /v1/workspaces/<main>/mcp-keys {"name": "Laptop", "client": "claude_code", "audience": ["workspace:handbook"], "rotationSeconds": 86400}
+          403 forbidden: missing permission mcp_key:manage
+        "#,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn mcp_key_records_its_own_use() {
-    let org = quiet_org();
-    let uses = |workspace| format!("/v1/workspaces/{workspace}/mcp-key-uses");
-    let by_another = post(uses(org.main.id))
-        .bearer(&org.members.owner.token)
-        .send()
-        .await;
-    insta::assert_snapshot!(by_another.show(), @r#"
-    404 Not Found
-    cache-control: no-store
-    content-length: 87
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "not_found",
-      "message": "there is no such MCP key",
-      "details": {
-        "kind": "mcp_key"
-      }
-    }
-    "#);
-    let elsewhere = post(uses(org.side.id))
-        .bearer(&org.tokens.mcp_key)
-        .send()
-        .await;
-    assert_eq!(elsewhere.status, 404);
-    let body = json!({ "times": 2 });
-    let with_fields = post(uses(org.main.id))
-        .bearer(&org.tokens.mcp_key)
-        .json(&body)
-        .send()
-        .await;
-    assert_eq!(with_fields.status, 400);
+    assert_rejections(
+        r#"
+        owner POST /v1/workspaces/<main>/mcp-key-uses
+        mcp_key POST /v1/workspaces/<side>/mcp-key-uses
+          404 not_found: there is no such MCP key {"kind":"mcp_key"}
+        mcp_key POST /v1/workspaces/<main>/mcp-key-uses {"times": 2}
+          unknown_field: times is unknown; the body must be empty
+        "#,
+    )
+    .await;
 }

@@ -7,7 +7,7 @@ use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Answer, Show, bulk, delete, get, own_org, patch, post, quiet_org};
+use crate::support::{Answer, Show, bulk, delete, error, get, own_org, patch, post, quiet_org};
 
 pub(super) fn memories(org: &OrgFixture) -> String {
     format!("/v1/workspaces/{}/memories", org.main.id)
@@ -51,55 +51,29 @@ async fn memory_is_created_updated_and_deleted() {
         .json(&new(org))
         .send()
         .await;
-    insta::assert_snapshot!(made.show(), @r#"
+    insta::assert_snapshot!(made.brief(), @r#"
     201 Created
-    cache-control: no-store
-    content-length: 497
-    content-type: application/json
-    date: <date>
     etag: "<etag 1>"
-    request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "workspaceId": "<uuid 3>",
-      "sourceId": "<uuid 4>",
-      "originSourceId": "<uuid 4>",
-      "sourceKey": "page/7",
-      "audienceTag": "workspace:handbook",
-      "sensitivityLabel": "public",
-      "reviewStatus": "pending",
-      "title": "Rotating keys",
-      "createdBy": "<uuid 5>",
-      "createdAt": "<time>",
-      "updatedAt": "<time>",
+      "id": "<uuid 1>", "workspaceId": "<uuid 2>", "sourceId": "<uuid 3>",
+      "originSourceId": "<uuid 3>", "sourceKey": "page/7", "audienceTag": "workspace:handbook",
+      "sensitivityLabel": "public", "reviewStatus": "pending", "title": "Rotating keys",
+      "createdBy": "<uuid 4>", "createdAt": "<time>", "updatedAt": "<time>",
       "content": "Every ninety days."
     }
     "#);
     let path = format!("/v1/memories/{}", made.json()["id"].as_str().unwrap());
     let read = get(&path).bearer(token).send().await;
-    insta::assert_snapshot!(read.show(), @r#"
+    insta::assert_snapshot!(read.brief(), @r#"
     200 OK
-    cache-control: private, no-cache
-    content-length: 497
-    content-type: application/json
-    date: <date>
     etag: "<etag 1>"
-    request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "workspaceId": "<uuid 3>",
-      "sourceId": "<uuid 4>",
-      "originSourceId": "<uuid 4>",
-      "sourceKey": "page/7",
-      "audienceTag": "workspace:handbook",
-      "sensitivityLabel": "public",
-      "reviewStatus": "pending",
-      "title": "Rotating keys",
-      "createdBy": "<uuid 5>",
-      "createdAt": "<time>",
-      "updatedAt": "<time>",
+      "id": "<uuid 1>", "workspaceId": "<uuid 2>", "sourceId": "<uuid 3>",
+      "originSourceId": "<uuid 3>", "sourceKey": "page/7", "audienceTag": "workspace:handbook",
+      "sensitivityLabel": "public", "reviewStatus": "pending", "title": "Rotating keys",
+      "createdBy": "<uuid 4>", "createdAt": "<time>", "updatedAt": "<time>",
       "content": "Every ninety days."
     }
     "#);
@@ -108,12 +82,9 @@ async fn memory_is_created_updated_and_deleted() {
     let known = get(&path)
         .bearer(token)
         .header("if-none-match", read.header("etag"));
-    insta::assert_snapshot!(known.send().await.show(), @r#"
+    insta::assert_snapshot!(known.send().await.brief(), @r#"
     304 Not Modified
-    cache-control: private, no-cache
-    date: <date>
     etag: "<etag 1>"
-    request-id: <uuid 1>
     "#);
 
     let change = json!({ "content": "Every thirty days.", "audienceTag": "team:platform" });
@@ -127,49 +98,19 @@ async fn memory_is_created_updated_and_deleted() {
     assert_eq!(shown["content"], "Every thirty days.");
     assert_eq!(shown["audienceTag"], "team:platform");
     assert_eq!(shown["title"], "Rotating keys");
-    insta::assert_snapshot!(bound.send().await.show(), @r#"
-    412 Precondition Failed
-    cache-control: no-store
-    content-length: 126
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "precondition_failed",
-      "message": "the resource has changed since the version in If-Match; read it again",
-      "details": {}
-    }
-    "#);
+    insta::assert_snapshot!(error(&bound.send().await), @"412 precondition_failed: the resource has changed since the version in If-Match; read it again");
     let nothing = patch(&path).bearer(token).send().await;
     assert_eq!((nothing.status.as_u16(), nothing.json()), (200, shown));
 
     let deleted = delete(&path).bearer(token).send().await;
-    insta::assert_snapshot!(deleted.show(), @"
+    insta::assert_snapshot!(deleted.brief(), @"
     204 No Content
-    date: <date>
-    request-id: <uuid 1>
     ");
     for call in [get(&path), patch(&path), delete(&path)] {
         assert_eq!(call.bearer(token).send().await.status, 404);
     }
     let gone = get(&path).bearer(token).send().await;
-    insta::assert_snapshot!(gone.show(), @r#"
-    404 Not Found
-    cache-control: no-store
-    content-length: 85
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "not_found",
-      "message": "there is no such memory",
-      "details": {
-        "kind": "memory"
-      }
-    }
-    "#);
+    insta::assert_snapshot!(error(&gone), @r#"404 not_found: there is no such memory {"kind":"memory"}"#);
 }
 
 /// Memories that the reader may know of but not read are listed without content.
@@ -178,29 +119,16 @@ async fn memories_are_listed_without_hidden_content() {
     let org = quiet_org();
     let path = format!("{}?sensitivityLabel=restricted&limit=1", memories(org));
     let found = list(&org.members.member.token, path).await;
-    insta::assert_snapshot!(found.show(), @r#"
+    insta::assert_snapshot!(found.brief(), @r#"
     200 OK
-    cache-control: no-store
-    content-length: 537
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
       "data": [
         {
-          "id": "<uuid 2>",
-          "workspaceId": "<uuid 3>",
-          "sourceId": "<uuid 4>",
-          "originSourceId": "<uuid 4>",
-          "sourceKey": null,
-          "audienceTag": "workspace:handbook",
-          "sensitivityLabel": "restricted",
-          "reviewStatus": "pending",
-          "title": null,
-          "createdBy": "<uuid 5>",
-          "createdAt": "<time>",
-          "updatedAt": "<time>"
+          "id": "<uuid 1>", "workspaceId": "<uuid 2>", "sourceId": "<uuid 3>",
+          "originSourceId": "<uuid 3>", "sourceKey": null, "audienceTag": "workspace:handbook",
+          "sensitivityLabel": "restricted", "reviewStatus": "pending", "title": null,
+          "createdBy": "<uuid 4>", "createdAt": "<time>", "updatedAt": "<time>"
         }
       ],
       "next_cursor": "<cursor>"
@@ -297,46 +225,22 @@ async fn ingest_of_same_batch_changes_nothing() {
         })
     };
     let send = async |content: &str| post(&path).bearer(token).json(&batch(content)).send().await;
-    insta::assert_snapshot!(send("Second.").await.show(), @r#"
+    insta::assert_snapshot!(send("Second.").await.brief(), @r#"
     200 OK
-    cache-control: no-store
-    content-length: 146
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
       "memories": [
-        {
-          "id": "<uuid 2>",
-          "outcome": "created"
-        },
-        {
-          "id": "<uuid 3>",
-          "outcome": "created"
-        }
+        {"id": "<uuid 1>", "outcome": "created"}, {"id": "<uuid 2>", "outcome": "created"}
       ]
     }
     "#);
     let again = send("Second, revised.").await;
-    insta::assert_snapshot!(again.show(), @r#"
+    insta::assert_snapshot!(again.brief(), @r#"
     200 OK
-    cache-control: no-store
-    content-length: 148
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
       "memories": [
-        {
-          "id": "<uuid 2>",
-          "outcome": "unchanged"
-        },
-        {
-          "id": "<uuid 3>",
-          "outcome": "updated"
-        }
+        {"id": "<uuid 1>", "outcome": "unchanged"}, {"id": "<uuid 2>", "outcome": "updated"}
       ]
     }
     "#);

@@ -1,9 +1,8 @@
 //! `/v1/workspaces/{id}/recalls` and `/v1/recalls/{id}`
 
-use serde_json::{Value, json};
-use uuid::Uuid;
+use serde_json::json;
 
-use crate::support::{Show, delete, get, own_org, patch, post, quiet_org};
+use crate::support::{Show, assert_rejections, delete, error, get, own_org, patch, post};
 
 #[tokio::test]
 async fn recall_is_created_listed_and_read() {
@@ -13,50 +12,27 @@ async fn recall_is_created_listed_and_read() {
     let cited = &org.main.memories.internal[60..62];
     let new = json!({ "query": "How long do keys live?", "memory_ids": cited });
     let made = post(&recalls).bearer(member).json(&new).send().await;
-    insta::assert_snapshot!(made.show(), @r#"
+    insta::assert_snapshot!(made.brief(), @r#"
     201 Created
-    cache-control: no-store
-    content-length: 317
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "workspace_id": "<uuid 3>",
-      "query": "How long do keys live?",
-      "memory_ids": [
-        "<uuid 4>",
-        "<uuid 5>"
-      ],
-      "created_by": "<uuid 6>",
-      "created_at": "<time>"
+      "id": "<uuid 1>", "workspace_id": "<uuid 2>", "query": "How long do keys live?",
+      "memory_ids": ["<uuid 3>", "<uuid 4>"], "created_by": "<uuid 5>", "created_at": "<time>"
     }
     "#);
     let listed = get(&recalls).bearer(member).send().await;
-    insta::assert_snapshot!(listed.show(), @r#"
+    insta::assert_snapshot!(listed.brief(), @r#"
     200 OK
-    cache-control: no-store
-    content-length: 479
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
       "data": [
         {
-          "id": "<uuid 2>",
-          "workspace_id": "<uuid 3>",
-          "query": "How long do keys live?",
-          "created_by": "<uuid 4>",
-          "created_at": "<time>"
+          "id": "<uuid 1>", "workspace_id": "<uuid 2>", "query": "How long do keys live?",
+          "created_by": "<uuid 3>", "created_at": "<time>"
         },
         {
-          "id": "<uuid 5>",
-          "workspace_id": "<uuid 3>",
-          "query": "How do we rotate keys?",
-          "created_by": "<uuid 6>",
-          "created_at": "<time>"
+          "id": "<uuid 4>", "workspace_id": "<uuid 2>", "query": "How do we rotate keys?",
+          "created_by": "<uuid 5>", "created_at": "<time>"
         }
       ],
       "next_cursor": null
@@ -85,22 +61,7 @@ async fn recall_exists_for_readers_of_all_it_cites() {
     let changed = patch(cited).bearer(owner).json(&restricted).send().await;
     assert_eq!(changed.status, 200);
     let read = get(&recall).bearer(viewer).send().await;
-    insta::assert_snapshot!(read.show(), @r#"
-    404 Not Found
-    cache-control: no-store
-    content-length: 85
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "not_found",
-      "message": "there is no such recall",
-      "details": {
-        "kind": "recall"
-      }
-    }
-    "#);
+    insta::assert_snapshot!(error(&read), @r#"404 not_found: there is no such recall {"kind":"recall"}"#);
     let listed = get(&recalls).bearer(viewer).send().await.json();
     assert_eq!(listed, json!({ "data": [], "next_cursor": null }));
     let subscriptions = format!("/v1/citation-subscriptions?recall_id={}", org.recall);
@@ -111,77 +72,20 @@ async fn recall_exists_for_readers_of_all_it_cites() {
 
 #[tokio::test]
 async fn recall_rejects_invalid_requests() {
-    let org = quiet_org();
-    let recalls = format!("/v1/workspaces/{}/recalls", org.main.id);
-    let send =
-        async |token: &str, body: Value| post(&recalls).bearer(token).json(&body).send().await;
-    let member = &org.members.member.token;
-    let unknown = Uuid::nil();
-    let body = json!({ "memory_ids": [org.main.memories.internal[0], unknown] });
-    insta::assert_snapshot!(send(member, body).await.show(), @r#"
-    400 Bad Request
-    cache-control: no-store
-    content-length: 165
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "invalid_request",
-      "message": "the request is not valid: query is required",
-      "details": {
-        "fields": [
-          {
-            "path": "query",
-            "code": "required",
-            "message": "is required"
-          }
-        ]
-      }
-    }
-    "#);
-    let body = json!({ "query": "?", "memory_ids": [org.side.memories.internal[0]] });
-    insta::assert_snapshot!(send(member, body.clone()).await.show(), @r#"
-    400 Bad Request
-    cache-control: no-store
-    content-length: 246
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "invalid_request",
-      "message": "the request is not valid: memory_ids[0] must be an approved memory of the workspace",
-      "details": {
-        "fields": [
-          {
-            "path": "memory_ids[0]",
-            "code": "not_found",
-            "message": "must be an approved memory of the workspace"
-          }
-        ]
-      }
-    }
-    "#);
-    insta::assert_snapshot!(send(&org.members.viewer.token, body).await.show(), @r#"
-    403 Forbidden
-    cache-control: no-store
-    content-length: 79
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "forbidden",
-      "message": "missing permission recall:create",
-      "details": {}
-    }
-    "#);
-    for path in [
-        format!("/v1/workspaces/{unknown}/recalls"),
-        format!("/v1/recalls/{unknown}"),
-        "/v1/recalls/none".to_owned(),
-    ] {
-        assert_eq!(get(path).bearer(member).send().await.status, 404);
-    }
+    assert_rejections(
+        r#"
+        member POST /v1/workspaces/<main>/recalls {"memory_ids": ["<memory>", "<nil>"]}
+          required: query is required
+        member POST /v1/workspaces/<main>/recalls {"query": "?", "memory_ids": ["<side_memory>"]}
+          not_found: memory_ids[0] must be an approved memory of the workspace
+        viewer POST /v1/workspaces/<main>/recalls {"query": "?", "memory_ids": ["<side_memory>"]}
+          403 forbidden: missing permission recall:create
+        member GET /v1/workspaces/<nil>/recalls
+          404 not_found: there is no such workspace {"kind":"workspace"}
+        member GET /v1/recalls/<nil>
+        member GET /v1/recalls/none
+          404 not_found: there is no such recall {"kind":"recall"}
+        "#,
+    )
+    .await;
 }

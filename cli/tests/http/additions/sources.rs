@@ -3,7 +3,7 @@
 use knowledge_core::model::SourceId;
 use serde_json::{Value, json};
 
-use crate::support::{Show, bulk, get, own_org, post, quiet_org};
+use crate::support::{Show, assert_rejections, bulk, error, get, own_org, post};
 
 #[tokio::test]
 async fn source_is_created_listed_and_read() {
@@ -11,59 +11,24 @@ async fn source_is_created_listed_and_read() {
     let admin = &org.members.admin.token;
     let new = json!({ "name": "Plans", "kind": "drive" });
     let made = post("/v1/sources").bearer(admin).json(&new).send().await;
-    insta::assert_snapshot!(made.show(), @r#"
+    insta::assert_snapshot!(made.brief(), @r#"
     201 Created
-    cache-control: no-store
-    content-length: 115
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
-    {
-      "id": "<uuid 2>",
-      "name": "Plans",
-      "kind": "drive",
-      "created_at": "<time>"
-    }
+    {"id": "<uuid 1>", "name": "Plans", "kind": "drive", "created_at": "<time>"}
     "#);
     let path = format!("/v1/sources/{}", made.json()["id"].as_str().unwrap());
     let read = get(path).bearer(admin).send().await;
     assert_eq!((read.status.as_u16(), read.json()), (200, made.json()));
     let listed = get("/v1/sources").bearer(admin).send().await;
-    insta::assert_snapshot!(listed.show(), @r#"
+    insta::assert_snapshot!(listed.brief(), @r#"
     200 OK
-    cache-control: no-store
-    content-length: 499
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
       "data": [
-        {
-          "id": "<uuid 2>",
-          "name": "Wiki",
-          "kind": "confluence",
-          "created_at": "<time>"
-        },
-        {
-          "id": "<uuid 3>",
-          "name": "Tickets",
-          "kind": "jira",
-          "created_at": "<time>"
-        },
-        {
-          "id": "<uuid 4>",
-          "name": "Notes",
-          "kind": "notion",
-          "created_at": "<time>"
-        },
-        {
-          "id": "<uuid 5>",
-          "name": "Plans",
-          "kind": "drive",
-          "created_at": "<time>"
-        }
+        {"id": "<uuid 1>", "name": "Wiki", "kind": "confluence", "created_at": "<time>"},
+        {"id": "<uuid 2>", "name": "Tickets", "kind": "jira", "created_at": "<time>"},
+        {"id": "<uuid 3>", "name": "Notes", "kind": "notion", "created_at": "<time>"},
+        {"id": "<uuid 4>", "name": "Plans", "kind": "drive", "created_at": "<time>"}
       ],
       "next_cursor": null
     }
@@ -117,55 +82,25 @@ async fn limited_credential_sees_sources_of_its_memories_only() {
     // What awaits review does not exist for an MCP key.
     move_to(&json!(org.main.memories.internal[0]), 2).await;
     let by_key = get("/v1/sources").bearer(key).send().await;
-    insta::assert_snapshot!(by_key.show(), @r#"
+    insta::assert_snapshot!(by_key.brief(), @r#"
     200 OK
-    cache-control: no-store
-    content-length: 266
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
       "data": [
-        {
-          "id": "<uuid 2>",
-          "name": "Wiki",
-          "kind": "confluence",
-          "created_at": "<time>"
-        },
-        {
-          "id": "<uuid 3>",
-          "name": "Tickets",
-          "kind": "jira",
-          "created_at": "<time>"
-        }
+        {"id": "<uuid 1>", "name": "Wiki", "kind": "confluence", "created_at": "<time>"},
+        {"id": "<uuid 2>", "name": "Tickets", "kind": "jira", "created_at": "<time>"}
       ],
       "next_cursor": null
     }
     "#);
     let in_side = get("/v1/sources").bearer(side).send().await;
-    insta::assert_snapshot!(in_side.show(), @r#"
+    insta::assert_snapshot!(in_side.brief(), @r#"
     200 OK
-    cache-control: no-store
-    content-length: 266
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
       "data": [
-        {
-          "id": "<uuid 2>",
-          "name": "Wiki",
-          "kind": "confluence",
-          "created_at": "<time>"
-        },
-        {
-          "id": "<uuid 3>",
-          "name": "Notes",
-          "kind": "notion",
-          "created_at": "<time>"
-        }
+        {"id": "<uuid 1>", "name": "Wiki", "kind": "confluence", "created_at": "<time>"},
+        {"id": "<uuid 2>", "name": "Notes", "kind": "notion", "created_at": "<time>"}
       ],
       "next_cursor": null
     }
@@ -174,22 +109,7 @@ async fn limited_credential_sees_sources_of_its_memories_only() {
     assert_eq!(listed(side, sources).await, [sources[0], sources[2]]);
     assert_eq!(listed(owner, sources).await, *sources);
     let hidden = get(format!("/v1/sources/{}", sources[2])).bearer(key);
-    insta::assert_snapshot!(hidden.send().await.show(), @r#"
-    404 Not Found
-    cache-control: no-store
-    content-length: 85
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "not_found",
-      "message": "there is no such source",
-      "details": {
-        "kind": "source"
-      }
-    }
-    "#);
+    insta::assert_snapshot!(error(&hidden.send().await), @r#"404 not_found: there is no such source {"kind":"source"}"#);
     // A page has no cursor if only hidden sources follow.
     let page = get("/v1/sources?limit=2").bearer(key).send().await.json();
     assert_eq!(page["next_cursor"], Value::Null);
@@ -197,52 +117,14 @@ async fn limited_credential_sees_sources_of_its_memories_only() {
 
 #[tokio::test]
 async fn source_rejects_invalid_requests() {
-    let org = quiet_org();
-    let (admin, viewer) = (&org.members.admin.token, &org.members.viewer.token);
-    let incomplete = post("/v1/sources")
-        .bearer(admin)
-        .json(&json!({ "name": "" }));
-    insta::assert_snapshot!(incomplete.send().await.show(), @r#"
-    400 Bad Request
-    cache-control: no-store
-    content-length: 369
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "invalid_request",
-      "message": "the request is not valid: name must have 1 to 128 characters, not only white space, and no control characters (and 1 more)",
-      "details": {
-        "fields": [
-          {
-            "path": "name",
-            "code": "too_small",
-            "message": "must have 1 to 128 characters, not only white space, and no control characters"
-          },
-          {
-            "path": "kind",
-            "code": "required",
-            "message": "is required"
-          }
-        ]
-      }
-    }
-    "#);
-    let new = json!({ "name": "Plans", "kind": "drive" });
-    let refused = post("/v1/sources").bearer(viewer).json(&new).send().await;
-    insta::assert_snapshot!(refused.show(), @r#"
-    403 Forbidden
-    cache-control: no-store
-    content-length: 82
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "forbidden",
-      "message": "missing permission connector:manage",
-      "details": {}
-    }
-    "#);
+    assert_rejections(
+        r#"
+        admin POST /v1/sources {"name": ""}
+          too_small: name must have 1 to 128 characters, not only white space, and no control characters
+          required: kind is required
+        viewer POST /v1/sources {"name": "Plans", "kind": "drive"}
+          403 forbidden: missing permission connector:manage
+        "#,
+    )
+    .await;
 }

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Show, create_inbound_webhook, create_webhook, delete, get, own_org, patch, post, quiet_org,
+    Show, assert_rejections, create_inbound_webhook, create_webhook, delete, error, get, own_org,
+    patch, post,
 };
 
 /// Returns a created record as later responses show it.
@@ -22,28 +23,15 @@ async fn outbound_webhook_is_listed_updated_and_deleted() {
     let webhooks = format!("/v1/workspaces/{}/webhooks", org.main.id);
     let webhook = format!("{webhooks}/{}", made["id"].as_str().unwrap());
     let read = get(&webhook).bearer(token).send().await;
-    insta::assert_snapshot!(read.show(), @r#"
+    insta::assert_snapshot!(read.brief(), @r#"
     200 OK
-    cache-control: no-store
-    content-length: 424
-    content-type: application/json
-    date: <date>
     etag: "<etag 1>"
-    request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "org_id": "<uuid 3>",
-      "workspace_id": "<uuid 4>",
-      "event_type": "chunk.created",
-      "url": "https://example.com/hook",
-      "is_active": true,
-      "disabled_reason": null,
-      "is_confirmed": false,
-      "signing_secret": null,
-      "created_by": "<uuid 5>",
-      "created_at": "<time>",
-      "updated_at": "<time>"
+      "id": "<uuid 1>", "org_id": "<uuid 2>", "workspace_id": "<uuid 3>",
+      "event_type": "chunk.created", "url": "https://example.com/hook", "is_active": true,
+      "disabled_reason": null, "is_confirmed": false, "signing_secret": null,
+      "created_by": "<uuid 4>", "created_at": "<time>", "updated_at": "<time>"
     }
     "#);
     assert_eq!(read.json(), without_secret(made.clone()));
@@ -75,38 +63,15 @@ async fn outbound_webhook_is_listed_updated_and_deleted() {
         .bearer(token)
         .send()
         .await;
-    insta::assert_snapshot!(rotated.show(), @r#"
+    insta::assert_snapshot!(rotated.brief(), @r#"
     200 OK
-    cache-control: no-store
-    content-length: 127
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
-    {
-      "signing_secret": "<secret>",
-      "previous_secret_expires_at": "<time>"
-    }
+    {"signing_secret": "<secret>", "previous_secret_expires_at": "<time>"}
     "#);
     assert_ne!(rotated.json()["signing_secret"], made["signing_secret"]);
     assert_eq!(delete(&webhook).bearer(token).send().await.status, 204);
     let gone = delete(&webhook).bearer(token).send().await;
-    insta::assert_snapshot!(gone.show(), @r#"
-    404 Not Found
-    cache-control: no-store
-    content-length: 87
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "not_found",
-      "message": "there is no such webhook",
-      "details": {
-        "kind": "webhook"
-      }
-    }
-    "#);
+    insta::assert_snapshot!(error(&gone), @r#"404 not_found: there is no such webhook {"kind":"webhook"}"#);
 }
 
 #[tokio::test]
@@ -118,26 +83,14 @@ async fn inbound_webhook_is_listed_updated_and_deleted() {
     let webhooks = format!("/v1/workspaces/{}/inbound-webhooks", org.main.id);
     let webhook = format!("{webhooks}/{}", made["id"].as_str().unwrap());
     let read = get(&webhook).bearer(token).send().await;
-    insta::assert_snapshot!(read.show(), @r#"
+    insta::assert_snapshot!(read.brief(), @r#"
     200 OK
-    cache-control: no-store
-    content-length: 512
-    content-type: application/json
-    date: <date>
     etag: "<etag 1>"
-    request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "org_id": "<uuid 3>",
-      "workspace_id": "<uuid 4>",
-      "name": "Tickets",
-      "url": "/v1/inbound/<uuid 3>/<uuid 2>",
-      "source_id": "<uuid 2>",
-      "acts_as": "<uuid 5>",
-      "signing_secret": null,
-      "created_by": "<uuid 5>",
-      "created_at": "<time>",
+      "id": "<uuid 1>", "org_id": "<uuid 2>", "workspace_id": "<uuid 3>", "name": "Tickets",
+      "url": "/v1/inbound/<uuid 2>/<uuid 1>", "source_id": "<uuid 1>", "acts_as": "<uuid 4>",
+      "signing_secret": null, "created_by": "<uuid 4>", "created_at": "<time>",
       "updated_at": "<time>"
     }
     "#);
@@ -167,67 +120,20 @@ async fn inbound_webhook_is_listed_updated_and_deleted() {
 
 #[tokio::test]
 async fn webhook_errors_are_documented() {
-    let org = quiet_org();
-    let path = format!("/v1/workspaces/{}", org.main.id);
-    let member = &org.members.member.token;
-    for (list, action) in [
-        ("webhooks", "webhook:manage"),
-        ("inbound-webhooks", "inbound_webhook:manage"),
-    ] {
-        let refused = get(format!("{path}/{list}")).bearer(member).send().await;
-        assert_eq!(refused.status, 403);
-        let message = format!("missing permission {action}");
-        assert_eq!(refused.json()["message"], message);
-    }
-    let owner = &org.members.owner.token;
-    let wrong = json!({ "url": "http://example.com/", "event_type": "chunk.eaten", "is_active": 1, "secret": "x" });
-    let refused = patch(format!("{path}/webhooks/{}", org.id))
-        .bearer(owner)
-        .json(&wrong)
-        .send()
-        .await;
-    insta::assert_snapshot!(refused.show(), @r#"
-    400 Bad Request
-    cache-control: no-store
-    content-length: 773
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "invalid_request",
-      "message": "the request is not valid: event_type must be one of chunk.created, chunk.deleted, memory.updated, citation.changed, ingest.completed, ingest.failed, connector.status_changed, webhook.ping (and 3 more)",
-      "details": {
-        "fields": [
-          {
-            "path": "event_type",
-            "code": "invalid_value",
-            "message": "must be one of chunk.created, chunk.deleted, memory.updated, citation.changed, ingest.completed, ingest.failed, connector.status_changed, webhook.ping"
-          },
-          {
-            "path": "url",
-            "code": "invalid_value",
-            "message": "must begin with https:// (the operator can allow http)"
-          },
-          {
-            "path": "is_active",
-            "code": "invalid_type",
-            "message": "must be true or false, not a number"
-          },
-          {
-            "path": "secret",
-            "code": "unknown_field",
-            "message": "is unknown; known fields: event_type, url, is_active"
-          }
-        ]
-      }
-    }
-    "#);
-    let wrong = json!({ "name": "" });
-    let refused = patch(format!("{path}/inbound-webhooks/{}", org.id))
-        .bearer(owner)
-        .json(&wrong)
-        .send()
-        .await;
-    assert_eq!(refused.status, 400);
+    assert_rejections(
+        r#"
+        member GET /v1/workspaces/<main>/webhooks
+          403 forbidden: missing permission webhook:manage
+        member GET /v1/workspaces/<main>/inbound-webhooks
+          403 forbidden: missing permission inbound_webhook:manage
+        owner PATCH /v1/workspaces/<main>/webhooks/<org> {"url": "http://example.com/", "event_type": "chunk.eaten", "is_active": 1, "secret": "x"}
+          invalid_value: event_type must be one of chunk.created, chunk.deleted, memory.updated, citation.changed, ingest.completed, ingest.failed, connector.status_changed, webhook.ping
+          invalid_value: url must begin with https:// (the operator can allow http)
+          invalid_type: is_active must be true or false, not a number
+          unknown_field: secret is unknown; known fields: event_type, url, is_active
+        owner PATCH /v1/workspaces/<main>/inbound-webhooks/<org> {"name": ""}
+          too_small: name must have 1 to 128 characters, not only white space, and no control characters
+        "#,
+    )
+    .await;
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Show, get, own_org, put, quiet_org};
+use crate::support::{Show, error, get, own_org, problems, put, quiet_org};
 
 #[tokio::test]
 async fn workspaces_in_scope_of_credential_are_listed() {
@@ -17,21 +17,13 @@ async fn workspaces_in_scope_of_credential_are_listed() {
         .bearer(&org.tokens.side_only)
         .send()
         .await;
-    insta::assert_snapshot!(side.show(), @r#"
+    insta::assert_snapshot!(side.brief(), @r#"
     200 OK
-    cache-control: no-store
-    content-length: 180
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
     {
       "data": [
         {
-          "id": "<uuid 2>",
-          "name": "Support",
-          "slug": "support",
-          "audience": "workspace:support",
+          "id": "<uuid 1>", "name": "Support", "slug": "support", "audience": "workspace:support",
           "created_at": "<time>"
         }
       ],
@@ -47,66 +39,13 @@ async fn workspaces_in_scope_of_credential_are_listed() {
         (found.status.as_u16(), &found.json()),
         (200, &side.json()["data"][0])
     );
-    insta::assert_snapshot!(read(org.main.id.0).await.show(), @r#"
-    404 Not Found
-    cache-control: no-store
-    content-length: 91
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "not_found",
-      "message": "there is no such workspace",
-      "details": {
-        "kind": "workspace"
-      }
-    }
-    "#);
-    insta::assert_snapshot!(read(Uuid::nil()).await.show(), @r#"
-    404 Not Found
-    cache-control: no-store
-    content-length: 91
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "not_found",
-      "message": "there is no such workspace",
-      "details": {
-        "kind": "workspace"
-      }
-    }
-    "#);
+    insta::assert_snapshot!(error(&read(org.main.id.0).await), @r#"404 not_found: there is no such workspace {"kind":"workspace"}"#);
+    insta::assert_snapshot!(error(&read(Uuid::nil()).await), @r#"404 not_found: there is no such workspace {"kind":"workspace"}"#);
     let wrong = get("/v1/workspaces?limit=201&page=2").bearer(&org.members.viewer.token);
-    insta::assert_snapshot!(wrong.send().await.show(), @r#"
-    400 Bad Request
-    cache-control: no-store
-    content-length: 316
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "invalid_request",
-      "message": "the request is not valid: limit must be a number from 1 to 200 (and 1 more)",
-      "details": {
-        "fields": [
-          {
-            "path": "limit",
-            "code": "invalid_value",
-            "message": "must be a number from 1 to 200"
-          },
-          {
-            "path": "page",
-            "code": "unknown_field",
-            "message": "is unknown; known parameters: limit, cursor"
-          }
-        ]
-      }
-    }
-    "#);
+    insta::assert_snapshot!(problems(&wrong.send().await), @"
+    invalid_value: limit must be a number from 1 to 200
+    unknown_field: page is unknown; known parameters: limit, cursor
+    ");
 }
 
 #[tokio::test]
@@ -118,18 +57,10 @@ async fn retention_is_set_and_read() {
         put(&path).bearer(token).json(&body).send().await
     };
     let token = &org.members.admin.token;
-    insta::assert_snapshot!(set(token, 90).await.show(), @r#"
+    insta::assert_snapshot!(set(token, 90).await.brief(), @r#"
     200 OK
-    cache-control: no-store
-    content-length: 33
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
 
-    {
-      "chat_days": 90,
-      "memory_days": {}
-    }
+    {"chat_days": 90, "memory_days": {}}
     "#);
     let viewer = &org.members.viewer.token;
     let read = get(&path).bearer(viewer).send().await;

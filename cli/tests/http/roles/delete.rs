@@ -1,15 +1,13 @@
 //! `DELETE /v1/orgs/{orgSlug}/custom-roles/{roleId}`
 
 use futures::future::join_all;
-use http::Method;
 use knowledge_core::model::RoleId;
 use knowledge_testing::fixture::OrgFixture;
-use serde_json::{Value, json};
-use uuid::Uuid;
+use serde_json::json;
 
 use crate::support::{
-    Answer, Call, Show, bulk, delete_role, list_roles, own_org, quiet_org, roles_by_slug, target,
-    update_role,
+    Answer, Call, Show, assert_rejections, bulk, delete_role, error, list_roles, own_org,
+    quiet_org, roles_by_slug, target, update_role,
 };
 
 fn delete(org: &OrgFixture, role: RoleId) -> Call {
@@ -69,22 +67,7 @@ async fn role_deletion_accepts_empty_body() {
 async fn role_in_use_requires_a_target() {
     let org = quiet_org();
     let answer = delete(org, org.roles.reviewer).send().await;
-    insta::assert_snapshot!(answer.show(), @r#"
-    409 Conflict
-    cache-control: no-store
-    content-length: 130
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "role_in_use",
-      "message": "the role is held by 2 members; name their new role in reassign_to",
-      "details": {
-        "holder_count": 2
-      }
-    }
-    "#);
+    insta::assert_snapshot!(error(&answer), @r#"409 role_in_use: the role is held by 2 members; name their new role in reassign_to {"holder_count":2}"#);
     // A role held in only one workspace is in use as well.
     let answer = delete(org, org.roles.guest).send().await;
     assert_eq!(answer.json()["details"], json!({ "holder_count": 1 }));
@@ -194,157 +177,74 @@ async fn deletion_and_reassignment_are_atomic() {
 
 #[tokio::test]
 async fn role_deletion_rejects_invalid_request() {
-    let org = quiet_org();
-    let problems = async |reassign_to: Value| {
-        let answer = reassign(org, org.roles.reviewer, reassign_to).send().await;
-        assert_eq!(answer.status, 400, "{answer:?}");
-        answer.json()["details"].to_string()
-    };
-    let role = reassign(org, org.roles.reviewer, org.roles.reviewer)
-        .send()
-        .await;
-    insta::assert_snapshot!(role.show(), @r#"
-    400 Bad Request
-    cache-control: no-store
-    content-length: 226
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "invalid_request",
-      "message": "the request is not valid: reassign_to must differ from the deleted role",
-      "details": {
-        "fields": [
-          {
-            "path": "reassign_to",
-            "code": "invalid_value",
-            "message": "must differ from the deleted role"
-          }
-        ]
-      }
-    }
-    "#);
-    insta::assert_snapshot!(problems(json!(Uuid::max())).await, @r#"{"fields":[{"code":"not_found","message":"must be viewer, member or the UUID of a custom role of the organisation","path":"reassign_to"}]}"#);
-    insta::assert_snapshot!(problems(json!(org.roles.inactive)).await, @r#"{"fields":[{"code":"invalid_value","message":"must be an active role","path":"reassign_to"}]}"#);
-    insta::assert_snapshot!(problems(json!(org.roles.guest)).await, @r#"{"fields":[{"code":"invalid_value","message":"must be an organisation-wide role","path":"reassign_to"}]}"#);
-    insta::assert_snapshot!(problems(json!("admin")).await, @r#"{"fields":[{"code":"invalid_value","message":"must be viewer, member or the UUID of an organisation-wide custom role","path":"reassign_to"}]}"#);
-    insta::assert_snapshot!(problems(json!("owner")).await, @r#"{"fields":[{"code":"invalid_value","message":"must be viewer, member or the UUID of an organisation-wide custom role","path":"reassign_to"}]}"#);
-    insta::assert_snapshot!(problems(json!("keeper")).await, @r#"{"fields":[{"code":"invalid_value","message":"must be viewer, member, admin, owner or the UUID of a custom role","path":"reassign_to"}]}"#);
-    insta::assert_snapshot!(problems(json!(null)).await, @r#"{"fields":[{"code":"invalid_type","message":"must be a string, not null","path":"reassign_to"}]}"#);
-    insta::assert_snapshot!(problems(json!(["viewer"])).await, @r#"{"fields":[{"code":"invalid_type","message":"must be a string, not a list","path":"reassign_to"}]}"#);
-    let unknown = delete(org, org.roles.reviewer).json(&json!({ "reassignTo": "viewer" }));
-    insta::assert_snapshot!(unknown.send().await.json()["details"].to_string(), @r#"{"fields":[{"code":"unknown_field","message":"is unknown; known fields: reassign_to","path":"reassignTo"}]}"#);
-    let no_object = delete(org, org.roles.reviewer)
-        .json(&json!("viewer"))
-        .send()
-        .await;
-    insta::assert_snapshot!(no_object.json()["details"].to_string(), @r#"{"fields":[{"code":"invalid_type","message":"must be a JSON object, not a string","path":"body"}]}"#);
+    assert_rejections(
+        r#"
+        admin DELETE /v1/orgs/<slug>/custom-roles/<reviewer_role> {"reassign_to": "<reviewer_role>"}
+          invalid_value: reassign_to must differ from the deleted role
+        admin DELETE /v1/orgs/<slug>/custom-roles/<reviewer_role> {"reassign_to": "<max>"}
+          not_found: reassign_to must be viewer, member or the UUID of a custom role of the organisation
+        admin DELETE /v1/orgs/<slug>/custom-roles/<reviewer_role> {"reassign_to": "<inactive>"}
+          invalid_value: reassign_to must be an active role
+        admin DELETE /v1/orgs/<slug>/custom-roles/<reviewer_role> {"reassign_to": "<guest_role>"}
+          invalid_value: reassign_to must be an organisation-wide role
+        admin DELETE /v1/orgs/<slug>/custom-roles/<reviewer_role> {"reassign_to": "admin"}
+        admin DELETE /v1/orgs/<slug>/custom-roles/<reviewer_role> {"reassign_to": "owner"}
+          invalid_value: reassign_to must be viewer, member or the UUID of an organisation-wide custom role
+        admin DELETE /v1/orgs/<slug>/custom-roles/<reviewer_role> {"reassign_to": "keeper"}
+          invalid_value: reassign_to must be viewer, member, admin, owner or the UUID of a custom role
+        admin DELETE /v1/orgs/<slug>/custom-roles/<reviewer_role> {"reassign_to": null}
+          invalid_type: reassign_to must be a string, not null
+        admin DELETE /v1/orgs/<slug>/custom-roles/<reviewer_role> {"reassign_to": ["viewer"]}
+          invalid_type: reassign_to must be a string, not a list
+        admin DELETE /v1/orgs/<slug>/custom-roles/<reviewer_role> {"reassignTo": "viewer"}
+          unknown_field: reassignTo is unknown; known fields: reassign_to
+        admin DELETE /v1/orgs/<slug>/custom-roles/<reviewer_role> "viewer"
+          invalid_type: body must be a JSON object, not a string
+        "#,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn role_deletion_rejects_unauthenticated_caller() {
-    let org = quiet_org();
-    let answer = delete(org, org.roles.unheld).without("cookie").send().await;
-    insta::assert_snapshot!(answer.show(), @r#"
-    401 Unauthorized
-    cache-control: no-store
-    content-length: 112
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-    www-authenticate: Cookie realm="knowledge", cookie-name="service_session"
-
-    {
-      "error": "unauthenticated",
-      "message": "a session is required; send Cookie: service_session=wks_...",
-      "details": {}
-    }
-    "#);
+    assert_rejections(
+        r#"
+        nobody DELETE /v1/orgs/<slug>/custom-roles/<unheld>
+          401 unauthenticated: a session is required; send Cookie: service_session=wks_... [www-authenticate: Cookie realm="knowledge", cookie-name="service_session"]
+        "#,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn role_deletion_requires_permission() {
-    let org = quiet_org();
-    let by_member = delete_role(&org.members.member.session, &org.slug, org.roles.unheld);
-    insta::assert_snapshot!(by_member.send().await.show(), @r#"
-    403 Forbidden
-    cache-control: no-store
-    content-length: 77
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "forbidden",
-      "message": "missing permission role:manage",
-      "details": {}
-    }
-    "#);
-    // The target exceeds the permissions of the caller.
-    let by_keeper = delete_role(&org.members.keeper.session, &org.slug, org.roles.reviewer)
-        .json(&json!({ "reassign_to": org.roles.unheld }));
-    insta::assert_snapshot!(by_keeper.send().await.json().to_string(), @r#"{"details":{},"error":"forbidden","message":"cannot grant, change or take away an action that the caller does not hold wherever it would count: audit:read"}"#);
+    // The last one exceeds the permissions of the caller.
+    assert_rejections(
+        r#"
+        member DELETE /v1/orgs/<slug>/custom-roles/<unheld>
+          403 forbidden: missing permission role:manage
+        keeper DELETE /v1/orgs/<slug>/custom-roles/<reviewer_role> {"reassign_to": "<unheld>"}
+          403 forbidden: cannot grant, change or take away an action that the caller does not hold wherever it would count: audit:read
+        "#,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn role_deletion_requires_known_role() {
-    let org = quiet_org();
-    let send = async |slug: &str, role: &str| {
-        Call::new(
-            Method::DELETE,
-            format!("/v1/orgs/{slug}/custom-roles/{role}"),
-        )
-        .session(&org.members.admin.session)
-        .send()
-        .await
-    };
-    let unknown = send(&org.slug, &Uuid::max().to_string()).await;
-    insta::assert_snapshot!(unknown.show(), @r#"
-    404 Not Found
-    cache-control: no-store
-    content-length: 88
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "not_found",
-      "message": "there is no such custom role",
-      "details": {
-        "kind": "role"
-      }
-    }
-    "#);
-    for malformed in ["unheld", "viewer", "0", &Uuid::nil().to_string()] {
-        assert_eq!(
-            send(&org.slug, malformed).await.show(),
-            unknown.show(),
-            "{malformed}"
-        );
-    }
-    let unknown_org = send("nobody", &org.roles.unheld.to_string()).await;
-    insta::assert_snapshot!(unknown_org.show(), @r#"
-    404 Not Found
-    cache-control: no-store
-    content-length: 97
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "not_found",
-      "message": "there is no such organisation",
-      "details": {
-        "kind": "organization"
-      }
-    }
-    "#);
-    assert_eq!(
-        list_roles(&org.members.admin.session, &org.slug)
-            .send()
-            .await
-            .status,
-        200
-    );
+    assert_rejections(
+        r#"
+        admin DELETE /v1/orgs/<slug>/custom-roles/<max>
+        admin DELETE /v1/orgs/<slug>/custom-roles/unheld
+        admin DELETE /v1/orgs/<slug>/custom-roles/viewer
+        admin DELETE /v1/orgs/<slug>/custom-roles/0
+        admin DELETE /v1/orgs/<slug>/custom-roles/<nil>
+          404 not_found: there is no such custom role {"kind":"role"}
+        admin DELETE /v1/orgs/nobody/custom-roles/<unheld>
+          404 not_found: there is no such organisation {"kind":"organization"}
+        "#,
+    )
+    .await;
+    let list = list_roles(&quiet_org().members.admin.session, &quiet_org().slug);
+    assert_eq!(list.send().await.status, 200);
 }

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::json;
 
-use crate::support::{Show, list_roles, own_org, quiet_org, update_role};
+use crate::support::{Show, assert_rejections, list_roles, own_org, quiet_org, update_role};
 
 #[tokio::test]
 async fn roles_are_listed_by_name() {
@@ -193,68 +193,34 @@ async fn role_list_head_is_get_without_body() {
 
 #[tokio::test]
 async fn role_list_rejects_unauthenticated_caller() {
-    let org = quiet_org();
-    let answer = list_roles("", &org.slug).without("cookie").send().await;
-    insta::assert_snapshot!(answer.show(), @r#"
-    401 Unauthorized
-    cache-control: no-store
-    content-length: 112
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-    www-authenticate: Cookie realm="knowledge", cookie-name="service_session"
-
-    {
-      "error": "unauthenticated",
-      "message": "a session is required; send Cookie: service_session=wks_...",
-      "details": {}
-    }
-    "#);
+    assert_rejections(
+        r#"
+        nobody GET /v1/orgs/<slug>/custom-roles
+          401 unauthenticated: a session is required; send Cookie: service_session=wks_... [www-authenticate: Cookie realm="knowledge", cookie-name="service_session"]
+        "#,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn role_list_requires_permission() {
-    let org = quiet_org();
-    let answer = list_roles(&org.members.restrained.session, &org.slug)
-        .send()
-        .await;
-    insta::assert_snapshot!(answer.show(), @r#"
-    403 Forbidden
-    cache-control: no-store
-    content-length: 75
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "forbidden",
-      "message": "missing permission role:read",
-      "details": {}
-    }
-    "#);
+    assert_rejections(
+        "
+        restrained GET /v1/orgs/<slug>/custom-roles
+          403 forbidden: missing permission role:read
+        ",
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn role_list_of_unknown_organization_is_not_found() {
-    let org = quiet_org();
-    let session = &org.members.viewer.session;
-    let unknown = list_roles(session, "nobody").send().await;
-    insta::assert_snapshot!(unknown.show(), @r#"
-    404 Not Found
-    cache-control: no-store
-    content-length: 97
-    content-type: application/json
-    date: <date>
-    request-id: <uuid 1>
-
-    {
-      "error": "not_found",
-      "message": "there is no such organisation",
-      "details": {
-        "kind": "organization"
-      }
-    }
-    "#);
-    let by_identifier = list_roles(session, &org.id.to_string()).send().await;
-    assert_eq!(by_identifier.show(), unknown.show());
+    assert_rejections(
+        r#"
+        viewer GET /v1/orgs/nobody/custom-roles
+        viewer GET /v1/orgs/<org>/custom-roles
+          404 not_found: there is no such organisation {"kind":"organization"}
+        "#,
+    )
+    .await;
 }
