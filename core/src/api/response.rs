@@ -299,3 +299,117 @@ pub(super) fn add_request_id(response: &mut Response<Bytes>, id: Uuid) {
         .headers_mut()
         .insert(REQUEST_ID, header_text(&id.to_string()));
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Returns examples of the next variant, in their order, starting without a previous one.
+    ///
+    /// A variant that is not in this chain does not compile.
+    fn examples_after(previous: Option<&Error>) -> Vec<Error> {
+        let retry_after = Duration::from_millis(1_500);
+        let Some(previous) = previous else {
+            let required = FieldProblem::new("name", ProblemCode::Required, "is required");
+            let limit = "the workspace already has 50 webhooks, the maximum";
+            let limit = FieldProblem::new("url", ProblemCode::LimitReached, limit);
+            let examples = [
+                vec![],
+                vec![required.clone()],
+                vec![limit],
+                vec![required.clone(), required.clone(), required],
+            ];
+            return examples
+                .map(|fields| Error::InvalidRequest { fields })
+                .into();
+        };
+        let quota = |quota, maximum, retry_after| Error::QuotaExceeded {
+            quota,
+            maximum,
+            retry_after,
+        };
+        let taken = |kind| Error::SlugTaken { kind };
+        match previous {
+            Error::InvalidRequest { .. } => vec![Error::IdempotencyKeyRequired],
+            Error::IdempotencyKeyRequired => vec![Error::Unauthenticated {
+                reason: "the reason",
+            }],
+            Error::Unauthenticated { .. } => vec![Error::forbidden("the reason")],
+            Error::Forbidden { .. } => vec![Error::NotFound {
+                kind: EntityKind::Memory,
+            }],
+            Error::NotFound { .. } => {
+                let allow = "GET, HEAD".to_owned();
+                vec![Error::MethodNotAllowed { allow }]
+            }
+            Error::MethodNotAllowed { .. } => vec![Error::Conflict],
+            Error::Conflict => [1, 2]
+                .map(|holder_count| Error::RoleInUse { holder_count })
+                .into(),
+            Error::RoleInUse { .. } => {
+                [EntityKind::Role, EntityKind::Member, EntityKind::Workspace]
+                    .map(taken)
+                    .into()
+            }
+            Error::SlugTaken { .. } => vec![Error::EndpointInactive],
+            Error::EndpointInactive => vec![Error::PreconditionFailed],
+            Error::PreconditionFailed => vec![Error::PayloadTooLarge { bytes_max: 1_024 }],
+            Error::PayloadTooLarge { .. } => vec![Error::UnsupportedMediaType],
+            Error::UnsupportedMediaType => vec![Error::IdempotencyKeyReused],
+            Error::IdempotencyKeyReused => vec![Error::CreatedResourceGone],
+            Error::CreatedResourceGone => vec![
+                quota(Quota::Memories, 10, None),
+                quota(Quota::AuditBytes, 1_024, Some(retry_after)),
+            ],
+            Error::QuotaExceeded { .. } => vec![Error::RateLimited { retry_after }],
+            Error::RateLimited { .. } => vec![Error::internal("the detail")],
+            Error::Internal { .. } => vec![Error::unavailable("the detail")],
+            Error::Unavailable { .. } => vec![],
+        }
+    }
+
+    #[test]
+    fn error_has_status_code_message_and_details() {
+        let mut lines = Vec::new();
+        let mut examples = examples_after(None);
+        while let Some(last) = examples.last() {
+            let next = examples_after(Some(last));
+            for error in &examples {
+                let status = status(error).as_u16();
+                let details = serde_json::to_string(&details(error)).expect("details serialise");
+                lines.push(format!("{status} {}: {error} {details}", error.code()));
+            }
+            examples = next;
+        }
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        400 invalid_request: the request is not valid: no details {"fields":[]}
+        400 invalid_request: the request is not valid: name is required {"fields":[{"path":"name","code":"required","message":"is required"}]}
+        400 invalid_request: the request is not valid: the workspace already has 50 webhooks, the maximum {"fields":[{"path":"url","code":"limit_reached","message":"the workspace already has 50 webhooks, the maximum"}]}
+        400 invalid_request: the request is not valid: name is required (and 2 more) {"fields":[{"path":"name","code":"required","message":"is required"},{"path":"name","code":"required","message":"is required"},{"path":"name","code":"required","message":"is required"}]}
+        400 idempotency_key_required: the header Idempotency-Key is required; send 1 to 255 visible ASCII characters, different for each new request {}
+        401 unauthenticated: the reason {}
+        403 forbidden: the reason {}
+        404 not_found: there is no such memory {"kind":"memory"}
+        405 method_not_allowed: method not allowed; allowed: GET, HEAD {}
+        409 conflict: concurrent modification; nothing was changed, try again {}
+        409 role_in_use: the role is held by 1 member; name their new role in reassign_to {"holder_count":1}
+        409 role_in_use: the role is held by 2 members; name their new role in reassign_to {"holder_count":2}
+        409 slug_taken: the slug is used by another custom role; choose another {}
+        409 slug_taken: the handle is or was used by another member; choose another {}
+        409 slug_taken: the slug is or was used by another workspace; choose another {}
+        409 endpoint_off: the endpoint is inactive; activate the webhook, or send a ping if the service disabled the endpoint {}
+        412 precondition_failed: the resource has changed since the version in If-Match; read it again {}
+        413 payload_too_large: the body must be at most 1024 bytes {"bytes_max":1024}
+        415 unsupported_media_type: the body must be JSON with content type application/json and no content encoding {}
+        422 idempotency_key_reused: this Idempotency-Key was used for a different request; choose a new one {}
+        410 created_resource_gone: the request with this Idempotency-Key was carried out before; what it created has been deleted, or the caller may not read it {}
+        403 quota_exceeded: the organisation may have at most 10 memories; delete some, or ask the operator {"limit":"memories","maximum":10}
+        429 quota_exceeded: the organisation may have at most 1024 audit bytes per day; try again in 2 s {"limit":"audit_bytes_per_day","maximum":1024}
+        429 rate_limited: too many requests; try again in 2 s {"retry_after_seconds":2}
+        500 internal: internal error {}
+        503 unavailable: the service is unavailable; try again in 1 s {"retry_after_seconds":1}
+        "#);
+    }
+}
