@@ -43,7 +43,7 @@ Usage: cargo xtask <COMMAND>
 
 Commands:
   check         Run the fast checks: formatting, lints, unit tests and the tests of core without
-                properties; under five minutes after a first build
+                properties
   ci            Run all checks and tests, and install the tools they need
     --only STEP   Run only this step (repeatable)
     --list        List the steps and exit
