@@ -10,13 +10,13 @@ use std::sync::Arc;
 use knowledge_core::access::Credential;
 use knowledge_core::dump::{CredentialPolicy, Export, Restore};
 use knowledge_core::internals::keys;
-use knowledge_core::model::{EventType, MemoryFilter, SensitivityLabel, WorkspaceId};
+use knowledge_core::model::{EventType, MemoryFilter, ReviewStatus, SensitivityLabel, WorkspaceId};
 use knowledge_core::service::{
     AuditFilter, InFlight, KnowledgeService, PageRequest, SCHEMA, SealingKey, Verify,
 };
 use knowledge_core::store::{MemoryStore, Store, StoreExt};
 use knowledge_testing::requests::{
-    new_chat, new_memory, new_organization, new_recall, new_workspace, sensitivity,
+    new_chat, new_memory, new_organization, new_recall, new_workspace, review, sensitivity,
 };
 use knowledge_testing::seed::{Seed, confirm};
 use knowledge_testing::simulation::{SimulatedTime, simulated_options};
@@ -40,6 +40,9 @@ async fn created(time: &SimulatedTime) -> Arc<dyn Store> {
     confirm(&service, webhook.unwrap().id.into()).await.unwrap();
     let new = ["One", "Two"].map(new_memory);
     let memories = seed.ingest(workspace, source, &new).await.unwrap();
+    let approved = review(ReviewStatus::Approved);
+    let approval = seed.bulk_update("k-0", &memories, approved).await;
+    assert_eq!(approval.unwrap().summary.failed, 0);
     let recall = seed
         .recall(workspace, &new_recall(&memories))
         .await
@@ -116,9 +119,12 @@ async fn dump_of_the_schema_opens_with_its_contents() {
     let claimed = claimed.unwrap().deliveries;
     let mut types: Vec<_> = claimed.iter().map(|one| one.event_type).collect();
     types.sort_by_key(|of| of.as_str());
-    assert_eq!(
-        types,
-        [EventType::CitationChanged, EventType::MemoryUpdated]
-    );
+    // Of the approval and of the relabelling, which also changed what the recall cites.
+    let expected = [
+        EventType::CitationChanged,
+        EventType::MemoryUpdated,
+        EventType::MemoryUpdated,
+    ];
+    assert_eq!(types, expected);
     assert_verified(&store).await;
 }

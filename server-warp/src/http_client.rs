@@ -60,7 +60,7 @@ impl HttpClient {
     /// Sends a request for an absolute URL and returns the whole response.
     ///
     /// # Errors
-    /// The text of a [`SendError`].
+    /// The failure in words: of the connection, its certificate or the exchange.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
         let sent = self.try_send(request).await;
         sent.map_err(|error| error.to_string())

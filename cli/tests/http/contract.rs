@@ -130,7 +130,7 @@ fn contract_detects_wrong_invariant_headers() {
         (
             "content-length",
             "7",
-            r#"content-length is ["7"] instead of Some("128")"#,
+            r#"content-length is ["7"] instead of Some("117")"#,
         ),
     ];
     for (name, value, expected) in wrong {

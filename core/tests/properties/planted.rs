@@ -230,14 +230,14 @@ fn of_deliveries() -> Vec<Planted> {
         ("host_pings", "/expires_at", later(), NotDue, "host_pings"),
         (
             "endpoint",
-            "/place",
+            "/parent",
             json!({"webhook": other()}),
             Missing,
             "webhook",
         ),
         (
             "endpoint",
-            "/place",
+            "/parent",
             json!({"webhook": other()}),
             Mismatch,
             "endpoint",

@@ -1,14 +1,12 @@
 //! Tests of the confirmation of endpoints: before its URL has answered a ping, an endpoint receives
 //! nothing but pings.
 
-use knowledge_core::internals::keys;
 use knowledge_core::model::{
     DeliveryStatus, DisabledReason, EventType, NewCitationSubscription, NewWebhook, Webhook,
     WebhookUpdate,
 };
 use knowledge_core::service::{AttemptOutcome, Endpoint, PageRequest};
 use knowledge_store::faults::FaultPlan;
-use serde_json::Value;
 
 use crate::dispatching::{answer, endpoint, silence};
 use crate::make::{ADMIN, HOUR, MILLISECOND, MINUTE};
@@ -253,20 +251,6 @@ async fn crash_after_answer_repeats_only_ping() {
     );
     assert!(!shown(&world, &to).await.is_confirmed);
     world.finish(&again, &answer(200)).await;
-    assert_eq!(send(&world, 200).await, [EventType::ChunkCreated]);
-}
-
-#[tokio::test]
-async fn endpoint_of_earlier_version_keeps_receiving() {
-    let world = World::new().await;
-    let to = world.webhook(EventType::ChunkCreated).await;
-    let key = keys::webhook(world.org.id, world.workspace.id, to.id);
-    let mut stored: Value = world.read(&key).await.unwrap();
-    let record = stored["record"].as_object_mut().unwrap();
-    assert_eq!(record.remove("is_confirmed"), Some(Value::Bool(true)));
-    world.overwrite(key, stored.to_string()).await;
-    assert!(shown(&world, &to).await.is_confirmed);
-    world.memories(1).await;
     assert_eq!(send(&world, 200).await, [EventType::ChunkCreated]);
 }
 

@@ -11,7 +11,7 @@ use knowledge_server::deliveries::Deliveries;
 use knowledge_store::faults::{FaultPlan, FaultRates, FaultStore};
 
 use crate::support::{
-    Asked, FakeSender, HookedStore, Serving, World, answered, of_lease, open, until,
+    Asked, FakeSender, HookedStore, Serving, World, answered, of_fan_out, of_lease, open, until,
 };
 
 const URL: &str = "https://hooks.test/";
@@ -57,10 +57,7 @@ async fn goes_on_after_a_panic(is_meant: fn(&Asked) -> bool) {
 
 #[tokio::test(start_paused = true)]
 async fn panic_during_fan_out_does_not_stop_dispatcher() {
-    goes_on_after_a_panic(
-        |asked| matches!(asked, Asked::Scan(range) if *range == keys::outbox_events()),
-    )
-    .await;
+    goes_on_after_a_panic(|asked| matches!(asked, Asked::Scan(range) if of_fan_out(range))).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -217,7 +217,20 @@ impl Model {
                 .and_then(|api_call| api_call.limit())
                 .is_some_and(|limit| !(1..=PAGE_ITEMS_MAX).contains(&limit))
             {
-                errors.push(ErrorResponse::invalid("limit", ProblemCode::InvalidValue));
+                // All problems of a query are reported at once.
+                let limit = ("limit".to_owned(), ProblemCode::InvalidValue);
+                let joined = errors.iter().filter_map(|error| match error {
+                    ErrorResponse::Invalid(others) => {
+                        let mut problems = others.clone();
+                        problems.push(limit.clone());
+                        problems.sort();
+                        Some(ErrorResponse::Invalid(problems))
+                    }
+                    _ => None,
+                });
+                let joined: Vec<_> = joined.collect();
+                errors.extend(joined);
+                errors.push(ErrorResponse::Invalid(vec![limit]));
             }
             errors
         })

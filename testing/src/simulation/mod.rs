@@ -49,7 +49,6 @@ pub use self::call::{Call, execute};
 pub use self::concurrent::ConcurrentRun;
 pub use self::env::SimulatedTime;
 use self::operations::Op;
-pub(crate) use self::refusals::Refusals;
 pub use self::resolve::Step;
 pub use self::run::{Divergence, Simulation, contents, simulated_limits, simulated_options};
 pub use self::world::World;

@@ -1,6 +1,4 @@
-//! Refused changes over HTTP, each of which leaves at most one entry of the audit log an hour.
-
-use std::collections::BTreeSet;
+//! Refused changes over HTTP, and their entries of the audit log.
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -15,18 +13,6 @@ use knowledge_core::internals::keys;
 use knowledge_core::model::{OrgId, Timestamp};
 use knowledge_core::service::{AuditAction, ResourceKind};
 use knowledge_core::store::{Key, StoreExt};
-
-/// Time for which equal refusals leave one entry, in milliseconds.
-const WINDOW_MS: i64 = 60 * 60 * 1_000;
-/// Maximum number of entries about refusals of one member in that time.
-const REFUSALS_MAX: usize = 32;
-
-/// Refusals of a member in one hour, by what equal ones have in common.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Refusals {
-    hour: i64,
-    recorded: BTreeSet<String>,
-}
 
 /// Returns the resources that a path names, innermost first, with their keys.
 fn named(call: &ApiCall, org: OrgId) -> Vec<(ResourceKind, Uuid, Key)> {
@@ -107,11 +93,9 @@ impl Simulation {
         let secret = api_call.credential.as_ref().map(Secret::expose);
         let named = named(&api_call, who.org);
         let what = format!("{secret:?} {:?} {named:?}", spec.audit_actions);
-        let hour = now.as_millis().div_euclid(WINDOW_MS);
-        let known = self.model.org(who.org).refusals.get(&who.member).cloned();
-        let mut known = known.filter(|known| known.hour == hour).unwrap_or_default();
-        known.hour = hour;
-        if known.recorded.len() >= REFUSALS_MAX || !known.recorded.insert(what) {
+        let earlier = self.model.org(who.org).refusals.get(&who.member);
+        let mut refusals = earlier.cloned().unwrap_or_default();
+        if !refusals.record(what, now) {
             return Ok(());
         }
         if let Some(before) = before {
@@ -131,7 +115,7 @@ impl Simulation {
             }
         }
         let org = self.model.org_mut(who.org);
-        org.refusals.insert(who.member, known);
+        org.refusals.insert(who.member, refusals);
         let entry = AuditFacts {
             outcome: "forbidden",
             ..AuditFacts::ok(resource.0, resource.1, Value::Null, Value::Null)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
+use knowledge_core::internals::keys;
 use knowledge_core::store::{Commit, CommitOutcome, Found, Key, KeyRange, Read, Store, StoreError};
 
 /// A call of the store.
@@ -35,6 +36,11 @@ impl HookedStore {
             hook: Box::new(move |asked| Box::pin(hook(asked))),
         })
     }
+}
+
+/// Returns true if this range is scanned to fan out events, from wherever their turns begin.
+pub(crate) fn of_fan_out(range: &KeyRange) -> bool {
+    range.end == keys::outbox_queues().end
 }
 
 /// Returns true if these keys are read to renew or end leases: endpoints and their deliveries.

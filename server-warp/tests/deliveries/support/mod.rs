@@ -20,7 +20,7 @@ use knowledge_server::config::WebhookSettings;
 use knowledge_server::deliveries::DeliveryClient;
 
 pub(crate) use self::fake::{FakeSender, answered, failed};
-pub(crate) use self::hooked::{Asked, HookedStore, of_lease};
+pub(crate) use self::hooked::{Asked, HookedStore, of_fan_out, of_lease};
 pub(crate) use self::receiver::Receiver;
 pub(crate) use self::serving::Serving;
 pub(crate) use self::world::{EVENTS_PER_INGEST, VirtualClock, World, addresses, open};
