@@ -162,10 +162,10 @@ async fn corrupt_record_yields_500() {
         assert_eq!((&*code, &*message), ("internal", "internal error"));
         match operation.name {
             "bulk update" => {
-                insta::assert_snapshot!(error(&answer), @"500 internal: internal error")
+                insta::assert_snapshot!(error(&answer), @"500 internal: internal error");
             }
             "dashboard" => {
-                insta::assert_snapshot!(error(&answer), @"500 internal in headers: internal error")
+                insta::assert_snapshot!(error(&answer), @"500 internal in headers: internal error");
             }
             _ => {}
         }
