@@ -189,7 +189,7 @@ impl Credential {
     /// Returns the organisation that the credential belongs to if it is valid.
     ///
     /// The stored hash covers the whole secret, so that one with another organisation is unknown.
-    /// That of a secret without an organisation, which is never valid, is the nil one.
+    /// A secret without an organisation is never valid; the nil identifier stands in for it.
     pub(crate) fn org(&self) -> OrgId {
         match self {
             Self::Secret(secret) => secret.org_hint().unwrap_or(OrgId(uuid::Uuid::nil())),

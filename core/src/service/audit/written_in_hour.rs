@@ -1,4 +1,4 @@
-//! What is recorded once in an hour, as stored and as remembered by a process.
+//! Events that are recorded once in an hour, as stored and as remembered by a process.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

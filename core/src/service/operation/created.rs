@@ -1,4 +1,4 @@
-//! What an operation creates.
+//! Facts about the resource that an operation creates.
 
 use serde_json::Value;
 use uuid::Uuid;

@@ -87,7 +87,7 @@ impl<'c> Unauthenticated<'c> {
     /// Authenticates the caller and authorises it in a workspace, as
     /// [`Unauthenticated::in_workspace`] does.
     ///
-    /// What `next` names, from what was prefetched, is read together with the custom roles.
+    /// The keys that `next` names, from what was prefetched, are read with the custom roles.
     ///
     /// # Errors
     /// As [`Unauthenticated::in_workspace`].
