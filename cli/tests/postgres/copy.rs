@@ -41,10 +41,11 @@ async fn copy_into_a_database_and_back_keeps_every_entry() {
     server.base_url();
     assert_eq!(server.terminate(), 0);
 
-    // Starting a server has changed nothing.
+    // The server may have started work that is due.
+    let served = site.dumped("served.jsonl");
     let fjall = format!("fjall:{}", site.arg("back"));
     let back: Value = serde_json::from_str(&copy(&site.url(), &fjall).ok().stdout).unwrap();
-    assert_eq!(back["sha256"], there["sha256"]);
+    assert!(served.contains(back["sha256"].as_str().unwrap()));
     let verified = knowledge(&[
         "verify",
         &format!("--store={fjall}"),

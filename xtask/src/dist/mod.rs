@@ -24,7 +24,9 @@ const RELEASE: &str = "target/artefacts";
 /// Directory of those with a debug binary, which nobody should take for a release.
 const DEBUG: &str = "target/artefacts-debug";
 const LICENSE: &str = "LICENSE";
-/// Documents beside the directory `docs`.
+/// Directory of the documents.
+const DOCS: &str = "docs";
+/// Documents beside this directory.
 const DOCUMENTS: [&str; 3] = ["README.md", "CHANGELOG.md", "SECURITY.md"];
 /// File with the sums of all artefacts.
 const SUMS: &str = "SHA256SUMS";
@@ -268,7 +270,7 @@ impl Stage {
         let doc = root.join("usr/share/doc").join(NAME);
         place(Path::new(LICENSE), &doc.join("copyright"))?;
         for document in documents()? {
-            let target = doc.join(document.file_name().unwrap_or_default());
+            let target = doc.join(document.strip_prefix(DOCS).unwrap_or(&document));
             match document.extension() == Some("md".as_ref()) {
                 true => write(&target, &flatten_links(&fs::read_to_string(&document)?))?,
                 false => place(&document, &target)?,
@@ -309,8 +311,13 @@ impl Stage {
 /// Returns the paths of all documents, and of their pictures.
 fn documents() -> Result<Vec<PathBuf>> {
     let mut documents = DOCUMENTS.map(PathBuf::from).to_vec();
-    for file in fs::read_dir("docs")? {
-        documents.push(file?.path());
+    for directory in [Path::new(DOCS), &Path::new(DOCS).join("decisions")] {
+        for file in fs::read_dir(directory)? {
+            let path = file?.path();
+            if path.is_file() {
+                documents.push(path);
+            }
+        }
     }
     Ok(documents)
 }
