@@ -6,10 +6,11 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Response, StatusCode, Uri};
 use serde::Serialize;
 
+use super::client_scheme::ClientScheme;
 use super::headers;
 use super::query::Query;
 use super::response::{ApiResponse, Challenge, error_response};
-use super::{Authentication, Caller, ClientScheme, ErrorStyle};
+use super::{Authentication, Caller, ErrorStyle};
 use crate::access::{Credential, CredentialKind, Secret};
 use crate::error::Error;
 use crate::service::{KnowledgeService, PageRequest};

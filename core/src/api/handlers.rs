@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use super::HandlerResult;
-use super::Identity;
 use super::call::Call;
 use super::headers;
+use super::identity::Identity;
 use super::input::Input;
 use super::operations::dispatch;
 use super::requests::{
     AssignWorkspaceRoleRequest, NewChatMessage, RotateMcpKeyRequest, SyncReportRequest,
 };
-use super::response::ApiResponse;
+use super::response::{ApiResponse, HandlerResult};
 use crate::access::{Credential, CredentialKind};
 use crate::error::Error;
 use crate::model::{

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
-use super::ClientScheme;
+use super::client_scheme::ClientScheme;
 use crate::access::{Credential, CredentialKind, Secret};
 use crate::error::{Error, ProblemCode};
 use crate::service::{IdempotencyKey, IfMatch, SignedMessage};

@@ -6,11 +6,13 @@
 pub mod admin;
 mod body;
 mod call;
+mod client_scheme;
 #[cfg(feature = "openapi")]
 mod descriptions;
 pub mod front_end;
 mod handlers;
 mod headers;
+mod identity;
 mod input;
 mod json;
 #[cfg(feature = "openapi")]
@@ -31,8 +33,10 @@ use uuid::Uuid;
 
 pub use self::admin::AdminApi;
 use self::call::Call;
+pub use self::client_scheme::ClientScheme;
+use self::identity::Identity;
 pub use self::response::status;
-use self::response::{ApiResponse, Challenge};
+use self::response::{Challenge, HandlerResult};
 use self::route::{Parameters, Routes};
 use crate::access::Credential;
 use crate::error::Error;
@@ -42,7 +46,7 @@ pub use crate::operation::{
     OPERATOR_OPERATIONS, Operation, OperationSpec, OperatorOperation, OperatorSpec, Origin,
 };
 pub use crate::service::ClientInfo;
-use crate::service::{KnowledgeService, VerifiedMessage};
+use crate::service::KnowledgeService;
 
 /// Path template of the operation that a response belongs to, with parameters in braces.
 ///
@@ -51,16 +55,6 @@ use crate::service::{KnowledgeService, VerifiedMessage};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MatchedRoute(pub &'static str);
 
-/// Scheme of a client's request, an extension of requests from front ends that know it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClientScheme {
-    /// Plain HTTP, or a proxy that does not report the scheme or is not trusted.
-    #[default]
-    Http,
-    /// HTTPS, to the front end or to a trusted proxy.
-    Https,
-}
-
 /// A known caller, see [`Api::identify`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Caller {
@@ -68,17 +62,6 @@ pub struct Caller {
     pub organization: OrgId,
     /// Member whose credential it is, or inbound webhook that a message is signed for.
     pub principal: Uuid,
-}
-
-/// Result of [`Api::identify`] for a request.
-#[derive(Clone, Debug)]
-enum Identity {
-    /// Its credential is known.
-    Known,
-    /// Its credential is not valid, for this reason.
-    Unknown(&'static str),
-    /// It is a message with a valid signature.
-    Sender(VerifiedMessage),
 }
 
 /// The HTTP interface of a service.
@@ -298,26 +281,6 @@ impl Api {
         }
         response
     }
-}
-
-/// Result of a handler.
-type HandlerResult = Result<ApiResponse, Error>;
-
-/// Erases the type of a running operation, so that this crate compiles the operations, and no crate
-/// that awaits them does so again.
-#[cfg(not(target_arch = "wasm32"))]
-fn erased<'c>(
-    running: impl Future<Output = HandlerResult> + Send + 'c,
-) -> crate::store::BoxFuture<'c, HandlerResult> {
-    Box::pin(running)
-}
-
-/// Keeps the type: a module has one crate that awaits operations, and is smaller without the box.
-#[cfg(target_arch = "wasm32")]
-fn erased<'c>(
-    running: impl Future<Output = HandlerResult> + 'c,
-) -> impl Future<Output = HandlerResult> + 'c {
-    running
 }
 
 /// Returns true if the table of operations lists this result for the operation.

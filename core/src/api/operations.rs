@@ -11,13 +11,30 @@ use super::requests::{
     AssignWorkspaceRoleRequest, NewChatMessage, RecallFilter, RotateMcpKeyRequest, StatusFilter,
     SyncReportRequest,
 };
-use super::{HandlerResult, erased};
+use super::response::HandlerResult;
 use crate::access::Credential;
 use crate::error::Error;
 use crate::model::*;
 use crate::operation::{Operation, operations};
 use crate::service::*;
 use crate::store::MaybeSend;
+
+/// Erases the type of a running operation, so that this crate compiles the operations, and no crate
+/// that awaits them does so again.
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) fn erased<'c>(
+    running: impl Future<Output = HandlerResult> + Send + 'c,
+) -> crate::store::BoxFuture<'c, HandlerResult> {
+    Box::pin(running)
+}
+
+/// Keeps the type: a module has one crate that awaits operations, and is smaller without the box.
+#[cfg(target_arch = "wasm32")]
+pub(super) fn erased<'c>(
+    running: impl Future<Output = HandlerResult> + 'c,
+) -> impl Future<Output = HandlerResult> + 'c {
+    running
+}
 
 /// Defines the dispatch from the operations of an interface to their functions, and their
 /// descriptions.

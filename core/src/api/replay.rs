@@ -7,12 +7,11 @@ use http::Request;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::HandlerResult;
 use super::call::Call;
 use super::headers;
 use super::input::Input;
 use super::operations::{dispatch, has_etag};
-use super::response::ApiResponse;
+use super::response::{ApiResponse, HandlerResult};
 use crate::access::Credential;
 use crate::error::Error;
 use crate::model::{ChatId, ChatMessageId, CredentialId, McpKeySummary, WorkspaceId};

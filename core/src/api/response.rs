@@ -21,6 +21,9 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// Maximum number of problems in `Error-Message`.
 const HEADER_PROBLEMS_MAX: usize = 8;
 
+/// Result of a handler.
+pub(super) type HandlerResult = Result<ApiResponse, Error>;
+
 /// A successful response.
 #[derive(Debug)]
 pub(super) struct ApiResponse {

@@ -30,8 +30,8 @@ pub use self::members::{MemberView, WorkspaceRoleView};
 #[cfg(feature = "openapi")]
 pub(super) use self::operations::describe;
 use super::call::Call;
+use super::response::{self, HandlerResult};
 use super::route::Router;
-use super::{HandlerResult, response};
 use crate::error::{EntityKind, Error};
 use crate::model::Organization;
 use crate::operation::{OPERATOR_ERROR_STATUSES, OPERATOR_OPERATIONS, OperatorSpec};

@@ -12,10 +12,10 @@ use crate::api::call::Call;
 #[cfg(feature = "openapi")]
 use crate::api::descriptions::Descriptions;
 use crate::api::input::{Empty, Input, OrgSlug};
-use crate::api::operations::{functions, invoke, run};
+use crate::api::operations::{erased, functions, invoke, run};
 use crate::api::output::{Nothing, Output};
 use crate::api::requests::StatusFilter;
-use crate::api::{HandlerResult, erased};
+use crate::api::response::HandlerResult;
 use crate::model::{
     CredentialId, DashboardSummary, Delivery, DeliveryId, EndpointId, Organization, Source,
     Workspace,
