@@ -1,4 +1,4 @@
-//! Fields of JSON objects, and rules of their values.
+//! JSON objects with declared fields, and rules of their values.
 //!
 //! Reading collects every problem, not only the first.
 
@@ -8,9 +8,9 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use super::checks::Checks;
 use super::path::Path;
 use super::problems::Problems;
-use super::{Checks, Request};
 use crate::error::ProblemCode;
 
 /// Progress of reading a body.
@@ -77,6 +77,21 @@ impl Fields<'_, '_> {
             problems.push(path, ProblemCode::UnknownField, message);
         }
     }
+}
+
+/// A JSON object with declared fields.
+pub(crate) trait Request: Sized {
+    /// True if a field is required, and so the body.
+    const IS_REQUIRED: bool;
+
+    /// Reads the fields and notes their problems; `None` only if there are any.
+    fn read(fields: &mut Fields<'_, '_>) -> Option<Self>;
+
+    /// Adds the problems of the values.
+    fn check(&self, path: &Path<'_>, checks: &Checks<'_>, problems: &mut Problems);
+
+    /// Writes the fields that are set.
+    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
 }
 
 /// Reads a request from the fields of an object.

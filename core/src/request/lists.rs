@@ -8,12 +8,12 @@ use foldhash::fast::RandomState;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::fields::{Reading, Rule, Written, read_object};
+use super::checks::Checks;
+use super::fields::{Reading, Request, Rule, Written, read_object};
 use super::path::Path;
 use super::problems::Problems;
 use super::rules::Scalar;
 use super::values::{Wrong, parse};
-use super::{Checks, Request};
 use crate::access::{Action, ActionSet};
 use crate::error::ProblemCode;
 use crate::limits::Limits;

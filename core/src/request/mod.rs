@@ -23,6 +23,7 @@
 //! checks the rest, which depends on its limits. Only a body that cannot be read is checked while
 //! it is read, so that its response lists all problems.
 
+mod checks;
 mod fields;
 mod lists;
 mod path;
@@ -30,26 +31,15 @@ mod problems;
 pub(crate) mod rules;
 mod values;
 
-use serde::ser::SerializeMap;
 use serde_json::{Map, Value};
 
+pub(crate) use self::checks::Checks;
 use self::fields::read_object;
-pub(crate) use self::fields::{Fields, Reading};
+pub(crate) use self::fields::{Fields, Reading, Request};
 pub(crate) use self::path::Path;
 pub(crate) use self::problems::Problems;
 pub(crate) use self::values::name_of_type;
 use crate::error::Error;
-use crate::limits::Limits;
-use crate::model::AddressPolicy;
-
-/// Limits and addresses that requests are checked against.
-#[derive(Clone, Copy)]
-pub(crate) struct Checks<'c> {
-    /// Limits in force.
-    pub(crate) limits: &'c Limits,
-    /// Addresses that webhooks may have; any if it is absent.
-    pub(crate) addresses: Option<&'c AddressPolicy>,
-}
 
 impl Checks<'_> {
     /// Checks a request by itself.
@@ -75,21 +65,6 @@ impl Checks<'_> {
         F::check(value, name, Path::ROOT, self, &mut problems);
         problems.into_result()
     }
-}
-
-/// A JSON object with declared fields.
-pub(crate) trait Request: Sized {
-    /// True if a field is required, and so the body.
-    const IS_REQUIRED: bool;
-
-    /// Reads the fields and notes their problems; `None` only if there are any.
-    fn read(fields: &mut Fields<'_, '_>) -> Option<Self>;
-
-    /// Adds the problems of the values.
-    fn check(&self, path: &Path<'_>, checks: &Checks<'_>, problems: &mut Problems);
-
-    /// Writes the fields that are set.
-    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
 }
 
 /// Reads a request from a JSON object in which `found` problems are known.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::Checks;
+use super::checks::Checks;
 use super::fields::Reading;
 pub(crate) use super::fields::{Field, Flattened, Rule};
 #[cfg(feature = "openapi")]
