@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
+use super::outcome::MoveError;
 use super::side::Side;
-use super::{MoveError, PAGE_ENTRIES};
 use crate::digest::hex;
 use crate::store::{Commit, CommitBuilder, Direction, Key, KeyEntry, KeyRange, Store, StoreExt};
 
+/// Number of entries that are read or written at once.
+pub(super) const PAGE_ENTRIES: usize = 500;
 /// Size of the values of a commit, in bytes, from which it is made.
 const COMMIT_VALUE_BYTES: usize = 2 * 1024 * 1024;
 

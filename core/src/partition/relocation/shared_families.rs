@@ -7,9 +7,9 @@
 
 use serde::Deserialize;
 
-use super::copying::{Batch, delete};
+use super::copying::{Batch, PAGE_ENTRIES, delete};
+use super::outcome::MoveError;
 use super::side::Side;
-use super::{MoveError, PAGE_ENTRIES};
 use crate::keys;
 use crate::model::{EventId, OrgId};
 use crate::partition::holding::org_in;

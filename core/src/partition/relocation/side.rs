@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::MoveError;
+use super::outcome::MoveError;
 use crate::keys;
 use crate::model::OrgId;
 use crate::partition::identity;
