@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use super::{Expectations, Problem};
 use crate::keys;
 use crate::model::{
     CitationSubscription, DeliveryId, DeliveryStatus, DisabledReason, EndpointId, EventId, OrgId,
@@ -15,8 +14,10 @@ use crate::service::deliveries::{
 use crate::service::endpoints::EndpointRecord;
 use crate::service::secrets::sealing::SealedRecord;
 use crate::service::tasks::ScheduledTask;
+use crate::service::verify::difference::DifferenceCode;
 use crate::service::verify::expectation::Expectation;
-use crate::service::verify::{DifferenceCode, Verifier};
+use crate::service::verify::problem::{Expectations, Problem};
+use crate::service::verify::verifier::Verifier;
 use crate::store::KeyEntry;
 
 pub(super) fn outbox(verifier: &mut Verifier, _: &KeyEntry, event: Event) -> Expectations {

@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use super::Expectations;
 use crate::keys::{self, Sha256};
 use crate::model::{
     MemoryContent, MemoryId, MemoryLabels, OrgId, Recall, RecallId, ReviewStatus, SourceId,
     WorkspaceId,
 };
-use crate::service::verify::Verifier;
 use crate::service::verify::expectation::Expectation;
+use crate::service::verify::problem::Expectations;
+use crate::service::verify::verifier::Verifier;
 use crate::store::KeyEntry;
 
 pub(super) fn memory(

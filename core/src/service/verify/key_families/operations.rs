@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Expectations, Problem, present_or_former, value};
+use super::parts::value;
 use crate::format::UNFINISHED_SCHEMA;
 use crate::keys;
 use crate::model::{AuditLogId, ErasureId, ErasureStatus, MemberId, OperationId, OrgId};
@@ -13,17 +13,12 @@ use crate::service::meta::{Meta, Schema};
 use crate::service::operation::idempotency::IdempotencyRecord;
 use crate::service::secrets::sealing::Sealer;
 use crate::service::tasks::ScheduledTask;
+use crate::service::verify::difference::DifferenceCode;
 use crate::service::verify::expectation::Expectation;
-use crate::service::verify::{DifferenceCode, Verifier};
+use crate::service::verify::problem::{Expectations, Problem};
+use crate::service::verify::verifier::{AuditPosition, Verifier};
 use crate::service::{SCHEMA, SealingKeys};
 use crate::store::{Key, KeyEntry};
-
-/// Position of the audit page read last, and of the next page of its operation.
-pub(in crate::service::verify) struct AuditPosition {
-    org: OrgId,
-    operation: OperationId,
-    next: AuditLogId,
-}
 
 pub(super) fn meta(verifier: &mut Verifier, entry: &KeyEntry, written: Schema) -> Expectations {
     verifier.has_meta = true;
@@ -63,12 +58,12 @@ pub(super) fn audit(
 ) -> Expectations {
     let entries = page.len();
     let operation = page.operation_id;
-    let place = AuditPosition {
+    let position = AuditPosition {
         org,
         operation,
         next: first.plus(entries as u128),
     };
-    let before = verifier.audit.replace(place);
+    let before = verifier.audit.replace(position);
     let before = before.filter(|before| before.org == org);
     let is_first = first.0.as_u128() << (u128::BITS - ENTRY_BITS) == 0;
     let follows = before
@@ -93,7 +88,7 @@ pub(super) fn audit(
     }
     let mut expectations = Vec::new();
     if let Some(actor) = page.actor_id {
-        expectations.push(present_or_former(org, actor));
+        expectations.push(Expectation::present_or_former(org, actor));
         if is_first {
             let by_actor = keys::audit_actor(org, actor, first);
             expectations.push(Expectation::Exists(by_actor));
@@ -118,7 +113,7 @@ pub(super) fn audit_actor(
     };
     Ok(vec![
         Expectation::Contains(page, says),
-        present_or_former(org, actor),
+        Expectation::present_or_former(org, actor),
     ])
 }
 
@@ -139,7 +134,7 @@ pub(super) fn idempotency(
     };
     let task = ScheduledTask::record(entry.key.clone());
     let others = [
-        present_or_former(org, member),
+        Expectation::present_or_former(org, member),
         Expectation::Scheduled(record.expires_at, task),
     ];
     let erasure = ErasureId(record.operation_id.0);
@@ -165,7 +160,10 @@ pub(super) fn erasure(
         let (code, found) = (DifferenceCode::Mismatch, receipt.status.to_string());
         return Err(Problem::new(code, expected, found));
     }
-    Ok(vec![present_or_former(org, receipt.created_by)])
+    Ok(vec![Expectation::present_or_former(
+        org,
+        receipt.created_by,
+    )])
 }
 
 pub(super) fn due(verifier: &mut Verifier, _: &KeyEntry, task: ScheduledTask) -> Expectations {

@@ -3,10 +3,8 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{
-    Expectations, Parts, ReadFamily, agree, deliveries, memories, operations, tenants, value,
-    workspaces,
-};
+use super::parts::{Parts, agree, value};
+use super::{deliveries, memories, operations, tenants, workspaces};
 use crate::access::{CredentialRecord, RoleRef, SecretHash};
 use crate::keys::{self, Sha256, families, written};
 use crate::model::*;
@@ -25,12 +23,16 @@ use crate::service::meta::Schema;
 use crate::service::operation::idempotency::IdempotencyRecord;
 use crate::service::secrets::sealing::SealedRecord;
 use crate::service::tasks::ScheduledTask;
-use crate::service::verify::Verifier;
 use crate::service::verify::expectation::Expectation;
+use crate::service::verify::problem::Expectations;
+use crate::service::verify::verifier::Verifier;
 use crate::service::workspace::chats::{Chat, ChatMessage};
 use crate::service::workspace::mcp_key_types::McpKey;
 use crate::service::workspace::retention::{RetentionSweep, StoredRetention};
 use crate::store::KeyEntry;
+
+/// Reader of the entries of a family: returns their expectations and counts them in the verifier.
+type ReadFamily = fn(&mut Verifier, &KeyEntry, Parts<'_>) -> Expectations;
 
 /// Value of a counter.
 type Count = i64;

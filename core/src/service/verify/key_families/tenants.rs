@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use super::{Expectations, Problem, present_or_former};
 use crate::access::{CredentialRecord, RoleRef, SecretHash};
 use crate::keys;
 use crate::model::{
@@ -11,8 +10,10 @@ use crate::model::{
 };
 use crate::partition::Placement;
 use crate::service::tasks::ScheduledTask;
+use crate::service::verify::difference::DifferenceCode;
 use crate::service::verify::expectation::Expectation;
-use crate::service::verify::{DifferenceCode, Verifier};
+use crate::service::verify::problem::{Expectations, Problem};
+use crate::service::verify::verifier::Verifier;
 use crate::store::{Key, KeyEntry};
 
 /// Expects the entry of an index: the identifier, under the slug or the handle.
@@ -157,7 +158,7 @@ pub(super) fn workspace_role(
     workspace: WorkspaceId,
 ) -> Expectations {
     let mut expectations = held(verifier, org, role, member, Some(workspace))?;
-    expectations.push(present_or_former(org, member));
+    expectations.push(Expectation::present_or_former(org, member));
     Ok(expectations)
 }
 
@@ -228,7 +229,7 @@ pub(super) fn credential(
     let task = ScheduledTask::record(entry.key.clone()).and(by_id.clone());
     Ok(vec![
         Expectation::Contains(by_id, json!(hash.to_string())),
-        present_or_former(record.org_id, record.member_id),
+        Expectation::present_or_former(record.org_id, record.member_id),
         Expectation::Scheduled(record.expires_at, task),
     ])
 }

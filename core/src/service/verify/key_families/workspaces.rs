@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Expectations, Problem, deliveries};
+use super::deliveries;
 use crate::keys;
 use crate::model::{
     ChatId, CitationSubscription, ConnectorId, InboundWebhook, InboundWebhookId, OrgId, RecallId,
@@ -11,8 +11,9 @@ use crate::model::{
 use crate::service::inbound::post::ProcessedMessage;
 use crate::service::secrets::sealing::SealedRecord;
 use crate::service::tasks::ScheduledTask;
-use crate::service::verify::Verifier;
 use crate::service::verify::expectation::Expectation;
+use crate::service::verify::problem::{Expectations, Problem};
+use crate::service::verify::verifier::Verifier;
 use crate::service::workspace::chats::{Chat, ChatMessage};
 use crate::service::workspace::mcp_key_types::McpKey;
 use crate::service::workspace::retention::{RetentionSweep, StoredRetention};
