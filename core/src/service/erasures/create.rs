@@ -18,7 +18,7 @@ use crate::service::access::monitor::{Subject, Use, slugs_read};
 use crate::service::access::principal::{Denial, workspace_roles_read};
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
-use crate::service::audit::write::memory_pages;
+use crate::service::audit::write::{AuditedOperation, memory_pages};
 use crate::service::memories::read::FoundMemory;
 use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord, fingerprint};
 use crate::service::operation::{Authorized, Prefetch};
@@ -93,86 +93,18 @@ impl KnowledgeService {
                 let member = caller.member();
                 let record_key = keys::idempotency(org, member, ERASURE_OPERATION, key.as_str());
                 let mut op = caller.in_organization(None).await?;
-                let record = op
-                    .transaction
-                    .read::<IdempotencyRecord>(&record_key)
-                    .await?;
-                if let Some(record) = record.filter(|record| op.now < record.expires_at) {
-                    if record.fingerprint != *fingerprint {
-                        return Err(Error::IdempotencyKeyReused);
-                    }
-                    let id = ErasureId(record.operation_id.0);
-                    let receipt = keys::erasure(org, id);
-                    let stored: StoredErasure = op.find(&receipt, EntityKind::Erasure).await?;
+                let mut creation = Creation {
+                    op: &mut op,
+                    request,
+                    fingerprint,
+                    record_key,
+                };
+                if let Some(stored) = creation.earlier_erasure().await? {
                     return op.done((org, stored, true));
                 }
-                if op.principal.org.erasing.len() >= ERASURES_RUNNING_MAX {
-                    let retry_after = RETRY_AFTER;
-                    return Err(Error::RateLimited { retry_after });
-                }
-                require_scope(&mut op, request).await?;
-                let (operation, actor) = op.audit(AuditAction::ErasureCreate);
-                let expires_at = op.now.plus(self.limits().idempotency_retention);
-                let named = request.memory_ids.as_ref().map(Vec::len);
-                let named = named.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-                let record = IdempotencyRecord {
-                    operation_id: operation.id,
-                    fingerprint: fingerprint.clone(),
-                    first_audit_id: operation.first_audit_id,
-                    items: named.unwrap_or(0),
-                    kept: None,
-                    expires_at,
-                };
-                op.transaction.put(record_key.clone(), &record);
-                let expiry = ScheduledTask::record(record_key);
-                expiry.schedule(&mut op.transaction, expires_at, self.env());
-                let mut receipt = Erasure {
-                    id: ErasureId(operation.id.0),
-                    created_by: member,
-                    created_at: op.now,
-                    scope: ErasureScope {
-                        member_id: request.member_id,
-                        source_id: request.source_id,
-                        source_key_prefix: request.source_key_prefix.clone(),
-                        memories_named: named,
-                    },
-                    status: ErasureStatus::Running,
-                    completed_at: None,
-                    counts: ErasureCounts::default(),
-                    not_found: 0,
-                    forbidden: 0,
-                    remains: ErasureRemainder::default(),
-                };
-                let mut work = ErasureWork {
-                    credential: actor.credential,
-                    phase: Some(Phase::Memories),
-                    ..ErasureWork::default()
-                };
-                mark(&mut op.transaction, op.principal.org.clone(), &receipt);
-                let mut removal = Removal::new(self, org, op.now);
-                if let Some(memories) = &request.memory_ids {
-                    work.phase = None;
-                    let removed =
-                        erase_named(&mut op, &mut removal, &mut receipt, memories).await?;
-                    let (recalls, _) = citing(&mut op.transaction, org, &removed, None).await?;
-                    removal
-                        .recalls_without_memories(&mut op.transaction, &recalls)
-                        .await?;
-                    // Whoever cited them meanwhile is found by the next step.
-                    work.memories = removed;
-                }
-                let task = ScheduledTask::Erasure {
-                    org,
-                    erasure: receipt.id,
-                };
-                task.schedule(&mut op.transaction, op.now, self.env());
-                let stored = StoredErasure {
-                    receipt,
-                    work: Some(work),
-                };
-                let stored = removal
-                    .finish(&mut op.transaction, (operation, actor), stored)
-                    .await?;
+                creation.require_capacity()?;
+                require_scope(creation.op, request).await?;
+                let stored = creation.start().await?;
                 op.done((org, stored, false))
             })
             .await;
@@ -185,6 +117,127 @@ impl KnowledgeService {
             erasure: self.shown_receipt(stored),
             replayed,
         })
+    }
+}
+
+/// The first commit of an erasure, which takes its whole scope away.
+struct Creation<'c, 'o> {
+    op: &'c mut Authorized<'o>,
+    request: &'c NewErasure,
+    fingerprint: &'c str,
+    /// Key of the idempotency record.
+    record_key: Key,
+}
+
+impl Creation<'_, '_> {
+    /// Returns the erasure of an earlier request with the same idempotency key.
+    async fn earlier_erasure(&mut self) -> Result<Option<StoredErasure>, Error> {
+        let op = &mut *self.op;
+        let record = op
+            .transaction
+            .read::<IdempotencyRecord>(&self.record_key)
+            .await?;
+        let Some(record) = record.filter(|record| op.now < record.expires_at) else {
+            return Ok(None);
+        };
+        if record.fingerprint != self.fingerprint {
+            return Err(Error::IdempotencyKeyReused);
+        }
+        let receipt = keys::erasure(op.org(), ErasureId(record.operation_id.0));
+        op.find(&receipt, EntityKind::Erasure).await.map(Some)
+    }
+
+    fn require_capacity(&self) -> Result<(), Error> {
+        if self.op.principal.org.erasing.len() >= ERASURES_RUNNING_MAX {
+            let retry_after = RETRY_AFTER;
+            return Err(Error::RateLimited { retry_after });
+        }
+        Ok(())
+    }
+
+    /// Hides the scope, removes the memories that are named, and schedules the rest.
+    async fn start(mut self) -> Result<StoredErasure, Error> {
+        let (operation, actor) = self.op.audit(AuditAction::ErasureCreate);
+        self.write_record(&operation);
+        let mut receipt = self.receipt(&operation);
+        let mut work = ErasureWork {
+            credential: actor.credential,
+            phase: Some(Phase::Memories),
+            ..ErasureWork::default()
+        };
+        let org = self.op.org();
+        let op = &mut *self.op;
+        mark(&mut op.transaction, op.principal.org.clone(), &receipt);
+        let mut removal = Removal::new(op.service, org, op.now);
+        if let Some(memories) = &self.request.memory_ids {
+            work.phase = None;
+            let removed = erase_named(op, &mut removal, &mut receipt, memories).await?;
+            let (recalls, _) = citing(&mut op.transaction, org, &removed, None).await?;
+            removal
+                .recalls_without_memories(&mut op.transaction, &recalls)
+                .await?;
+            // Whoever cited them meanwhile is found by the next step.
+            work.memories = removed;
+        }
+        let task = ScheduledTask::Erasure {
+            org,
+            erasure: receipt.id,
+        };
+        task.schedule(&mut op.transaction, op.now, op.service.env());
+        let stored = StoredErasure {
+            receipt,
+            work: Some(work),
+        };
+        removal
+            .finish(&mut op.transaction, (operation, actor), stored)
+            .await
+    }
+
+    /// Returns the number of memories that the request names.
+    fn memories_named(&self) -> Option<u32> {
+        let count = self.request.memory_ids.as_ref().map(Vec::len);
+        count.map(|count| u32::try_from(count).unwrap_or(u32::MAX))
+    }
+
+    /// Writes the idempotency record, and schedules its expiry.
+    fn write_record(&mut self, operation: &AuditedOperation) {
+        let items = self.memories_named().unwrap_or(0);
+        let op = &mut *self.op;
+        let service = op.service;
+        let expires_at = op.now.plus(service.limits().idempotency_retention);
+        let record = IdempotencyRecord {
+            operation_id: operation.id,
+            fingerprint: self.fingerprint.to_owned(),
+            first_audit_id: operation.first_audit_id,
+            items,
+            kept: None,
+            expires_at,
+        };
+        op.transaction.put(self.record_key.clone(), &record);
+        let expiry = ScheduledTask::record(self.record_key.clone());
+        expiry.schedule(&mut op.transaction, expires_at, service.env());
+    }
+
+    /// Returns the receipt before anything is removed.
+    fn receipt(&self, operation: &AuditedOperation) -> Erasure {
+        let request = self.request;
+        Erasure {
+            id: ErasureId(operation.id.0),
+            created_by: self.op.principal.member_id(),
+            created_at: self.op.now,
+            scope: ErasureScope {
+                member_id: request.member_id,
+                source_id: request.source_id,
+                source_key_prefix: request.source_key_prefix.clone(),
+                memories_named: self.memories_named(),
+            },
+            status: ErasureStatus::Running,
+            completed_at: None,
+            counts: ErasureCounts::default(),
+            not_found: 0,
+            forbidden: 0,
+            remains: ErasureRemainder::default(),
+        }
     }
 }
 
@@ -213,9 +266,9 @@ async fn require_scope(op: &mut Authorized<'_>, request: &NewErasure) -> Result<
     }
     if !op.principal.is_owner() {
         let read = workspace_roles_read(org, op.principal.member_id());
-        let held = op.transaction.scan_unchecked(&read.range).await?;
-        for found in &held {
-            let workspace = keys::last_id(&found.key).unwrap_or_default().into();
+        let roles = op.transaction.scan_unchecked(&read.range).await?;
+        for role in &roles {
+            let workspace = keys::last_id(&role.key).unwrap_or_default().into();
             if !op.principal.works_in(workspace) {
                 continue; // It is being removed.
             }
