@@ -119,80 +119,68 @@ impl KnowledgeService {
 
     async fn run_task(
         &self,
-        found: &KeyEntry,
+        entry: &KeyEntry,
         now: Timestamp,
         report: &mut MaintenanceReport,
     ) -> Result<(), Error> {
-        match decode_value::<ScheduledTask>(found)? {
+        let task = decode_value::<ScheduledTask>(entry)?;
+        let rest = match task {
             ScheduledTask::Expire { records, counter } => {
-                let expiry = Expiry::new(&found.key, now, &records, counter.as_ref())?;
-                self.expire(&[expiry]).await
+                let expiry = Expiry::new(&entry.key, now, &records, counter.as_ref())?;
+                return self.expire(&[expiry]).await;
             }
             ScheduledTask::Connector {
                 org,
                 workspace,
                 connector,
             } => {
-                self.announce_status(&found.key, org, workspace, connector, now)
-                    .await
+                return self
+                    .announce_status(&entry.key, org, workspace, connector, now)
+                    .await;
             }
             ScheduledTask::Audit(org) => {
-                let (purged, has_more) = self.purge_audit(&found.key, org, now).await?;
+                let (purged, has_more) = self.purge_audit(&entry.key, org, now).await?;
                 report.audit_pages_purged += purged;
                 report.has_more |= has_more;
-                Ok(())
+                return Ok(());
+            }
+            ScheduledTask::Event { org, event } => {
+                return self.purge_event(entry, org, event, now).await;
+            }
+            ScheduledTask::Retention { org, workspace } => {
+                let workspace = (org, workspace);
+                report.has_more |= self.erase_expired(&entry.key, workspace, now).await?;
+                return Ok(());
             }
             ScheduledTask::Redirects(org) => {
                 let (rewritten, has_more) = self.settle_redirects(org).await?;
                 report.holders_rewritten += rewritten;
-                report.has_more |= has_more;
-                let rest = has_more.then_some(ScheduledTask::Redirects(org));
-                self.requeue(found, rest.as_ref(), now).await
+                has_more.then_some(task)
             }
-            ScheduledTask::Event { org, event } => self.purge_event(found, org, event, now).await,
             ScheduledTask::FormerEndpoint { org, endpoint } => {
                 let has_more = self.clear_former_endpoint(org, endpoint).await?;
-                report.has_more |= has_more;
-                let rest = has_more.then_some(ScheduledTask::FormerEndpoint { org, endpoint });
-                self.requeue(found, rest.as_ref(), now).await
-            }
-            ScheduledTask::FormerMember { org, member, after } => {
-                let rest = self.clear_former_member(org, member, after).await?;
-                report.has_more |= rest.is_some();
-                self.requeue(found, rest.as_ref(), now).await
+                has_more.then_some(task)
             }
             ScheduledTask::FormerChat { org, chat } => {
                 let has_more = self.clear_former_chat(org, chat).await?;
-                report.has_more |= has_more;
-                let rest = has_more.then_some(ScheduledTask::FormerChat { org, chat });
-                self.requeue(found, rest.as_ref(), now).await
+                has_more.then_some(task)
             }
             ScheduledTask::Erasure { org, erasure } => {
                 let has_more = self.continue_erasure(org, erasure).await?;
-                report.has_more |= has_more;
-                let rest = has_more.then_some(ScheduledTask::Erasure { org, erasure });
-                self.requeue(found, rest.as_ref(), now).await
+                has_more.then_some(task)
+            }
+            ScheduledTask::FormerMember { org, member, after } => {
+                self.clear_former_member(org, member, after).await?
             }
             ScheduledTask::FormerWorkspace {
                 org,
                 workspace,
                 key,
-            } => {
-                let rest = self.clear_former_workspace(org, workspace, key).await?;
-                report.has_more |= rest.is_some();
-                self.requeue(found, rest.as_ref(), now).await
-            }
-            ScheduledTask::FormerOrg { org, key } => {
-                let rest = self.clear_former_org(org, key).await?;
-                report.has_more |= rest.is_some();
-                self.requeue(found, rest.as_ref(), now).await
-            }
-            ScheduledTask::Retention { org, workspace } => {
-                let place = (org, workspace);
-                report.has_more |= self.erase_expired(&found.key, place, now).await?;
-                Ok(())
-            }
-        }
+            } => self.clear_former_workspace(org, workspace, key).await?,
+            ScheduledTask::FormerOrg { org, key } => self.clear_former_org(org, key).await?,
+        };
+        report.has_more |= rest.is_some();
+        self.requeue(entry, rest.as_ref(), now).await
     }
 
     /// Deletes a task and schedules what is left of it behind the other due tasks.
