@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Task;
+use super::harness::Task;
 use super::support::{
     CaseContext, Outcome, add, commit, delete, expect, expect_eq, expect_value, fail, get, key,
     numbered, put,

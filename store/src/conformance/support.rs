@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Harness, Task};
+use super::harness::{Harness, Task};
 use crate::{
     Commit, CommitBuilder, CommitOutcome, Direction, Entry, InvalidCommit, Key, KeyRange,
     MaybeSend, Store, StoreError, StoreErrorKind, StoreExt, Version,
