@@ -69,16 +69,7 @@ fn open<E: Engine>(
     };
     let engine = open_engine::<E>(&path, &engine_options)?;
     let ledger = catch_panic(|| read_ledger(&engine)).map_err(OpenError::engine(&path))?;
-    if ledger.last_version < mark.version() {
-        return Err(OpenError::corrupt(
-            &path,
-            format!(
-                "commit {} was acknowledged, but the last commit found is {}",
-                mark.version(),
-                ledger.last_version
-            ),
-        ));
-    }
+    require_acknowledged(ledger.last_version, mark.version(), &path)?;
     // Readers will see data that a killed process wrote but did not sync: make it durable first.
     catch_panic(|| {
         (options.sync_hook)()?;
@@ -125,6 +116,17 @@ fn open<E: Engine>(
         free_bytes: options.free_bytes,
         directory: Some(directory),
     })
+}
+
+/// Checks that the last acknowledged commit was recovered.
+fn require_acknowledged(recovered: u64, acknowledged: u64, path: &Path) -> Result<(), OpenError> {
+    if recovered < acknowledged {
+        let problem = format!(
+            "commit {acknowledged} was acknowledged, but the last commit found is {recovered}"
+        );
+        return Err(OpenError::corrupt(path, problem));
+    }
+    Ok(())
 }
 
 fn open_engine<E: Engine>(
