@@ -136,15 +136,7 @@ where
             Ok(body) => (body, None),
             Err(error) => (Bytes::new(), Some(error)),
         };
-    let mut request = Request::new(body);
-    *request.method_mut() = exchange.method.clone();
-    *request.uri_mut() = exchange.uri.clone();
-    *request.headers_mut() = headers;
-    request.extensions_mut().insert(ClientInfo {
-        address: Some(exchange.client),
-        request_id: Some(exchange.request_id),
-    });
-    request.extensions_mut().insert(exchange.scheme());
+    let mut request = new_request(exchange, headers, body);
     let caller = shared.responder.identify(&mut request);
     let caller = tokio::time::timeout_at(deadline, caller).await;
     let caller = caller.ok().flatten();
@@ -189,6 +181,21 @@ where
         Some(accepted) => compress(compression, &exchange.method, accepted, response).await,
         None => response,
     }
+}
+
+/// Returns the request as the responder receives it, with the facts of the exchange.
+fn new_request(exchange: &Exchange, headers: HeaderMap, body: Bytes) -> Request<Bytes> {
+    let mut request = Request::new(body);
+    *request.method_mut() = exchange.method.clone();
+    *request.uri_mut() = exchange.uri.clone();
+    *request.headers_mut() = headers;
+    let extensions = request.extensions_mut();
+    extensions.insert(ClientInfo {
+        address: Some(exchange.client),
+        request_id: Some(exchange.request_id),
+    });
+    extensions.insert(exchange.scheme());
+    request
 }
 
 /// Counts the request against its rate limit, if any; returns the rejection of an excess request.

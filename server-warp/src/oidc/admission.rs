@@ -13,7 +13,7 @@ use knowledge_core::service::{Issued, KnowledgeService, NewMember, Provisioning}
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::SignInError;
+use super::error::SignInError;
 use super::groups::{Grant, GrantedRole, GroupGrant};
 use super::id_token::Claims;
 use super::settings::OidcConfig;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::SignInError;
+use super::error::SignInError;
 
 /// Time within which a sign-in has to be completed.
 pub(crate) const ATTEMPT_LIFETIME: Duration = Duration::from_secs(10 * 60);

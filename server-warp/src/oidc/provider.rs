@@ -17,9 +17,9 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
+use super::error::{SignInError, for_log};
 use super::id_token::{Claims, Expected, InvalidToken, verify};
-use super::settings::{OidcConfig, OidcError, is_permitted_url};
-use super::{Issuer, SignInError, for_log};
+use super::settings::{Issuer, OidcConfig, OidcError, is_permitted_url};
 use crate::http_client::{self, HttpClient, SendError, read_roots, system_roots};
 use crate::private_file::read_secret;
 

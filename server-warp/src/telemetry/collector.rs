@@ -13,7 +13,7 @@ use prometheus::IntCounterVec;
 use tokio::runtime::Handle;
 use tokio_rustls::rustls::RootCertStore;
 
-use super::TelemetryError;
+use super::error::TelemetryError;
 use crate::http_client::{self, read_roots};
 use crate::metrics::Metrics;
 

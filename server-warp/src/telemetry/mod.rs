@@ -13,6 +13,7 @@
 
 mod collector;
 mod delivery;
+mod error;
 mod request;
 mod store;
 
@@ -25,7 +26,7 @@ use knowledge_core::model::BaseUrl;
 use knowledge_core::store::Store;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::TracerProvider;
-use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider,
@@ -34,12 +35,13 @@ use opentelemetry_sdk::trace::{
 use self::collector::Collector;
 pub(crate) use self::delivery::DeliverySpan;
 pub use self::delivery::DeliveryTracer;
+pub use self::error::TelemetryError;
 pub use self::request::RequestTracer;
 pub(crate) use self::request::{RequestOrigin, RequestSpan};
 use self::store::TracedStore;
 use crate::http_client::CA_FILE_DEFAULT;
 use crate::metrics::Metrics;
-use crate::private_file::{self, PrivateFileError};
+use crate::private_file;
 
 /// Default service name of traces.
 pub const SERVICE_NAME_DEFAULT: &str = "knowledge";
@@ -104,46 +106,6 @@ impl Default for TelemetryConfig {
             flush_timeout: FLUSH_TIMEOUT_DEFAULT,
         }
     }
-}
-
-/// Error of starting telemetry.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TelemetryError {
-    /// The headers file cannot be read.
-    #[error("the headers for the collector: {0}")]
-    HeadersFile(#[from] PrivateFileError),
-    /// The headers file does not exist, or a line of it is not a header.
-    #[error("the headers for the collector: {}: {problem}", path.display())]
-    Headers {
-        /// Path of the file.
-        path: PathBuf,
-        /// The error in the file.
-        problem: String,
-    },
-    /// The CA file of an https collector cannot be read.
-    #[error("the CA certificates for the collector: {}: {problem}", path.display())]
-    Authorities {
-        /// Path of the file.
-        path: PathBuf,
-        /// The error in the file.
-        problem: String,
-    },
-    /// TLS cannot be set up.
-    #[error("the client for the collector: {0}")]
-    Tls(String),
-    /// An environment variable of OpenTelemetry contains no valid address of a collector.
-    #[error(
-        "{variable} must be an http or https URL without credentials or a query; put these into \
-         OTEL_EXPORTER_OTLP_HEADERS or the file of telemetry.otlp_headers_file"
-    )]
-    Endpoint {
-        /// Name of the variable. Its value may be a secret.
-        variable: &'static str,
-    },
-    /// The exporter rejects the collector's address or an environment variable of OpenTelemetry.
-    #[error("the collector: {0}")]
-    Exporter(#[from] ExporterBuildError),
 }
 
 /// Tracer provider that exports spans to a collector.

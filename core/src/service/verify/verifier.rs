@@ -219,7 +219,8 @@ impl Verifier {
         Ok(())
     }
 
-    /// Compares the recount with the counters, and adds the tasks that should be scheduled and are not.
+    /// Compares the recount with the counters, adds the tasks that should be scheduled and are not,
+    /// and returns the result.
     pub(super) fn finish(mut self) -> Verification {
         self.check_meta();
         self.check_role_redirects();
