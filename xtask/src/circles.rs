@@ -10,18 +10,7 @@ use std::path::Path;
 use crate::process::Result;
 
 /// Modules that still use their children and declare what these import.
-const MENDED_LATER: &[&str] = &[
-    "api",
-    "authorization",
-    "conformance",
-    "model",
-    "oidc",
-    "partition::relocation",
-    "request",
-    "service::verify",
-    "service::verify::key_families",
-    "telemetry",
-];
+const MENDED_LATER: &[&str] = &["authorization"];
 
 /// Path of a module or an item, from the root of its crate.
 type ModulePath = Vec<String>;

@@ -23,6 +23,7 @@ mod removal;
 mod request_errors;
 mod response;
 mod retention;
+mod retention_facts;
 mod roles;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +45,7 @@ pub(crate) use self::removal::Removing;
 pub(crate) use self::request_errors::{RequestErrors, none_of};
 pub(crate) use self::response::Moment;
 pub use self::response::{Caller, ErrorResponse, Expected, Outcome, Response, agrees};
-use self::retention::RetentionFacts;
+use self::retention_facts::RetentionFacts;
 pub(crate) use self::roles::{OWNER, updated_role};
 use knowledge_core::access::{CredentialRecord, RoleRef};
 use knowledge_core::limits::Limits;

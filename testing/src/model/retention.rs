@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::retention_facts::RetentionFacts;
 use super::{AuditFacts, ChatFacts, LabelChanges, Memory, Org, labels_state};
 use knowledge_core::model::{
     ChatId, EventType, MemberId, MemoryId, Recall, RecallId, SensitivityLabel, Timestamp,
@@ -13,21 +14,6 @@ use knowledge_core::model::{
 use knowledge_core::service::{AuditAction, NewRetention, ResourceKind};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// Retention of a workspace.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct RetentionFacts {
-    chat_days: Option<u64>,
-    memory_days: BTreeMap<SensitivityLabel, u64>,
-    /// Time of the next sweep of the memories.
-    memories_next: Option<Timestamp>,
-    /// Deleted memories; the recalls that cite them are next.
-    deleted: Vec<MemoryId>,
-    /// Chats whose newest message is not later expired under an earlier retention.
-    expired_until: Option<Timestamp>,
-    /// Time of the next sweep.
-    next: Timestamp,
-}
 
 fn days(count: u64) -> Duration {
     DAY * u32::try_from(count).expect("at most 36,500")
