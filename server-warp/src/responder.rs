@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::SET_COOKIE;
 use http::{Method, Request, Response, StatusCode, Uri};
-use knowledge_core::api::{Api, Caller, ClientInfo, ClientScheme};
+use knowledge_core::api::{Api, ClientInfo, ClientScheme, KnownCaller};
 use knowledge_core::model::OrgId;
 use knowledge_core::{Error, ProblemCode};
 
@@ -204,7 +204,7 @@ impl ApiResponder {
     }
 
     /// Identifies the caller in the partition of its organisation; looks it up if that fails.
-    async fn identify_partitioned(&self, request: &mut Request<Bytes>) -> Option<Caller> {
+    async fn identify_partitioned(&self, request: &mut Request<Bytes>) -> Option<KnownCaller> {
         if Auth::is_sign_in(request) {
             // There is no caller yet. The organisation is looked up if it turns out to be elsewhere.
             return None;
@@ -244,7 +244,7 @@ impl Front {
         }
     }
 
-    async fn identify(&self, request: &mut Request<Bytes>) -> Option<Caller> {
+    async fn identify(&self, request: &mut Request<Bytes>) -> Option<KnownCaller> {
         if self.auth.identifies(request) {
             self.auth.identify(request).await
         } else {
@@ -302,7 +302,7 @@ impl Responder for ApiResponder {
         self.home().api.reject(method, uri, &error(rejection))
     }
 
-    async fn identify(&self, request: &mut Request<Bytes>) -> Option<Caller> {
+    async fn identify(&self, request: &mut Request<Bytes>) -> Option<KnownCaller> {
         if self.partitions.is_partitioned() {
             self.identify_partitioned(request).await
         } else {

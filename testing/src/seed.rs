@@ -12,9 +12,9 @@ use knowledge_core::model::{
     Workspace, WorkspaceId,
 };
 use knowledge_core::service::{
-    Attempt, DeliveryResponse, InFlight, IngestOutcome, Issued, IssuedMcpKey, KnowledgeService,
-    MemberAssignment, NewChat, NewConnector, NewMcpKey, NewMember, NewMemory, NewOrganization,
-    NewRecall, NewSource, NewToken, NewWorkspace,
+    Attempt, Caller, DeliveryResponse, InFlight, IngestOutcome, Issued, IssuedMcpKey,
+    KnowledgeService, MemberAssignment, NewChat, NewConnector, NewMcpKey, NewMember, NewMemory,
+    NewOrganization, NewRecall, NewSource, NewToken, NewWorkspace,
 };
 
 /// An organisation whose owner creates the records.
@@ -28,7 +28,7 @@ pub struct Seed {
     /// The organisation.
     pub org: Organization,
     /// Trusted credential of the owner.
-    pub owner: Credential,
+    pub owner: Caller,
     /// Record of the owner when it was created.
     pub founder: Member,
 }
@@ -42,10 +42,10 @@ impl Seed {
         let (org, founder) = service.provisioning().create_organization(new).await?;
         Ok(Self {
             service: service.clone(),
-            owner: Credential::Trusted {
+            owner: Caller::new(Credential::Trusted {
                 org: org.id,
                 member: founder.id,
-            },
+            }),
             founder,
             org,
         })
@@ -53,11 +53,11 @@ impl Seed {
 
     /// Returns a credential of a member that the host vouches for.
     #[must_use]
-    pub fn trusted(&self, member: MemberId) -> Credential {
-        Credential::Trusted {
+    pub fn trusted(&self, member: MemberId) -> Caller {
+        Caller::new(Credential::Trusted {
             org: self.org.id,
             member,
-        }
+        })
     }
 
     /// Creates a workspace.

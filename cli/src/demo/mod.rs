@@ -22,7 +22,7 @@ use std::time::Duration;
 use knowledge_core::Error;
 use knowledge_core::access::{Credential, CredentialKind, Secret, TokenScope};
 use knowledge_core::model::{CustomRole, MemberId, OrgId};
-use knowledge_core::service::{KnowledgeService, NewToken, SyncOutcome, SyncReport};
+use knowledge_core::service::{Caller, KnowledgeService, NewToken, SyncOutcome, SyncReport};
 
 /// Lifetime of the demo's tokens, longer than a demo is kept.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(366 * 24 * 60 * 60);
@@ -131,10 +131,10 @@ impl DemoCredential {
 /// # Errors
 /// Those of the service.
 pub(crate) async fn report_syncs(service: &KnowledgeService, demo: &Demo) -> Result<(), Error> {
-    let operator = Credential::Trusted {
+    let operator = Caller::new(Credential::Trusted {
         org: demo.org_id,
         member: demo.bearer_member,
-    };
+    });
     let report = SyncReport::new;
     let success = report(SyncOutcome::Success);
     let failure = report(SyncOutcome::Failure {
@@ -167,9 +167,9 @@ pub(crate) async fn custom_roles(
     service: &KnowledgeService,
     demo: &Demo,
 ) -> Result<Vec<CustomRole>, Error> {
-    let operator = Credential::Trusted {
+    let operator = Caller::new(Credential::Trusted {
         org: demo.org_id,
         member: demo.session_member,
-    };
+    });
     service.list_custom_roles(&operator, &demo.org_slug).await
 }

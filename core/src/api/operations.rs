@@ -12,7 +12,6 @@ use super::requests::{
     SyncReportRequest,
 };
 use super::{HandlerResult, erased};
-use crate::access::Credential;
 use crate::error::Error;
 use crate::model::*;
 use crate::operation::{Operation, operations};
@@ -106,7 +105,7 @@ macro_rules! invoke {
 
 pub(super) use {functions, invoke, run};
 
-operations!(functions Operation Credential, service);
+operations!(functions Operation Caller, service);
 
 /// Defines which operations have entity tags.
 macro_rules! etags {

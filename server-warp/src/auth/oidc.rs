@@ -11,7 +11,7 @@ use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY, RETRY_AFTER,
     SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 use knowledge_core::api::{ClientScheme, front_end, status};
 use knowledge_core::service::KnowledgeService;
 use knowledge_core::{EntityKind, Error};
@@ -140,8 +140,9 @@ async fn callback(
         front_end::cookie(request.headers(), cookie::ATTEMPT_COOKIE),
         &parameters,
     )?;
-    let completed = match oidc.complete(service, attempt, parameters).await {
-        Ok(completed) => signed_in(service, scheme, &completed, request.headers()).await,
+    let client = super::client(request);
+    let completed = match oidc.complete(service, client, attempt, parameters).await {
+        Ok(completed) => signed_in(service, scheme, &completed, request).await,
         Err(error) => Err(error),
     };
     let mut response = completed.unwrap_or_else(|error| failure(&error));
@@ -155,14 +156,14 @@ async fn signed_in(
     service: &KnowledgeService,
     scheme: ClientScheme,
     completed: &Completed,
-    headers: &HeaderMap,
+    request: &Request<Bytes>,
 ) -> Result<Response<Bytes>, SignInError> {
     let page = format!("{}/{}", base_url(service), completed.return_to.as_str());
     let mut response = redirect(&page)?;
     let session = cookie::set_session(&completed.session, scheme);
     response.headers_mut().append(SET_COOKIE, session);
-    if let Ok(replaced) = front_end::session(headers) {
-        match service.sign_out(&replaced).await {
+    if let Ok(replaced) = front_end::session(request.headers()) {
+        match service.sign_out(&replaced, super::client(request)).await {
             Ok(()) | Err(Error::Unauthenticated { .. }) => {}
             Err(error) => {
                 let reason = explain(&error);

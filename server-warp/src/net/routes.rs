@@ -9,7 +9,7 @@ use futures::Stream;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use knowledge_core::api::{Caller, ClientInfo, MatchedRoute};
+use knowledge_core::api::{ClientInfo, KnownCaller, MatchedRoute};
 use tokio::time::Instant;
 use tower_service::Service;
 use warp::reply::Response as WarpResponse;
@@ -192,7 +192,11 @@ where
 }
 
 /// Counts the request against its rate limit, if any; returns the rejection of an excess request.
-fn count<R>(shared: &Shared<R>, exchange: &Exchange, caller: Option<Caller>) -> Option<Rejection> {
+fn count<R>(
+    shared: &Shared<R>,
+    exchange: &Exchange,
+    caller: Option<KnownCaller>,
+) -> Option<Rejection> {
     let limiter = shared.rate_limiter.as_ref()?;
     let key = match caller {
         Some(caller) => Key::Principal(caller.principal),

@@ -20,7 +20,7 @@ mod signature;
 
 use std::sync::Arc;
 
-use knowledge_core::service::{Issued, KnowledgeService};
+use knowledge_core::service::{ClientInfo, Issued, KnowledgeService};
 use url::Url;
 
 pub(crate) use self::attempt::{ATTEMPT_LIFETIME, Attempt, ReturnTo};
@@ -209,6 +209,7 @@ impl Oidc {
     pub(crate) async fn complete(
         &self,
         service: &KnowledgeService,
+        client: ClientInfo,
         attempt: Attempt,
         parameters: CallbackParameters,
     ) -> Result<Completed, SignInError> {
@@ -247,7 +248,8 @@ impl Oidc {
         } else {
             claims
         };
-        let admitted = admission::admit(service, &oidc.config, &oidc.organization, &claims);
+        let organization = &oidc.organization;
+        let admitted = admission::admit(service, client, &oidc.config, organization, &claims);
         Ok(Completed {
             session: admitted.await?,
             return_to: attempt.return_to,

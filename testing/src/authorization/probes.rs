@@ -6,9 +6,10 @@ use http::{Method, Request};
 use crate::requests::new_recall;
 use crate::seed::Seed;
 use knowledge_core::Error;
-use knowledge_core::access::{Credential, Secret};
+use knowledge_core::access::Secret;
 use knowledge_core::api::{Authentication, OPERATIONS};
 use knowledge_core::model::{MemoryId, NewCitationSubscription, SourceId, WorkspaceId};
+use knowledge_core::service::Caller;
 
 /// A request of an operation.
 pub(super) struct Probe {
@@ -136,7 +137,7 @@ impl Records {
     /// Creates the records of the member.
     pub(super) async fn new(
         seed: &Seed,
-        member: &Credential,
+        member: &Caller,
         workspace: WorkspaceId,
         source: SourceId,
         cited: MemoryId,

@@ -17,7 +17,7 @@ use knowledge_core::Error;
 use knowledge_core::access::Credential;
 use knowledge_core::api::Api;
 use knowledge_core::model::{NewInboundWebhook, WorkspaceId};
-use knowledge_core::service::SignedMessage;
+use knowledge_core::service::{Caller, SignedMessage};
 
 /// Maximum difference between the time of a message and its arrival, in milliseconds.
 const TOLERANCE_MS: i128 = 5 * 60 * 1_000;
@@ -51,10 +51,10 @@ async fn create() -> Result<Site, Error> {
     let world = World::new().await;
     let (service, org) = (&world.service, &world.orgs[0]);
     let member = org.callers["owner"].2.parse().expect("an identifier");
-    let owner = &Credential::Trusted {
+    let owner = &Caller::new(Credential::Trusted {
         org: org.id,
         member,
-    };
+    });
     let workspace: WorkspaceId = org.known["workspaces"][0].parse().expect("an identifier");
     let new = NewInboundWebhook::builder().name("Signed").build();
     let own = service

@@ -15,11 +15,10 @@ use crate::requests::{MEMBER, new_member, new_organization, new_workspace};
 use crate::seed::Seed;
 use crate::simulation::SimulatedTime;
 use knowledge_core::Error;
-use knowledge_core::access::Credential;
 use knowledge_core::api::{Api, Operation};
 use knowledge_core::env::Env;
 use knowledge_core::model::{MemberId, MemoryId, SourceId, WorkspaceId};
-use knowledge_core::service::{KnowledgeService, Options, SealingKey};
+use knowledge_core::service::{Caller, KnowledgeService, Options, SealingKey};
 use knowledge_core::store::Store;
 
 /// Slug of the organisation.
@@ -316,7 +315,7 @@ impl World {
     }
 
     /// Returns the principal as a caller that the host vouches for.
-    pub(super) fn trusted_pat(&self) -> Credential {
+    pub(super) fn trusted_pat(&self) -> Caller {
         self.seed.trusted(self.pat.member)
     }
 

@@ -60,8 +60,8 @@ impl Described for BulkUpdateMemories {
 
     fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
         Box::pin(async move {
-            let updated =
-                service.bulk_update_memories(&self.by.credential, &self.key, &self.request);
+            let by = &self.by.of_service();
+            let updated = service.bulk_update_memories(by, &self.key, &self.request);
             Ok(shown(&updated.await?))
         })
     }

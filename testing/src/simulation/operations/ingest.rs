@@ -52,7 +52,7 @@ impl Described for IngestMemories {
                     memories,
                     ..
                 },
-            ) = (&self.by.credential, &self.batch);
+            ) = (&self.by.of_service(), &self.batch);
             let ingested = service.ingest_memories(by, self.workspace, *source_id, memories);
             let memories = ingested.await?;
             Ok(Response::of(&IngestResult { memories }))

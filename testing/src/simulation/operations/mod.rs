@@ -183,7 +183,7 @@ macro_rules! requests {
                     Ok(requests!(@form $($form)?)(
                         service
                             .$function(
-                                &self.by.credential,
+                                &self.by.of_service(),
                                 $($crate::simulation::part::Part::arg(&self.$field)),*
                             )
                             .await?,

@@ -55,7 +55,7 @@ impl Described for AssignRole {
                 Some(workspace) => MemberAssignment::Workspace(workspace, Some(self.role)),
                 None => MemberAssignment::Organization(self.role),
             };
-            let by = &self.by.credential;
+            let by = &self.by.of_service();
             let assigned = service.assign_role(by, &self.org, self.member, assignment);
             Ok(plain(assigned.await?))
         })
