@@ -232,7 +232,8 @@ impl ApiResponder {
 
 impl Front {
     async fn respond(&self, request: Request<Bytes>) -> Response<Bytes> {
-        // Boxed, so that the layers around them need not move them.
+        // Boxed, so that the layers around them need not move them (see `net::connection::open` for the
+        // figure).
         let by_auth = if self.auth.identifies(&request) {
             Box::pin(self.auth.respond(&request)).await
         } else {
@@ -291,7 +292,8 @@ impl Responder for ApiResponder {
             return response;
         }
         if self.partitions.is_partitioned() {
-            // Boxed, so that a server without partitions does not reserve room for them.
+            // Boxed, so that a server without partitions does not reserve room for them (see
+            // `net::connection::open`).
             Box::pin(self.respond_partitioned(request)).await
         } else {
             self.respond_alone(request).await

@@ -5,6 +5,9 @@
 //! because a panic ends the module's memory. Every commit goes to the store first and is then
 //! repeated in the copy; after a commit by anyone else the copy is made again. While a copy is
 //! current, the store has marks: a result that the service keeps is used again without a read.
+//!
+//! Without a copy, a third of a dashboard call was the boundary: keys turned into text, and results
+//! encoded, copied and decoded.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

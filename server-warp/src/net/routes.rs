@@ -54,7 +54,7 @@ pub(super) fn service<R: Responder>(
         .then(move |exchange: Arc<Exchange>, headers, body| {
             let shared = Arc::clone(&shared);
             // Boxed: each layer around it moves it, and hyper keeps the room of one response for the
-            // next as long as the connection is open.
+            // next as long as the connection is open (see `connection::open` for the figure).
             Box::pin(async move {
                 respond(&shared, &exchange, headers, body)
                     .await
