@@ -30,7 +30,11 @@ const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 /// Directory of the configuration and of cargo-deny's own clone.
 const DIRECTORY: &str = "target/advisories";
 /// Manifests whose lock files are checked.
-const MANIFESTS: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
+const MANIFESTS: [&str; 3] = [
+    "Cargo.toml",
+    "fuzz/Cargo.toml",
+    "xtask/public-api/Cargo.toml",
+];
 
 /// Checks the lock files against the database.
 ///
