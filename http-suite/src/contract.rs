@@ -51,7 +51,8 @@ static DATE: LazyLock<Regex> = LazyLock::new(|| {
 pub(crate) fn check(method: &Method, path: &str, answer: &Answer) {
     if let Err(problem) = CONTRACT.check(method, path, answer) {
         panic!(
-            "{method} {path} is answered in a way that the document does not describe: {problem}\n{answer:?}"
+            "{method} {path} is answered in a way that the document does not describe: \
+             {problem}\n{answer:?}"
         );
     }
 }

@@ -23,7 +23,9 @@ use knowledge_core::service::{AuditAction, IfMatch, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateInboundWebhook by create_inbound_webhook { workspace: WorkspaceId, new: NewInboundWebhook }
+    CreateInboundWebhook by create_inbound_webhook {
+        workspace: WorkspaceId, new: NewInboundWebhook
+    }
     ListInboundWebhooks by list_inbound_webhooks { workspace: WorkspaceId, page: PageRequest }
     GetInboundWebhook by get_inbound_webhook tagged { workspace: WorkspaceId, id: InboundWebhookId }
     UpdateInboundWebhook by update_inbound_webhook tagged {
@@ -33,7 +35,9 @@ requests! {
         if_match: Option<IfMatch>,
     }
     DeleteInboundWebhook by delete_inbound_webhook { workspace: WorkspaceId, id: InboundWebhookId }
-    RotateInboundWebhookSecret by rotate_inbound_webhook_secret { workspace: WorkspaceId, id: InboundWebhookId }
+    RotateInboundWebhookSecret by rotate_inbound_webhook_secret {
+        workspace: WorkspaceId, id: InboundWebhookId
+    }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
