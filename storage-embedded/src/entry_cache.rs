@@ -5,8 +5,8 @@
 //! took 15 instead of 23 ms on sled and 10 instead of 18 ms on fjall, and its replay 2.9 instead of
 //! 5.7 ms and 3.6 instead of 6.6 ms (`cargo xtask bench`).
 //!
-//! A cached entry is that of the published state: the commit thread replaces it before it publishes a
-//! group that changes it.
+//! A cached entry belongs to the published state: the commit thread replaces it before it publishes
+//! a group that changes it.
 //!
 //! Reads need no lock around a whole state. A [`PublishedView`] knows a version that was published
 //! before its state of the engine was taken. An entry with a later version may be newer than that

@@ -93,8 +93,8 @@ impl MemoryStore {
 
     /// Creates a store of these entries, in any order, whose last commit had the version `last`.
     ///
-    /// It continues as the store from which the entries were read would: its next commit has the
-    /// version after `last`.
+    /// Its next commit has the version after `last`, as in the store from which the entries were
+    /// read.
     #[must_use]
     pub fn with_entries(
         entries: impl IntoIterator<Item = KeyEntry>,
