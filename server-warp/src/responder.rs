@@ -25,8 +25,8 @@ const SWITCH_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Responder that passes requests to [`Api`], and serves the [`Console`], the [`Reference`] and
 /// [`Auth`]. The server's rejections get the error format of the operation at the requested path.
 ///
-/// With several [`Partitions`], a request goes to that of the organisation which its credential or
-/// its path names.
+/// With several [`Partitions`], a request goes to the partition of the organisation that its
+/// credential or its path names.
 #[derive(Clone, Debug)]
 pub struct ApiResponder {
     partitions: Partitions,
@@ -47,7 +47,7 @@ struct Front {
 struct Routed {
     org: Option<OrgId>,
     place: Place,
-    /// True if the directory was read, and not only what is known of it.
+    /// True if the directory was read; false if the place is the last known one.
     is_looked_up: bool,
 }
 
@@ -91,7 +91,7 @@ impl ApiResponder {
         &self.fronts[AT_HOME]
     }
 
-    /// Returns the organisation that a request names; nothing is read.
+    /// Returns the organisation that a request names, without a read.
     fn org_hint(&self, request: &Request<Bytes>) -> Option<OrgHint<'_>> {
         let home = self.home();
         if home.auth.identifies(request) {
@@ -194,7 +194,7 @@ impl ApiResponder {
         }
     }
 
-    /// Returns the place of an organisation as far as it is known.
+    /// Returns the last known place of an organisation, without a read.
     fn known(&self, org: Option<OrgId>) -> Routed {
         Routed {
             org,

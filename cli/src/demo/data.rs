@@ -88,7 +88,7 @@ pub(super) struct Role {
     pub(super) name: String,
     pub(super) slug: String,
     pub(super) description: String,
-    /// The only workspace in which it can be assigned.
+    /// Only workspace in which the role can be assigned.
     pub(super) workspace: Option<String>,
     #[serde(default = "yes")]
     pub(super) is_active: bool,

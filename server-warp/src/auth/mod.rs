@@ -279,7 +279,8 @@ async fn respond(
     Ok(response)
 }
 
-/// Returns what was parsed. Authentication takes precedence over what cannot be.
+/// Returns the parsed value. An invalid session takes precedence over a value that cannot be
+/// parsed.
 async fn or_unauthenticated<T>(
     service: &KnowledgeService,
     session: &Secret,
@@ -356,7 +357,7 @@ async fn session_response(
     ))
 }
 
-/// Returns a response without a body, which nobody may store.
+/// Returns a response without a body, which no cache may store.
 fn empty() -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = StatusCode::NO_CONTENT;

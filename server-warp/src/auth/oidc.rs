@@ -1,9 +1,9 @@
 //! Signing in with an OpenID Connect provider, over HTTP: `/auth/oidc/start` sends the browser to
 //! the provider, which sends it back to `/auth/oidc/callback`. `/auth/oidc` names the provider.
 //!
-//! The sign-in that a browser has begun is in a cookie for these two paths. The callback of this
-//! sign-in removes the cookie, whatever its outcome; another one, to which any page can lead,
-//! changes nothing. A new session replaces the one of the browser, which ends. The pages about
+//! The browser keeps the sign-in that it has begun in a cookie for these two paths. The callback of
+//! this sign-in removes the cookie, whatever the outcome; any other callback, to which a foreign
+//! page can lead, changes nothing. A new session ends the browser's previous one. The pages about
 //! failures contain nothing that the browser or the provider has sent.
 
 use bytes::Bytes;
@@ -32,7 +32,7 @@ const QUERY_BYTES_MAX: usize = 8 * 1_024;
 /// Time after which a sign-in may succeed that fails now, in seconds.
 const RETRY_AFTER_SECONDS: u64 = 10;
 
-/// Everything of a page comes from the server itself, and there is no script.
+/// All parts of a page come from the server itself, and none is a script.
 const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; \
                       frame-ancestors 'none'; form-action 'none'";
 
@@ -225,7 +225,7 @@ fn failure(error: &SignInError) -> Response<Bytes> {
     response
 }
 
-/// Returns the status of a failure, and what it tells the person.
+/// Returns the status of a failure, and its text for the person.
 fn describe(error: &SignInError) -> (StatusCode, &'static str) {
     match error {
         SignInError::UnknownAttempt => (

@@ -23,13 +23,13 @@ use super::{Issuer, SignInError, for_log};
 use crate::http_client::{self, HttpClient, SendError, read_roots, system_roots};
 use crate::private_file::read_secret;
 
-/// Time for which metadata and keys are used without asking again.
+/// Time for which metadata and keys are used without another request.
 const FRESH: Duration = Duration::from_secs(60 * 60);
-/// Time for which they are used if the provider cannot be asked again.
+/// Time for which metadata and keys are used if the provider cannot be reached.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Minimum time between two requests for keys, however many ID tokens name unknown ones.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
-/// Time after a failure in which the provider is not asked again.
+/// Time after a failure without another request to the provider.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Maximum size of a response of the provider.
 const RESPONSE_BYTES_MAX: usize = 256 * 1_024;
@@ -136,7 +136,7 @@ impl State {
     }
 }
 
-/// Returns the error of a request for everybody who waits for its result.
+/// Returns a copy of the error of a request, for each sign-in that waits for the result.
 fn repeated(error: &SignInError) -> SignInError {
     match error {
         SignInError::InvalidResponse(message) => SignInError::InvalidResponse(message.clone()),
@@ -147,7 +147,7 @@ fn repeated(error: &SignInError) -> SignInError {
 /// The configured provider.
 pub(super) struct Provider {
     server: Arc<Server>,
-    /// Held while the provider is asked, so that concurrent sign-ins share one request.
+    /// Held during a request to the provider, so that concurrent sign-ins share it.
     state: Arc<Mutex<State>>,
 }
 
@@ -271,7 +271,7 @@ impl Server {
             return Err(invalid("the metadata has an endpoint without https"));
         }
         let set: KeySet = self.get(&metadata.jwks_uri, "keys").await?;
-        // A key of a kind that is not known here says nothing about the others.
+        // A key of an unknown kind does not make the others invalid.
         let keys = set.keys.into_iter().take(KEYS_MAX);
         let keys = keys.filter_map(|key| serde_json::from_value(key).ok());
         Ok((Arc::new(metadata), keys.collect()))

@@ -31,7 +31,7 @@ pub(super) enum SourceKey {
 pub(super) struct Problem {
     /// Reason, the same text for all entries with it.
     pub(super) reason: String,
-    /// Rest of the message, which belongs to this entry alone.
+    /// Rest of the message, about this entry only.
     pub(super) detail: String,
 }
 
