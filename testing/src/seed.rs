@@ -19,8 +19,8 @@ use knowledge_core::service::{
 
 /// An organisation whose owner creates the records.
 ///
-/// The requests are those of [`requests`](crate::requests), or changed ones. All methods return the errors
-/// of their operation.
+/// The requests come from [`requests`](crate::requests), as they are or changed. All methods return
+/// the errors of their operation.
 #[derive(Clone)]
 pub struct Seed {
     /// Service that is called.
@@ -222,7 +222,7 @@ impl Seed {
 /// Confirms a new endpoint: claims its ping and answers it with 204.
 ///
 /// # Errors
-/// Those of the store.
+/// Errors of the store.
 ///
 /// # Panics
 /// If anything else is due now, or the ping is not.

@@ -219,7 +219,7 @@ impl Rebuild {
         Ok(Self { process, log })
     }
 
-    /// Waits for the compilation, and compares its module with that of [`build`].
+    /// Waits for the compilation, and compares its module with the one from [`build`].
     ///
     /// # Errors
     /// If the two modules differ, or the second one does not compile.
@@ -303,7 +303,7 @@ fn replace(text: &str, from: &str, to: &str) -> Result<String> {
     }
 }
 
-/// Sets the package's version to that of the workspace.
+/// Sets the package's version to the workspace's.
 fn set_version(package: &Path) -> Result {
     const PLACEHOLDER: &str = "\"version\": \"0.0.0\"";
     let version = format!("\"version\": \"{}\"", env!("CARGO_PKG_VERSION"));

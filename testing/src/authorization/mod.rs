@@ -54,7 +54,7 @@ pub struct Role {
     pub is_active: bool,
 }
 
-/// Organisation, with what the rules ask of it.
+/// Organisation, with the facts that the rules depend on.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
     /// Slug of the organisation.

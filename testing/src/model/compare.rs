@@ -31,7 +31,7 @@ impl Model {
     /// count.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     pub async fn differences(&self, store: &dyn Store) -> Result<Vec<String>, StoreError> {
         let mut differences = Vec::new();
         for (id, org) in &self.orgs {

@@ -26,7 +26,7 @@ pub(super) const ACME: &str = "acme";
 /// Time between two moves.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Memory, of which some things differ between the worlds.
+/// Memory, some of whose attributes may differ between the worlds.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) id: MemoryId,

@@ -79,7 +79,7 @@ pub fn simulated_options() -> Options {
 /// Reads the whole contents of a store.
 ///
 /// # Errors
-/// Those of the store.
+/// Errors of the store.
 pub async fn contents(store: &dyn Store) -> Result<BTreeMap<Key, Bytes>, StoreError> {
     let found = store.scan_all(&KeyRange::all()).await?;
     Ok(found

@@ -60,7 +60,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
                     Op::by(by, move |view| {
                         let memories = view.memories(&memories, None);
                         let new = NewErasure::builder();
-                        // The counts of a wide one include what is left of a removed workspace.
+                        // The counts of a wide erasure include the remains of a removed workspace.
                         let removed = &view.own.workspaces[1].0;
                         let is_wide = scope != Scope::Both && scope != Scope::Nothing;
                         let is_narrowed = is_wide && view.own.deleted.contains(removed);
