@@ -104,7 +104,7 @@ pub enum StoreAddress {
     },
     /// PostgreSQL database, which several processes may have open.
     Postgres(PostgresAddress),
-    /// Memory of the process, which ends with it.
+    /// Memory of the process. The store ends with the process.
     Memory,
 }
 

@@ -46,7 +46,7 @@ fn unreadable(key: &Key, error: serde_json::Error) -> StoreError {
 /// Decodes the JSON of an entry that a scan found.
 ///
 /// # Errors
-/// As [`decode`].
+/// Errors of [`decode`].
 pub fn decode_value<T: DeserializeOwned>(found: &KeyEntry) -> Result<T, StoreError> {
     decode(&found.key, &found.entry).map(|found| found.value)
 }
@@ -152,7 +152,7 @@ pub trait StoreExt: Store {
     /// Reads many JSON values of one type at one point in time, in the order of `keys`.
     ///
     /// # Errors
-    /// As [`StoreExt::get_as`].
+    /// Errors of [`StoreExt::get_as`].
     async fn get_many_as<T: DeserializeOwned + MaybeSend>(
         &self,
         keys: &[Key],
@@ -168,7 +168,7 @@ pub trait StoreExt: Store {
     /// Reads the first `limit` JSON values of a range, with their keys.
     ///
     /// # Errors
-    /// As [`StoreExt::get_as`].
+    /// Errors of [`StoreExt::get_as`].
     async fn scan_as<T: DeserializeOwned + MaybeSend>(
         &self,
         range: &KeyRange,
@@ -205,7 +205,7 @@ pub trait StoreExt: Store {
     /// Reads a counter; 0 if it does not exist.
     ///
     /// # Errors
-    /// As [`StoreExt::get_as`].
+    /// Errors of [`StoreExt::get_as`].
     async fn counter(&self, key: &Key) -> Result<i64, StoreError> {
         Ok(self.get_as(key).await?.map_or(0, |counter| counter.value))
     }

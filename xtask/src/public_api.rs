@@ -13,7 +13,7 @@ use crate::programs::{CONVERSATION, workspace_cargo};
 
 /// Manifest of the program that prints a public API, which is a workspace of its own.
 pub(crate) const MANIFEST: &str = "xtask/public-api/Cargo.toml";
-/// rustdoc with unstable options, because the JSON is one of them.
+/// rustdoc with unstable options, which the JSON needs.
 const RUSTDOC: &str = "xtask/rustdoc-json.sh";
 /// Libraries whose public API is recorded: the name of their JSON, and the record.
 const LIBRARIES: [(&str, &str); 2] = [

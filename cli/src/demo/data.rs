@@ -164,7 +164,7 @@ pub(super) struct Connector {
 #[serde(deny_unknown_fields)]
 pub(super) struct Report {
     pub(super) ago: Age,
-    /// None if the sync succeeded.
+    /// `None` if the sync succeeded.
     pub(super) error: Option<String>,
     #[serde(default)]
     pub(super) is_authentication: bool,

@@ -26,7 +26,7 @@ use url::Url;
 pub(crate) use self::attempt::{ATTEMPT_LIFETIME, Attempt, ReturnTo};
 pub use self::groups::{Grant, GrantedRole, GroupGrant, InvalidGrant};
 use self::id_token::Expected;
-use self::provider::Provider;
+use self::provider::{CodeGrant, Provider};
 pub use self::settings::{Issuer, OidcConfig, OidcError};
 
 /// Path of the redirect URI, below the base URL of the server.
@@ -230,9 +230,13 @@ impl Oidc {
         let missing = || SignInError::InvalidResponse("the response has no code".to_owned());
         let code = parameters.code.ok_or_else(missing)?;
         let redirect_uri = redirect_uri(service);
-        let exchange = (code.as_str(), redirect_uri.as_str(), &*attempt.verifier);
+        let grant = CodeGrant {
+            code: &code,
+            redirect_uri: &redirect_uri,
+            verifier: &attempt.verifier,
+        };
         let server = oidc.provider.server();
-        let tokens = server.exchange(&metadata, exchange).await?;
+        let tokens = server.exchange(&metadata, grant).await?;
         let expected = Expected {
             issuer: &metadata.issuer,
             client_id: &oidc.client_id,

@@ -136,6 +136,15 @@ impl State {
     }
 }
 
+/// Authorization code, with what proves that it was issued for this sign-in.
+#[derive(Clone, Copy)]
+pub(super) struct CodeGrant<'g> {
+    pub(super) code: &'g str,
+    pub(super) redirect_uri: &'g str,
+    /// PKCE verifier (RFC 7636).
+    pub(super) verifier: &'g str,
+}
+
 /// Returns a copy of the error of a request, for each sign-in that waits for the result.
 fn repeated(error: &SignInError) -> SignInError {
     match error {
@@ -277,19 +286,18 @@ impl Server {
         Ok((Arc::new(metadata), keys.collect()))
     }
 
-    /// Exchanges a code for tokens (RFC 6749, section 4.1.3), given with the redirect URI and the
-    /// PKCE verifier.
+    /// Exchanges a code for tokens (RFC 6749, section 4.1.3).
     pub(super) async fn exchange(
         &self,
         metadata: &Metadata,
-        parameters: (&str, &str, &str),
+        grant: CodeGrant<'_>,
     ) -> Result<Tokens, SignInError> {
         #[derive(Deserialize)]
         struct Refusal {
             error: String,
         }
 
-        let request = self.token_request(metadata, parameters);
+        let request = self.token_request(metadata, grant);
         let response = self.send(request).await?;
         if response.status().is_success() {
             return parse(&response, "token response");
@@ -308,13 +316,13 @@ impl Server {
     fn token_request(
         &self,
         metadata: &Metadata,
-        (code, redirect_uri, verifier): (&str, &str, &str),
+        grant: CodeGrant<'_>,
     ) -> http::Result<Request<Bytes>> {
         let mut form = Serializer::new(String::new());
         form.append_pair("grant_type", "authorization_code")
-            .append_pair("code", code)
-            .append_pair("redirect_uri", redirect_uri)
-            .append_pair("code_verifier", verifier);
+            .append_pair("code", grant.code)
+            .append_pair("redirect_uri", grant.redirect_uri)
+            .append_pair("code_verifier", grant.verifier);
         let mut request = Request::post(&metadata.token_endpoint)
             .header(ACCEPT, "application/json")
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded");

@@ -217,8 +217,11 @@ impl Site {
             .memory_ids(self.ids())
             .include_content(true)
             .build();
-        let checked = self.dry.check_memory_access(credential, &check);
-        let checked = checked.await.expect("every caller may check");
+        let checked = self
+            .dry
+            .check_memory_access(credential, &check)
+            .await
+            .expect("every caller may check");
         let items = checked.results.into_iter().map(|item| {
             assert_eq!(item.readable, item.content.is_some());
             assert_eq!(item.readable, item.title.is_some());

@@ -135,7 +135,7 @@ impl Caller {
     }
 }
 
-/// Memory, as far as the rules ask for it.
+/// Memory, with the facts that the rules depend on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Labels {
     /// Slug of its workspace.

@@ -99,9 +99,9 @@ impl World {
         );
         let options = Options::new(SealingKey::new([7; 32]));
         let gate = Arc::new(Gate::new(store));
-        let opened = KnowledgeService::open(Arc::clone(&gate) as Arc<dyn Store>, env, options);
-        let opened = opened.await;
-        let service = opened.expect("an empty store opens");
+        let service = KnowledgeService::open(Arc::clone(&gate) as Arc<dyn Store>, env, options)
+            .await
+            .expect("an empty store opens");
         let seed = Seed::new(&service, &new_organization(ACME, "olga")).await?;
         let mut workspaces = Vec::new();
         for slug in WORKSPACES {

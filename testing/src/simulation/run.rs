@@ -401,8 +401,11 @@ impl Simulation {
     }
 
     async fn compare_deliveries(&self, now: Timestamp) -> Result<(), Divergence> {
-        let differences = self.model.delivery_differences(&**self.store.inner(), now);
-        let differences = differences.await.map_err(|error| self.broken(&error))?;
+        let differences = self
+            .model
+            .delivery_differences(&**self.store.inner(), now)
+            .await
+            .map_err(|error| self.broken(&error))?;
         self.verified(differences).await
     }
 

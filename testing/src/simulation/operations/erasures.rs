@@ -341,14 +341,16 @@ impl Erasing<'_> {
         let Some(member) = request.member_id else {
             return;
         };
-        let theirs = self.org.recalls.values();
-        let theirs = theirs.filter(|recall| recall.created_by == member);
-        let theirs: Vec<RecallId> = theirs.map(|recall| recall.id).collect();
+        let recalls = self.org.recalls.values();
+        let theirs: Vec<RecallId> = recalls
+            .filter(|recall| recall.created_by == member)
+            .map(|recall| recall.id)
+            .collect();
         self.recalls(&theirs, &mut entries);
         self.record(std::mem::take(&mut entries), false);
-        let theirs = self.org.chats.values();
-        let theirs = theirs.filter(|facts| facts.chat.created_by == member);
-        let theirs: BTreeSet<_> = theirs
+        let chats = self.org.chats.values();
+        let theirs: BTreeSet<_> = chats
+            .filter(|facts| facts.chat.created_by == member)
             .map(|facts| (facts.chat.workspace_id, facts.chat.id))
             .collect();
         for (_, id) in theirs {

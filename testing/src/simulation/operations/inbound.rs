@@ -165,11 +165,12 @@ impl Request for ListInboundWebhooks {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let action = Action::InboundWebhookManage;
         let who = model.authorize_in(&self.by, self.workspace, action, at.now)?;
-        let records = model.org(who.org).inbound_webhooks.values();
-        let records = records.map(|facts| &facts.record);
-        let here = records.filter(|webhook| webhook.workspace_id == self.workspace);
-        let records = here.map(|webhook| (webhook.id.0, json!(webhook)));
-        let records = records.collect();
+        let webhooks = model.org(who.org).inbound_webhooks.values();
+        let records = webhooks
+            .map(|facts| &facts.record)
+            .filter(|webhook| webhook.workspace_id == self.workspace)
+            .map(|webhook| (webhook.id.0, json!(webhook)))
+            .collect();
         let list = (self.list().unwrap_or_default(), Direction::Forward);
         model.page(list, records, &self.page, at)
     }
