@@ -12,7 +12,7 @@ use knowledge_core::dump::{CredentialPolicy, Export, Restore};
 use knowledge_core::internals::keys;
 use knowledge_core::model::{EventType, MemoryFilter, ReviewStatus, SensitivityLabel, WorkspaceId};
 use knowledge_core::service::{
-    AuditFilter, InFlight, KnowledgeService, PageRequest, SCHEMA, SealingKey, Verify,
+    AuditFilter, Caller, InFlight, KnowledgeService, PageRequest, SCHEMA, SealingKey, Verify,
 };
 use knowledge_core::store::{MemoryStore, Store, StoreExt};
 use knowledge_testing::requests::{
@@ -97,7 +97,7 @@ async fn dump_of_the_schema_opens_with_its_contents() {
     let org = orgs.unwrap().data.remove(0).id;
     let members = service.provisioning().list_members(org, &page).await;
     let member = members.unwrap().data.remove(0).id;
-    let owner = Credential::Trusted { org, member };
+    let owner = Caller::new(Credential::Trusted { org, member });
     let workspaces = store.scan_all(&keys::workspaces(org)).await.unwrap();
     let workspace = WorkspaceId(keys::last_id(&workspaces[0].key).unwrap());
     let filter = MemoryFilter::default();

@@ -92,7 +92,7 @@ impl App {
     /// cookie, which core denies to other sites.
     ///
     /// # Errors
-    /// Those of [`Server::bind`].
+    /// Errors of [`Server::bind`].
     pub async fn bind(service: KnowledgeService, config: NetConfig) -> Result<Self, BindError> {
         Self::bind_with_metrics(service, config, Metrics::new()).await
     }
@@ -102,7 +102,7 @@ impl App {
     /// [metered](Metrics::meter_store) store.
     ///
     /// # Errors
-    /// Those of [`Server::bind`].
+    /// Errors of [`Server::bind`].
     pub async fn bind_with_metrics(
         service: impl Into<Partitions>,
         config: NetConfig,
@@ -191,7 +191,7 @@ impl App {
         self.server.certificates()
     }
 
-    /// Returns the service; with several partitions, that of home.
+    /// Returns the service; with several partitions, the one of the home partition.
     #[must_use]
     pub fn service(&self) -> &KnowledgeService {
         self.partitions.home()

@@ -26,6 +26,9 @@
 //!
 //! The command line `knowledge`, which runs it, is `knowledge-cli`.
 
+// On docs.rs, each item names the feature that it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod admin;
 pub mod app;
 pub mod auth;

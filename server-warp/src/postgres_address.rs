@@ -4,8 +4,8 @@ use std::fmt;
 
 /// URL of a PostgreSQL database, such as `postgres://user@host/database`.
 ///
-/// It may contain a password. `Display` and `Debug` show the URL without it, and show no part of a
-/// URL that does not tell where its password ends. Whether the URL is valid is decided when the
+/// It may contain a password. `Display` and `Debug` show the URL without it, and show nothing of a
+/// URL in which the end of the password is ambiguous. Whether the URL is valid is decided when the
 /// database is opened.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresAddress(String);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::SET_COOKIE;
 use http::{Method, Request, Response, StatusCode, Uri};
-use knowledge_core::api::{Api, Caller, ClientInfo, ClientScheme};
+use knowledge_core::api::{Api, ClientInfo, ClientScheme, KnownCaller};
 use knowledge_core::model::OrgId;
 use knowledge_core::{Error, ProblemCode};
 
@@ -25,8 +25,8 @@ const SWITCH_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Responder that passes requests to [`Api`], and serves the [`Console`], the [`Reference`] and
 /// [`Auth`]. The server's rejections get the error format of the operation at the requested path.
 ///
-/// With several [`Partitions`], a request goes to that of the organisation which its credential or
-/// its path names.
+/// With several [`Partitions`], a request goes to the partition of the organisation that its
+/// credential or its path names.
 #[derive(Clone, Debug)]
 pub struct ApiResponder {
     partitions: Partitions,
@@ -47,7 +47,7 @@ struct Front {
 struct Routed {
     org: Option<OrgId>,
     place: Place,
-    /// True if the directory was read, and not only what is known of it.
+    /// True if the directory was read; false if the place is the last known one.
     is_looked_up: bool,
 }
 
@@ -91,7 +91,7 @@ impl ApiResponder {
         &self.fronts[AT_HOME]
     }
 
-    /// Returns the organisation that a request names; nothing is read.
+    /// Returns the organisation that a request names, without a read.
     fn org_hint(&self, request: &Request<Bytes>) -> Option<OrgHint<'_>> {
         let home = self.home();
         if home.auth.identifies(request) {
@@ -194,7 +194,7 @@ impl ApiResponder {
         }
     }
 
-    /// Returns the place of an organisation as far as it is known.
+    /// Returns the last known place of an organisation, without a read.
     fn known(&self, org: Option<OrgId>) -> Routed {
         Routed {
             org,
@@ -204,7 +204,7 @@ impl ApiResponder {
     }
 
     /// Identifies the caller in the partition of its organisation; looks it up if that fails.
-    async fn identify_partitioned(&self, request: &mut Request<Bytes>) -> Option<Caller> {
+    async fn identify_partitioned(&self, request: &mut Request<Bytes>) -> Option<KnownCaller> {
         if Auth::is_sign_in(request) {
             // There is no caller yet. The organisation is looked up if it turns out to be elsewhere.
             return None;
@@ -232,7 +232,8 @@ impl ApiResponder {
 
 impl Front {
     async fn respond(&self, request: Request<Bytes>) -> Response<Bytes> {
-        // Boxed, so that the layers around them need not move them.
+        // Boxed, so that the layers around them need not move them (see `net::connection::open` for the
+        // figure).
         let by_auth = if self.auth.identifies(&request) {
             Box::pin(self.auth.respond(&request)).await
         } else {
@@ -244,7 +245,7 @@ impl Front {
         }
     }
 
-    async fn identify(&self, request: &mut Request<Bytes>) -> Option<Caller> {
+    async fn identify(&self, request: &mut Request<Bytes>) -> Option<KnownCaller> {
         if self.auth.identifies(request) {
             self.auth.identify(request).await
         } else {
@@ -291,7 +292,8 @@ impl Responder for ApiResponder {
             return response;
         }
         if self.partitions.is_partitioned() {
-            // Boxed, so that a server without partitions does not reserve room for them.
+            // Boxed, so that a server without partitions does not reserve room for them (see
+            // `net::connection::open`).
             Box::pin(self.respond_partitioned(request)).await
         } else {
             self.respond_alone(request).await
@@ -302,7 +304,7 @@ impl Responder for ApiResponder {
         self.home().api.reject(method, uri, &error(rejection))
     }
 
-    async fn identify(&self, request: &mut Request<Bytes>) -> Option<Caller> {
+    async fn identify(&self, request: &mut Request<Bytes>) -> Option<KnownCaller> {
         if self.partitions.is_partitioned() {
             self.identify_partitioned(request).await
         } else {

@@ -43,7 +43,7 @@ impl Engine {
     /// Returns the engine of the store in a directory, if there is one with a known engine.
     ///
     /// # Errors
-    /// Those of [`store_kind`].
+    /// Errors of [`store_kind`].
     pub fn of_directory(path: &Path) -> Result<Option<Self>, OpenError> {
         Ok(store_kind(path)?.and_then(|kind| Self::named(&kind.engine)))
     }
@@ -51,7 +51,7 @@ impl Engine {
     /// Returns the name of a file in a store's directory that is not the store's, if there is one.
     ///
     /// # Errors
-    /// Those of reading the directory.
+    /// Errors of reading the directory.
     pub fn foreign_file(self, directory: &Path) -> io::Result<Option<PathBuf>> {
         for entry in fs::read_dir(directory)? {
             let name = entry?.file_name();
@@ -104,7 +104,7 @@ pub enum StoreAddress {
     },
     /// PostgreSQL database, which several processes may have open.
     Postgres(PostgresAddress),
-    /// Memory of the process, which ends with it.
+    /// Memory of the process. The store ends with the process.
     Memory,
 }
 

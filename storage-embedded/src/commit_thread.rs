@@ -23,7 +23,7 @@ use crate::shared::Shared;
 const GROUP_COMMITS_MAX: usize = 1_024;
 /// Time between two measurements of the engine's files.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
-/// Size of a group's values, in bytes, from which it accepts no further commit.
+/// Size of a group's values, in bytes, at which the group accepts no further commit.
 const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 pub(crate) type CommitResult = Result<CommitOutcome, StoreError>;
@@ -111,13 +111,15 @@ impl<E: Engine> Committer<E> {
                 tracing::error!(%path, free_bytes, free_bytes_min, "disk full; rejecting commits");
             }
             (true, false) => {
-                tracing::info!(%path, free_bytes, free_bytes_min, "disk space available again; accepting commits");
+                tracing::info!(%path, free_bytes, free_bytes_min, "disk space available again; \
+                                                                   accepting commits");
             }
             _ => {}
         }
         self.is_full.then(|| {
             let message = format!(
-                "the disk of {path} is full: {free_bytes} bytes are free, {free_bytes_min} are required; free up space"
+                "the disk of {path} is full: {free_bytes} bytes are free, {free_bytes_min} are \
+                 required; free up space"
             );
             StoreError::new(StoreErrorKind::Full, message)
         })

@@ -113,7 +113,8 @@ impl Directory {
             let path = self.path();
             let recorded = fs::remove_file(path.join(OPEN)).and_then(|()| sync_directory(path));
             if let Err(error) = recorded {
-                tracing::warn!(%error, "failed to record the clean close; the next start will check the store");
+                tracing::warn!(%error, "failed to record the clean close; the next start will \
+                                        check the store");
             }
         }
         self.lock

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use knowledge_store::{StoreError, StoreErrorKind};
 
-/// Failure to open a store. This crate has changed nothing in it.
+/// Failure to open a store, which this crate has left unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -21,7 +21,11 @@ pub enum OpenError {
         holder: Option<u32>,
     },
     /// The directory contains other files: choose an empty or a new directory.
-    #[error("{} contains other files, for example {}; choose an empty or a new directory", path.display(), example.display())]
+    #[error(
+        "{} contains other files, for example {}; choose an empty or a new directory",
+        path.display(),
+        example.display()
+    )]
     Foreign {
         /// The directory.
         path: PathBuf,
@@ -29,7 +33,11 @@ pub enum OpenError {
         example: PathBuf,
     },
     /// The store belongs to another engine: open it with that one.
-    #[error("{} contains a {found} store, not a {expected} store; open it as {found}:{}", path.display(), path.display())]
+    #[error(
+        "{} contains a {found} store, not a {expected} store; open it as {found}:{}",
+        path.display(),
+        path.display()
+    )]
     OtherEngine {
         /// The directory.
         path: PathBuf,
@@ -40,7 +48,8 @@ pub enum OpenError {
     },
     /// The store was written by another version of this crate: open it with that version.
     #[error(
-        "{} has storage format {found}, but this program supports only {known}; use the version that wrote it",
+        "{} has storage format {found}, but this program supports only {known}; use the version \
+         that wrote it",
         path.display()
     )]
     UnknownFormat {
@@ -52,7 +61,11 @@ pub enum OpenError {
         known: u64,
     },
     /// The store was replaced, or is being removed: open the directory that replaced it.
-    #[error("the store in {} was replaced; open the directory that replaced it, or remove knowledge-store.replaced to open this one", path.display())]
+    #[error(
+        "the store in {} was replaced; open the directory that replaced it, or remove \
+         knowledge-store.replaced to open this one",
+        path.display()
+    )]
     Replaced {
         /// The directory.
         path: PathBuf,

@@ -1,4 +1,4 @@
-//! Files of a store's directory, beside those of the engine.
+//! Files that this crate keeps in a store's directory, beside the engine's files.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,4 +1,6 @@
 #![doc = include_str!("../README.md")]
+// On docs.rs, each item names the feature that it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod check;
 mod check_state;

@@ -18,7 +18,7 @@ const REPLACEMENTS_MAX: usize = 16;
 /// Exclusive lock of a store's directory, held until it is dropped.
 ///
 /// After locking, the device and inode of the lock file are compared with those at the path, so
-/// that the lock is that of the directory at the path.
+/// that the locked directory is the one at the path.
 ///
 /// A program that replaces a store's directory keeps the lock until the old directory is gone. It
 /// [retires](Self::retire) the directory before renaming it, so that it cannot be opened under

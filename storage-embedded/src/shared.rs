@@ -98,14 +98,15 @@ impl<E: Engine> Shared<E> {
 
     pub(crate) fn close(&self, failure: &EngineError) {
         if self.close_reason.set(failure.to_string()).is_ok() {
-            tracing::error!(error = %failure, "store closed after a failure; reopen it after checking the disk");
+            tracing::error!(error = %failure, "store closed after a failure; reopen it after \
+                                               checking the disk");
         }
     }
 
     /// Converts the error of a failed read.
     ///
     /// A failure other than corruption closes the store: an engine may write while it reads, so the
-    /// device error may be that of a write.
+    /// device error may come from a write.
     pub(crate) fn read_error(&self, error: &EngineError) -> StoreError {
         if error.is_corruption() {
             self.meters.count_corrupt_read();

@@ -150,7 +150,8 @@ impl Engine for Fjall {
                     Tail::Intact => Err(error),
                     Tail::Corrupt { at } => {
                         return Err(EngineError::Corrupt(format!(
-                            "fjall: the batch at byte {at} of the journal is corrupt, but valid batches follow it"
+                            "fjall: the batch at byte {at} of the journal is corrupt, but valid \
+                             batches follow it"
                         )));
                     }
                 }

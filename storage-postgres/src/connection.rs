@@ -77,7 +77,7 @@ impl Connector {
     /// The error of the host; of several, [`OpenError::Hosts`].
     pub(crate) async fn connect(&self, purpose: Purpose) -> Result<Connection, OpenError> {
         let connected = self.try_hosts(purpose).await;
-        // An error of the schema is that of the call that opens the store.
+        // The call that opens the store reports an error of the schema.
         if purpose != Purpose::Schema && self.reasons.is_news(connected.as_ref().err()) {
             match &connected {
                 Ok(connection) => {
@@ -157,7 +157,7 @@ impl Connector {
                 let read = self.read_time_max.as_millis().max(1);
                 format!("{SETTINGS} -c statement_timeout={read}")
             }
-            // A commit is never cancelled: it would not tell whether it was replicated.
+            // A commit is never cancelled: a cancelled one does not tell whether it was replicated.
             Purpose::Commit => format!(
                 "{SETTINGS} -c statement_timeout=0 -c client_connection_check_interval=0 \
                  -c lock_timeout={lock} -c idle_in_transaction_session_timeout={lock}"

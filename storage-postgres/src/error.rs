@@ -26,7 +26,8 @@ pub enum OpenError {
     },
     /// No connection is possible: check the address, the network, and that the server runs.
     #[error(
-        "cannot connect to {server}: {reason}; check the address and that the server accepts connections"
+        "cannot connect to {server}: {reason}; check the address and that the server accepts \
+         connections"
     )]
     Unreachable {
         /// Host and port.
@@ -36,7 +37,8 @@ pub enum OpenError {
     },
     /// The TLS handshake failed: check the certificates, or disable TLS in a trusted network.
     #[error(
-        "no TLS connection to {server}: {reason}; check the host name and the root certificates, or set \
+        "no TLS connection to {server}: {reason}; check the host name and the root certificates, \
+         or set \
          sslmode=disable in a network that you trust"
     )]
     Tls {
@@ -65,7 +67,8 @@ pub enum OpenError {
     },
     /// The server has no free connection: raise `max_connections`, or open fewer.
     #[error(
-        "{server} has no free connection: {reason}; raise max_connections, or lower the number of connections"
+        "{server} has no free connection: {reason}; raise max_connections, or lower the number of \
+         connections"
     )]
     TooManyConnections {
         /// Host and port.
@@ -91,7 +94,8 @@ pub enum OpenError {
     },
     /// The schema was created by a newer version of this crate: use that version.
     #[error(
-        "the schema of the database has number {found}, but this program supports only {known}; use a newer version"
+        "the schema of the database has number {found}, but this program supports only {known}; \
+         use a newer version"
     )]
     NewerSchema {
         /// Number in the database.

@@ -8,7 +8,7 @@ use knowledge_store::{Commit, Key, Mutation};
 /// Number of lanes, which is the number of rows in the table.
 pub(crate) const LANES: usize = 256;
 
-/// Returns the lane of a key: that of its area, or of the whole key if it has none.
+/// Returns the lane of a key, from its area, or from the whole key if it has no area.
 ///
 /// All processes that share a database must agree on this function: a change of it is a change of
 /// the schema.

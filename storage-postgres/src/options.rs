@@ -22,7 +22,7 @@ pub const LOCK_TIME_MAX_DEFAULT: Duration = Duration::from_secs(5);
 pub const WRITE_TIME_MAX_DEFAULT: Duration = Duration::from_secs(60);
 /// Time after which a [`PostgresSnapshot`](crate::PostgresSnapshot) that is not read is lost.
 ///
-/// The database keeps what is replaced meanwhile, also for a reader that has ended unnoticed.
+/// Until then the database keeps replaced rows, even for a reader that has ended unnoticed.
 pub const SNAPSHOT_IDLE_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// Options of a [`PostgresStore`](crate::PostgresStore).
@@ -108,18 +108,18 @@ impl PostgresOptions {
         })
     }
 
-    /// Sets the password, instead of that of the connection string.
+    /// Sets the password, which replaces the one in the connection string.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.target.config.password(password);
         self
     }
 
-    /// Sets a source of the password, which is asked for each new connection, so that the password
+    /// Sets a source of the password that is called for each new connection, so that the password
     /// can change.
     ///
-    /// It returns the password, or a description of the error without it, and must not block for
-    /// longer than reading a small file takes.
+    /// The source returns the password, or an error message without the password, and must not
+    /// block for longer than reading a small file takes.
     #[must_use]
     pub fn password_source(
         mut self,
@@ -129,8 +129,8 @@ impl PostgresOptions {
         self
     }
 
-    /// Sets the PEM file of the certificates that may sign the server's certificate; those of the
-    /// operating system by default.
+    /// Sets the PEM file of the authorities that may sign the server's certificate; by default, the
+    /// operating system's list applies.
     #[must_use]
     pub fn root_certificates(mut self, path: impl Into<PathBuf>) -> Self {
         self.target.root_certificates = Some(path.into());
@@ -167,9 +167,10 @@ impl PostgresOptions {
 
     /// Sets the time limit of a commit's wait for others; 5 seconds by default.
     ///
-    /// A commit waits for other commits of this process, for those of other processes and for a
-    /// connection, each at most that long. It is also the longest time for which a process that has
-    /// stopped can keep others waiting. A commit that has waited longer fails as `Unavailable`.
+    /// A commit waits three times, each time at most that long: for other commits of this process,
+    /// for commits of other processes, and for a connection. The limit is also the longest time for
+    /// which a process that has stopped can keep others waiting. A commit that has waited longer
+    /// fails as `Unavailable`.
     #[must_use]
     pub fn lock_time_max(mut self, time: Duration) -> Self {
         self.lock_time_max = time;
@@ -188,8 +189,8 @@ impl PostgresOptions {
 
     /// Sets SQL that creates views on the entries, for analysts; none by default.
     ///
-    /// It is executed in the transaction that prepares the schema if `number` is higher than that of
-    /// the views in the database. It must replace views of any lower number.
+    /// It is executed in the transaction that prepares the schema if `number` is higher than the
+    /// number of the views in the database. The SQL must replace views of any lower number.
     #[must_use]
     pub fn views(mut self, number: u32, sql: &'static str) -> Self {
         self.views = Some(Views { number, sql });

@@ -15,7 +15,7 @@ struct Slot {
     is_changed: bool,
 }
 
-/// Entries of a group: those that were read, and on top of them the changes of its commits.
+/// Entries of a group: the entries that were read, with the changes of its commits on top.
 #[derive(Debug)]
 pub(crate) struct Overlay {
     slots: HashMap<Key, Slot, RandomState>,
@@ -55,7 +55,7 @@ impl Overlay {
         self.last_version
     }
 
-    /// Decides one commit. Its changes are seen by the next one.
+    /// Decides one commit. The next commit sees its changes.
     ///
     /// # Errors
     /// Errors of [`Mutation::add_to`]. The overlay then contains nothing of this commit.

@@ -11,7 +11,7 @@ pub(crate) struct Reasons {
 }
 
 impl Reasons {
-    /// Notes the result of an attempt, and returns true unless it is that of the last one.
+    /// Notes the result of an attempt, and returns true if it differs from the previous result.
     pub(crate) fn is_news(&self, error: Option<&OpenError>) -> bool {
         let reasons = error.map(ToString::to_string);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);

@@ -19,10 +19,10 @@ const REVISION: &str = "SELECT sum(version)::text FROM knowledge_lane";
 
 /// State of a store at one point in time, read-only, for example for a backup while others write.
 ///
-/// Nothing of it is held in memory: it is a transaction of the database, on a connection of its own
-/// until it is dropped. Neither readers nor writers wait for it, but the database keeps what is
-/// replaced or deleted meanwhile. It is lost, so that all further reads fail, if the connection is
-/// lost, if a read fails, or if it is not read for
+/// A snapshot holds no entries in memory: it is a transaction of the database, and has a connection
+/// of its own until it is dropped. Neither readers nor writers wait for it, but the database keeps
+/// replaced and deleted rows meanwhile. It is lost, so that all further reads fail, if the
+/// connection is lost, if a read fails, or if it is not read for
 /// [`SNAPSHOT_IDLE_TIME_MAX`](crate::SNAPSHOT_IDLE_TIME_MAX).
 pub struct PostgresSnapshot {
     connection: Connection,

@@ -45,11 +45,10 @@ impl fmt::Debug for PostgresStore {
 impl PostgresStore {
     /// Connects, and creates or updates the schema.
     ///
-    /// Several processes may do so at once: one of them changes the schema, and the other ones wait
-    /// for it.
+    /// Several processes may open the store at once: one of them changes the schema, and the others
+    /// wait.
     ///
-    /// # Errors
-    /// [`OpenError`], with what to do about it.
+    /// # Errors [`OpenError`], whose message says what to do.
     ///
     /// # Panics
     /// Outside a tokio runtime with I/O and timers.

@@ -25,7 +25,7 @@ use crate::error::OpenError;
 pub(crate) struct MakeTls(TlsConnector);
 
 impl MakeTls {
-    /// Creates a maker that trusts the certificates of a PEM file, or those of the system.
+    /// Creates a maker that trusts the certificates of a PEM file, or the operating system's.
     ///
     /// # Errors
     /// [`OpenError::RootCertificates`] if there are none.

@@ -11,8 +11,8 @@ use crate::overlay::{Changes, Overlay};
 use crate::queue::Request;
 use crate::read_plan::{column, version};
 
-/// The statements that follow are decided by what is committed when the locks are granted, which
-/// takes a new snapshot for each.
+/// The following statements must see every commit from before the locks were granted, so each has a
+/// new snapshot.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const LOCK: &str = "SELECT lane, version FROM knowledge_lane WHERE lane = ANY($1) \
     ORDER BY lane FOR UPDATE";
@@ -89,8 +89,7 @@ fn overlay(
 
 /// Writes the changes of an overlay and commits.
 ///
-/// # Errors
-/// [`Failure`]; what was sent is applied as a whole or not at all.
+/// # Errors [`Failure`]; the changes are applied as a whole or not at all.
 pub(crate) async fn write(
     connection: &Connection,
     lanes: &[i16],

@@ -102,7 +102,7 @@ impl Timeline {
         capture
     }
 
-    /// Begins a group, before anything of it is applied.
+    /// Begins a group, before any of its changes is applied.
     pub(crate) fn begin_group(&self, undo: UndoMap) -> Arc<ReadPoint> {
         let mut captures = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
         captures.retain(|capture| {

@@ -2,7 +2,7 @@
 //!
 //! The service has neither of its own: the application passes both in an [`Env`]. The same seed
 //! therefore gives the same run, and the code builds on targets that have neither. With the feature
-//! `system`, `Env::system` has those of the operating system.
+//! `system`, `Env::system` uses the operating system's clock and randomness.
 
 use std::fmt;
 use std::sync::Arc;
@@ -46,7 +46,8 @@ pub(crate) async fn yield_once() {
 
 /// Source of random bytes.
 ///
-/// Tokens and secrets are derived from it: outside tests, use that of the operating system.
+/// Tokens and secrets are derived from these bytes: outside tests, use the operating system's
+/// source.
 pub trait Randomness: MaybeSendSync + 'static {
     /// Overwrites the whole buffer.
     fn fill(&self, buffer: &mut [u8]);
@@ -66,8 +67,8 @@ impl<F: Fn(&mut [u8]) + MaybeSendSync + 'static> Randomness for F {
 
 /// Clock and randomness of a service.
 ///
-/// With the feature `system`, `Env::system` creates those of the operating system. Tests supply
-/// their own:
+/// With the feature `system`, `Env::system` creates it from the operating system's clock and
+/// randomness. Tests supply their own:
 ///
 /// ```
 /// use knowledge_store::env::Env;

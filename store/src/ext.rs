@@ -46,7 +46,7 @@ fn unreadable(key: &Key, error: serde_json::Error) -> StoreError {
 /// Decodes the JSON of an entry that a scan found.
 ///
 /// # Errors
-/// As [`decode`].
+/// Errors of [`decode`].
 pub fn decode_value<T: DeserializeOwned>(found: &KeyEntry) -> Result<T, StoreError> {
     decode(&found.key, &found.entry).map(|found| found.value)
 }
@@ -54,7 +54,7 @@ pub fn decode_value<T: DeserializeOwned>(found: &KeyEntry) -> Result<T, StoreErr
 /// Number of different values that [`decode_alike`] remembers.
 const ALIKE_MAX: usize = 16;
 
-/// Decodes the JSON of entries, in the order of their keys, and those with the same bytes once.
+/// Decodes the JSON of entries in the order of their keys, and equal bytes only once.
 ///
 /// For batches with few distinct values: each of the first 16 is decoded once.
 ///
@@ -91,7 +91,7 @@ pub trait StoreExt: Store {
     /// Performs a fixed number of reads at one point in time, for destructuring by a pattern.
     ///
     /// # Errors
-    /// Those of [`Store::read`], and [`StoreErrorKind::Corrupt`] if the backend returns a different
+    /// Errors of [`Store::read`], and [`StoreErrorKind::Corrupt`] if the backend returns a different
     /// number of results.
     async fn read_array<const N: usize>(
         &self,
@@ -104,7 +104,7 @@ pub trait StoreExt: Store {
     /// Reads keys at one point in time and returns one place per key, in the order of `keys`.
     ///
     /// # Errors
-    /// Those of [`Store::read`], and [`StoreErrorKind::Corrupt`] if the backend returns another
+    /// Errors of [`Store::read`], and [`StoreErrorKind::Corrupt`] if the backend returns another
     /// number of places.
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
         let [found] = self.read_array([Read::Keys(keys)]).await?;
@@ -120,7 +120,7 @@ pub trait StoreExt: Store {
     /// Returns fewer than `limit` only if the range contains no more.
     ///
     /// # Errors
-    /// Those of [`Store::read`].
+    /// Errors of [`Store::read`].
     async fn scan(
         &self,
         range: &KeyRange,
@@ -139,7 +139,7 @@ pub trait StoreExt: Store {
     /// Reads one JSON value.
     ///
     /// # Errors
-    /// Those of [`Store::read`], and [`StoreErrorKind::Corrupt`] if the value is not a `T`.
+    /// Errors of [`Store::read`], and [`StoreErrorKind::Corrupt`] if the value is not a `T`.
     async fn get_as<T: DeserializeOwned + MaybeSend>(
         &self,
         key: &Key,
@@ -152,7 +152,7 @@ pub trait StoreExt: Store {
     /// Reads many JSON values of one type at one point in time, in the order of `keys`.
     ///
     /// # Errors
-    /// As [`StoreExt::get_as`].
+    /// Errors of [`StoreExt::get_as`].
     async fn get_many_as<T: DeserializeOwned + MaybeSend>(
         &self,
         keys: &[Key],
@@ -168,7 +168,7 @@ pub trait StoreExt: Store {
     /// Reads the first `limit` JSON values of a range, with their keys.
     ///
     /// # Errors
-    /// As [`StoreExt::get_as`].
+    /// Errors of [`StoreExt::get_as`].
     async fn scan_as<T: DeserializeOwned + MaybeSend>(
         &self,
         range: &KeyRange,
@@ -185,7 +185,7 @@ pub trait StoreExt: Store {
     /// Reads all entries of a range, page by page; each page is a separate point in time.
     ///
     /// # Errors
-    /// Those of [`Store::read`].
+    /// Errors of [`Store::read`].
     async fn scan_all(&self, range: &KeyRange) -> Result<Vec<KeyEntry>, StoreError> {
         let mut rest = range.clone();
         let mut found = Vec::new();
@@ -205,7 +205,7 @@ pub trait StoreExt: Store {
     /// Reads a counter; 0 if it does not exist.
     ///
     /// # Errors
-    /// As [`StoreExt::get_as`].
+    /// Errors of [`StoreExt::get_as`].
     async fn counter(&self, key: &Key) -> Result<i64, StoreError> {
         Ok(self.get_as(key).await?.map_or(0, |counter| counter.value))
     }

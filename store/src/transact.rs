@@ -29,7 +29,7 @@ const RETRY_DELAY_MAX: Duration = Duration::from_millis(250);
 /// second application; without such a key the error is returned.
 ///
 /// # Errors
-/// Those of `decide`, and [`TransactionError`], converted into its error type.
+/// Errors of `decide`, and [`TransactionError`], converted into its error type.
 pub async fn transact<T, E, F, D>(store: &Arc<dyn Store>, env: &Env, decide: F) -> Result<T, E>
 where
     T: MaybeSend,

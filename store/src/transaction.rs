@@ -124,7 +124,7 @@ impl Transaction {
     /// no further read.
     ///
     /// # Errors
-    /// Those of [`Store::read`].
+    /// Errors of [`Store::read`].
     pub async fn read_ahead(
         &mut self,
         keys: Vec<Key>,
@@ -253,7 +253,7 @@ impl Transaction {
     /// not much.
     ///
     /// # Errors
-    /// Those of [`Store::read`].
+    /// Errors of [`Store::read`].
     pub async fn entries(&mut self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
         let found = self.take(keys).await?;
         let versions = found.iter();
@@ -307,7 +307,7 @@ impl Transaction {
     /// Reads entries that the commit does not check, for values that are only displayed.
     ///
     /// # Errors
-    /// Those of [`Store::read`].
+    /// Errors of [`Store::read`].
     pub async fn entries_unchecked(
         &mut self,
         keys: &[Key],
@@ -320,7 +320,7 @@ impl Transaction {
     /// A decision over a range also needs a guard.
     ///
     /// # Errors
-    /// Those of [`Store::read`].
+    /// Errors of [`Store::read`].
     pub async fn scan(&mut self, read: &RangeRead) -> Result<Vec<KeyEntry>, StoreError> {
         if let Some(found) = self.ahead.take_range(read) {
             return Ok(found);
@@ -364,7 +364,7 @@ impl Transaction {
     /// also needs a guard.
     ///
     /// # Errors
-    /// Those of [`Store::read`].
+    /// Errors of [`Store::read`].
     pub async fn scan_unchecked(&self, range: &KeyRange) -> Result<Vec<KeyEntry>, StoreError> {
         let is_whole = |(read, found): &&(RangeRead, Vec<KeyEntry>)| {
             read.range == *range && read.direction == Direction::Forward && found.len() < read.limit

@@ -19,6 +19,7 @@ use knowledge_core::model::{
     ChatId, ConnectorId, CredentialId, MemberId, MemoryId, OrgId, RecallId, RoleId, SourceId,
     WorkspaceId,
 };
+use knowledge_core::service::Caller;
 
 /// Number of organisations in a fixture.
 pub const ORGS: usize = 112;
@@ -71,11 +72,11 @@ pub struct OrgFixture {
 impl OrgFixture {
     /// Returns a credential of the owner that the host vouches for.
     #[must_use]
-    pub fn trusted_owner(&self) -> Credential {
-        Credential::Trusted {
+    pub fn trusted_owner(&self) -> Caller {
+        Caller::new(Credential::Trusted {
             org: self.id,
             member: self.members.owner.id,
-        }
+        })
     }
 }
 

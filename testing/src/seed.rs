@@ -12,15 +12,15 @@ use knowledge_core::model::{
     Workspace, WorkspaceId,
 };
 use knowledge_core::service::{
-    Attempt, DeliveryResponse, InFlight, IngestOutcome, Issued, IssuedMcpKey, KnowledgeService,
-    MemberAssignment, NewChat, NewConnector, NewMcpKey, NewMember, NewMemory, NewOrganization,
-    NewRecall, NewSource, NewToken, NewWorkspace,
+    Attempt, Caller, DeliveryResponse, InFlight, IngestOutcome, Issued, IssuedMcpKey,
+    KnowledgeService, MemberAssignment, NewChat, NewConnector, NewMcpKey, NewMember, NewMemory,
+    NewOrganization, NewRecall, NewSource, NewToken, NewWorkspace,
 };
 
 /// An organisation whose owner creates the records.
 ///
-/// The requests are those of [`requests`](crate::requests), or changed ones. All methods return the errors
-/// of their operation.
+/// The requests come from [`requests`](crate::requests), as they are or changed. All methods return
+/// the errors of their operation.
 #[derive(Clone)]
 pub struct Seed {
     /// Service that is called.
@@ -28,7 +28,7 @@ pub struct Seed {
     /// The organisation.
     pub org: Organization,
     /// Trusted credential of the owner.
-    pub owner: Credential,
+    pub owner: Caller,
     /// Record of the owner when it was created.
     pub founder: Member,
 }
@@ -42,10 +42,10 @@ impl Seed {
         let (org, founder) = service.provisioning().create_organization(new).await?;
         Ok(Self {
             service: service.clone(),
-            owner: Credential::Trusted {
+            owner: Caller::new(Credential::Trusted {
                 org: org.id,
                 member: founder.id,
-            },
+            }),
             founder,
             org,
         })
@@ -53,11 +53,11 @@ impl Seed {
 
     /// Returns a credential of a member that the host vouches for.
     #[must_use]
-    pub fn trusted(&self, member: MemberId) -> Credential {
-        Credential::Trusted {
+    pub fn trusted(&self, member: MemberId) -> Caller {
+        Caller::new(Credential::Trusted {
             org: self.org.id,
             member,
-        }
+        })
     }
 
     /// Creates a workspace.
@@ -222,7 +222,7 @@ impl Seed {
 /// Confirms a new endpoint: claims its ping and answers it with 204.
 ///
 /// # Errors
-/// Those of the store.
+/// Errors of the store.
 ///
 /// # Panics
 /// If anything else is due now, or the ping is not.

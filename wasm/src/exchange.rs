@@ -31,7 +31,7 @@ pub(crate) fn request(
     Ok(request)
 }
 
-/// Adds the address of the client, if the host tells it in this header.
+/// Adds the address of the client, if the host passes it in this header.
 pub(crate) fn add_client(request: &mut Request<Bytes>, header: Option<&str>) {
     let value = header.and_then(|name| request.headers().get(name));
     let address = value.and_then(|value| value.to_str().ok()?.trim().parse().ok());

@@ -19,7 +19,7 @@ pub(crate) struct GivenOptions {
     public_url: Option<String>,
     #[serde(default)]
     pub(crate) trusted_origins: Vec<String>,
-    /// Header in which the host tells the address of the client.
+    /// Header in which the host passes the address of the client.
     pub(crate) client_address_header: Option<String>,
     #[serde(default)]
     audit_reads: AuditReads,
@@ -98,7 +98,8 @@ impl GivenOptions {
             read_json(json.as_bytes()).map_err(|error| format!("invalid options: {error}"))?;
         match given.trusted_origins.iter().find(|text| !is_origin(text)) {
             Some(other) => Err(format!(
-                "trustedOrigins: {other} must be an origin as browsers send it, such as https://app.example.com"
+                "trustedOrigins: {other} must be an origin as browsers send it, such as \
+                 https://app.example.com"
             )),
             None => Ok(given),
         }
@@ -121,7 +122,8 @@ impl GivenOptions {
 fn base_url(text: &str) -> Result<String, String> {
     // The text is not repeated: it may contain a password.
     let base = BaseUrl::parse(text).ok_or(
-        "publicUrl must be an http or https URL without credentials or a query, such as https://knowledge.example.com",
+        "publicUrl must be an http or https URL without credentials or a query, such as \
+         https://knowledge.example.com",
     )?;
     Ok(base.to_string())
 }

@@ -174,7 +174,8 @@ impl Decoder {
             });
             if !is_next || found.len() == limit || !range.contains(&key) {
                 return Err(corrupt(
-                    "the store returned too many keys for a range, or keys outside it or out of order",
+                    "the store returned too many keys for a range, or keys outside it or out of \
+                     order",
                 ));
             }
             let version = self.number()?;

@@ -23,14 +23,18 @@ const REQUIRED: &str = "required";
 const DATABASE_URL: &str = "https://github.com/RustSec/advisory-db";
 /// Branch of the database that has the published advisories.
 const DATABASE_BRANCH: &str = "main";
-/// Age in days from which a clone says too little to pass: that from which cargo-deny calls it stale.
+/// Age in days from which a clone is too old to pass, and cargo-deny calls it stale.
 const DATABASE_DAYS_MAX: u64 = 90;
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
 /// Directory of the configuration and of cargo-deny's own clone.
 const DIRECTORY: &str = "target/advisories";
 /// Manifests whose lock files are checked.
-const MANIFESTS: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
+const MANIFESTS: [&str; 3] = [
+    "Cargo.toml",
+    "fuzz/Cargo.toml",
+    "xtask/public-api/Cargo.toml",
+];
 
 /// Checks the lock files against the database.
 ///
@@ -91,7 +95,7 @@ fn check_with_clone(clone: &Path) -> Result<Option<String>> {
     Ok(stale(now.saturating_sub(committed_at) / SECONDS_PER_DAY))
 }
 
-/// Returns the reason for which a database of this age does not suffice.
+/// Returns the reason to reject a database of this age, if it is too old.
 fn stale(days: u64) -> Option<String> {
     (days > DATABASE_DAYS_MAX).then(|| {
         format!("nothing found, but the newest advisory of the clone is {days} days old; update it")
@@ -100,7 +104,7 @@ fn stale(days: u64) -> Option<String> {
 
 fn deny(variables: &[(&str, &str)]) -> Result {
     let directory = std::env::current_dir()?.join(DIRECTORY);
-    // A clone from elsewhere may be newer than the database that is asked for.
+    // A clone from elsewhere may be newer than the requested database.
     let database = directory.join("db");
     if database.exists() {
         fs::remove_dir_all(&database)?;

@@ -1,7 +1,8 @@
 //! Compilations for later steps, beside earlier ones.
 //!
-//! Tests often wait, and use about two thirds of two processors; those of the OpenAPI document use one.
-//! Compilations beside them have the lowest priority, so that they take only the rest.
+//! Tests often wait, and use about two thirds of two processors; the tests of the OpenAPI document
+//! use one processor. Compilations beside them have the lowest priority, so that they take only the
+//! rest.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -36,7 +37,7 @@ impl Later {
     }
 }
 
-/// Compiles what a step compiles.
+/// Compiles the programs of a step.
 ///
 /// # Errors
 /// If something does not compile, or the step has nothing to compile before it.

@@ -30,8 +30,8 @@ const RESULTS: &str = "benches/RESULTS.md";
 
 /// Runs `cargo xtask bench` with options.
 ///
-/// The programs write the rows. Those of a run with `--row` replace earlier ones in the table; figures
-/// of other sizes, with `--memories`, do not get there.
+/// The programs write the rows. A run with `--row` replaces its rows in the table; a run with
+/// `--memories`, whose figures are of other sizes, does not change the table.
 ///
 /// # Errors
 /// If an option is unknown, or a program does not compile or reports a wrong response.

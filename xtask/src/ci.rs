@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use crate::advisories;
 use crate::ahead::{Ahead, Later};
 use crate::process::{Result, Skipped, cargo, run};
-use crate::programs::{CONVERSATION, workspace_cargo};
+use crate::programs::workspace_cargo;
 use crate::tools::{self, CARGO_DENY};
 use crate::wasm;
-use crate::{bench, console, dist, fuzz, instructions, libraries, openapi, package, postgres};
+use crate::{
+    bench, console, dist, fuzz, instructions, libraries, openapi, package, postgres, public_api,
+};
 
 struct Step {
     name: &'static str,
@@ -46,8 +48,8 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "doc",
-        about: "documentation",
-        run: doc,
+        about: "documentation, and the public API of the libraries against the recorded one",
+        run: public_api::check,
     },
     Step {
         name: "test",
@@ -248,9 +250,10 @@ fn summary(outcomes: &[Outcome]) -> String {
 
 fn fmt() -> Result {
     run(cargo().args(["fmt", "--all", "--check"]))?;
-    run(cargo()
-        .args(["fmt", "--check", "--manifest-path"])
-        .arg(fuzz::MANIFEST))
+    for manifest in [fuzz::MANIFEST, public_api::MANIFEST] {
+        run(cargo().args(["fmt", "--check", "--manifest-path", manifest]))?;
+    }
+    Ok(())
 }
 
 fn clippy() -> Result {
@@ -261,13 +264,6 @@ fn deny() -> Result {
     // `advisories` is a step of its own, as its database may be out of reach.
     let mut check = CARGO_DENY.command()?;
     run(check.args(["--locked", "check", "licenses", "sources", "bans"]))
-}
-
-fn doc() -> Result {
-    // With an example, cargo enables the features that the tests need, as the other steps do.
-    run(workspace_cargo("doc")
-        .args(["--no-deps", "--lib", "--bins", "--example", CONVERSATION])
-        .env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 /// Programs of the power cut test, with their Debian packages.

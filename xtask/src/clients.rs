@@ -1,6 +1,6 @@
 //! Typed clients that generators make from the OpenAPI document, used against the demo.
 //!
-//! The commands that generate them and the examples are those of the documentation.
+//! The documentation has the commands that generate them, and the examples.
 
 use std::ffi::OsString;
 use std::fs;

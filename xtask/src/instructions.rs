@@ -40,9 +40,9 @@ struct Record {
 
 /// Counts the instructions and compares them with the record.
 ///
-/// # Errors
-/// If a call takes over 5 % more than recorded; the message names the functions that have grown
-/// most. If the calls are not those of the record. [`Skipped`] if it is of another compiler.
+/// # Errors If a call takes over 5 % more than recorded; the message names the functions that have
+/// grown most. If the calls differ from the recorded ones. [`Skipped`] if the record was made with
+/// another compiler.
 pub(crate) fn check() -> Result {
     tools::install_programs(&[("valgrind", "valgrind")])?;
     let compiler = read(Command::new("rustc").arg("--version"))?;
@@ -58,7 +58,7 @@ pub(crate) fn check() -> Result {
     compare(&recorded.calls, &count()?)
 }
 
-/// Compares the calls with those of the record.
+/// Compares the calls with the recorded ones.
 fn compare(recorded: &BTreeMap<String, Costs>, counted: &BTreeMap<String, Costs>) -> Result {
     if !recorded.keys().eq(counted.keys()) {
         let (recorded, counted) = (recorded.keys(), counted.keys());
@@ -108,7 +108,8 @@ fn count() -> Result<BTreeMap<String, Costs>> {
     Ok(counted)
 }
 
-/// Sums the instructions of a profile by function, without those of the functions that it calls.
+/// Sums the instructions of a profile by function, without the instructions of the functions that
+/// it calls.
 fn costs(profile: &str) -> Result<Costs> {
     let mut costs = Costs::new();
     let (mut function, mut is_call) = (String::new(), false);

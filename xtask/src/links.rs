@@ -45,7 +45,8 @@ fn targets(text: &str) -> Vec<String> {
     targets.map(str::to_owned).collect()
 }
 
-/// Returns the anchors of a document: those of its headings, as GitHub derives them, and its own.
+/// Returns the anchors of a document: one for each heading, as GitHub derives it, and the explicit
+/// ones.
 fn anchors(text: &str) -> BTreeSet<String> {
     let text = prose(text);
     let headings = text.lines().filter(|line| line.starts_with('#'));
@@ -64,7 +65,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     derived.chain(own.map(str::to_owned)).collect()
 }
 
-/// Returns what is wrong with a link in a document.
+/// Returns the problem of a link in a document, if it has one.
 fn problem(document: &Path, target: &str) -> Option<String> {
     if target.contains("://") || target.contains("::") || target.starts_with("mailto:") {
         return None;

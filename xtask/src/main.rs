@@ -25,6 +25,7 @@ mod peer;
 mod postgres;
 mod process;
 mod programs;
+mod public_api;
 mod python;
 mod results;
 mod tools;

@@ -24,9 +24,8 @@ const UNSET: &str = "manifest has no documentation, homepage or repository";
 
 /// Checks the metadata of each crate, and packages all of them.
 ///
-/// # Errors
-/// If a field or a file is missing, a dependency is not published, or the declared version of Rust is
-/// not that of the compiler.
+/// # Errors If a field or a file is missing, a dependency is not published, or the compiler has not
+/// the declared version of Rust.
 pub(crate) fn check() -> Result {
     let mut command = ci_cargo("package");
     // Neither compiles the packages nor requires that everything is committed.
@@ -94,7 +93,7 @@ fn field<'m>(manifest: &'m str, name: &str) -> Option<&'m str> {
     })
 }
 
-/// Returns what the crate lacks.
+/// Returns a problem for each field and file that the crate lacks.
 fn missing(member: &str, manifest: &str) -> Vec<String> {
     let mut missing = Vec::new();
     for name in FIELDS {

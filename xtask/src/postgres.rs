@@ -28,7 +28,7 @@ pub(crate) fn install() -> Result<(&'static str, String)> {
     let versions: Result<Vec<PathBuf>> = versions
         .map(|version| Ok(version?.path().join("bin")))
         .collect();
-    // Some have the programs of clients alone.
+    // Some installations have only the programs of clients.
     let mut directories = versions?;
     directories.retain(|directory| directory.join("initdb").is_file());
     let python = Python::install(Path::new(INSTALLED), REQUIREMENTS)?;

@@ -26,8 +26,8 @@ impl Error for Skipped {}
 
 /// Returns a command of the cargo that runs this program, with the same toolchain.
 ///
-/// It does not get the variables that describe this package: some build scripts run again if they
-/// differ from those of a cargo that a user starts.
+/// The command lacks the variables that describe this package: some build scripts would run again,
+/// because a cargo that a user starts does not have the variables.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {
@@ -206,7 +206,8 @@ mod tests {
         let mut script = Command::new("sh");
         script.args([
             "-c",
-            "for n in $(seq 50); do echo \"test errors::$n ... ok\"; done; echo 'test a ... FAILED'; seq 70; echo last >&2; exit 3",
+            "for n in $(seq 50); do echo \"test errors::$n ... ok\"; done; echo 'test a ... \
+             FAILED'; seq 70; echo last >&2; exit 3",
         ]);
         let message = run(&mut script).unwrap_err().to_string();
         let lines: Vec<_> = message.lines().map(str::trim).collect();

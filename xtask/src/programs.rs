@@ -11,6 +11,8 @@ use crate::process::{Result, ci_cargo, read, run};
 pub(crate) const GLUE: &str = "xtask-glue";
 /// The server with its command line.
 pub(crate) const SERVER: &str = "knowledge";
+/// The HTTP suite, for any service at an address.
+pub(crate) const HTTP_SUITE: &str = "http-suite";
 /// The example that prints a conversation with the service.
 pub(crate) const CONVERSATION: &str = "conversation";
 
@@ -76,14 +78,6 @@ impl Programs {
     pub(crate) fn openapi_documents(&self) -> Result<String> {
         read(self.command(GLUE).arg("openapi"))
     }
-}
-
-/// Compiles the server's HTTP suite, which can test any service, and returns its path.
-///
-/// # Errors
-/// If it does not compile.
-pub(crate) fn build_http_suite() -> Result<String> {
-    build_target(workspace_cargo("test").args(["--test", "http"]), "http")
 }
 
 /// Compiles the native benchmark of the service, optimised, and returns its path.

@@ -72,7 +72,7 @@ impl Python {
         self.packages.as_deref()
     }
 
-    /// Returns the search path of programs: those of the packages first.
+    /// Returns the search path of programs, which begins with the programs of the packages.
     pub(crate) fn program_path(&self) -> Result<std::ffi::OsString> {
         let own = match &self.packages {
             Some(packages) => packages.join("bin"),

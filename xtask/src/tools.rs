@@ -125,7 +125,7 @@ fn is_installed(package: &str) -> bool {
         .is_ok_and(|output| output.stdout == b"installed")
 }
 
-/// Installs programs that are missing, given with their Debian packages.
+/// Installs the programs that are missing; each has its Debian package beside it.
 ///
 /// # Errors
 /// Errors of [`install_debian_packages`].
@@ -207,7 +207,11 @@ impl Node {
             return Ok(Self { directory });
         }
         let (major, minor) = NODE_VERSION_MIN;
-        Err(format!("Node.js {major}.{minor} or newer is required; node is {on_path}, and npm has none for this system").into())
+        Err(format!(
+            "Node.js {major}.{minor} or newer is required; node is {on_path}, and npm has \
+                     none for this system"
+        )
+        .into())
     }
 
     /// Returns a command for Node.js itself, or for a program that runs in it.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::process::{Result, find_program, format_command, low_priority, run};
-use crate::programs::{self, GLUE, Programs};
+use crate::programs::{self, GLUE, HTTP_SUITE, Programs};
 use crate::tools::{self, Node};
 use crate::wasm_target::{TYPES_IN_NAMES, WasmTarget};
 
@@ -219,7 +219,7 @@ impl Rebuild {
         Ok(Self { process, log })
     }
 
-    /// Waits for the compilation, and compares its module with that of [`build`].
+    /// Waits for the compilation, and compares its module with the one from [`build`].
     ///
     /// # Errors
     /// If the two modules differ, or the second one does not compile.
@@ -303,7 +303,7 @@ fn replace(text: &str, from: &str, to: &str) -> Result<String> {
     }
 }
 
-/// Sets the package's version to that of the workspace.
+/// Sets the package's version to the workspace's.
 fn set_version(package: &Path) -> Result {
     const PLACEHOLDER: &str = "\"version\": \"0.0.0\"";
     let version = format!("\"version\": \"{}\"", env!("CARGO_PKG_VERSION"));
@@ -317,7 +317,7 @@ fn set_version(package: &Path) -> Result {
 /// # Errors
 /// If a test fails, or there is none.
 pub(crate) fn test() -> Result {
-    let programs = programs::build(&[GLUE])?;
+    let programs = programs::build(&[GLUE, HTTP_SUITE])?;
     let node = assemble(&TESTING, &programs)?;
     // The README of the examples has commands that use the other programs.
     tools::install_programs(&[
@@ -346,7 +346,7 @@ pub(crate) fn test() -> Result {
         .args(tests)
         .env("CHROMIUM", chromium)
         .env("KNOWLEDGE_CONVERSATION", programs.conversation())
-        .env("KNOWLEDGE_HTTP_SUITE", programs::build_http_suite()?))
+        .env("KNOWLEDGE_HTTP_SUITE", programs.path(HTTP_SUITE)))
 }
 
 /// Optimises the module for size, in place.

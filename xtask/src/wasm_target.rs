@@ -2,9 +2,9 @@
 //!
 //! If `rustup target add wasm32-unknown-unknown` has been run, nothing is needed. If rustup's
 //! downloads are unreachable but Debian's are not, the library is compiled once from Debian's
-//! source with Debian's compiler. A compiler accepts only the library of its own version, so
-//! Debian's compiler then also builds the package. This library is compiled for size; with that of
-//! rustup, which is compiled for speed, the module is a fortieth larger.
+//! source with Debian's compiler. A compiler accepts a library of its own version only, so Debian's
+//! compiler then also builds the package. This library is compiled for size; with rustup's library,
+//! which is compiled for speed, the module is a fortieth larger.
 
 use std::fs;
 use std::path::{Path, PathBuf};

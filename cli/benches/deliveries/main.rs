@@ -46,12 +46,6 @@ mod receiver;
 #[path = "../support/report.rs"]
 mod report;
 
-/// Part of the tests' client that the shared module needs.
-mod client {
-    /// Time limit of the start of a server.
-    pub(crate) const GUARD: std::time::Duration = std::time::Duration::from_secs(60);
-}
-
 /// Memories that the updates change in turn.
 const MEMORIES: usize = 100;
 /// Concurrent requests of the clients that update memories, and of the bare loop.

@@ -56,12 +56,6 @@ mod size;
 mod spec;
 mod stored;
 
-/// Part of the tests' client that the shared module needs.
-mod client {
-    /// Time limit of the start of a server.
-    pub(crate) const GUARD: std::time::Duration = std::time::Duration::from_secs(60);
-}
-
 /// Row that another benchmark measures.
 const DELIVERIES: &str = "deliveries";
 /// Part of the processors that other programs may use while a row is measured on an idle machine.

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use knowledge_core::access::{Credential, CredentialKind};
+use knowledge_core::access::CredentialKind;
 use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{
     BulkUpdate, MemoryChange, MemoryId, SensitivityLabel, SourceId, WorkspaceId,
 };
-use knowledge_core::service::{KnowledgeService, NewMemory, Options, SealingKey};
+use knowledge_core::service::{Caller, KnowledgeService, NewMemory, Options, SealingKey};
 use knowledge_core::store::{MemoryStore, Store};
 use knowledge_server::data::{Backend, Data, DataConfig};
 use knowledge_testing::requests::{
@@ -133,7 +133,7 @@ pub(crate) struct Tenant {
     pub(crate) workspace: WorkspaceId,
     source: SourceId,
     pub(crate) token: String,
-    credential: Credential,
+    credential: Caller,
 }
 
 impl Tenant {

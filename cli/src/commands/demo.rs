@@ -8,7 +8,7 @@ use knowledge_core::access::Credential;
 use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
 use knowledge_core::model::AddressPolicy;
-use knowledge_core::service::{KnowledgeService, Options};
+use knowledge_core::service::{Caller, KnowledgeService, Options};
 use knowledge_server::app::App;
 use knowledge_server::auth::login_url;
 #[cfg(unix)]
@@ -263,10 +263,10 @@ async fn show(
     config: &DataConfig,
     args: &Args,
 ) -> Result<(), Failure> {
-    let operator = Credential::Trusted {
+    let operator = Caller::new(Credential::Trusted {
         org: demo.org_id,
         member: demo.bearer_member,
-    };
+    });
     let dashboard = service
         .get_dashboard_summary(&operator, demo.workspace_id)
         .await?;

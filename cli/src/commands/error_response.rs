@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn error_fields_are_named_by_their_flags() {
-        let body = r#"{"error": "invalid_request", "message": "the request is not valid", "details": {"fields": [
+        let body = r#"{"error": "invalid_request", "message": "the request is not valid",
+            "details": {"fields": [
             {"path": "owner.handle", "code": "invalid_value", "message": "must be a name"},
             {"path": "teams[3]", "code": "invalid_value", "message": "must be one too"},
             {"path": "other", "code": "required", "message": "is required"}]}}"#;

@@ -98,7 +98,7 @@ async fn open(config: &Config) -> Result<Stores, Failure> {
     Ok(stores)
 }
 
-/// Returns the organisation with this slug; that of a move whose organisation was deleted, too.
+/// Returns the organisation with this slug, also if it was deleted while it was being moved.
 async fn find(directory: &Directory, slug: &str) -> Result<Option<OrgId>, StoreError> {
     if let Some(org) = directory.organization(slug).await? {
         return Ok(Some(org));

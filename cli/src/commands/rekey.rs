@@ -118,7 +118,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
-/// Returns the old and the new key: those of an unfinished replacement, if there is one.
+/// Returns the old and the new key, both from an unfinished replacement if there is one.
 async fn keys(
     config: &DataConfig,
     store: &Arc<dyn Store>,

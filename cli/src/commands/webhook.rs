@@ -80,7 +80,12 @@ struct DeliveriesArgs {
     status: Option<DeliveryStatus>,
 
     /// Maximum number of deliveries
-    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 50,
+        value_parser = value_parser!(u32).range(1..)
+    )]
     limit: u32,
 
     /// Output format

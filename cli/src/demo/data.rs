@@ -88,7 +88,7 @@ pub(super) struct Role {
     pub(super) name: String,
     pub(super) slug: String,
     pub(super) description: String,
-    /// The only workspace in which it can be assigned.
+    /// Only workspace in which the role can be assigned.
     pub(super) workspace: Option<String>,
     #[serde(default = "yes")]
     pub(super) is_active: bool,
@@ -164,7 +164,7 @@ pub(super) struct Connector {
 #[serde(deny_unknown_fields)]
 pub(super) struct Report {
     pub(super) ago: Age,
-    /// None if the sync succeeded.
+    /// `None` if the sync succeeded.
     pub(super) error: Option<String>,
     #[serde(default)]
     pub(super) is_authentication: bool,

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use knowledge_core::Error;
-use knowledge_core::access::Credential;
 use knowledge_core::model::{ConnectorId, MemberId, MemoryId, NewWebhook, RecallId, WebhookUpdate};
 use knowledge_core::service::{
-    ConnectorUpdate, NewChat, NewConnector, NewMcpKey, NewRecall, SyncOutcome, SyncReport,
+    Caller, ConnectorUpdate, NewChat, NewConnector, NewMcpKey, NewRecall, SyncOutcome, SyncReport,
 };
 
 use super::data::{Chat, DEGRADED, HEALTHY, HISTORY, Report, cast};
@@ -105,7 +104,7 @@ async fn create_mcp_keys(stage: &Stage) -> Result<(), Error> {
         let issued = service.create_mcp_key(&admin, workspace, &new).await?;
         if let Some(ago) = key.used {
             stage.ago(ago.0);
-            let presented = Credential::from(issued.secret);
+            let presented = Caller::from(issued.secret);
             service.note_mcp_key_use(&presented, workspace).await?;
         }
     }

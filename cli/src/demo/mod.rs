@@ -22,7 +22,7 @@ use std::time::Duration;
 use knowledge_core::Error;
 use knowledge_core::access::{Credential, CredentialKind, Secret, TokenScope};
 use knowledge_core::model::{CustomRole, MemberId, OrgId};
-use knowledge_core::service::{KnowledgeService, NewToken, SyncOutcome, SyncReport};
+use knowledge_core::service::{Caller, KnowledgeService, NewToken, SyncOutcome, SyncReport};
 
 /// Lifetime of the demo's tokens, longer than a demo is kept.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(366 * 24 * 60 * 60);
@@ -33,7 +33,7 @@ const LINK_LIFETIME: Duration = Duration::from_secs(15 * 60);
 /// True if the store contains organisations that are not the demo's.
 ///
 /// # Errors
-/// Those of the store.
+/// Errors of the store.
 pub(crate) async fn holds_other_data(service: &KnowledgeService) -> Result<bool, Error> {
     let organizations = service.provisioning().organizations().await?;
     Ok(organizations.iter().any(|org| org.slug != data::org_slug()))
@@ -42,7 +42,7 @@ pub(crate) async fn holds_other_data(service: &KnowledgeService) -> Result<bool,
 /// True if the store contains no organisation.
 ///
 /// # Errors
-/// Those of the store.
+/// Errors of the store.
 pub(crate) async fn is_empty(service: &KnowledgeService) -> Result<bool, Error> {
     Ok(service.provisioning().organizations().await?.is_empty())
 }
@@ -50,7 +50,7 @@ pub(crate) async fn is_empty(service: &KnowledgeService) -> Result<bool, Error> 
 /// Issues a link with which the demo's owner signs in, once, within 15 minutes.
 ///
 /// # Errors
-/// Those of the service.
+/// Errors of the service.
 pub(crate) async fn login_link(service: &KnowledgeService, demo: &Demo) -> Result<Secret, Error> {
     let link = NewToken::builder()
         .member(demo.session_member)
@@ -65,7 +65,7 @@ pub(crate) async fn login_link(service: &KnowledgeService, demo: &Demo) -> Resul
 /// Replaces the demo's tokens if they are no longer valid. Returns true if a token changed.
 ///
 /// # Errors
-/// Those of the service.
+/// Errors of the service.
 pub(crate) async fn renew_credentials(
     service: &KnowledgeService,
     demo: &mut Demo,
@@ -129,12 +129,12 @@ impl DemoCredential {
 /// The degraded connector fails first.
 ///
 /// # Errors
-/// Those of the service.
+/// Errors of the service.
 pub(crate) async fn report_syncs(service: &KnowledgeService, demo: &Demo) -> Result<(), Error> {
-    let operator = Credential::Trusted {
+    let operator = Caller::new(Credential::Trusted {
         org: demo.org_id,
         member: demo.bearer_member,
-    };
+    });
     let report = SyncReport::new;
     let success = report(SyncOutcome::Success);
     let failure = report(SyncOutcome::Failure {
@@ -162,14 +162,14 @@ pub(crate) async fn report_syncs(service: &KnowledgeService, demo: &Demo) -> Res
 /// Returns the current custom roles, in the order of their list.
 ///
 /// # Errors
-/// Those of the service.
+/// Errors of the service.
 pub(crate) async fn custom_roles(
     service: &KnowledgeService,
     demo: &Demo,
 ) -> Result<Vec<CustomRole>, Error> {
-    let operator = Credential::Trusted {
+    let operator = Caller::new(Credential::Trusted {
         org: demo.org_id,
         member: demo.session_member,
-    };
+    });
     service.list_custom_roles(&operator, &demo.org_slug).await
 }

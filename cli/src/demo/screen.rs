@@ -40,8 +40,10 @@ impl Walkthrough {
             (
                 "Relabel and approve three memories in one idempotent request (run it twice)",
                 format!(
-                    "curl -sS -X PATCH {api}/memories/bulk {bearer} -H 'Idempotency-Key: {key}' {json} \
-                     -d '{{\"memoryIds\":[{}],\"sensitivityLabel\":\"confidential\",\"reviewStatus\":\"approved\"}}'",
+                    "curl -sS -X PATCH {api}/memories/bulk {bearer} -H 'Idempotency-Key: {key}' \
+                     {json} \
+                     -d '{{\"memoryIds\":[{}],\"sensitivityLabel\":\"confidential\",\
+                      \"reviewStatus\":\"approved\"}}'",
                     three.join(",")
                 ),
             ),
@@ -66,7 +68,8 @@ impl Walkthrough {
             steps.push((
                 "Delete it; its holders become members",
                 format!(
-                    "curl -sS -i -X DELETE {roles_url}/{} {session} {site} {json} -d '{{\"reassign_to\":\"member\"}}'",
+                    "curl -sS -i -X DELETE {roles_url}/{} {session} {site} {json} -d \
+                     '{{\"reassign_to\":\"member\"}}'",
                     first.id
                 ),
             ));
@@ -76,7 +79,8 @@ impl Walkthrough {
                 "Subscribe to changes of the memories that an answer cites",
                 format!(
                     "curl -sS -X POST {api}/citation-subscriptions {bearer} {json} \
-                     -d '{{\"recall_id\":\"{}\",\"webhook_url\":\"http://127.0.0.1:9000/citations\"}}'",
+                     -d '{{\"recall_id\":\"{}\",\
+                      \"webhook_url\":\"http://127.0.0.1:9000/citations\"}}'",
                     demo.recall_id
                 ),
             ),
@@ -84,12 +88,15 @@ impl Walkthrough {
                 "Subscribe to new memories in the workspace",
                 format!(
                     "curl -sS -X POST {workspace}/webhooks {bearer} {json} \
-                     -d '{{\"event_type\":\"chunk.created\",\"url\":\"http://127.0.0.1:9000/chunks\"}}'"
+                     -d '{{\"event_type\":\"chunk.created\",\
+                      \"url\":\"http://127.0.0.1:9000/chunks\"}}'"
                 ),
             ),
             (
-                "Receive their pings and events in a second terminal; the signing_secret of each response is a SECRET",
-                "knowledge webhook listen --listen 127.0.0.1:9000 --secret SECRET --secret SECRET".to_owned(),
+                "Receive their pings and events in a second terminal; the signing_secret of each \
+                 response is a SECRET",
+                "knowledge webhook listen --listen 127.0.0.1:9000 --secret SECRET --secret SECRET"
+                    .to_owned(),
             ),
             (
                 "Let another system send memories",

@@ -51,7 +51,7 @@ pub(crate) struct Plan {
 /// Creates the demo in an empty store, without tokens, which are issued at the present time.
 ///
 /// # Errors
-/// Those of the service.
+/// Errors of the service.
 pub(crate) async fn seed(
     store: Arc<dyn Store>,
     options: Options,

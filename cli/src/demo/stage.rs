@@ -8,7 +8,7 @@ use knowledge_core::access::Credential;
 use knowledge_core::env::Clock as _;
 use knowledge_core::model::{MemberId, OrgId, Timestamp, Workspace};
 use knowledge_core::service::{
-    KnowledgeService, NewMember, NewOrganization, NewOwner, NewWorkspace,
+    Caller, KnowledgeService, NewMember, NewOrganization, NewOwner, NewWorkspace,
 };
 
 use super::clock::HistoryClock;
@@ -98,11 +98,11 @@ impl Stage {
     }
 
     /// Returns a credential of the member with this handle.
-    pub(super) fn act_as(&self, handle: &str) -> Credential {
-        Credential::Trusted {
+    pub(super) fn act_as(&self, handle: &str) -> Caller {
+        Caller::new(Credential::Trusted {
             org: self.org,
             member: self.member(handle),
-        }
+        })
     }
 }
 

@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 
 use self::receiver::{Received, Receiver};
-use crate::client::{Call, GUARD};
 use crate::knowledge::{Knowledge, open};
+use knowledge_http_suite::client::{Call, GUARD};
 
 #[path = "../../../server-warp/tests/deliveries/support/receiver.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]

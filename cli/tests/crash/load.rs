@@ -7,8 +7,8 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use crate::client::{Call, Failed, GUARD};
 use crate::lane::{Lane, Request};
+use knowledge_http_suite::client::{Call, Failed, GUARD};
 
 /// Sends a request; any response must be a 200.
 pub(crate) async fn send(base_url: &str, token: &str, request: &Request) -> Result<Value, Failed> {

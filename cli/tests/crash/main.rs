@@ -13,11 +13,6 @@ mod ledger;
 mod load;
 mod terminate;
 
-#[path = "../../../server-warp/tests/support/client.rs"]
-#[expect(dead_code, reason = "the tests of the interface need more of it")]
-mod client;
-#[path = "../../../server-warp/tests/support/contract.rs"]
-mod contract;
 #[path = "../support/knowledge.rs"]
 mod knowledge;
 

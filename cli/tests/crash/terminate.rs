@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::client::{Call, GUARD};
 use crate::knowledge::{Knowledge, open};
 use crate::lane::Lane;
 use crate::ledger::Ledger;
 use crate::load::Load;
 use crate::{CLIENTS, MEMORIES, World, seeded};
+use knowledge_http_suite::client::{Call, GUARD};
 
 const ROUNDS: usize = 3;
 const ACKNOWLEDGED: usize = 50;

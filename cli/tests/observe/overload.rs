@@ -23,11 +23,6 @@ mod knowledge;
 #[expect(dead_code, reason = "the benchmarks need more of it")]
 mod process;
 
-/// Part of the parent module that `knowledge` needs.
-mod client {
-    pub(crate) use crate::support::GUARD;
-}
-
 /// Number of clients, unless the process may open fewer files.
 const CLIENTS: usize = 2_000;
 /// Number of files that both processes have open besides the connections of clients.

@@ -1,11 +1,5 @@
 //! A database with its key, and what runs on it.
 
-#[path = "../../../server-warp/tests/support/client.rs"]
-#[allow(dead_code, reason = "shared with tests that need more of it")]
-mod client;
-#[path = "../../../server-warp/tests/support/contract.rs"]
-#[allow(dead_code, reason = "shared with tests that need more of it")]
-mod contract;
 #[path = "../support/knowledge.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 pub(crate) mod knowledge;
@@ -26,10 +20,10 @@ use knowledge_core::service::KnowledgeService;
 use knowledge_server::data::DataConfig;
 use tempfile::TempDir;
 
-pub(crate) use self::client::{Call, GUARD};
 use self::knowledge::{database, database_at, place, postgres};
 pub(crate) use self::process::{Finished, Server, knowledge, knowledge_in, start, start_in};
 pub(crate) use self::receiver::{Received, Receiver};
+pub(crate) use knowledge_http_suite::client::{Call, GUARD};
 
 /// Awaits a future that must complete.
 pub(crate) async fn guarded<F: Future>(what: &str, future: F) -> F::Output {

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Call};
+use knowledge_http_suite::client::{Answer, Call};
 
 /// Memories on a page of a list.
 const PAGE_ITEMS: usize = 200;

@@ -6,7 +6,7 @@ use futures::{StreamExt, stream};
 use serde_json::Value;
 
 use crate::calls::{Added, Change, Labels, Owner, Relabel, text};
-use crate::client::Answer;
+use knowledge_http_suite::client::Answer;
 
 /// Maximum number of concurrent calls during a comparison.
 const CHECKS_AT_ONCE: usize = 8;

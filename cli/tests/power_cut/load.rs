@@ -7,8 +7,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::calls::{Added, Change, Labels, Owner, Relabel};
-use crate::client::{Answer, GUARD};
 use crate::ledger::Ledger;
+use knowledge_http_suite::client::{Answer, GUARD};
 
 /// Content of a small memory, in bytes.
 pub(crate) const SMALL: usize = 200;

@@ -19,12 +19,6 @@ mod machine;
 mod program;
 mod site;
 
-#[path = "../../../server-warp/tests/support/client.rs"]
-#[expect(dead_code, reason = "the tests of the interface need more of it")]
-mod client;
-#[path = "../../../server-warp/tests/support/contract.rs"]
-mod contract;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::Instant;

@@ -8,9 +8,9 @@ use std::sync::mpsc::{self, Receiver};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::client::GUARD;
 use crate::disk::program;
 use crate::machine::BOUND;
+use knowledge_http_suite::client::GUARD;
 
 /// A storage engine under test.
 pub(crate) struct Engine {

@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
 use knowledge_core::service::KnowledgeService;
+use knowledge_http_suite::client::GUARD;
 use knowledge_server::data::DataConfig;
 use knowledge_server::private_file;
 use knowledge_storage_postgres::testing::{self, Server, ServerOptions};
 use rustix::process::{Pid, Signal, kill_process};
-
-use super::client::GUARD;
 
 /// A running `knowledge serve`, which dropping kills.
 pub(crate) struct Knowledge {

@@ -7,11 +7,12 @@ use super::headers;
 use super::input::Reader;
 use super::route::Parameters;
 use crate::error::Error;
-use crate::service::KnowledgeService;
+use crate::service::{ClientInfo, KnowledgeService};
 
 /// A request in progress.
 pub(super) struct Call<'c> {
     pub(super) service: &'c KnowledgeService,
+    pub(super) client: ClientInfo,
     pub(super) parameters: &'c Parameters,
     pub(super) request: &'c Request<Bytes>,
     /// Status of a successful response.

@@ -10,7 +10,7 @@ use super::client_scheme::ClientScheme;
 use super::headers;
 use super::query::Query;
 use super::response::{ApiResponse, Challenge, error_response};
-use super::{Authentication, Caller, ErrorStyle};
+use super::{Authentication, ErrorStyle, KnownCaller};
 use crate::access::{Credential, CredentialKind, Secret};
 use crate::error::Error;
 use crate::service::{KnowledgeService, PageRequest};
@@ -61,13 +61,13 @@ pub fn page(uri: &Uri) -> Result<PageRequest, Error> {
 }
 
 /// Identifies the caller of a session, as [`Api::identify`](super::Api::identify) does.
-pub async fn identify(service: &KnowledgeService, session: Secret) -> Option<Caller> {
+pub async fn identify(service: &KnowledgeService, session: Secret) -> Option<KnownCaller> {
     let credential = Credential::Secret(session);
     let (organization, member) = service
         .recognize(&credential, CredentialKind::Session)
         .await
         .ok()?;
-    Some(Caller {
+    Some(KnownCaller {
         organization,
         principal: member.0,
     })

@@ -11,7 +11,7 @@ use super::requests::{
     AssignWorkspaceRoleRequest, NewChatMessage, RotateMcpKeyRequest, SyncReportRequest,
 };
 use super::response::{ApiResponse, HandlerResult};
-use crate::access::{Credential, CredentialKind};
+use crate::access::CredentialKind;
 use crate::error::Error;
 use crate::model::{
     ChatId, ConnectorId, CredentialId, InboundWebhookId, MemberId, MemoryId, OrgId, ResourceKind,
@@ -19,8 +19,8 @@ use crate::model::{
 };
 use crate::operation::{Operation, OperationSpec};
 use crate::service::{
-    AuditResource, ChatMessage, Dashboard, InboundBatch, IngestBatch, IngestResult, IssuedMcpKey,
-    MemberAssignment, Refusal, VerifiedMessage,
+    AuditResource, Caller, ChatMessage, Dashboard, InboundBatch, IngestBatch, IngestResult,
+    IssuedMcpKey, MemberAssignment, Refusal, VerifiedMessage,
 };
 
 /// Maximum length of a body that is parsed before the credential is known, in bytes.
@@ -50,6 +50,7 @@ impl Call<'_> {
             };
         };
         let credential = headers::credential(self.request.headers(), kind)?;
+        let caller = Caller::new(credential).with_client(self.client);
         if let Some(Identity::Unknown(reason)) = self.identity() {
             return Err(Error::Unauthenticated { reason });
         }
@@ -62,24 +63,24 @@ impl Call<'_> {
         }
         let is_cross_site = cross_site.is_some();
         let handled = match cross_site {
-            None => self.carry_out(spec.operation, &credential, kind).await,
+            None => self.carry_out(spec.operation, &caller, kind).await,
             Some(refused) => Err(refused),
         };
         match handled {
             Err(error) if is_cross_site || is_of_the_request(&error) => {
                 // Authentication takes precedence over problems with the request.
-                self.service.authenticate(&credential, kind).await?;
+                self.service.authenticate(&caller, kind).await?;
                 Err(error)
             }
             Err(Error::Conflict) if !spec.documents(409) => Err(Error::unavailable("contention")),
             Err(Error::Forbidden { reason }) => {
                 let refusal = self.refusal(spec, reason);
-                self.service.record_refusal(&credential, &refusal).await;
+                self.service.record_refusal(&caller, &refusal).await;
                 let reason = refusal.reason;
                 Err(Error::Forbidden { reason })
             }
             Ok(handled) => {
-                self.service.note_use(&credential).await;
+                self.service.note_use(&caller).await;
                 Ok(handled)
             }
             failed => failed,
@@ -115,19 +116,19 @@ impl Call<'_> {
     async fn carry_out(
         &self,
         operation: Operation,
-        credential: &Credential,
+        caller: &Caller,
         kind: CredentialKind,
     ) -> HandlerResult {
         let is_long = self.request.body().len() > UNRECOGNIZED_BODY_BYTES_MAX;
         if is_long && self.identity().is_none() {
-            self.service.recognize(credential, kind).await?;
+            self.service.recognize(caller.credential(), kind).await?;
         }
         self.check_length()?;
         self.require_json()?;
         match self.keyed_request(operation)? {
-            None => dispatch(self, operation, credential).await,
+            None => dispatch(self, operation, caller).await,
             // Boxed, so that requests without a key do not reserve room for it.
-            Some(request) => Box::pin(self.dispatch_once(request, operation, credential)).await,
+            Some(request) => Box::pin(self.dispatch_once(request, operation, caller)).await,
         }
     }
 }
@@ -136,15 +137,15 @@ impl Call<'_> {
 impl Call<'_> {
     pub(super) async fn get_dashboard_summary(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
     ) -> Result<Arc<Dashboard>, Error> {
-        self.service.dashboard(credential, workspace).await
+        self.service.dashboard(caller, workspace).await
     }
 
     pub(super) async fn ingest_memories(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         batch: &IngestBatch,
     ) -> Result<IngestResult, Error> {
@@ -152,14 +153,14 @@ impl Call<'_> {
         Ok(IngestResult {
             memories: self
                 .service
-                .ingest_memories(credential, workspace, source, memories)
+                .ingest_memories(caller, workspace, source, memories)
                 .await?,
         })
     }
 
     pub(super) async fn report_sync(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         connector: ConnectorId,
         report: &SyncReportRequest,
@@ -167,37 +168,37 @@ impl Call<'_> {
         self.service.checks().check(report)?;
         let report = report.into();
         self.service
-            .report_sync(credential, workspace, connector, &report)
+            .report_sync(caller, workspace, connector, &report)
             .await
     }
 
     pub(super) async fn rotate_mcp_key(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         key: CredentialId,
         request: &RotateMcpKeyRequest,
     ) -> Result<IssuedMcpKey, Error> {
         self.service
-            .rotate_mcp_key(credential, workspace, key, request.rotation)
+            .rotate_mcp_key(caller, workspace, key, request.rotation)
             .await
     }
 
     pub(super) async fn post_chat_message(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         chat: ChatId,
         new: &NewChatMessage,
     ) -> Result<ChatMessage, Error> {
         self.service
-            .post_chat_message(credential, workspace, chat, &new.content)
+            .post_chat_message(caller, workspace, chat, &new.content)
             .await
     }
 
     pub(super) async fn assign_workspace_role(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         org_slug: &str,
         member: MemberId,
         workspace: WorkspaceId,
@@ -205,7 +206,7 @@ impl Call<'_> {
     ) -> Result<(), Error> {
         let assignment = MemberAssignment::Workspace(workspace, Some(request.role));
         self.service
-            .assign_role(credential, org_slug, member, assignment)
+            .assign_role(caller, org_slug, member, assignment)
             .await
     }
 
@@ -232,6 +233,7 @@ impl Call<'_> {
             Some(Identity::Sender(message)) => message.clone(),
             _ => self.verify_post().await?,
         };
+        let message = message.with_client(self.client);
         self.check_length()?;
         self.require_json()?;
         let mut reader = self.reader();

@@ -57,7 +57,7 @@ pub struct MatchedRoute(pub &'static str);
 
 /// A known caller, see [`Api::identify`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Caller {
+pub struct KnownCaller {
     /// Organisation that the caller belongs to.
     pub organization: OrgId,
     /// Member whose credential it is, or inbound webhook that a message is signed for.
@@ -121,20 +121,20 @@ impl Api {
     /// nothing: [`handle`](Self::handle) authenticates callers itself. The result is kept in the
     /// extensions of the request, so that an unknown caller is not looked up and a signature not
     /// verified a second time.
-    pub async fn identify(&self, request: &mut Request<Bytes>) -> Option<Caller> {
+    pub async fn identify(&self, request: &mut Request<Bytes>) -> Option<KnownCaller> {
         let (identity, caller) = self.identity(request).await?;
         request.extensions_mut().insert(identity);
         caller
     }
 
-    async fn identity(&self, request: &Request<Bytes>) -> Option<(Identity, Option<Caller>)> {
+    async fn identity(&self, request: &Request<Bytes>) -> Option<(Identity, Option<KnownCaller>)> {
         let path = request.uri().path();
         if let Some(wanted) = self.routes.authentication(path).credential() {
             let credential = headers::credential(request.headers(), wanted).ok()?;
             return match self.service.recognize(&credential, wanted).await {
                 Ok((organization, member)) => {
                     let principal = member.0;
-                    let caller = Caller {
+                    let caller = KnownCaller {
                         organization,
                         principal,
                     };
@@ -148,9 +148,9 @@ impl Api {
         if spec.authentication != Authentication::Signature {
             return None;
         }
-        let call = self.new_call(&self.service, spec, &parameters, request);
+        let call = self.new_call(ClientInfo::default(), spec, &parameters, request);
         let message = call.verify_post().await.ok()?;
-        let caller = Caller {
+        let caller = KnownCaller {
             organization: message.organization(),
             principal: message.webhook().0,
         };
@@ -187,13 +187,14 @@ impl Api {
 
     fn new_call<'c>(
         &'c self,
-        service: &'c KnowledgeService,
+        client: ClientInfo,
         spec: &OperationSpec,
         parameters: &'c Parameters,
         request: &'c Request<Bytes>,
     ) -> Call<'c> {
         Call {
-            service,
+            service: &self.service,
+            client,
             parameters,
             request,
             success: spec.success,
@@ -217,11 +218,10 @@ impl Api {
             .request_id
             .unwrap_or_else(|| self.service.env().uuid());
         client.request_id = Some(request_id);
-        let service = self.service.for_client(client);
         let is_head = request.method() == Method::HEAD;
         let (response, style) = match self.routes.find(request.method(), request.uri().path()) {
             Ok((spec, parameters)) => {
-                let call = self.new_call(&service, spec, &parameters, &request);
+                let call = self.new_call(client, spec, &parameters, &request);
                 let response = call.respond(spec, &self.trusted_origins).await;
                 debug_assert!(
                     is_documented(spec, &response),

@@ -12,10 +12,10 @@ use super::headers;
 use super::input::Input;
 use super::operations::{dispatch, has_etag};
 use super::response::{ApiResponse, HandlerResult};
-use crate::access::Credential;
 use crate::error::Error;
 use crate::model::{ChatId, ChatMessageId, CredentialId, McpKeySummary, WorkspaceId};
 use crate::operation::Operation;
+use crate::service::Caller;
 use crate::service::operation::idempotency::{IdempotencyRecord, KeyedRequest};
 
 /// An MCP key whose secret is not shown again.
@@ -58,7 +58,7 @@ impl Call<'_> {
         &self,
         request: KeyedRequest,
         operation: Operation,
-        credential: &Credential,
+        caller: &Caller,
     ) -> HandlerResult {
         let request = Arc::new(request);
         let service = self.service.for_request(Arc::clone(&request));
@@ -66,9 +66,9 @@ impl Call<'_> {
             service: &service,
             ..*self
         };
-        match dispatch(&call, operation, credential).await {
+        match dispatch(&call, operation, caller).await {
             Err(Error::IdempotencyKeyReused) => match request.earlier() {
-                Some(record) => call.replay(record, operation, credential).await,
+                Some(record) => call.replay(record, operation, caller).await,
                 None => Err(Error::IdempotencyKeyReused),
             },
             handled => handled,
@@ -85,7 +85,7 @@ impl Call<'_> {
         &self,
         record: IdempotencyRecord,
         operation: Operation,
-        credential: &Credential,
+        caller: &Caller,
     ) -> HandlerResult {
         let response = match record.kept {
             Some(response) if operation.spec().replay == Some(operation) => {
@@ -93,7 +93,7 @@ impl Call<'_> {
             }
             _ => {
                 let id = record.operation_id.0;
-                self.read_created(id, operation, credential).await
+                self.read_created(id, operation, caller).await
             }
         };
         match response {
@@ -111,7 +111,7 @@ impl Call<'_> {
         &self,
         id: uuid::Uuid,
         operation: Operation,
-        credential: &Credential,
+        caller: &Caller,
     ) -> HandlerResult {
         let mut reader = self.reader();
         match operation.spec().replay {
@@ -119,16 +119,14 @@ impl Call<'_> {
                 let workspace = WorkspaceId::read(&mut reader, "id")?;
                 let chat = ChatId::read(&mut reader, "sessionId")?;
                 let id = ChatMessageId(id);
-                let found = self
-                    .service
-                    .get_chat_message(credential, workspace, chat, id);
+                let found = self.service.get_chat_message(caller, workspace, chat, id);
                 Ok(ApiResponse::json(self.success(), &found.await?))
             }
             Some(Operation::GetMcpKey) => {
                 let workspace = WorkspaceId::read(&mut reader, "id")?;
                 let id = CredentialId(id);
                 let key = KnownMcpKey {
-                    summary: self.service.get_mcp_key(credential, workspace, id).await?,
+                    summary: self.service.get_mcp_key(caller, workspace, id).await?,
                     secret: (),
                 };
                 Ok(ApiResponse::json(self.success(), &key))
@@ -145,7 +143,7 @@ impl Call<'_> {
                     request: &Request::new(Bytes::new()),
                     ..*self
                 };
-                dispatch(&call, read, credential).await
+                dispatch(&call, read, caller).await
             }
             _ => Err(Error::internal("a replay without what it shows")),
         }

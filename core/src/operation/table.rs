@@ -23,7 +23,7 @@
 ///             replays GetWebhook,          // response to a repetition with its idempotency key
 ///             seals secret,
 ///         },
-///         create_webhook(                  // function of the service, after the credential:
+///         create_webhook(                  // function of the service, after the caller:
 ///             id: WorkspaceId,             // a parameter of the path, by its name
 ///             body: NewWebhook             // another input; the type says where it is read
 ///         ) -> Webhook,
@@ -46,8 +46,8 @@
 ///
 /// - An error status may have the code of an error that only some operations have.
 /// - `function` is a function of the service, or with `by handler` one of the module `handlers`.
-///   Its arguments follow the credential; an input after `;` is checked and not passed. Each
-///   parameter of the path is an argument. With `by signature` it has no credential and its own
+///   Its arguments follow the caller; an input after `;` is checked and not passed. Each
+///   parameter of the path is an argument. With `by signature` it has no caller and its own
 ///   handler.
 /// - `example` is the body of the example request, in place of the one derived from its schema.
 /// - `links` names operations that the response leads to. The last parameter of their paths is the

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::access::{Credential, CredentialKind};
+use crate::access::CredentialKind;
 use crate::env::Env;
 use crate::error::Error;
 use crate::format::SCHEMA;
@@ -16,12 +16,12 @@ use crate::service::audit::written_in_hour::WrittenInHour;
 use crate::service::meta::{Meta, known_meta};
 use crate::service::operation::idempotency::KeyedRequest;
 use crate::service::process::Inner;
-use crate::service::{ClientInfo, OpenError, Options, Principal, SealingKeys};
+use crate::service::{Caller, OpenError, Options, Principal, SealingKeys};
 use crate::store::{MaybeSend, Prepared, Store, StoreError, StoreExt, Transaction, transact};
 
 /// The workspace knowledge service over one store. Clones are cheap and share one service.
 ///
-/// Every operation takes the [`Credential`] of its caller, decides on what is stored and commits at
+/// Every operation takes its [`Caller`], decides on what is stored and commits at
 /// most once. An operation that returns an error has changed nothing, except that with
 /// [`Error::Unavailable`] the outcome of its commit may be indeterminate.
 ///
@@ -30,7 +30,7 @@ use crate::store::{MaybeSend, Prepared, Store, StoreError, StoreExt, Transaction
 ///
 /// | group | methods |
 /// | --- | --- |
-/// | Opening and state | [`open`](Self::open), [`is_new`](Self::is_new), [`ready`](Self::ready), [`authenticate`](Self::authenticate), [`limits`](Self::limits), [`env`](Self::env), [`store`](Self::store), [`for_client`](Self::for_client), [`webhook_addresses`](Self::webhook_addresses), [`public_url`](Self::public_url) |
+/// | Opening and state | [`open`](Self::open), [`is_new`](Self::is_new), [`ready`](Self::ready), [`authenticate`](Self::authenticate), [`limits`](Self::limits), [`env`](Self::env), [`store`](Self::store), [`webhook_addresses`](Self::webhook_addresses), [`public_url`](Self::public_url) |
 /// | Memories | [`list_memories`](Self::list_memories), [`get_memory`](Self::get_memory), [`create_memory`](Self::create_memory), [`update_memory`](Self::update_memory), [`delete_memory`](Self::delete_memory), [`ingest_memories`](Self::ingest_memories), [`bulk_update_memories`](Self::bulk_update_memories), [`check_memory_access`](Self::check_memory_access) |
 /// | Sources | [`create_source`](Self::create_source), [`list_sources`](Self::list_sources), [`get_source`](Self::get_source) |
 /// | Recalls | [`create_recall`](Self::create_recall), [`list_recalls`](Self::list_recalls), [`get_recall`](Self::get_recall), [`delete_recall`](Self::delete_recall) |
@@ -53,8 +53,6 @@ use crate::store::{MaybeSend, Prepared, Store, StoreError, StoreExt, Transaction
 #[derive(Clone)]
 pub struct KnowledgeService {
     pub(super) inner: Arc<Inner>,
-    /// Client of the calls made through this clone.
-    pub(super) client: ClientInfo,
     /// Request with an idempotency key that this clone carries out.
     pub(super) keyed: Option<Arc<KeyedRequest>>,
 }
@@ -126,33 +124,8 @@ impl KnowledgeService {
         .await?;
         Ok(Self {
             inner: Arc::new(Inner::new(store, given, env, options)),
-            client: ClientInfo::default(),
             keyed: None,
         })
-    }
-
-    /// Returns a clone whose calls are recorded in the audit log with these facts about the client.
-    ///
-    /// ```
-    #[doc = include_str!("example.txt")]
-    /// use knowledge_core::service::{AuditAction, AuditFilter, ClientInfo, PageRequest};
-    ///
-    /// let mut client = ClientInfo::default();
-    /// client.address = Some("192.0.2.7".parse()?);
-    /// service.for_client(client).delete_memory(&owner, memories[0]).await?;
-    /// let filter = AuditFilter::builder().action(AuditAction::MemoryDelete).build();
-    /// let page = PageRequest::default();
-    /// let entries = service.list_audit_entries(&owner, &filter, &page).await?.data;
-    /// assert_eq!(entries[0].client_address, client.address);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn for_client(&self, client: ClientInfo) -> Self {
-        Self {
-            client,
-            ..self.clone()
-        }
     }
 
     /// Returns true if no service has opened the store yet.
@@ -224,14 +197,15 @@ impl KnowledgeService {
     /// kind `wanted`, and those of the store.
     pub async fn authenticate(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         wanted: CredentialKind,
     ) -> Result<Principal, Error> {
+        let credential = caller.credential();
         let authenticated = self
             .transact(|mut reading| async move {
                 let now = self.env().now();
-                let caller = Principal::authenticate(&mut reading, credential, wanted, now).await?;
-                Ok(reading.done(caller))
+                let found = Principal::authenticate(&mut reading, credential, wanted, now).await?;
+                Ok(reading.done(found))
             })
             .await;
         self.end_rejected(credential, authenticated.as_ref().err());

@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 pub(crate) mod audit;
+mod caller;
 mod connectors;
 mod deliveries;
 mod endpoints;
@@ -37,6 +38,7 @@ pub use self::access::principal::{Denial, Principal};
 pub use self::audit::denied::Refusal;
 pub use self::audit::entry::{AuditEntry, AuditOutcome, AuditResource, ClientInfo};
 pub use self::audit::log::AuditFilter;
+pub use self::caller::Caller;
 pub use self::connectors::types::{Connector, ConnectorDetails, ConnectorUpdate, NewConnector};
 pub use self::connectors::types::{SyncOutcome, SyncOutcomeKind, SyncReport};
 #[doc(hidden)]

@@ -24,7 +24,7 @@ use crate::service::access::principal::{Delegator, Principal};
 use crate::service::audit::write::Actor;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::provision::{place, revoke};
-use crate::service::{Issued, KnowledgeService, NewToken, Provisioning};
+use crate::service::{ClientInfo, Issued, KnowledgeService, NewToken, Provisioning};
 use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};
 
 /// Period in which a session is exchanged for the same access token, in milliseconds.
@@ -79,13 +79,27 @@ impl Provisioning<'_> {
         let service = self.service;
         service
             .transact(|mut transaction| async move {
-                let issued = service
-                    .begin_session(&mut transaction, (org, member), None, name)
-                    .await?;
+                let new = NewSession {
+                    of: (org, member),
+                    link: None,
+                    name,
+                    client: self.client,
+                };
+                let issued = service.begin_session(&mut transaction, new).await?;
                 Ok(transaction.done(issued))
             })
             .await
     }
+}
+
+/// A session that begins.
+struct NewSession<'n> {
+    /// Organisation and identifier of the member.
+    of: (OrgId, MemberId),
+    /// Login link that is exchanged for it.
+    link: Option<CredentialId>,
+    name: &'n str,
+    client: ClientInfo,
 }
 
 /// # Signing in
@@ -113,6 +127,9 @@ impl KnowledgeService {
 
     /// Exchanges the secret of a login link for a session.
     ///
+    /// The audit log records the facts about the `client`, here as for the other functions of this
+    /// group.
+    ///
     /// The commit that creates the session consumes the link: of any number of concurrent calls with
     /// one link, exactly one succeeds. The audit log names the link as the credential of the
     /// creation.
@@ -127,25 +144,26 @@ impl KnowledgeService {
     #[doc = include_str!("example.txt")]
     /// use std::time::Duration;
     ///
-    /// use knowledge_core::access::{Credential, CredentialKind};
-    /// use knowledge_core::service::NewToken;
+    /// use knowledge_core::access::CredentialKind;
+    /// use knowledge_core::service::{Caller, ClientInfo, NewToken};
     ///
     /// let (kind, lifetime) = (CredentialKind::Link, Duration::from_secs(15 * 60));
     /// let new = NewToken::builder().member(grace).kind(kind).name("Login link");
     /// let new = new.lifetime(lifetime).build();
     /// let link = service.provisioning().issue(org.id, &new).await?.secret;
     ///
-    /// let session = service.sign_in(link.expose()).await?.secret;
-    /// assert!(service.sign_in(link.expose()).await.is_err());
-    /// let token = Credential::Secret(service.access_token(&session).await?.secret);
+    /// let client = ClientInfo::default();
+    /// let session = service.sign_in(link.expose(), client).await?.secret;
+    /// assert!(service.sign_in(link.expose(), client).await.is_err());
+    /// let token = Caller::new(service.access_token(&session, client).await?.secret);
     /// assert!(service.authenticate(&token, CredentialKind::Bearer).await.is_ok());
     ///
-    /// service.sign_out(&session).await?;
+    /// service.sign_out(&session, client).await?;
     /// assert!(service.authenticate(&token, CredentialKind::Bearer).await.is_err());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn sign_in(&self, link: &str) -> Result<Issued, Error> {
+    pub async fn sign_in(&self, link: &str, client: ClientInfo) -> Result<Issued, Error> {
         let link = link.parse::<Secret>().ok();
         let link = link.filter(|link| link.kind() == CredentialKind::Link);
         let link = &link.ok_or(INVALID_LINK)?;
@@ -160,9 +178,14 @@ impl KnowledgeService {
                 ..found.clone()
             };
             transaction.put(key, &consumed);
-            let (who, link) = ((found.org_id, found.member_id), Some(found.id));
+            let new = NewSession {
+                of: (found.org_id, found.member_id),
+                link: Some(found.id),
+                name: "signed in with a link",
+                client,
+            };
             let issued = self
-                .begin_session(&mut transaction, who, link, "signed in with a link")
+                .begin_session(&mut transaction, new)
                 .await
                 .map_err(|error| match error {
                     Error::Unauthenticated { .. } => INVALID_LINK,
@@ -173,31 +196,30 @@ impl KnowledgeService {
         .await
     }
 
-    /// Creates a session of a member, who is its actor, with this credential.
+    /// Creates a session of a member, who is its actor.
     async fn begin_session(
         &self,
         transaction: &mut Transaction,
-        (org, member): (OrgId, MemberId),
-        credential: Option<CredentialId>,
-        name: &str,
+        new: NewSession<'_>,
     ) -> Result<Issued, Error> {
+        let (org, member) = new.of;
         let delegator = (Delegator::member(member), None);
         let now = self.env().now();
         let member = Principal::acting_for(transaction, org, delegator, now).await?;
         let actor = Actor {
-            credential,
-            ..Actor::new(&member, self.client)
+            credential: new.link,
+            ..Actor::new(&member, new.client)
         };
         let timeouts = self.inner.session_timeouts;
-        let new = NewToken {
+        let token = NewToken {
             member: member.member_id(),
             kind: CredentialKind::Session,
-            name: name.to_owned(),
+            name: new.name.to_owned(),
             scope: TokenScope::default(),
             lifetime: timeouts.absolute,
             is_long_lived: false,
         };
-        Ok(self.new_credential(transaction, actor, &new, Some(timeouts.idle)))
+        Ok(self.new_credential(transaction, actor, &token, Some(timeouts.idle)))
     }
 
     /// Returns who a session authenticates, and the session.
@@ -240,7 +262,11 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::Forbidden`] if the token has been revoked by itself, until
     /// the session gets another one.
-    pub async fn access_token(&self, session: &Secret) -> Result<Issued, Error> {
+    pub async fn access_token(
+        &self,
+        session: &Secret,
+        client: ClientInfo,
+    ) -> Result<Issued, Error> {
         self.transact(|mut transaction| async move {
             let now = self.env().now();
             let SignedIn {
@@ -274,7 +300,7 @@ impl KnowledgeService {
             // The exchange is a use of the session, whose idle time-out the token has too.
             let used = keys::credential_use(token.org_id, record.id);
             transaction.put(used, &now);
-            let actor = Actor::new(&principal, self.client);
+            let actor = Actor::new(&principal, client);
             self.create_credential(&mut transaction, actor, &token, &secret);
             Ok(transaction.done(Issued {
                 secret,
@@ -288,10 +314,10 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// [`Error::Unauthenticated`].
-    pub async fn sign_out(&self, session: &Secret) -> Result<(), Error> {
+    pub async fn sign_out(&self, session: &Secret, client: ClientInfo) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
             let found = self.signed_in(&mut transaction, session).await?;
-            let actor = Actor::new(&found.principal, self.client);
+            let actor = Actor::new(&found.principal, client);
             let ended = (keys::credential(session.hash()), found.session);
             let now = self.env().now();
             revoke(self.env(), &mut transaction, actor, ended, now).await?;
@@ -363,6 +389,7 @@ impl KnowledgeService {
         &self,
         session: &Secret,
         id: CredentialId,
+        client: ClientInfo,
     ) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
             let missing = || Error::NotFound {
@@ -386,7 +413,7 @@ impl KnowledgeService {
                 return Err(missing());
             }
             let ended = (key, own);
-            let actor = Actor::new(&principal, self.client);
+            let actor = Actor::new(&principal, client);
             revoke(self.env(), &mut transaction, actor, ended, now).await?;
             Ok(transaction.done(()))
         })

@@ -12,7 +12,7 @@ use crate::store::{Key, Transaction};
 
 /// A task that is due at some time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", try_from = "StoredTask")]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum ScheduledTask {
     /// Deletes records, if the `expires_at` of the first one has passed.
     Expire {
@@ -64,103 +64,6 @@ pub(crate) enum ScheduledTask {
     },
     /// Erases some of what has expired in a workspace.
     Retention { org: OrgId, workspace: WorkspaceId },
-}
-
-/// A task as it is read from the store.
-///
-/// The variants share the type of their fields, because a decoder for each would be several times
-/// as large.
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum StoredTask {
-    Expire(TaskFields),
-    Connector(TaskFields),
-    Redirects(OrgId),
-    Audit(OrgId),
-    Event(TaskFields),
-    FormerEndpoint(TaskFields),
-    FormerMember(TaskFields),
-    FormerChat(TaskFields),
-    Erasure(TaskFields),
-    FormerWorkspace(TaskFields),
-    FormerOrg(TaskFields),
-    Retention(TaskFields),
-}
-
-#[derive(Deserialize)]
-struct TaskFields {
-    records: Option<Vec<String>>,
-    counter: Option<String>,
-    org: Option<OrgId>,
-    workspace: Option<WorkspaceId>,
-    connector: Option<ConnectorId>,
-    event: Option<EventId>,
-    endpoint: Option<EndpointId>,
-    member: Option<MemberId>,
-    after: Option<CredentialId>,
-    chat: Option<ChatId>,
-    erasure: Option<ErasureId>,
-    key: Option<String>,
-}
-
-impl TryFrom<StoredTask> for ScheduledTask {
-    type Error = &'static str;
-
-    fn try_from(stored: StoredTask) -> Result<Self, Self::Error> {
-        let task = match stored {
-            StoredTask::Redirects(org) => return Ok(Self::Redirects(org)),
-            StoredTask::Audit(org) => return Ok(Self::Audit(org)),
-            StoredTask::Expire(task) => task.records.map(|records| Self::Expire {
-                records,
-                counter: task.counter,
-            }),
-            StoredTask::Connector(task) => task.org.zip(task.workspace).zip(task.connector).map(
-                |((org, workspace), connector)| Self::Connector {
-                    org,
-                    workspace,
-                    connector,
-                },
-            ),
-            StoredTask::Event(TaskFields { org, event, .. }) => org
-                .zip(event)
-                .map(|(org, event)| Self::Event { org, event }),
-            StoredTask::FormerEndpoint(task) => {
-                let fields = task.org.zip(task.endpoint);
-                fields.map(|(org, endpoint)| Self::FormerEndpoint { org, endpoint })
-            }
-            StoredTask::FormerMember(task) => {
-                let fields = task.org.zip(task.member);
-                fields.map(|(org, member)| Self::FormerMember {
-                    org,
-                    member,
-                    after: task.after,
-                })
-            }
-            StoredTask::FormerChat(TaskFields { org, chat, .. }) => org
-                .zip(chat)
-                .map(|(org, chat)| Self::FormerChat { org, chat }),
-            StoredTask::Erasure(task) => {
-                let fields = task.org.zip(task.erasure);
-                fields.map(|(org, erasure)| Self::Erasure { org, erasure })
-            }
-            StoredTask::FormerWorkspace(task) => {
-                let fields = task.org.zip(task.workspace);
-                fields.map(|(org, workspace)| Self::FormerWorkspace {
-                    org,
-                    workspace,
-                    key: task.key,
-                })
-            }
-            StoredTask::FormerOrg(TaskFields { org, key, .. }) => {
-                org.map(|org| Self::FormerOrg { org, key })
-            }
-            StoredTask::Retention(task) => {
-                let fields = task.org.zip(task.workspace);
-                fields.map(|(org, workspace)| Self::Retention { org, workspace })
-            }
-        };
-        task.ok_or("a field of the task is missing")
-    }
 }
 
 impl ScheduledTask {

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use knowledge_core::access::{Credential, CredentialKind};
+use knowledge_core::access::{CredentialKind, Secret};
 use knowledge_core::dump::{CredentialPolicy, RestoreReport, RevokedCredentials};
 use knowledge_core::env::Env;
 use knowledge_core::internals::keys;
@@ -11,8 +11,8 @@ use knowledge_core::model::{
     NewInboundWebhook, NewWebhook, OrgId, Timestamp, WebhookId,
 };
 use knowledge_core::service::{
-    InFlight, KnowledgeService, Options, SealingKey, SignedMessage, SigningSecret, Verification,
-    Verify,
+    Caller, ClientInfo, InFlight, KnowledgeService, Options, SealingKey, SignedMessage,
+    SigningSecret, Verification, Verify,
 };
 use knowledge_testing::fixture::{OrgFixture, complete};
 use knowledge_testing::requests::{create_memory, new_token};
@@ -64,7 +64,7 @@ impl Dumped {
         let operator = service.provisioning();
         let token = new_token(org.members.owner.id, CredentialKind::Bearer);
         let issued = operator.issue(org.id, &token).await.unwrap();
-        let by = Credential::Secret(issued.secret.clone());
+        let by = Caller::new(issued.secret.clone());
         let url = || "https://hooks.invalid/hook".parse().unwrap();
         let webhook = NewWebhook::builder()
             .event_type(EventType::ChunkCreated)
@@ -116,7 +116,7 @@ impl Dumped {
             (&self.org.tokens.mcp_key, Bearer),
             (&self.revoked, Bearer),
         ]) {
-            let credential = Credential::Secret(secret.parse().unwrap());
+            let credential = Caller::new(secret.parse::<Secret>().unwrap());
             let found = service.authenticate(&credential, kind).await;
             *valid = found
                 .inspect_err(|error| assert_eq!(error.code(), "unauthenticated"))
@@ -175,7 +175,12 @@ async fn restore_revokes_every_credential() {
     let (store, report) = dumped.restored(CredentialPolicy::Revoke).await;
     let service = open(&store, 2).await;
     assert_eq!(dumped.valid(&service).await, [false; 4]);
-    assert!(service.sign_in(&dumped.link).await.is_err());
+    assert!(
+        service
+            .sign_in(&dumped.link, ClientInfo::default())
+            .await
+            .is_err()
+    );
 
     let text = String::from_utf8(dump(&store).await).unwrap();
     let before = String::from_utf8(dumped.bytes.clone()).unwrap();
@@ -222,7 +227,7 @@ async fn restore_revokes_every_credential() {
 
     let fresh = new_token(dumped.org.members.owner.id, CredentialKind::Bearer);
     let fresh = service.provisioning().issue(org, &fresh).await.unwrap();
-    let fresh = Credential::Secret(fresh.secret);
+    let fresh = Caller::new(fresh.secret);
     let id = dumped.webhook;
     assert!(!dumped.is_pinged(&service).await);
     let rotated = service.rotate_webhook_secret(&fresh, dumped.org.side.id, id);
@@ -257,7 +262,12 @@ async fn restore_keeps_credentials_on_request() {
     assert!(dump(&store).await == dumped.bytes);
     let service = open(&store, 2).await;
     assert_eq!(dumped.valid(&service).await, [true; 4]);
-    assert!(service.sign_in(&dumped.link).await.is_ok());
+    assert!(
+        service
+            .sign_in(&dumped.link, ClientInfo::default())
+            .await
+            .is_ok()
+    );
     assert!(dumped.is_pinged(&service).await);
     let place = (dumped.org.id, dumped.inbound.id);
     let secret = dumped.inbound.signing_secret.as_deref().unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use knowledge_core::access::{Action, ActionSet, BuiltInRole, Credential, CredentialKind, RoleRef};
 use knowledge_core::model::{NewCustomRole, Organization, RoleActions, RoleId};
-use knowledge_core::service::{DeleteRole, KnowledgeService};
+use knowledge_core::service::{Caller, DeleteRole, KnowledgeService};
 use knowledge_core::store::{MemoryStore, Store};
 use knowledge_store::faults::{CommitFault, FaultPlan, FaultStore};
 use knowledge_testing::requests::{new_member, new_organization, new_role, with};
@@ -76,10 +76,10 @@ async fn check(store: &Arc<dyn Store>, org: &Organization, context: &str) {
         .filter(|member| member.handle != "olga")
         .step_by(37)
     {
-        let trusted = Credential::Trusted {
+        let trusted = Caller::new(Credential::Trusted {
             org: org.id,
             member: member.id,
-        };
+        });
         let caller = service.authenticate(&trusted, CredentialKind::Bearer).await;
         let actions = caller.unwrap().org_actions();
         let wanted = BuiltInRole::Viewer.actions() | ActionSet::of(&[Action::MemoryDelete]);

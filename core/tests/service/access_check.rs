@@ -1,10 +1,11 @@
 //! Tests of access checks: they agree with reading, memory by memory.
 
-use knowledge_core::access::{Action, Credential, TokenScope};
+use knowledge_core::access::{Action, TokenScope};
 use knowledge_core::limits::{ACCESS_CHECK_CONTENT_BYTES_MAX, ACCESS_CHECK_MEMORIES_MAX};
 use knowledge_core::model::{
     AccessCheck, MemoryAccess, MemoryChange, MemoryId, MemoryUpdate, SensitivityLabel,
 };
+use knowledge_core::service::Caller;
 use uuid::Uuid;
 
 use crate::make::{ADMIN, MEMBER, VIEWER, actions, problem, sensitivity};
@@ -12,7 +13,7 @@ use crate::world::World;
 
 async fn check(
     world: &World,
-    caller: &Credential,
+    caller: &Caller,
     memories: &[MemoryId],
     include_content: bool,
 ) -> Vec<MemoryAccess> {
@@ -67,7 +68,7 @@ async fn access_check_agrees_with_reading_for_every_caller() {
         world.caller(ADMIN).await,
         world.caller(VIEWER).await,
         world.trusted(member),
-        Credential::Secret(scoped),
+        Caller::new(scoped),
         world.caller_who_may(actions(&[])).await,
         world.caller_who_may(actions(&[Action::MemoryUpdate])).await,
         world.caller_who_may(actions(&[Action::MemoryRead])).await,

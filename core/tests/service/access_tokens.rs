@@ -1,7 +1,9 @@
 //! Tests of the access tokens that sessions are exchanged for.
 
-use knowledge_core::access::{Credential, CredentialKind, TokenScope};
-use knowledge_core::service::{ACCESS_TOKEN_LIFETIME_MAX, AuditAction, SessionTimeouts};
+use knowledge_core::access::{CredentialKind, TokenScope};
+use knowledge_core::service::{
+    ACCESS_TOKEN_LIFETIME_MAX, AuditAction, Caller, ClientInfo, SessionTimeouts,
+};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 use serde_json::json;
 
@@ -17,12 +19,16 @@ async fn access_token_acts_for_its_session() {
     let world = World::new().await;
     let admin = world.member(ADMIN).await;
     let session = sign_in(&world, admin).await;
-    let issued = world.service.access_token(&session.secret).await.unwrap();
+    let issued = world
+        .service
+        .access_token(&session.secret, ClientInfo::default())
+        .await
+        .unwrap();
     assert_eq!(
         issued.record.expires_at,
         world.time.now().plus(ACCESS_TOKEN_LIFETIME_MAX)
     );
-    let token = Credential::from(issued.secret);
+    let token = Caller::from(issued.secret);
     chat(&world, &token).await.unwrap();
     let all = entries(&world).await;
     let chat_entry = all
@@ -43,7 +49,7 @@ async fn access_token_acts_for_its_session() {
     let record = record.unwrap().unwrap();
     assert_eq!(record.created_with, Some(session.record.id));
     assert_eq!(record.expires_at, session.record.expires_at);
-    let key = Credential::from(key.secret);
+    let key = Caller::from(key.secret);
     let reads = async || {
         let kind = CredentialKind::Bearer;
         world.service.authenticate(&key, kind).await.is_ok()
@@ -52,7 +58,11 @@ async fn access_token_acts_for_its_session() {
     world.maintain().await;
     assert_eq!(code(chat(&world, &token).await), "unauthenticated");
     assert!(reads().await);
-    world.service.sign_out(&session.secret).await.unwrap();
+    world
+        .service
+        .sign_out(&session.secret, ClientInfo::default())
+        .await
+        .unwrap();
     assert!(!reads().await);
     verify(&world).await;
 }
@@ -61,19 +71,38 @@ async fn access_token_acts_for_its_session() {
 async fn access_token_is_the_same_within_a_period() {
     let world = World::new().await;
     let session = sign_in(&world, world.owner_id).await.secret;
-    let first = world.service.access_token(&session).await.unwrap();
+    let first = world
+        .service
+        .access_token(&session, ClientInfo::default())
+        .await
+        .unwrap();
     world.time.pass(5 * MINUTE - MILLISECOND);
     let contents = world.contents().await;
-    assert_eq!(world.service.access_token(&session).await.unwrap(), first);
+    assert_eq!(
+        world
+            .service
+            .access_token(&session, ClientInfo::default())
+            .await
+            .unwrap(),
+        first
+    );
     assert_eq!(world.contents().await, contents, "nothing is stored again");
     let remaining = first.record.expires_at.as_millis() - world.time.now().as_millis();
     assert!(remaining > 5 * 60 * 1_000);
     world.time.pass(MILLISECOND);
-    let second = world.service.access_token(&session).await.unwrap();
+    let second = world
+        .service
+        .access_token(&session, ClientInfo::default())
+        .await
+        .unwrap();
     assert_ne!(second.secret, first.secret);
     // Another session has other tokens.
     let other = sign_in(&world, world.owner_id).await.secret;
-    let others = world.service.access_token(&other).await.unwrap();
+    let others = world
+        .service
+        .access_token(&other, ClientInfo::default())
+        .await
+        .unwrap();
     assert_ne!(others.secret, second.secret);
     for issued in [first, second, others] {
         chat(&world, &issued.secret.into()).await.unwrap();
@@ -85,14 +114,21 @@ async fn access_token_is_never_valid_longer_than_its_session() {
     let world = World::with(|options| options.session_timeouts.absolute = 7 * MINUTE).await;
     let session = sign_in(&world, world.owner_id).await;
     world.time.pass(6 * MINUTE);
-    let issued = world.service.access_token(&session.secret).await.unwrap();
+    let issued = world
+        .service
+        .access_token(&session.secret, ClientInfo::default())
+        .await
+        .unwrap();
     assert_eq!(issued.record.expires_at, session.record.expires_at);
     world.time.pass(MINUTE);
     assert_eq!(
         code(chat(&world, &issued.secret.into()).await),
         "unauthenticated"
     );
-    let again = world.service.access_token(&session.secret).await;
+    let again = world
+        .service
+        .access_token(&session.secret, ClientInfo::default())
+        .await;
     assert_eq!(code(again), "unauthenticated");
     world.maintain().await;
     verify(&world).await;
@@ -108,7 +144,11 @@ async fn access_tokens_end_with_their_session() {
         let token = token(&world, &session.secret).await;
         chat(&world, &token).await.unwrap();
         match end {
-            0 => world.service.sign_out(&session.secret).await.unwrap(),
+            0 => world
+                .service
+                .sign_out(&session.secret, ClientInfo::default())
+                .await
+                .unwrap(),
             1 => {
                 let revoked = provisioning.revoke(world.org.id, session.record.id);
                 revoked.await.unwrap();
@@ -123,10 +163,13 @@ async fn access_tokens_end_with_their_session() {
             world.service.session(&session.secret).await.map(|_| ()),
             world
                 .service
-                .access_token(&session.secret)
+                .access_token(&session.secret, ClientInfo::default())
                 .await
                 .map(|_| ()),
-            world.service.sign_out(&session.secret).await,
+            world
+                .service
+                .sign_out(&session.secret, ClientInfo::default())
+                .await,
         ] {
             assert_eq!(code(refused), "unauthenticated");
         }
@@ -139,14 +182,23 @@ async fn access_tokens_end_with_their_session() {
 async fn session_outlives_the_revocation_of_its_access_token() {
     let world = World::new().await;
     let session = sign_in(&world, world.owner_id).await.secret;
-    let issued = world.service.access_token(&session).await.unwrap();
+    let issued = world
+        .service
+        .access_token(&session, ClientInfo::default())
+        .await
+        .unwrap();
     let provisioning = world.service.provisioning();
     let revoked = provisioning.revoke(world.org.id, issued.record.id);
     revoked.await.unwrap();
     let refused = chat(&world, &issued.secret.into()).await;
     assert_eq!(code(refused), "unauthenticated");
     assert_eq!(
-        code(world.service.access_token(&session).await),
+        code(
+            world
+                .service
+                .access_token(&session, ClientInfo::default())
+                .await
+        ),
         "forbidden"
     );
     world.service.session(&session).await.unwrap();
@@ -164,7 +216,11 @@ async fn sign_out_prevents_concurrent_change() {
     let token = token(&world, &session).await;
     let other = world.served_with(FaultPlan::none()).await;
     world.probe.before_commit(async move {
-        other.service.sign_out(&session).await.unwrap();
+        other
+            .service
+            .sign_out(&session, ClientInfo::default())
+            .await
+            .unwrap();
     });
     assert_eq!(code(chat(&world, &token).await), "unauthenticated");
     assert!(world.probe.has_happened());
@@ -212,7 +268,7 @@ async fn what_a_session_creates_ends_with_its_idle_timeout() {
         .service
         .create_mcp_key(&token, world.workspace.id, &new);
     let created = created.await.unwrap();
-    let (id, key) = (created.summary.id, Credential::from(created.secret));
+    let (id, key) = (created.summary.id, Caller::from(created.secret));
     let sender = Sender::registered_by(&world, &token).await;
     let state = async || {
         let listed = get(&world, "/orgs/acme/credentials?kind=bearer").await;
@@ -243,7 +299,7 @@ async fn what_a_session_creates_ends_with_its_idle_timeout() {
 async fn use_is_recorded_by_a_later_one_if_its_write_fails() {
     let world = World::new().await;
     let token = world.token(world.owner_id, TokenScope::default()).await;
-    let (id, token) = (token.record.id, Credential::from(token.secret));
+    let (id, token) = (token.record.id, Caller::from(token.secret));
     let plan = FaultPlan::none().at_commit(1, CommitFault::Unavailable);
     let world = world.served_with(plan).await;
     let last_use = async || {

@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
-use knowledge_core::access::{BaseRole, Credential, CredentialKind, Secret, TokenScope};
+use knowledge_core::access::{BaseRole, CredentialKind, Secret, TokenScope};
 use knowledge_core::api::{AdminApi, Api, OPERATOR_OPERATIONS, openapi};
 use knowledge_core::limits::Limits;
-use knowledge_core::service::KnowledgeService;
+use knowledge_core::service::{Caller, KnowledgeService};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 use knowledge_testing::seed::Seed;
 use serde_json::{Value, json};
@@ -405,7 +405,7 @@ async fn mcp_key_of_revoked_token_is_listed_as_ended() {
     let world = World::new().await;
     let (service, workspace) = (&world.service, world.workspace.id);
     let token = world.token(world.owner_id, TokenScope::default()).await;
-    let by = Credential::from(token.secret.clone());
+    let by = Caller::from(token.secret.clone());
     world.time.pass(MILLISECOND);
     let new = new_mcp_key("workspace:research");
     let key = service.create_mcp_key(&by, workspace, &new).await.unwrap();

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use knowledge_core::access::{Action, Credential, TokenScope};
+use knowledge_core::access::{Action, TokenScope};
 use knowledge_core::internals::keys;
 use knowledge_core::model::{AuditLogId, AuditReads};
-use knowledge_core::service::{AuditAction, AuditEntry, AuditOutcome, ResourceKind};
+use knowledge_core::service::{AuditAction, AuditEntry, AuditOutcome, Caller, ResourceKind};
 
 use crate::events::everything;
 use crate::make::{ADMIN, MEMBER, actions, code, new_memory};
@@ -64,7 +64,7 @@ async fn audit_entry_names_actor_and_credential() {
     let member = world.member(MEMBER).await;
     let issued = world.token(member, TokenScope::default()).await;
     let batch = [new_memory("Note")];
-    let caller = Credential::from(issued.secret);
+    let caller = Caller::from(issued.secret);
     let ingested = world
         .service
         .ingest_memories(&caller, world.workspace.id, world.source, &batch)

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use knowledge_core::access::Credential;
 use knowledge_core::internals::keys;
 use knowledge_core::limits::PAGE_RECORDS_MAX;
 use knowledge_core::model::{AuditLogId, AuditReads, ReviewStatus};
 use knowledge_core::service::{
-    AuditAction, AuditEntry, AuditFilter, Cursor, Page, PageRequest, ResourceKind,
+    AuditAction, AuditEntry, AuditFilter, Caller, Cursor, Page, PageRequest, ResourceKind,
 };
 
 use crate::events::everything;
@@ -225,7 +224,7 @@ async fn audit_log_rejects_scoped_credential() {
         ..Default::default()
     };
     let token = world.token(world.owner_id, scope).await;
-    let caller = Credential::from(token.secret.clone());
+    let caller = Caller::from(token.secret.clone());
     let (filter, request) = (AuditFilter::default(), PageRequest::default());
     let listed = world
         .service

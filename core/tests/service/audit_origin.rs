@@ -92,15 +92,16 @@ async fn unknown_client_takes_no_space() {
 #[tokio::test]
 async fn client_is_stored_once_per_page() {
     let world = World::new().await;
-    let service = world.service.for_client(ClientInfo {
+    let caller = world.owner.clone().with_client(ClientInfo {
         address: Some("192.0.2.7".parse().unwrap()),
         request_id: None,
     });
     let batch: Vec<_> = (0..100)
         .map(|number| new_memory(&number.to_string()))
         .collect();
-    service
-        .ingest_memories(&world.owner, world.workspace.id, world.source, &batch)
+    world
+        .service
+        .ingest_memories(&caller, world.workspace.id, world.source, &batch)
         .await
         .unwrap();
     let entry = entry_of(&world, AuditAction::MemoryIngest).await;

@@ -2,7 +2,7 @@
 
 use knowledge_core::access::{Action, Credential};
 use knowledge_core::model::{AccessCheck, AuditReads, MemoryFilter, MemoryId};
-use knowledge_core::service::{AuditAction, AuditEntry, AuditOutcome, PageRequest};
+use knowledge_core::service::{AuditAction, AuditEntry, AuditOutcome, Caller, PageRequest};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::audit::entries;
@@ -21,7 +21,7 @@ async fn reads(world: &World) -> Vec<AuditEntry> {
 }
 
 /// Reads a memory in every way that returns its title or content.
-async fn read(world: &World, by: &Credential, memory: MemoryId) {
+async fn read(world: &World, by: &Caller, memory: MemoryId) {
     let service = &world.service;
     service.get_memory(by, memory).await.unwrap();
     let (filter, page) = (MemoryFilter::default(), PageRequest::default());
@@ -63,7 +63,7 @@ async fn reads_of_confidential_memories_are_audited() {
     let found = reads(&world).await;
     assert_eq!(found.len(), 3);
     for entry in &found {
-        let Credential::Trusted { member, .. } = &reader else {
+        let Credential::Trusted { member, .. } = reader.credential() else {
             panic!("a trusted caller");
         };
         assert_eq!(entry.actor_id, Some(*member));

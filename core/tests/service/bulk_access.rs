@@ -1,11 +1,11 @@
 //! Tests of the permissions that a bulk update requires.
 
-use knowledge_core::access::{Action, BaseRole, Credential, TokenScope};
+use knowledge_core::access::{Action, BaseRole, TokenScope};
 use knowledge_core::model::{
     BulkItemErrorCode, BulkResult, MemoryChange, ReviewStatus, SensitivityLabel,
 };
-use knowledge_core::service::AuditOutcome;
 use knowledge_core::service::Denial;
+use knowledge_core::service::{AuditOutcome, Caller};
 
 use crate::make::{ADMIN, MEMBER, VIEWER, actions, code, custom, review, sensitivity};
 use crate::world::World;
@@ -204,7 +204,7 @@ async fn bulk_update_is_limited_to_token_scope() {
     let admin = world.member(ADMIN).await;
     let scoped = async |scope| {
         let issued = world.token(admin, scope).await;
-        Credential::from(issued.secret)
+        Caller::from(issued.secret)
     };
     let in_sales = TokenScope {
         workspaces: Some(vec![sales]),

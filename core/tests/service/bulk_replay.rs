@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use knowledge_core::access::{Credential, TokenScope};
+use knowledge_core::access::TokenScope;
 use knowledge_core::internals::keys;
 use knowledge_core::limits::IDEMPOTENCY_RETENTION;
 use knowledge_core::model::{
     BulkItemErrorCode, BulkResult, EventType, MemoryChange, ReviewStatus, SensitivityLabel,
 };
+use knowledge_core::service::Caller;
 use knowledge_store::faults::{CommitFault, FaultPlan, FaultRates};
 
 use crate::make::{MEMBER, MILLISECOND, VIEWER, code, review, sensitivity};
@@ -108,7 +109,7 @@ async fn replay_hides_memories_outside_the_scope_of_the_token() {
             workspaces: Some(vec![workspace]),
             ..TokenScope::default()
         };
-        Credential::from(world.token(admin, scope).await.secret)
+        Caller::from(world.token(admin, scope).await.secret)
     };
     let (here, there) = (scoped(world.workspace.id).await, scoped(sales).await);
     let everywhere = world.trusted(admin);
@@ -152,7 +153,7 @@ async fn replay_hides_what_was_given_away_in_a_removed_workspace() {
         audience: Some(vec!["org:acme".parse().unwrap()]),
         ..TokenScope::default()
     };
-    let token = Credential::from(world.token(world.owner_id, scope).await.secret);
+    let token = Caller::from(world.token(world.owner_id, scope).await.secret);
     let give = || world.bulk_with_key(&token, "give", &memories, moved("team:core"));
     let given = give().await.unwrap();
     assert_eq!(given.summary.succeeded, 2);
@@ -192,7 +193,7 @@ async fn idempotency_key_belongs_to_member_not_token() {
     let mut callers = Vec::new();
     for _ in 0..2 {
         let issued = world.token(member, TokenScope::default()).await;
-        callers.push(Credential::from(issued.secret));
+        callers.push(Caller::from(issued.secret));
     }
     callers.push(world.trusted(member));
     let mut replayed = Vec::new();

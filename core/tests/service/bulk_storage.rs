@@ -1,8 +1,7 @@
 //! Tests of what bulk updates store: an item that is refused costs less than the request.
 
-use knowledge_core::access::Credential;
 use knowledge_core::model::{MemoryChange, MemoryId, ReviewStatus, SensitivityLabel};
-use knowledge_core::service::AuditOutcome;
+use knowledge_core::service::{AuditOutcome, Caller};
 use knowledge_core::store::Mutation;
 use serde_json::json;
 use uuid::Uuid;
@@ -28,7 +27,7 @@ fn body_bytes(ids: &[MemoryId]) -> usize {
 }
 
 /// Makes a bulk update. Returns the bytes that it adds to the store, with its failed items.
-async fn stored_bytes(world: &World, caller: &Credential, ids: &[MemoryId]) -> (usize, u32) {
+async fn stored_bytes(world: &World, caller: &Caller, ids: &[MemoryId]) -> (usize, u32) {
     let commits = world.faults.history().len();
     let change = sensitivity(SensitivityLabel::Confidential);
     let result = world.bulk(caller, ids, change);

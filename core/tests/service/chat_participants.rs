@@ -1,9 +1,8 @@
 //! Tests of the claim that a chat exists for its participants only.
 
-use knowledge_core::access::Credential;
 use knowledge_core::limits::CHAT_PARTICIPANTS_MAX;
 use knowledge_core::model::{ChatId, DashboardSummary, MemberId};
-use knowledge_core::service::{PageRequest, WithEtag};
+use knowledge_core::service::{Caller, PageRequest, WithEtag};
 use uuid::Uuid;
 
 use crate::make::{ADMIN, MEMBER, MINUTE, VIEWER, code, new_chat, problem};
@@ -18,20 +17,20 @@ async fn chat_with(world: &World, title: &str, others: &[MemberId]) -> ChatId {
     world.chat(world.workspace.id, &new).await.unwrap()
 }
 
-async fn dashboard(world: &World, by: &Credential) -> WithEtag<DashboardSummary> {
+async fn dashboard(world: &World, by: &Caller) -> WithEtag<DashboardSummary> {
     let service = &world.service;
     let found = service.get_dashboard_summary(by, world.workspace.id).await;
     found.unwrap()
 }
 
 /// Returns the chats of the dashboard.
-async fn recent(world: &World, by: &Credential) -> Vec<ChatId> {
+async fn recent(world: &World, by: &Caller) -> Vec<ChatId> {
     let chats = dashboard(world, by).await.value.recent_chats;
     chats.iter().map(|chat| chat.session_id).collect()
 }
 
 /// Returns the chats of the list, on one page.
-async fn listed(world: &World, by: &Credential) -> Vec<ChatId> {
+async fn listed(world: &World, by: &Caller) -> Vec<ChatId> {
     let page = PageRequest::default();
     let listed = world.service.list_chats(by, world.workspace.id, &page);
     let listed = listed.await.unwrap();
@@ -186,7 +185,7 @@ async fn checklist_counts_chats_of_others() {
 #[tokio::test]
 async fn mcp_key_writes_in_chats_of_its_member_only() {
     let world = World::new().await;
-    let key: Credential = world.mcp_key_for("org:acme").await.secret.into();
+    let key: Caller = world.mcp_key_for("org:acme").await.secret.into();
     let (service, workspace) = (&world.service, world.workspace.id);
     let own = chat_with(&world, "Plans", &[]).await;
     let member = world.caller(MEMBER).await;

@@ -1,10 +1,9 @@
 //! Tests of citation subscriptions.
 
-use knowledge_core::access::Credential;
 use knowledge_core::internals::keys;
 use knowledge_core::limits::{RECALL_MEMORIES_MAX, SUBSCRIPTIONS_PER_RECALL_CEILING};
 use knowledge_core::model::{CitationSubscription, NewCitationSubscription, NewErasure, RecallId};
-use knowledge_core::service::PageRequest;
+use knowledge_core::service::{Caller, PageRequest};
 use knowledge_core::store::{Commit, Key};
 use knowledge_store::faults::FaultPlan;
 use serde_json::json;
@@ -15,7 +14,7 @@ use crate::world::World;
 
 async fn subscribe(
     world: &World,
-    caller: &Credential,
+    caller: &Caller,
     recall_id: RecallId,
     url: &str,
 ) -> Result<CitationSubscription, knowledge_core::Error> {
@@ -211,13 +210,13 @@ async fn subscription_of_another_member_requires_webhook_manage() {
     let recall = world.recall().await;
     let (subscriber, other) = (world.caller(MEMBER).await, world.caller(MEMBER).await);
     let made = subscribe(&world, &subscriber, recall, URL).await.unwrap();
-    let rotate = async |caller: &Credential| {
+    let rotate = async |caller: &Caller| {
         let rotated = world
             .service
             .rotate_citation_subscription_secret(caller, made.id);
         rotated.await.map(drop)
     };
-    let end = async |caller: &Credential| {
+    let end = async |caller: &Caller| {
         world
             .service
             .delete_citation_subscription(caller, made.id)

@@ -3,7 +3,7 @@
 use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, Credential, CredentialKind, RoleRef};
 use knowledge_core::model::{CustomRole, CustomRoleUpdate, MemberId, RoleActions, WorkspaceId};
-use knowledge_core::service::{DeleteRole, MemberAssignment, MemberUpdate};
+use knowledge_core::service::{Caller, DeleteRole, MemberAssignment, MemberUpdate};
 use knowledge_store::faults::FaultPlan;
 use knowledge_testing::requests::with;
 
@@ -40,12 +40,12 @@ impl Org {
     }
 
     /// Adds a member with the actions of a viewer and these.
-    async fn viewer_who_may(&self, allow: &[Action]) -> Credential {
+    async fn viewer_who_may(&self, allow: &[Action]) -> Caller {
         let role = self.world.role(BaseRole::Viewer, actions(allow), NONE);
         self.world.caller(custom(role.await.id)).await
     }
 
-    async fn add(&self, by: &Credential, role: RoleRef) -> Result<(), Error> {
+    async fn add(&self, by: &Caller, role: RoleRef) -> Result<(), Error> {
         let new = new_member(&self.world.name("added"), role);
         let added = self.world.service.add_member(by, ACME, &new);
         added.await.map(drop)
@@ -53,7 +53,7 @@ impl Org {
 
     async fn change(
         &self,
-        by: &Credential,
+        by: &Caller,
         member: MemberId,
         update: MemberUpdate,
     ) -> Result<(), Error> {
@@ -62,13 +62,13 @@ impl Org {
         changed.await.map(drop)
     }
 
-    async fn rename(&self, by: &Credential, member: MemberId) -> Result<(), Error> {
+    async fn rename(&self, by: &Caller, member: MemberId) -> Result<(), Error> {
         let name = self.world.name("Somebody");
         self.change(by, member, MemberUpdate::builder().name(name).build())
             .await
     }
 
-    async fn assign(&self, by: &Credential, member: MemberId, role: RoleRef) -> Result<(), Error> {
+    async fn assign(&self, by: &Caller, member: MemberId, role: RoleRef) -> Result<(), Error> {
         self.change(by, member, MemberUpdate::builder().role(role).build())
             .await
     }
@@ -76,7 +76,7 @@ impl Org {
     /// Assigns a role in `legal`, or ends the one that the member has there.
     async fn assign_in_legal(
         &self,
-        by: &Credential,
+        by: &Caller,
         member: MemberId,
         role: Option<RoleRef>,
     ) -> Result<(), Error> {
@@ -88,14 +88,14 @@ impl Org {
         }
     }
 
-    async fn remove(&self, by: &Credential, member: MemberId) -> Result<(), Error> {
+    async fn remove(&self, by: &Caller, member: MemberId) -> Result<(), Error> {
         self.world.service.remove_member(by, ACME, member).await
     }
 
     /// Creates a role with the actions of a viewer and these, in `legal` if `is_legal`.
     async fn create(
         &self,
-        by: &Credential,
+        by: &Caller,
         is_legal: bool,
         allow: &[Action],
     ) -> Result<CustomRole, Error> {
@@ -111,7 +111,7 @@ impl Org {
 
     async fn change_role(
         &self,
-        by: &Credential,
+        by: &Caller,
         role: &CustomRole,
         update: CustomRoleUpdate,
     ) -> Result<(), Error> {
@@ -122,7 +122,7 @@ impl Org {
 
     async fn delete(
         &self,
-        by: &Credential,
+        by: &Caller,
         role: &CustomRole,
         to: Option<RoleRef>,
     ) -> Result<(), Error> {
@@ -353,7 +353,7 @@ async fn held_custom_role_is_changed_only_by_others() {
                 .id,
         ))
         .await;
-    let Credential::Trusted { member, .. } = restricted else {
+    let Credential::Trusted { member, .. } = restricted.credential() else {
         unreachable!("a trusted credential")
     };
     org.restrict(member, custom(local.id)).await;
@@ -379,7 +379,7 @@ async fn role_of_workspace_is_covered_in_its_workspace() {
     let org = Org::new().await;
     let manages = [Action::RoleManage, Action::MemberManage];
     let manager = org.viewer_who_may(&manages).await;
-    let Credential::Trusted { member, .. } = manager else {
+    let Credential::Trusted { member, .. } = manager.credential() else {
         unreachable!("a trusted credential")
     };
     let delete = [Action::MemoryDelete];

@@ -5,9 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, header};
 use knowledge_core::access::{Action, Credential, CredentialKind, Secret, TokenScope};
-use knowledge_core::api::{Api, Caller};
+use knowledge_core::api::{Api, KnownCaller};
 use knowledge_core::model::{AudienceLabel, MemberId, OrgId};
-use knowledge_core::service::{NewRecall, NewToken};
+use knowledge_core::service::{Caller, NewRecall, NewToken};
 use uuid::Uuid;
 
 use crate::make::{
@@ -15,7 +15,7 @@ use crate::make::{
 };
 use crate::world::World;
 
-async fn chat(world: &World, caller: &Credential) -> Result<(), knowledge_core::Error> {
+async fn chat(world: &World, caller: &Caller) -> Result<(), knowledge_core::Error> {
     let chat = world
         .service
         .create_chat(caller, world.workspace.id, &new_chat("Hi"))
@@ -29,7 +29,7 @@ async fn token_is_valid_until_exact_expiry() {
     let member = world.member(MEMBER).await;
     let issued = world.token(member, TokenScope::default()).await;
     assert_eq!(issued.record.expires_at, world.time.now().plus(HOUR));
-    let caller = Credential::from(issued.secret);
+    let caller = Caller::from(issued.secret);
     world.time.pass(HOUR - MILLISECOND);
     chat(&world, &caller).await.unwrap();
     world.time.pass(MILLISECOND);
@@ -147,9 +147,9 @@ async fn role_restriction_prevents_concurrent_change() {
 async fn token_and_session_are_not_interchangeable() {
     let world = World::new().await;
     let admin = world.member(ADMIN).await;
-    let token = Credential::from(world.token(admin, TokenScope::default()).await.secret);
-    let session = Credential::from(world.session(admin).await.secret);
-    let create = async |caller: &Credential, slug: &str| {
+    let token = Caller::from(world.token(admin, TokenScope::default()).await.secret);
+    let session = Caller::from(world.session(admin).await.secret);
+    let create = async |caller: &Caller, slug: &str| {
         let new = new_role(slug);
         world
             .service
@@ -192,7 +192,7 @@ async fn unknown_credential_is_rejected() {
         (world.org.id, MemberId(Uuid::nil())),
         (OrgId(Uuid::nil()), world.owner_id),
     ] {
-        let stranger = Credential::Trusted { org, member };
+        let stranger = Caller::new(Credential::Trusted { org, member });
         assert_eq!(code(chat(&world, &stranger).await), "unauthenticated");
     }
 }
@@ -219,7 +219,7 @@ async fn token_scoped_to_workspaces_is_rejected_elsewhere() {
         ..TokenScope::default()
     };
     let admin = world.member(ADMIN).await;
-    let caller = Credential::from(world.token(admin, scope).await.secret);
+    let caller = Caller::from(world.token(admin, scope).await.secret);
     world
         .service
         .create_chat(&caller, sales, &new_chat("Hi"))
@@ -258,7 +258,7 @@ async fn token_scoped_to_actions_has_only_actions_of_its_member() {
         ..TokenScope::default()
     };
     let member = world.member(MEMBER).await;
-    let caller = Credential::from(world.token(member, scope).await.secret);
+    let caller = Caller::from(world.token(member, scope).await.secret);
     world
         .service
         .get_dashboard_summary(&caller, world.workspace.id)
@@ -280,7 +280,7 @@ async fn token_scoped_to_audience_sees_nothing_else() {
             audience: Some(vec![audience]),
             ..TokenScope::default()
         };
-        let caller = Credential::from(world.token(world.owner_id, scope).await.secret);
+        let caller = Caller::from(world.token(world.owner_id, scope).await.secret);
         let new = NewRecall::builder()
             .query("Where?")
             .memory_ids(ids.clone())
@@ -398,7 +398,7 @@ async fn caller_can_be_identified_before_the_call() {
         api.identify(&mut request.body(Bytes::new()).unwrap()).await
     };
     let token = format!("Bearer {}", issued.secret.expose());
-    let known = Caller {
+    let known = KnownCaller {
         organization: world.org.id,
         principal: member.0,
     };

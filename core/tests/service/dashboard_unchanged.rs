@@ -1,8 +1,9 @@
 //! Tests of dashboards that are returned again without a read of the store.
 
 use knowledge_core::Error;
-use knowledge_core::access::{Action, BaseRole, Credential, RoleRef, TokenScope};
+use knowledge_core::access::{Action, BaseRole, RoleRef, TokenScope};
 use knowledge_core::model::{CredentialId, MemberId};
+use knowledge_core::service::Caller;
 use knowledge_store::faults::FaultPlan;
 
 use crate::make::{HOUR, MEMBER, MILLISECOND, actions, code, new_chat, new_workspace};
@@ -12,7 +13,7 @@ use crate::world::World;
 struct Seen {
     world: World,
     member: MemberId,
-    token: Credential,
+    token: Caller,
     id: CredentialId,
 }
 
@@ -154,7 +155,7 @@ async fn closed_store_shows_nothing() {
 async fn session_does_not_see_what_a_token_saw() {
     let seen = Seen::new().await;
     let session = seen.world.session(seen.member).await;
-    let session = Credential::from(session.secret);
+    let session = Caller::from(session.secret);
     let (service, workspace) = (&seen.world.service, seen.world.workspace.id);
     let refused = service.get_dashboard_summary(&session, workspace).await;
     assert_eq!(code(refused), "unauthenticated");

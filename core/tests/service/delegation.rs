@@ -1,8 +1,8 @@
 //! Tests of what a credential creates: it depends on the credential, as that is now.
 
-use knowledge_core::access::{Action, Credential, TokenScope};
+use knowledge_core::access::{Action, TokenScope};
 use knowledge_core::model::{EventType, MemberId, NewWebhook};
-use knowledge_core::service::{AuditAction, Issued, MemberUpdate};
+use knowledge_core::service::{AuditAction, Caller, Issued, MemberUpdate};
 
 use crate::audit::entry_of;
 use crate::inbound_sender::Sender;
@@ -24,7 +24,7 @@ async fn revoke(world: &World, issued: &Issued) {
     revoked.await.unwrap();
 }
 
-fn secret(issued: &Issued) -> Credential {
+fn secret(issued: &Issued) -> Caller {
     issued.secret.clone().into()
 }
 
@@ -77,7 +77,7 @@ async fn mcp_key_ends_with_its_credential_unless_rotated() {
     let created = created.await.unwrap();
     let expiry = Some(issued.record.expires_at);
     assert_eq!(created.summary.rotates_at, expiry);
-    let key = Credential::from(created.secret);
+    let key = Caller::from(created.secret);
     world.service.get_memory(&key, memory).await.unwrap();
     revoke(&world, &issued).await;
     let found = world.service.get_memory(&key, memory).await;
@@ -87,7 +87,7 @@ async fn mcp_key_ends_with_its_credential_unless_rotated() {
     let rotated = world
         .service
         .rotate_mcp_key(&world.owner, workspace, id, None);
-    let key = Credential::from(rotated.await.unwrap().secret);
+    let key = Caller::from(rotated.await.unwrap().secret);
     world.time.pass(HOUR);
     world.service.get_memory(&key, memory).await.unwrap();
     world.assert_whole().await;
@@ -113,7 +113,7 @@ async fn mcp_key_loses_team_that_its_member_left() {
     world.approve(&[memory]).await;
     let (caller, new) = (world.trusted(admin), new_mcp_key("team:legal"));
     let key = world.service.create_mcp_key(&caller, workspace, &new);
-    let key = Credential::from(key.await.unwrap().secret);
+    let key = Caller::from(key.await.unwrap().secret);
     world.service.get_memory(&key, memory).await.unwrap();
     teams(&[]).await;
     let found = world.service.get_memory(&key, memory).await;
@@ -127,7 +127,7 @@ async fn delivered(world: &World) -> usize {
     world.claim().await.deliveries.len()
 }
 
-async fn webhook(world: &World, by: &Credential) -> knowledge_core::model::WebhookId {
+async fn webhook(world: &World, by: &Caller) -> knowledge_core::model::WebhookId {
     let new = NewWebhook::builder()
         .event_type(EventType::ChunkCreated)
         .url("https://example.com/hook".parse().unwrap())

@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use knowledge_core::Error;
-use knowledge_core::access::Credential;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{EventType, NewWebhook, SourceId, Webhook, WebhookUpdate, WorkspaceId};
-use knowledge_core::service::{ClaimedDelivery, KnowledgeService, PageRequest};
+use knowledge_core::service::{Caller, ClaimedDelivery, KnowledgeService, PageRequest};
 use knowledge_store::faults::FaultPlan;
 
 use crate::dispatch_random::Dice;
@@ -68,7 +67,7 @@ impl Act {
 
 /// The state that all actors share.
 struct Common {
-    owner: Credential,
+    owner: Caller,
     workspace: WorkspaceId,
     source: SourceId,
     time: Time,

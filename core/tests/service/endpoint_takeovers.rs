@@ -1,7 +1,8 @@
 //! Tests of the claim that whoever takes over an endpoint receives nothing made for another.
 
-use knowledge_core::access::{Credential, TokenScope};
+use knowledge_core::access::TokenScope;
 use knowledge_core::model::{EventType, SensitivityLabel, WebhookId, WebhookUpdate};
+use knowledge_core::service::Caller;
 use serde_json::{Value, json};
 
 use crate::dispatching::{answer, endpoint};
@@ -98,13 +99,13 @@ async fn webhook_taken_over_by_its_member_keeps_its_deliveries() {
         audience: Some(vec!["org:acme".parse().unwrap()]),
         ..TokenScope::default()
     };
-    let narrow = Credential::from(world.token(world.owner_id, scope).await.secret);
+    let narrow = Caller::from(world.token(world.owner_id, scope).await.secret);
     let whole = world.token(world.owner_id, TokenScope::default()).await;
-    let whole = Credential::from(whole.secret);
+    let whole = Caller::from(whole.secret);
     let endpoint = webhook(&world, &whole, EventType::MemoryUpdated).await;
     world.confirm(endpoint).await;
     let id = WebhookId(endpoint.0);
-    let rotate = async |by: &Credential| {
+    let rotate = async |by: &Caller| {
         let rotated = world
             .service
             .rotate_webhook_secret(by, world.workspace.id, id);

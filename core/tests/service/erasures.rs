@@ -1,13 +1,13 @@
 //! Tests of erasures, their receipts, and the deletion of single chats and recalls.
 
 use knowledge_core::Error;
-use knowledge_core::access::{Action, Credential, TokenScope};
+use knowledge_core::access::{Action, TokenScope};
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
     Erasure, ErasureStatus, EventType, MemoryChange, MemoryId, NewCitationSubscription, NewErasure,
     ReviewStatus,
 };
-use knowledge_core::service::{AuditAction, ErasureResult, IngestOutcome, PageRequest};
+use knowledge_core::service::{AuditAction, Caller, ErasureResult, IngestOutcome, PageRequest};
 use knowledge_core::store::Key;
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
@@ -23,7 +23,7 @@ const STEP: usize = 200;
 
 async fn erase_with_key(
     world: &World,
-    caller: &Credential,
+    caller: &Caller,
     key: &str,
     request: &NewErasure,
 ) -> Result<ErasureResult, Error> {
@@ -187,7 +187,7 @@ async fn narrowed_credential_erases_no_source_and_no_member() {
         actions: Some(actions(&[Action::ErasureManage])),
         ..TokenScope::default()
     };
-    let token: Credential = world.token(member, scope).await.secret.into();
+    let token: Caller = world.token(member, scope).await.secret.into();
     for request in [
         NewErasure::builder().source_id(world.source).build(),
         NewErasure::builder().member_id(member).build(),
@@ -372,7 +372,7 @@ async fn chat_is_deleted_with_all_its_messages() {
         posted.await.unwrap();
     }
     let stranger = world.caller(MEMBER).await;
-    let delete = async |caller: &Credential| service.delete_chat(caller, workspace, chat).await;
+    let delete = async |caller: &Caller| service.delete_chat(caller, workspace, chat).await;
     assert_eq!(code(delete(&stranger).await), "not_found");
     assert_eq!(code(delete(&world.trusted(other)).await), "forbidden");
     delete(&creator).await.unwrap();

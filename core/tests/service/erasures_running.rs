@@ -1,13 +1,12 @@
 //! Tests of what erasures hide before everything is removed.
 
-use knowledge_core::access::Credential;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
     AccessCheck, ChatId, Erasure, ErasureStatus, MemoryChange, MemoryFilter, MemoryId,
     MemoryUpdate, NewErasure, Organization, RecallId, ReviewStatus, SensitivityLabel, SourceId,
     SubscriptionId,
 };
-use knowledge_core::service::{IngestOutcome, NewSource, PageRequest};
+use knowledge_core::service::{Caller, IngestOutcome, NewSource, PageRequest};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::make::{
@@ -23,9 +22,9 @@ const MEMORIES: usize = 201;
 struct Scene {
     world: World,
     source: SourceId,
-    callers: Vec<Credential>,
+    callers: Vec<Caller>,
     /// Member to erase, one of the callers.
-    member: Credential,
+    member: Caller,
     memories: Vec<MemoryId>,
     recalls: Vec<RecallId>,
     /// Subscriptions of the owner to the recalls.
@@ -53,7 +52,7 @@ impl Scene {
             new
         };
         let mut memories = world.approved_memories(2).await;
-        let ingest = async |by: &Credential, new: &[_]| {
+        let ingest = async |by: &Caller, new: &[_]| {
             let ingested = world.service.ingest_memories(by, workspace, source, new);
             let ids = ingested.await.unwrap().into_iter();
             ids.map(|memory| memory.id).collect::<Vec<_>>()

@@ -2,12 +2,12 @@
 
 use std::slice;
 
-use knowledge_core::access::{Action, Credential, TokenScope};
+use knowledge_core::access::{Action, TokenScope};
 use knowledge_core::model::{
     EndpointId, EventType, MemberId, MemoryChange, MemoryId, NewWebhook, ReviewStatus,
     SensitivityLabel, Webhook,
 };
-use knowledge_core::service::{MemoryDays, NewRetention};
+use knowledge_core::service::{Caller, MemoryDays, NewRetention};
 use knowledge_core::store::Key;
 use knowledge_store::faults::{CommitFault, FaultPlan};
 use knowledge_testing::requests::with;
@@ -25,7 +25,7 @@ fn audience(label: &str) -> MemoryChange {
 }
 
 /// Adds a member that reviews memories and manages webhooks, but sees no label of others.
-pub(crate) async fn reviewer(world: &World) -> Credential {
+pub(crate) async fn reviewer(world: &World) -> Caller {
     let held = [
         Action::MemoryRead,
         Action::MemoryCreate,
@@ -36,7 +36,7 @@ pub(crate) async fn reviewer(world: &World) -> Credential {
     world.caller_who_may(actions(&held)).await
 }
 
-pub(crate) async fn webhook(world: &World, by: &Credential, of: EventType) -> EndpointId {
+pub(crate) async fn webhook(world: &World, by: &Caller, of: EventType) -> EndpointId {
     let url = "https://example.com/hook".parse().unwrap();
     let new = NewWebhook::builder().event_type(of).url(url).build();
     let created = world.service.create_webhook(by, world.workspace.id, &new);
@@ -198,7 +198,7 @@ async fn webhook_of_narrowed_token_stays_within_its_labels() {
             audience: Some(vec![label.parse().unwrap()]),
             ..TokenScope::default()
         };
-        Credential::from(world.token(member, scope).await.secret)
+        Caller::from(world.token(member, scope).await.secret)
     };
     let narrow = token(world.owner_id, "org:acme").await;
     let not_theirs = token(world.owner_id, "team:core").await;
@@ -402,7 +402,7 @@ async fn subscription_is_hidden_from_others_with_its_recall() {
     let recall = world.recall_of(&ids).await;
     let (by, other) = (world.caller(MEMBER).await, world.caller(MEMBER).await);
     let made = world.subscribe(&by, recall).await;
-    let shown = async |caller: &Credential| {
+    let shown = async |caller: &Caller| {
         let found = world.service.get_citation_subscription(caller, made.id);
         let found = found.await.map(|found| found.webhook_url.to_string());
         found.map_err(|error| error.code())

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use knowledge_core::access::{BaseRole, Credential};
+use knowledge_core::access::BaseRole;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
     EventType, InboundWebhookUpdate, MemoryId, MemoryUpdate, NewErasure, ReviewStatus,
     SensitivityLabel, WebhookUpdate,
 };
 use knowledge_core::service::{
-    ConnectorUpdate, DeleteRole, Endpoint, MemberUpdate, NewRetention, SyncOutcome, SyncReport,
+    Caller, ConnectorUpdate, DeleteRole, Endpoint, MemberUpdate, NewRetention, SyncOutcome,
+    SyncReport,
 };
 use knowledge_core::store::{Commit, Mutation};
 use knowledge_store::faults::{CommitFault, FaultPlan};
@@ -466,7 +467,7 @@ async fn store_contains_no_secret_in_plain_text() {
 async fn log_contains_no_secret() {
     let world = World::new().await;
     let issued = world.token(world.owner_id, Default::default()).await;
-    let caller = Credential::from(issued.secret.clone());
+    let caller = Caller::from(issued.secret.clone());
     let debug = format!("{issued:?} {caller:?} {:?}", world.service);
     assert!(!debug.contains(&issued.secret.expose()[40..]));
     let sealing = knowledge_core::service::SealingKey::new(crate::make::SEALING_KEY);

@@ -1,13 +1,12 @@
 //! Senders of messages to inbound webhooks. A library of the Standard Webhooks project signs them.
 
 use knowledge_core::Error;
-use knowledge_core::access::Credential;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
     InboundWebhookId, MemoryContent, MemoryId, MemoryLabels, NewInboundWebhook, OrgId, SourceId,
     Timestamp,
 };
-use knowledge_core::service::{NewMemory, SignedMessage, VerifiedMessage};
+use knowledge_core::service::{Caller, NewMemory, SignedMessage, VerifiedMessage};
 use standardwebhooks::Webhook as Signer;
 
 use crate::make::new_memory;
@@ -53,7 +52,7 @@ impl Sent {
 }
 
 impl Sender {
-    pub(crate) async fn registered_by(world: &World, caller: &Credential) -> Self {
+    pub(crate) async fn registered_by(world: &World, caller: &Caller) -> Self {
         let new = NewInboundWebhook::builder().name("Forms").build();
         let made = world
             .service
@@ -103,7 +102,7 @@ impl Sender {
     }
 
     /// Rotates the secret; the previous one is valid for another day.
-    pub(crate) async fn rotate(&mut self, world: &World, caller: &Credential) -> String {
+    pub(crate) async fn rotate(&mut self, world: &World, caller: &Caller) -> String {
         let rotated = world
             .service
             .rotate_inbound_webhook_secret(caller, world.workspace.id, self.webhook)

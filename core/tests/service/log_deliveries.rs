@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use knowledge_core::Error;
-use knowledge_core::access::{Action, Credential};
+use knowledge_core::access::Action;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
     Delivery, DeliveryId, DeliveryStatus, EventId, Webhook, WebhookUpdate,
 };
 use knowledge_core::service::{
-    AttemptOutcome, AuditAction, AuditEntry, AuditFilter, Endpoint, OutboxStatus, Page, PageRequest,
+    AttemptOutcome, AuditAction, AuditEntry, AuditFilter, Caller, Endpoint, OutboxStatus, Page,
+    PageRequest,
 };
 use knowledge_core::store::StoreExt;
 use uuid::Uuid;
@@ -148,7 +149,7 @@ async fn delivery_log_requires_action_of_its_endpoint_kind() {
     let world = World::new().await;
     let webhook = endpoint(&webhook(&world).await);
     let of_owner = Endpoint::Subscription(world.subscription().await);
-    let may = async |caller: &Credential, endpoint| {
+    let may = async |caller: &Caller, endpoint| {
         let page = PageRequest::default();
         let listed = world
             .service
@@ -183,7 +184,7 @@ async fn delivery_log_of_foreign_subscription_requires_both_actions() {
     // The subscription exists only for readers of its recall.
     let one = actions(&[Action::CitationSubscriptionManage, Action::MemoryRead]);
     let both = one | actions(&[Action::WebhookManage]);
-    let outcomes = async |caller: &Credential| {
+    let outcomes = async |caller: &Caller| {
         let (service, page) = (&world.service, PageRequest::default());
         [
             error_code(service.list_deliveries(caller, of_owner, None, &page).await),

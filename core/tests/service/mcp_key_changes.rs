@@ -1,20 +1,16 @@
 //! Tests of MCP keys: list, rotation and revocation.
 
 use knowledge_core::Error;
-use knowledge_core::access::{ActionSet, BaseRole, Credential, CredentialKind, Secret};
+use knowledge_core::access::{ActionSet, BaseRole, CredentialKind, Secret};
 use knowledge_core::internals::keys;
 use knowledge_core::model::{CredentialId, McpKeySummary};
-use knowledge_core::service::{AuditAction, IssuedMcpKey, PageRequest};
+use knowledge_core::service::{AuditAction, Caller, IssuedMcpKey, PageRequest};
 
 use crate::audit::entry_of;
 use crate::make::{ADMIN, DAY, HOUR, MEMBER, code, custom, new_chat, problem};
 use crate::world::World;
 
-async fn rotate(
-    world: &World,
-    caller: &Credential,
-    key: CredentialId,
-) -> Result<IssuedMcpKey, Error> {
+async fn rotate(world: &World, caller: &Caller, key: CredentialId) -> Result<IssuedMcpKey, Error> {
     let workspace = world.workspace.id;
     world
         .service
@@ -32,7 +28,7 @@ async fn list(world: &World) -> Vec<McpKeySummary> {
 
 /// Returns true if the key is accepted.
 async fn is_taken(world: &World, secret: &Secret) -> bool {
-    let key = Credential::from(secret.clone());
+    let key = Caller::from(secret.clone());
     let seen = world.service.authenticate(&key, CredentialKind::Bearer);
     seen.await.is_ok()
 }
@@ -138,7 +134,7 @@ async fn mcp_key_rotation_transfers_responsibility() {
     let id = world.member(ADMIN).await;
     let admin = world.trusted(id);
     let rotated = rotate(&world, &admin, key.summary.id).await;
-    let caller = Credential::from(rotated.unwrap().secret);
+    let caller = Caller::from(rotated.unwrap().secret);
     let principal = world.service.authenticate(&caller, CredentialKind::Bearer);
     assert_eq!(principal.await.unwrap().member_id(), id);
 
@@ -170,7 +166,7 @@ async fn mcp_key_rotation_transfers_responsibility() {
     world.assign(id, custom(idle.await.id)).await.unwrap();
     let mut scoped = rotate(&world, &keeper, key.summary.id).await.unwrap();
     scoped.summary.name.clear();
-    let caller = Credential::from(scoped.secret);
+    let caller = Caller::from(scoped.secret);
     let chat = world
         .service
         .create_chat(&caller, workspace, &new_chat("Hi"))
@@ -186,7 +182,7 @@ async fn mcp_key_rotation_transfers_responsibility() {
 async fn revoked_mcp_key_is_rejected_and_releases_its_quota() {
     let world = World::with(|options| options.limits.mcp_keys_per_workspace_max = 1).await;
     let key = world.mcp_key_for("org:acme").await;
-    let revoke = async |caller: &Credential| {
+    let revoke = async |caller: &Caller| {
         world
             .service
             .revoke_mcp_key(caller, world.workspace.id, key.summary.id)

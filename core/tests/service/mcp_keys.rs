@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use knowledge_core::access::{Action, Credential, CredentialKind, TokenScope};
+use knowledge_core::access::{Action, CredentialKind, TokenScope};
 use knowledge_core::model::{McpClient, MemoryChange};
-use knowledge_core::service::{IssuedMcpKey, NewMcpKey, NewRecall};
+use knowledge_core::service::{Caller, IssuedMcpKey, NewMcpKey, NewRecall};
 
 use crate::make::{ADMIN, DAY, MEMBER, MILLISECOND, actions, code, new_chat, new_mcp_key, problem};
 use crate::world::World;
@@ -33,7 +33,7 @@ async fn mcp_key_appears_on_dashboard_without_secret() {
     assert_eq!(shown.rotates_at, Some(world.time.now().plus(90 * DAY)));
 
     world.time.pass(DAY);
-    let key = Credential::from(issued.secret);
+    let key = Caller::from(issued.secret);
     world
         .service
         .note_mcp_key_use(&key, world.workspace.id)
@@ -47,7 +47,7 @@ async fn mcp_key_appears_on_dashboard_without_secret() {
 async fn mcp_key_use_is_recorded_only_in_its_workspace() {
     let world = World::new().await;
     let sales = world.workspace("sales").await;
-    let key = Credential::from(
+    let key = Caller::from(
         create(&world, &new_mcp_key("org:acme"))
             .await
             .unwrap()
@@ -72,7 +72,7 @@ async fn mcp_key_only_reads_its_workspace() {
     let world = World::new().await;
     let sales = world.workspace("sales").await;
     let ids = world.approved_memories(1).await;
-    let key = Credential::from(
+    let key = Caller::from(
         create(&world, &new_mcp_key("org:acme"))
             .await
             .unwrap()
@@ -116,7 +116,7 @@ async fn mcp_key_sees_only_its_audience() {
             .query("Where?")
             .memory_ids(ids.clone())
             .build();
-        let caller = Credential::from(key.secret);
+        let caller = Caller::from(key.secret);
         let made = world
             .service
             .create_recall(&caller, world.workspace.id, &recall)
@@ -161,13 +161,13 @@ async fn scoped_token_creates_scoped_mcp_keys() {
         actions: Some(actions(&[Action::McpKeyManage, Action::MemoryRead])),
         ..TokenScope::default()
     };
-    let token = Credential::from(world.token(world.owner_id, scope).await.secret);
+    let token = Caller::from(world.token(world.owner_id, scope).await.secret);
     let workspace = world.workspace.id;
     let made = world
         .service
         .create_mcp_key(&token, workspace, &new_mcp_key("org:acme"))
         .await;
-    let key = Credential::from(made.unwrap().secret);
+    let key = Caller::from(made.unwrap().secret);
     assert_eq!(
         code(
             world
@@ -193,7 +193,7 @@ async fn scoped_token_creates_scoped_mcp_keys() {
 #[tokio::test]
 async fn mcp_key_is_valid_for_a_week_past_its_rotation() {
     let world = World::new().await;
-    let key = Credential::from(
+    let key = Caller::from(
         create(&world, &new_mcp_key("org:acme"))
             .await
             .unwrap()
@@ -215,7 +215,7 @@ async fn mcp_key_is_valid_for_a_week_past_its_rotation() {
 async fn mcp_key_of_removed_workspace_does_not_exist() {
     let world = World::new().await;
     let key = create(&world, &new_mcp_key("org:acme")).await.unwrap();
-    let (key, workspace) = (Credential::from(key.secret), world.workspace.id);
+    let (key, workspace) = (Caller::from(key.secret), world.workspace.id);
     let provisioning = world.service.provisioning();
     let removed = provisioning.delete_workspace(world.org.id, workspace);
     removed.await.unwrap();
@@ -289,7 +289,7 @@ async fn expired_mcp_key_is_gone_and_releases_its_quota() {
 async fn expired_mcp_key_is_purged() {
     let world = World::new().await;
     let issued = create(&world, &new_mcp_key("org:acme")).await.unwrap();
-    let key = Credential::from(issued.secret);
+    let key = Caller::from(issued.secret);
     let workspace = world.workspace.id;
     world
         .service

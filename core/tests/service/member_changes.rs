@@ -1,11 +1,11 @@
 //! Tests of members: list, read, add and update, and the limits on granting roles.
 
 use knowledge_core::Error;
-use knowledge_core::access::{Action, ActionSet, BaseRole, Credential, RoleRef};
+use knowledge_core::access::{Action, ActionSet, BaseRole, RoleRef};
 use knowledge_core::model::{MemberId, RoleId};
 use knowledge_core::service::{
-    AuditAction, DeleteRole, IfMatch, MemberAssignment, MemberDetails, MemberUpdate, NewMember,
-    PageRequest, WithEtag, WorkspaceRole,
+    AuditAction, Caller, DeleteRole, IfMatch, MemberAssignment, MemberDetails, MemberUpdate,
+    NewMember, PageRequest, WithEtag, WorkspaceRole,
 };
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ const NONE: ActionSet = ActionSet::EMPTY;
 
 async fn add(
     world: &World,
-    caller: &Credential,
+    caller: &Caller,
     new: &NewMember,
 ) -> Result<WithEtag<MemberDetails>, Error> {
     world.service.add_member(caller, ACME, new).await
@@ -26,7 +26,7 @@ async fn add(
 
 async fn update(
     world: &World,
-    caller: &Credential,
+    caller: &Caller,
     member: MemberId,
     update: MemberUpdate,
 ) -> Result<MemberDetails, Error> {
@@ -47,7 +47,7 @@ fn teams(teams: &[&str]) -> MemberUpdate {
 }
 
 /// Creates a member with the actions of a viewer and `member:manage`.
-async fn keeper(world: &World) -> Credential {
+async fn keeper(world: &World) -> Caller {
     let role = world
         .role(BaseRole::Viewer, actions(&[Action::MemberManage]), NONE)
         .await;
@@ -218,7 +218,7 @@ async fn owner_is_changed_only_by_owners() {
         assert_eq!(code(update(&world, &admin, ada, change).await), "forbidden");
     }
     let restrict = MemberAssignment::Workspace(world.workspace.id, Some(VIEWER));
-    let assign = async |caller: &Credential, assignment| {
+    let assign = async |caller: &Caller, assignment| {
         world
             .service
             .assign_role(caller, ACME, ada, assignment)

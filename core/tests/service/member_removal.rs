@@ -1,10 +1,10 @@
 //! Tests of the removal of members, which takes effect at once.
 
 use knowledge_core::Error;
-use knowledge_core::access::{Action, BaseRole, Credential, CredentialKind, TokenScope};
+use knowledge_core::access::{Action, BaseRole, CredentialKind, TokenScope};
 use knowledge_core::internals::keys;
 use knowledge_core::model::MemberId;
-use knowledge_core::service::AuditAction;
+use knowledge_core::service::{AuditAction, Caller};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::audit::{entries, entry_of};
@@ -15,7 +15,7 @@ use crate::make::{
 use crate::role_deletion::delete;
 use crate::world::World;
 
-async fn remove_as(world: &World, caller: &Credential, member: MemberId) -> Result<(), Error> {
+async fn remove_as(world: &World, caller: &Caller, member: MemberId) -> Result<(), Error> {
     world.service.remove_member(caller, ACME, member).await
 }
 

@@ -2,7 +2,7 @@
 
 use knowledge_core::access::{Action, ActionSet, BaseRole, Credential, RoleRef};
 use knowledge_core::model::{CustomRoleUpdate, MemberId, RoleId, WorkspaceId};
-use knowledge_core::service::MemberAssignment;
+use knowledge_core::service::{Caller, MemberAssignment};
 use knowledge_testing::seed::Seed;
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ const NONE: ActionSet = ActionSet::EMPTY;
 
 async fn assign_as(
     world: &World,
-    caller: &Credential,
+    caller: &Caller,
     member: MemberId,
     assignment: MemberAssignment,
 ) -> Result<(), knowledge_core::Error> {
@@ -173,7 +173,7 @@ async fn owner_role_is_changed_only_by_owners() {
     let world = World::new().await;
     let admin = world.caller(ADMIN).await;
     let member = world.member(MEMBER).await;
-    let assign = async |caller: &Credential, member, role: RoleRef| {
+    let assign = async |caller: &Caller, member, role: RoleRef| {
         assign_as(&world, caller, member, MemberAssignment::Organization(role)).await
     };
     assert_eq!(code(assign(&admin, member, OWNER).await), "forbidden");
@@ -199,7 +199,7 @@ async fn last_owner_cannot_be_demoted() {
     world.assign(world.owner_id, ADMIN).await.unwrap();
     let second = world.trusted(second);
     let demoted = MemberAssignment::Organization(VIEWER);
-    let Credential::Trusted { member, .. } = second else {
+    let Credential::Trusted { member, .. } = second.credential() else {
         unreachable!()
     };
     assert_eq!(

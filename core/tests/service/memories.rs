@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use knowledge_core::access::{Action, Credential};
+use knowledge_core::access::Action;
 use knowledge_core::internals::keys;
 use knowledge_core::limits::PAGE_RECORDS_MAX;
 use knowledge_core::model::{
     MemoryChange, MemoryFilter, MemoryId, MemorySummary, MemoryUpdate, ReviewStatus,
     SensitivityLabel, WorkspaceId,
 };
-use knowledge_core::service::{Cursor, PageRequest};
+use knowledge_core::service::{Caller, Cursor, PageRequest};
 use knowledge_store::faults::FaultPlan;
 use serde_json::json;
 use uuid::Uuid;
@@ -18,7 +18,7 @@ use crate::make::{MEMBER, VIEWER, actions, code, new_memory, review, sensitivity
 use crate::world::World;
 use knowledge_testing::requests::with;
 
-async fn list(world: &World, caller: &Credential, filter: &MemoryFilter) -> Vec<MemorySummary> {
+async fn list(world: &World, caller: &Caller, filter: &MemoryFilter) -> Vec<MemorySummary> {
     let workspace = world.workspace.id;
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {
@@ -216,7 +216,7 @@ async fn labels_decide_which_memories_exist_and_are_readable() {
     };
     let member = world.member(VIEWER).await;
     let token = world.token(member, scope).await;
-    let scoped = Credential::from(token.secret.clone());
+    let scoped = Caller::from(token.secret.clone());
     let found = list(&world, &scoped, &MemoryFilter::default()).await;
     assert!(!ids(&found).contains(&elsewhere));
     let elsewhere = world.memories_in(sales, 1).await;
@@ -265,7 +265,7 @@ async fn mcp_key_reads_memories_of_its_audience() {
     let memories = world.approved_memories(2).await;
     relabel(&world, &memories[..1], audience("org:acme")).await;
     let key = world.mcp_key_for("org:acme").await;
-    let key = Credential::from(key.secret.clone());
+    let key = Caller::from(key.secret.clone());
     let found = list(&world, &key, &MemoryFilter::default()).await;
     assert_eq!(ids(&found), memories[..1].iter().copied().collect());
     assert!(world.service.get_memory(&key, memories[0]).await.is_ok());

@@ -1,11 +1,11 @@
 //! Tests of adding and updating single memories.
 
-use knowledge_core::access::{Action, Credential};
+use knowledge_core::access::Action;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
     EventType, MemoryChange, MemoryDetails, MemoryId, MemoryUpdate, ReviewStatus, SensitivityLabel,
 };
-use knowledge_core::service::{CreateMemory, IfMatch, IngestOutcome, WithEtag};
+use knowledge_core::service::{Caller, CreateMemory, IfMatch, IngestOutcome, WithEtag};
 
 use crate::make::{
     HOUR, VIEWER, actions, code, create_memory, new_memory, problem, review, sensitivity,
@@ -21,7 +21,7 @@ pub(crate) async fn create(world: &World, new: &CreateMemory) -> WithEtag<Memory
 
 async fn update(
     world: &World,
-    caller: &Credential,
+    caller: &Caller,
     id: MemoryId,
     update: &MemoryUpdate,
 ) -> Result<WithEtag<MemoryDetails>, knowledge_core::Error> {

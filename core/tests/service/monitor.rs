@@ -1,12 +1,12 @@
 //! Tests of the reference monitor: what does not exist for a caller cannot be reached by any call.
 
 use knowledge_core::Error;
-use knowledge_core::access::{Action, BuiltInRole, Credential, RoleRef, TokenScope};
+use knowledge_core::access::{Action, BuiltInRole, RoleRef, TokenScope};
 use knowledge_core::model::{
     AccessCheck, BulkItemErrorCode, BulkResult, MemoryChange, MemoryFilter, MemoryId, MemoryUpdate,
     ReviewStatus, SensitivityLabel,
 };
-use knowledge_core::service::{IngestOutcome, IngestedMemory, NewMemory, PageRequest};
+use knowledge_core::service::{Caller, IngestOutcome, IngestedMemory, NewMemory, PageRequest};
 
 use crate::inbound_sender::Sender;
 use crate::make::{
@@ -29,11 +29,7 @@ fn keyed(text: &str) -> NewMemory {
     })
 }
 
-async fn ingest(
-    world: &World,
-    caller: &Credential,
-    text: &str,
-) -> Result<Vec<IngestedMemory>, Error> {
+async fn ingest(world: &World, caller: &Caller, text: &str) -> Result<Vec<IngestedMemory>, Error> {
     let (workspace, batch) = (world.workspace.id, [keyed(text)]);
     let service = &world.service;
     service
@@ -47,7 +43,7 @@ fn codes(result: &BulkResult) -> Vec<Option<BulkItemErrorCode>> {
 }
 
 /// Asserts that no call of the caller tells the memory from an unknown one, or changes it.
-async fn assert_unknown(world: &World, caller: &Credential, memory: MemoryId) {
+async fn assert_unknown(world: &World, caller: &Caller, memory: MemoryId) {
     let (service, workspace) = (&world.service, world.workspace.id);
     let before = world.labels(memory).await;
     let (filter, page) = (MemoryFilter::default(), PageRequest::default());
@@ -107,7 +103,7 @@ async fn member_cannot_reach_memory_of_another_audience() {
         .bulk(&world.owner, &[memory], audience("user:olga"))
         .await
         .unwrap();
-    for caller in [caller, deleting, Credential::from(listed.secret)] {
+    for caller in [caller, deleting, Caller::from(listed.secret)] {
         assert_unknown(&world, &caller, memory).await;
     }
     // The owner, who may share, governs it without reading it.
@@ -123,7 +119,7 @@ async fn memory_under_review_is_unknown_to_viewers_and_mcp_keys() {
     let world = World::new().await;
     let memory = world.memories(1).await[0];
     let key = world.mcp_key_for("workspace:research").await;
-    let key = Credential::from(key.secret.clone());
+    let key = Caller::from(key.secret.clone());
     let viewer = world.caller(VIEWER).await;
     for status in [ReviewStatus::Pending, ReviewStatus::Rejected] {
         let status = review(status);
@@ -155,7 +151,7 @@ async fn memory_under_review_is_known_to_its_author_but_not_to_the_authors_mcp_k
     assert!(found.value.content.is_some());
     let new = new_mcp_key("workspace:research");
     let key = world.service.create_mcp_key(&author, workspace, &new).await;
-    assert_unknown(&world, &Credential::from(key.unwrap().secret), memory).await;
+    assert_unknown(&world, &Caller::from(key.unwrap().secret), memory).await;
     let another = actions(&[Action::MemoryCreate, Action::MemoryRead]);
     assert_unknown(&world, &world.caller_who_may(another).await, memory).await;
 }
@@ -287,7 +283,7 @@ async fn ingest_through_list_of_labels_requires_right_to_read() {
         ..TokenScope::default()
     };
     let token = world.token(world.owner_id, elsewhere).await;
-    let token = Credential::from(token.secret);
+    let token = Caller::from(token.secret);
     assert_eq!(code(ingest(&world, &token, "other").await), "forbidden");
 }
 

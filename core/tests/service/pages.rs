@@ -1,10 +1,10 @@
 //! Tests of paginated lists.
 
 use knowledge_core::Error;
-use knowledge_core::access::{Credential, TokenScope};
+use knowledge_core::access::TokenScope;
 use knowledge_core::limits::PAGE_ITEMS_MAX;
 use knowledge_core::model::{Source, SourceId};
-use knowledge_core::service::{Cursor, Page, PageRequest};
+use knowledge_core::service::{Caller, Cursor, Page, PageRequest};
 
 use crate::make::{MILLISECOND, problem};
 use crate::world::World;
@@ -21,7 +21,7 @@ async fn add_sources(world: &World, count: usize) -> Vec<SourceId> {
 
 async fn page(
     world: &World,
-    caller: &Credential,
+    caller: &Caller,
     limit: usize,
     cursor: Option<Cursor>,
 ) -> Result<Page<Source>, Error> {
@@ -68,7 +68,7 @@ async fn workspaces_out_of_scope_lead_to_no_page() {
         ..TokenScope::default()
     };
     let token = world.token(world.owner_id, scope).await;
-    let caller = Credential::from(token.secret.clone());
+    let caller = Caller::from(token.secret.clone());
     let page = async |cursor| {
         let request = PageRequest::builder().limit(1).maybe_cursor(cursor).build();
         let found = world.service.list_workspaces(&caller, &request).await;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use knowledge_core::Error;
-use knowledge_core::access::Credential;
 use knowledge_core::internals::keys;
 use knowledge_core::model::MemoryId;
 use knowledge_core::partition::{HOME, MoveError, MoveOutcome, Relocation};
-use knowledge_core::service::KnowledgeService;
+use knowledge_core::service::{Caller, KnowledgeService};
 use knowledge_core::store::{
     Commit, CommitOutcome, Found, Key, MemoryStore, Read, Store, StoreError, StoreExt,
 };
@@ -135,7 +134,7 @@ impl Process {
 /// Client that deletes memories of the organisation, wherever it is served.
 struct Client {
     services: [KnowledgeService; 2],
-    token: Credential,
+    token: Caller,
     memories: Vec<MemoryId>,
     /// Number of memories that are deleted, which are the first ones.
     deleted: usize,

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use knowledge_core::Error;
-use knowledge_core::access::{Credential, CredentialKind};
+use knowledge_core::access::{CredentialKind, Secret};
 use knowledge_core::env::Env;
 use knowledge_core::model::OrgId;
 use knowledge_core::partition::{
     Directory, HOME, HoldingStore, MoveError, MoveOutcome, MoveStep, Relocation, Stores, identity,
     moving,
 };
-use knowledge_core::service::{InFlight, KnowledgeService, Options, SealingKey, Verify};
+use knowledge_core::service::{Caller, InFlight, KnowledgeService, Options, SealingKey, Verify};
 use knowledge_core::store::{
     Commit, CommitBuilder, CommitOutcome, Found, Key, KeyRange, MemoryStore, Read, Store,
     StoreError, StoreErrorKind, StoreExt,
@@ -213,8 +213,8 @@ pub(crate) async fn verify(store: &Arc<MemoryStore>) {
     assert_eq!(verify.finish().differences, []);
 }
 
-pub(crate) fn token(org: &OrgFixture) -> Credential {
-    Credential::Secret(org.members.owner.token.parse().expect("a token"))
+pub(crate) fn token(org: &OrgFixture) -> Caller {
+    Caller::new(org.members.owner.token.parse::<Secret>().expect("a token"))
 }
 
 pub(crate) async fn knows(store: &Arc<MemoryStore>, org: &OrgFixture) -> bool {

@@ -7,7 +7,7 @@ use knowledge_core::model::{
     ChatId, ConnectorId, CredentialId, DeliveryId, InboundWebhookId, InboundWebhookUpdate,
     WebhookId, WebhookUpdate,
 };
-use knowledge_core::service::{ConnectorUpdate, Endpoint, MemberUpdate, PageRequest};
+use knowledge_core::service::{Caller, ConnectorUpdate, Endpoint, MemberUpdate, PageRequest};
 use uuid::Uuid;
 
 use crate::inbound_sender::Sender;
@@ -25,7 +25,7 @@ pub(crate) struct Case {
 
 pub(crate) async fn members(
     world: &World,
-    caller: &Credential,
+    caller: &Caller,
     operation: Operation,
 ) -> Result<(), Error> {
     let (service, page) = (&world.service, PageRequest::default());
@@ -55,7 +55,7 @@ pub(crate) async fn members(
 
 pub(crate) async fn webhooks(
     world: &World,
-    caller: &Credential,
+    caller: &Caller,
     operation: Operation,
 ) -> Result<(), Error> {
     let (service, workspace) = (&world.service, world.workspace.id);
@@ -79,11 +79,7 @@ pub(crate) async fn webhooks(
     }
 }
 
-pub(crate) async fn deliveries(
-    world: &World,
-    caller: &Credential,
-    case: &Case,
-) -> Result<(), Error> {
+pub(crate) async fn deliveries(world: &World, caller: &Caller, case: &Case) -> Result<(), Error> {
     let (service, none) = (&world.service, DeliveryId(Uuid::nil()));
     let endpoint = if case.operation.spec().path.contains("{webhookId}") {
         Endpoint::Webhook(world.workspace.id, WebhookId(Uuid::nil()))
@@ -112,10 +108,10 @@ pub(crate) async fn deliveries(
 /// Ingests a message as the caller, who was an administrator when the webhook was registered.
 pub(crate) async fn ingest_message(
     world: &World,
-    caller: &Credential,
+    caller: &Caller,
     case: &Case,
 ) -> Result<(), Error> {
-    let Credential::Trusted { member, .. } = caller else {
+    let Credential::Trusted { member, .. } = caller.credential() else {
         panic!("callers are trusted here");
     };
     let assign = async |role| world.assign_in(*member, world.workspace.id, role).await;
@@ -137,7 +133,7 @@ pub(crate) async fn ingest_message(
 
 pub(crate) async fn inbound(
     world: &World,
-    caller: &Credential,
+    caller: &Caller,
     operation: Operation,
 ) -> Result<(), Error> {
     let (service, workspace) = (&world.service, world.workspace.id);
@@ -170,7 +166,7 @@ pub(crate) async fn inbound(
 
 pub(crate) async fn connectors(
     world: &World,
-    caller: &Credential,
+    caller: &Caller,
     operation: Operation,
 ) -> Result<(), Error> {
     let (service, workspace) = (&world.service, world.workspace.id);
@@ -195,7 +191,7 @@ pub(crate) async fn connectors(
 
 pub(crate) async fn mcp_keys(
     world: &World,
-    caller: &Credential,
+    caller: &Caller,
     operation: Operation,
 ) -> Result<(), Error> {
     let (service, workspace) = (&world.service, world.workspace.id);
@@ -216,7 +212,7 @@ pub(crate) async fn mcp_keys(
 
 pub(crate) async fn chats(
     world: &World,
-    caller: &Credential,
+    caller: &Caller,
     operation: Operation,
 ) -> Result<(), Error> {
     let (service, workspace) = (&world.service, world.workspace.id);

@@ -9,8 +9,8 @@ use knowledge_core::model::{
     NewInboundWebhook, NewWebhook, ReviewStatus, RoleId, SensitivityLabel, SourceId,
 };
 use knowledge_core::service::{
-    AuditFilter, DeleteRole, MemberAssignment, NewRetention, NewSource, PageRequest, SyncOutcome,
-    SyncReport,
+    AuditFilter, Caller, DeleteRole, MemberAssignment, NewRetention, NewSource, PageRequest,
+    SyncOutcome, SyncReport,
 };
 use uuid::Uuid;
 
@@ -25,7 +25,7 @@ use crate::world::World;
 use knowledge_testing::requests::with;
 
 /// Returns true if the caller is authorised; other errors of the request only follow then.
-async fn may(world: &World, caller: &Credential, case: &Case) -> bool {
+async fn may(world: &World, caller: &Caller, case: &Case) -> bool {
     let (service, workspace) = (&world.service, world.workspace.id);
     let nothing = Uuid::nil();
     let done: Result<(), Error> = match case.operation {
@@ -180,7 +180,7 @@ async fn may(world: &World, caller: &Credential, case: &Case) -> bool {
                     new.content = content.to_owned();
                 })
             };
-            let ingest = async |caller: &Credential, content: &str| {
+            let ingest = async |caller: &Caller, content: &str| {
                 let batch = [named(content)];
                 service
                     .ingest_memories(caller, workspace, world.source, &batch)
@@ -285,7 +285,7 @@ async fn may(world: &World, caller: &Credential, case: &Case) -> bool {
             }
         }
         Operation::DeleteChat => {
-            let Credential::Trusted { member, .. } = caller else {
+            let Credential::Trusted { member, .. } = caller.credential() else {
                 panic!("callers are trusted here");
             };
             let shared = with(new_chat("Hi"), |new| new.participants = vec![*member]);
@@ -356,7 +356,7 @@ async fn may(world: &World, caller: &Credential, case: &Case) -> bool {
 }
 
 /// Returns true if the caller sees content, or the labels of a memory for others.
-async fn sees(world: &World, caller: &Credential, case: &Case) -> bool {
+async fn sees(world: &World, caller: &Caller, case: &Case) -> bool {
     let memory = world.approved_memories(1).await[0];
     let approved = review(ReviewStatus::Approved);
     world.bulk(&world.owner, &[memory], approved).await.unwrap();
@@ -406,7 +406,7 @@ async fn give_away(world: &World, memory: MemoryId) {
     world.bulk(owner, &[memory], for_nobody()).await.unwrap();
 }
 
-async fn bulk_may(world: &World, caller: &Credential, case: &Case) -> bool {
+async fn bulk_may(world: &World, caller: &Caller, case: &Case) -> bool {
     let ids = world.approved_memories(1).await;
     let change = match case.when {
         "to set the review status" => review(ReviewStatus::Approved),

@@ -1,17 +1,16 @@
 //! Tests of the claim that a recall exists for its maker and for those who may read all it cites.
 
 use knowledge_core::Error;
-use knowledge_core::access::Credential;
 use knowledge_core::model::{
     MemoryChange, MemoryId, NewCitationSubscription, RecallId, ReviewStatus, SensitivityLabel,
 };
-use knowledge_core::service::PageRequest;
+use knowledge_core::service::{Caller, PageRequest};
 
 use crate::make::{MEMBER, MINUTE, VIEWER, code, new_recall, review, sensitivity};
 use crate::world::World;
 
 /// Registers a recall.
-async fn register(world: &World, by: &Credential, cited: &[MemoryId]) -> RecallId {
+async fn register(world: &World, by: &Caller, cited: &[MemoryId]) -> RecallId {
     // Recalls of one millisecond are in no particular order.
     world.time.pass(MINUTE);
     let new = new_recall(cited);
@@ -20,7 +19,7 @@ async fn register(world: &World, by: &Credential, cited: &[MemoryId]) -> RecallI
 }
 
 /// Returns the listed recalls of the workspace, on one page.
-async fn listed(world: &World, by: &Credential) -> Vec<RecallId> {
+async fn listed(world: &World, by: &Caller) -> Vec<RecallId> {
     let page = PageRequest::default();
     let listed = world.service.list_recalls(by, world.workspace.id, &page);
     let listed = listed.await.unwrap();
@@ -29,7 +28,7 @@ async fn listed(world: &World, by: &Credential) -> Vec<RecallId> {
 }
 
 /// Returns true if a recall exists for a caller, by its identifier and in the list alike.
-async fn exists(world: &World, by: &Credential, recall: RecallId) -> bool {
+async fn exists(world: &World, by: &Caller, recall: RecallId) -> bool {
     let found = world.service.get_recall(by, recall).await;
     let is_listed = listed(world, by).await.contains(&recall);
     assert_eq!(found.is_ok(), is_listed);
@@ -104,7 +103,7 @@ async fn hidden_recall_is_deleted_by_those_alone_who_may_erase_it() {
 #[tokio::test]
 async fn mcp_key_knows_no_recall_of_its_member_beyond_its_audience() {
     let world = World::new().await;
-    let key: Credential = world.mcp_key_for("workspace:research").await.secret.into();
+    let key: Caller = world.mcp_key_for("workspace:research").await.secret.into();
     let ids = world.approved_memories(2).await;
     let recall = register(&world, &key, &ids[..1]).await;
     let other = register(&world, &world.owner, &ids[1..]).await;
@@ -152,14 +151,14 @@ async fn hidden_recall_has_no_subscriptions() {
     let subscriber = world.caller(MEMBER).await;
     let recall = register(&world, &world.owner, &ids).await;
     world.subscribe(&subscriber, recall).await;
-    let subscribe = async |by: &Credential| -> Result<(), Error> {
+    let subscribe = async |by: &Caller| -> Result<(), Error> {
         let url = "https://example.com/citations".parse().unwrap();
         let new = NewCitationSubscription::builder();
         let new = new.recall_id(recall).webhook_url(url).build();
         let created = world.service.create_citation_subscription(by, &new);
         created.await.map(drop)
     };
-    let list = async |by: &Credential| -> Result<(), Error> {
+    let list = async |by: &Caller| -> Result<(), Error> {
         let page = PageRequest::default();
         let listed = world.service.list_citation_subscriptions(by, recall, &page);
         listed.await.map(drop)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use knowledge_core::access::{Credential, CredentialKind};
+use knowledge_core::access::{Credential, CredentialKind, Secret};
 use knowledge_core::env::Env;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
@@ -15,7 +15,7 @@ use knowledge_core::model::{
     OrgId, Quota, WorkspaceId,
 };
 use knowledge_core::service::{
-    AuditAction, AuditFilter, InFlight, KnowledgeService, Options, PageRequest, SealingKey,
+    AuditAction, AuditFilter, Caller, InFlight, KnowledgeService, Options, PageRequest, SealingKey,
     SignedMessage, SigningSecret, Verify,
 };
 use knowledge_core::store::{Key, MemoryStore, Store};
@@ -126,7 +126,7 @@ async fn post(
 
 async fn inbound(
     service: &KnowledgeService,
-    owner: &Credential,
+    owner: &Caller,
     workspace: WorkspaceId,
 ) -> (InboundWebhookId, SigningSecret) {
     let new = NewInboundWebhook::builder().name("Help desk").build();
@@ -159,7 +159,7 @@ async fn removed_organization_leaves_nothing() {
     let service = &world.service;
     let webhook = inbound(service, &org.trusted_owner(), org.main.id).await;
     assert_eq!(post(service, org.id, &webhook).await, "verified");
-    let token: Credential = Credential::Secret(org.members.viewer.token.parse().unwrap());
+    let token = Caller::new(org.members.viewer.token.parse::<Secret>().unwrap());
     let bearer = CredentialKind::Bearer;
     service.authenticate(&token, bearer).await.unwrap();
     let first = world.faults.history().len();
@@ -461,7 +461,7 @@ async fn roles_and_labels_end_with_the_workspace() {
     let member = world.member(MEMBER).await;
     let role = Some(VIEWER);
     world.assign_in(member, research, role).await.unwrap();
-    let viewer = Credential::Trusted { org, member };
+    let viewer = Caller::new(Credential::Trusted { org, member });
     let label: AudienceLabel = "workspace:research".parse().unwrap();
     let shared = with(new_memory("Shared"), |new| new.audience_tag = Some(label));
     let ids = world.ingest(other, world.source, &[shared]).await.unwrap();

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use knowledge_core::Error;
-use knowledge_core::access::{Credential, TokenScope};
+use knowledge_core::access::TokenScope;
 use knowledge_core::internals::keys;
 use knowledge_core::limits::RETENTION_DAYS_MAX;
 use knowledge_core::model::{ChatId, Quota, ResourceKind};
-use knowledge_core::service::{AuditAction, NewRetention, PageRequest, Retention};
+use knowledge_core::service::{AuditAction, Caller, NewRetention, PageRequest, Retention};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use crate::world::World;
 
 async fn set_as(
     world: &World,
-    caller: &Credential,
+    caller: &Caller,
     chat_days: Option<u64>,
 ) -> Result<Retention, Error> {
     let new = NewRetention::builder().maybe_chat_days(chat_days).build();

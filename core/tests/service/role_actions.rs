@@ -1,8 +1,9 @@
 //! Tests of the actions that custom roles grant, and of who may grant them.
 
 use knowledge_core::Error;
-use knowledge_core::access::{Action, BaseRole, Credential};
+use knowledge_core::access::{Action, BaseRole};
 use knowledge_core::model::{CustomRoleUpdate, RoleActions};
+use knowledge_core::service::Caller;
 
 use crate::make::{ACME, actions, code, custom, new_chat, new_role};
 use crate::roles::{NONE, active, update, with_actions};
@@ -10,7 +11,7 @@ use crate::world::World;
 use knowledge_testing::requests::with;
 
 /// Creates a caller who manages roles and otherwise only has the actions of a viewer.
-async fn manager(world: &World, extra: &[Action]) -> Credential {
+async fn manager(world: &World, extra: &[Action]) -> Caller {
     let allow = actions(&[Action::RoleManage, Action::MemberManage]) | actions(extra);
     let role = world.role(BaseRole::Viewer, allow, NONE).await;
     world.caller(custom(role.id)).await

@@ -1,13 +1,13 @@
 //! Tests of custom roles: create, list, read and update.
 
 use knowledge_core::Error;
-use knowledge_core::access::{Action, ActionSet, BaseRole, Credential};
+use knowledge_core::access::{Action, ActionSet, BaseRole};
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
     CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate, RoleId,
     WorkspaceId,
 };
-use knowledge_core::service::{AuditAction, DeleteRole, IfMatch};
+use knowledge_core::service::{AuditAction, Caller, DeleteRole, IfMatch};
 use uuid::Uuid;
 
 use crate::make::{ACME, HOUR, MEMBER, actions, code, new_role, problem};
@@ -336,7 +336,7 @@ async fn role_update_can_require_a_version() {
 #[tokio::test]
 async fn roles_are_managed_by_session_in_own_organization() {
     let world = World::new().await;
-    let list = async |caller: &Credential, org: &str| {
+    let list = async |caller: &Caller, org: &str| {
         world
             .service
             .list_custom_roles(caller, org)
@@ -344,7 +344,7 @@ async fn roles_are_managed_by_session_in_own_organization() {
             .map(|_| ())
     };
     let member = world.member(MEMBER).await;
-    let session = Credential::from(world.session(member).await.secret);
+    let session = Caller::from(world.session(member).await.secret);
     let token = world.token(member, Default::default()).await.secret.into();
     list(&session, ACME).await.unwrap();
     assert_eq!(code(list(&token, ACME).await), "unauthenticated");

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use knowledge_core::Error;
-use knowledge_core::access::{Action, Credential, CredentialKind, Secret, TokenScope};
+use knowledge_core::access::{Action, CredentialKind, Secret, TokenScope};
 use knowledge_core::model::{CredentialId, MemberId};
 use knowledge_core::service::{
-    AuditAction, AuditEntry, ClientInfo, Issued, NewToken, PageRequest, SessionTimeouts,
+    AuditAction, AuditEntry, Caller, ClientInfo, Issued, NewToken, PageRequest, SessionTimeouts,
 };
 use knowledge_store::faults::FaultPlan;
 use serde_json::json;
@@ -36,13 +36,17 @@ async fn issue(world: &World, new: &NewToken) -> Result<Issued, Error> {
 /// Signs a member in with a new link.
 pub(crate) async fn sign_in(world: &World, member: MemberId) -> Issued {
     let link = link(world, member).await;
-    world.service.sign_in(link.secret.expose()).await.unwrap()
-}
-
-pub(crate) async fn token(world: &World, session: &Secret) -> Credential {
     world
         .service
-        .access_token(session)
+        .sign_in(link.secret.expose(), ClientInfo::default())
+        .await
+        .unwrap()
+}
+
+pub(crate) async fn token(world: &World, session: &Secret) -> Caller {
+    world
+        .service
+        .access_token(session, ClientInfo::default())
         .await
         .unwrap()
         .secret
@@ -50,7 +54,7 @@ pub(crate) async fn token(world: &World, session: &Secret) -> Credential {
 }
 
 /// Performs an operation of access tokens.
-pub(crate) async fn chat(world: &World, token: &Credential) -> Result<(), Error> {
+pub(crate) async fn chat(world: &World, token: &Caller) -> Result<(), Error> {
     let workspace = world.workspace.id;
     let new = new_chat("Hi");
     let created = world.service.create_chat(token, workspace, &new).await;
@@ -79,7 +83,11 @@ async fn login_link_is_exchanged_once_for_a_session() {
     let link = link(&world, admin).await;
     let text = link.secret.expose();
     assert!(text.starts_with("wkl_"), "{text}");
-    let session = world.service.sign_in(text).await.unwrap();
+    let session = world
+        .service
+        .sign_in(text, ClientInfo::default())
+        .await
+        .unwrap();
     assert_eq!(session.record.member_id, admin);
     assert_eq!(session.record.expires_at, world.time.now().plus(7 * DAY));
     let known = session.secret.clone().into();
@@ -87,7 +95,10 @@ async fn login_link_is_exchanged_once_for_a_session() {
     let created = world.service.create_custom_role(&known, ACME, &new);
     created.await.unwrap();
     for _ in 0..2 {
-        assert_eq!(code(world.service.sign_in(text).await), "unauthenticated");
+        assert_eq!(
+            code(world.service.sign_in(text, ClientInfo::default()).await),
+            "unauthenticated"
+        );
     }
     // Neither the link nor its hash is stored in clear text.
     let contents = world.contents().await;
@@ -114,7 +125,11 @@ async fn invalid_login_links_are_rejected_alike() {
             link(&world, gone).await,
         ]
     };
-    world.service.sign_in(used.secret.expose()).await.unwrap();
+    world
+        .service
+        .sign_in(used.secret.expose(), ClientInfo::default())
+        .await
+        .unwrap();
     let provisioning = world.service.provisioning();
     provisioning
         .revoke(world.org.id, revoked.record.id)
@@ -139,19 +154,33 @@ async fn invalid_login_links_are_rejected_alike() {
         "wkl_",
         "",
     ] {
-        messages.push(world.service.sign_in(text).await.unwrap_err().to_string());
+        messages.push(
+            world
+                .service
+                .sign_in(text, ClientInfo::default())
+                .await
+                .unwrap_err()
+                .to_string(),
+        );
     }
     world.time.pass(15 * MINUTE - MILLISECOND);
     let late = link(&world, member).await;
     world.time.pass(MILLISECOND);
-    let refused = world.service.sign_in(expired.secret.expose()).await;
+    let refused = world
+        .service
+        .sign_in(expired.secret.expose(), ClientInfo::default())
+        .await;
     messages.push(refused.unwrap_err().to_string());
     messages.dedup();
     assert_eq!(
         messages,
         ["the login link is unknown, used, expired or revoked; ask for a new one"]
     );
-    world.service.sign_in(late.secret.expose()).await.unwrap();
+    world
+        .service
+        .sign_in(late.secret.expose(), ClientInfo::default())
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -163,9 +192,16 @@ async fn concurrent_sign_ins_with_one_link_create_one_session() {
     let text = link.secret.expose().to_owned();
     // Another process commits its sign-in between the reads and the commit of this one.
     world.probe.before_commit(async move {
-        other.service.sign_in(&text).await.unwrap();
+        other
+            .service
+            .sign_in(&text, ClientInfo::default())
+            .await
+            .unwrap();
     });
-    let late = world.service.sign_in(link.secret.expose()).await;
+    let late = world
+        .service
+        .sign_in(link.secret.expose(), ClientInfo::default())
+        .await;
     assert_eq!(code(late), "unauthenticated");
     assert!(world.probe.has_happened());
     let provisioning = world.service.provisioning();
@@ -178,7 +214,7 @@ async fn concurrent_sign_ins_with_one_link_create_one_session() {
 
     let link = self::link(&world, member).await;
     let text = link.secret.expose();
-    let attempts = (0..8).map(|_| world.service.sign_in(text));
+    let attempts = (0..8).map(|_| world.service.sign_in(text, ClientInfo::default()));
     let outcomes = futures::future::join_all(attempts).await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
 }
@@ -187,7 +223,7 @@ async fn concurrent_sign_ins_with_one_link_create_one_session() {
 async fn login_link_authenticates_no_operation() {
     let world = World::new().await;
     let link = link(&world, world.owner_id).await;
-    let caller = Credential::from(link.secret);
+    let caller = Caller::from(link.secret);
     assert_eq!(code(chat(&world, &caller).await), "unauthenticated");
     let listed = world.service.list_custom_roles(&caller, ACME).await;
     assert_eq!(code(listed), "unauthenticated");
@@ -257,7 +293,12 @@ async fn session_without_use_ends_after_idle_timeout() {
     world.time.pass(MILLISECOND);
     assert!(!is_valid(&session).await);
     assert_eq!(
-        code(world.service.access_token(&session.secret).await),
+        code(
+            world
+                .service
+                .access_token(&session.secret, ClientInfo::default())
+                .await
+        ),
         "unauthenticated"
     );
     let other = sign_in(&world, world.owner_id).await.secret;
@@ -282,7 +323,11 @@ async fn member_sees_and_ends_only_own_credentials() {
         sign_in(&world, bob).await,
         world.token(bob, TokenScope::default()).await,
     ];
-    let access = world.service.access_token(&session.secret).await.unwrap();
+    let access = world
+        .service
+        .access_token(&session.secret, ClientInfo::default())
+        .await
+        .unwrap();
     let (listed, current) = own(&world, &session.secret).await;
     assert_eq!(
         listed,
@@ -290,7 +335,12 @@ async fn member_sees_and_ends_only_own_credentials() {
     );
     assert_eq!(current, [session.record.id]);
 
-    let end = async |id| world.service.end_own_credential(&session.secret, id).await;
+    let end = async |id| {
+        world
+            .service
+            .end_own_credential(&session.secret, id, ClientInfo::default())
+            .await
+    };
     let contents = world.contents().await;
     let others = others.map(|issued| issued.record.id);
     for id in [
@@ -336,12 +386,19 @@ async fn member_does_not_see_mcp_keys_of_ended_sessions() {
         let key = created.await.unwrap().summary.id;
         assert!(own(&world, &session).await.0.contains(&key));
         match is_signed_out {
-            true => world.service.sign_out(&session).await.unwrap(),
+            true => world
+                .service
+                .sign_out(&session, ClientInfo::default())
+                .await
+                .unwrap(),
             false => world.time.pass(3 * HOUR),
         }
         let later = sign_in(&world, world.owner_id).await.secret;
         assert!(!own(&world, &later).await.0.contains(&key));
-        let ended = world.service.end_own_credential(&later, key).await;
+        let ended = world
+            .service
+            .end_own_credential(&later, key, ClientInfo::default())
+            .await;
         assert_eq!(code(ended), "not_found");
     }
     verify(&world).await;
@@ -356,10 +413,12 @@ async fn sessions_and_tokens_are_audited() {
         address: Some("192.0.2.7".parse().unwrap()),
         request_id: None,
     };
-    let service = world.service.for_client(client);
-    let session = service.sign_in(link.secret.expose()).await.unwrap();
-    let token = service.access_token(&session.secret).await.unwrap();
-    service.sign_out(&session.secret).await.unwrap();
+    let service = &world.service;
+    let signed_in = service.sign_in(link.secret.expose(), client).await;
+    let session = signed_in.unwrap();
+    let token = service.access_token(&session.secret, client).await;
+    let token = token.unwrap();
+    service.sign_out(&session.secret, client).await.unwrap();
     let all = entries(&world).await;
     let of = |action, id: CredentialId| -> &AuditEntry {
         let mut found = all.iter().filter(|entry| entry.action == action);

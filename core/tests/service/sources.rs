@@ -1,15 +1,15 @@
 //! Tests of the claim that a limited credential sees only sources of memories that exist for it.
 
-use knowledge_core::access::{Action, ActionSet, BaseRole, Credential, TokenScope};
+use knowledge_core::access::{Action, ActionSet, BaseRole, TokenScope};
 use knowledge_core::model::{MemoryChange, MemoryFilter, SourceId};
-use knowledge_core::service::{NewSource, PageRequest};
+use knowledge_core::service::{Caller, NewSource, PageRequest};
 use knowledge_core::{EntityKind, Error};
 
 use crate::make::{VIEWER, actions, code, custom};
 use crate::world::World;
 
 /// Returns the sources that a caller lists, each of which it can read.
-async fn listed(world: &World, by: &Credential) -> Vec<SourceId> {
+async fn listed(world: &World, by: &Caller) -> Vec<SourceId> {
     let (mut found, mut page) = (Vec::new(), PageRequest::builder().limit(1).build());
     loop {
         let listed = world.service.list_sources(by, &page).await.unwrap();
@@ -47,7 +47,7 @@ async fn limited_credential_sees_sources_of_memories_that_exist_for_it() {
     let new = NewSource::builder().name("Plans").kind("drive").build();
     let plans = world.service.create_source(&world.owner, &new).await;
     let (wiki, plans) = (world.source, plans.unwrap().id);
-    let token = async |scope| Credential::from(world.token(world.owner_id, scope).await.secret);
+    let token = async |scope| Caller::from(world.token(world.owner_id, scope).await.secret);
     let in_side = token(TokenScope {
         workspaces: Some(vec![side]),
         ..TokenScope::default()
@@ -103,7 +103,7 @@ async fn search_for_a_source_continues_behind_many_memories() {
         workspaces: Some(vec![world.workspace.id]),
         ..TokenScope::default()
     };
-    let token = Credential::from(world.token(world.owner_id, scope).await.secret);
+    let token = Caller::from(world.token(world.owner_id, scope).await.secret);
     let memories = world.memories(1_001).await;
     let last = memories.iter().max().copied().unwrap();
     world
@@ -124,7 +124,7 @@ async fn contents_under_review_are_read_once_per_page() {
         workspaces: Some(vec![world.workspace.id]),
         ..TokenScope::default()
     };
-    let token = Credential::from(world.token(member, scope).await.secret);
+    let token = Caller::from(world.token(member, scope).await.secret);
     let contents = || {
         let reads = world.probe.take_reads().keys;
         let contents = reads.iter().map(ToString::to_string);
@@ -169,7 +169,7 @@ async fn role_in_the_last_of_many_workspaces_permits_reading_sources() {
             .unwrap();
     }
     let token = world.token(member, TokenScope::default()).await;
-    let token = Credential::from(token.secret);
+    let token = Caller::from(token.secret);
     for (count, last) in [(64, places[63]), (65, places[64]), (66, places[65])] {
         for place in &places[count..] {
             world.assign_in(member, *place, None).await.unwrap();

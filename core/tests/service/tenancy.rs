@@ -11,7 +11,7 @@ use knowledge_core::model::{
     SourceId, WebhookUpdate, WorkspaceId,
 };
 use knowledge_core::service::{
-    ConnectorUpdate, DeleteRole, Endpoint, MemberAssignment, MemberUpdate, PageRequest,
+    Caller, ConnectorUpdate, DeleteRole, Endpoint, MemberAssignment, MemberUpdate, PageRequest,
     SignedMessage,
 };
 use knowledge_core::store::Key;
@@ -26,7 +26,7 @@ use knowledge_testing::requests::with;
 
 /// The owner of another organisation, and its own resources.
 struct Stranger {
-    caller: Credential,
+    caller: Caller,
     workspace: WorkspaceId,
     source: SourceId,
     role: RoleId,
@@ -130,7 +130,7 @@ impl Stranger {
 
         // The identifier of their inbound webhook in the URL of the own organisation, with any
         // signature.
-        let Credential::Trusted { org, .. } = caller else {
+        let Credential::Trusted { org, .. } = caller.credential() else {
             panic!("the stranger is trusted");
         };
         let timestamp = (world.time.now().as_millis() / 1_000).to_string();

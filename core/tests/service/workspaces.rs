@@ -1,14 +1,14 @@
 //! Test of workspaces as their callers see them.
 
-use knowledge_core::access::{Credential, TokenScope};
+use knowledge_core::access::TokenScope;
 use knowledge_core::model::WorkspaceId;
-use knowledge_core::service::PageRequest;
+use knowledge_core::service::{Caller, PageRequest};
 use uuid::Uuid;
 
 use crate::make::{VIEWER, code};
 use crate::world::World;
 
-async fn listed(world: &World, caller: &Credential) -> Vec<WorkspaceId> {
+async fn listed(world: &World, caller: &Caller) -> Vec<WorkspaceId> {
     let page = PageRequest::default();
     let found = world.service.list_workspaces(caller, &page).await.unwrap();
     assert_eq!(found.next_cursor, None);
@@ -30,7 +30,7 @@ async fn credential_lists_workspaces_in_its_scope() {
         ..TokenScope::default()
     };
     let scoped = world.token(viewer, scope).await;
-    let scoped = Credential::from(scoped.secret.clone());
+    let scoped = Caller::from(scoped.secret.clone());
     assert_eq!(listed(&world, &scoped).await, [sales]);
     let elsewhere = world.service.get_workspace(&scoped, main).await;
     assert_eq!(code(elsewhere), "not_found");

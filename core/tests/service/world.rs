@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use knowledge_core::Error;
-use knowledge_core::access::{
-    ActionSet, BaseRole, Credential, CredentialKind, RoleRef, TokenScope,
-};
+use knowledge_core::access::{ActionSet, BaseRole, CredentialKind, RoleRef, TokenScope};
 use knowledge_core::env::Env;
 use knowledge_core::internals::keys;
 use knowledge_core::limits::BULK_MEMORIES_CEILING;
@@ -19,7 +17,7 @@ use knowledge_core::model::{
     SensitivityLabel, SourceId, SubscriptionId, Timestamp, Webhook, Workspace, WorkspaceId,
 };
 use knowledge_core::service::{
-    Event, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment, NewMember, Options,
+    Caller, Event, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment, NewMember, Options,
     SealingKey, WithEtag,
 };
 use knowledge_core::store::{Commit, MemoryStore, Store};
@@ -287,12 +285,12 @@ impl World {
     }
 
     /// Adds a member with a role, and returns it as a caller.
-    pub(crate) async fn caller(&self, role: RoleRef) -> Credential {
+    pub(crate) async fn caller(&self, role: RoleRef) -> Caller {
         self.trusted(self.member(role).await)
     }
 
     /// Adds a member who may do exactly this, and returns it as a caller.
-    pub(crate) async fn caller_who_may(&self, actions: ActionSet) -> Credential {
+    pub(crate) async fn caller_who_may(&self, actions: ActionSet) -> Caller {
         let viewer = BaseRole::Viewer.actions();
         let role = self.role(BaseRole::Viewer, actions - viewer, viewer - actions);
         let role = RoleRef::Custom(role.await.id);
@@ -390,7 +388,7 @@ impl World {
     /// Makes a bulk update with a new idempotency key.
     pub(crate) async fn bulk(
         &self,
-        caller: &Credential,
+        caller: &Caller,
         memories: &[MemoryId],
         change: MemoryChange,
     ) -> Result<BulkResult, Error> {
@@ -400,7 +398,7 @@ impl World {
 
     pub(crate) async fn bulk_with_key(
         &self,
-        caller: &Credential,
+        caller: &Caller,
         key: &str,
         memories: &[MemoryId],
         change: MemoryChange,
@@ -462,11 +460,7 @@ impl World {
     }
 
     /// Subscribes a member to the citations of a recall.
-    pub(crate) async fn subscribe(
-        &self,
-        by: &Credential,
-        recall: RecallId,
-    ) -> CitationSubscription {
+    pub(crate) async fn subscribe(&self, by: &Caller, recall: RecallId) -> CitationSubscription {
         let new = NewCitationSubscription::builder()
             .recall_id(recall)
             .webhook_url("https://example.com/citations".parse().unwrap())

@@ -77,8 +77,7 @@ impl BodyWriter {
 
     /// Ends a complete body.
     ///
-    /// # Errors
-    /// [`ClientGone`]: the client may not have all of it.
+    /// # Errors [`ClientGone`]: the client may lack a part of the body.
     pub async fn finish(self) -> Result<(), ClientGone> {
         self.send(Chunk::End).await
     }

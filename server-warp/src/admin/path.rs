@@ -19,7 +19,7 @@ impl SocketPath {
     /// Returns the path, shortened if it is too long and the system has a way to do so.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidFilename`] if it is still too long; those of opening its directory.
+    /// [`io::ErrorKind::InvalidFilename`] if it is still too long; errors of opening its directory.
     pub(super) fn new(path: &Path) -> io::Result<Self> {
         if is_short(path) {
             return Ok(Self {

@@ -109,7 +109,7 @@ impl std::fmt::Debug for AdminSocket {
 impl AdminSocket {
     /// Listens on a path for requests to `api`, replacing the socket of a server that was killed.
     ///
-    /// The caller holds the data directory, so that no other server of it does the same.
+    /// The caller holds the data directory, so that no other server listens for this directory.
     ///
     /// # Errors
     /// [`SocketError`].
@@ -204,7 +204,7 @@ impl Drop for AdminSocket {
     }
 }
 
-/// Returns the identity of a file, which tells it from others of the same name.
+/// Returns the identity of a file, which differs from those of other files of the same name.
 fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }

@@ -14,8 +14,8 @@ pub(super) const ATTEMPT_COOKIE: &str = "service_sign_in";
 
 /// Returns the `Set-Cookie` of a new session, for as long as it is valid at most.
 ///
-/// `HttpOnly` hides it from scripts, and `SameSite=Lax` from requests of other sites, except that
-/// following a link there sends it, with a method that changes nothing.
+/// `HttpOnly` hides it from scripts, and `SameSite=Lax` from requests of other sites, except for a
+/// link that is followed there, whose method changes nothing.
 pub(super) fn set_session(issued: &Issued, scheme: ClientScheme) -> HeaderValue {
     let session = &issued.record;
     let milliseconds = session.expires_at.as_millis() - session.created_at.as_millis();

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use http::header::SET_COOKIE;
 use http::{HeaderValue, Request, Response, StatusCode};
 use knowledge_core::access::Secret;
-use knowledge_core::api::{Caller, ClientInfo, ClientScheme, MatchedRoute, front_end};
+use knowledge_core::api::{ClientInfo, ClientScheme, KnownCaller, MatchedRoute, front_end};
 use knowledge_core::model::OrgId;
 use knowledge_core::service::{Issued, KnowledgeService};
 use knowledge_core::{EntityKind, Error, ProblemCode};
@@ -169,7 +169,7 @@ impl Auth {
     }
 
     /// Identifies the caller by its session, for rate limits.
-    pub async fn identify(&self, request: &Request<Bytes>) -> Option<Caller> {
+    pub async fn identify(&self, request: &Request<Bytes>) -> Option<KnownCaller> {
         if Self::is_sign_in(request) {
             return None;
         }
@@ -179,14 +179,12 @@ impl Auth {
 
     /// Responds to a request for one of the paths; `None` for any other path.
     pub async fn respond(&self, request: &Request<Bytes>) -> Option<Response<Bytes>> {
-        let client = request.extensions().get::<ClientInfo>().copied();
-        let service = self.service.for_client(client.unwrap_or_default());
         let (response, route) = match Route::of(request.uri().path()) {
             Some(route) => {
-                let response = respond(&service, route, request).await;
+                let response = respond(&self.service, route, request).await;
                 (response, route.template())
             }
-            None => self.respond_with_provider(&service, request).await?,
+            None => self.respond_with_provider(request).await?,
         };
         let mut response = response.unwrap_or_else(front_end::error);
         response.extensions_mut().insert(MatchedRoute(route));
@@ -198,14 +196,14 @@ impl Auth {
     #[cfg(feature = "oidc")]
     async fn respond_with_provider(
         &self,
-        service: &KnowledgeService,
         request: &Request<Bytes>,
     ) -> Option<(Result<Response<Bytes>, Error>, &'static str)> {
         let step = oidc::Step::of(request.uri().path())?;
         let response = match require_method(step.allow(), request) {
             Ok(()) => {
-                let scheme = client_scheme(service, request);
-                oidc::respond(self.oidc.as_ref(), service, (step, scheme), request).await
+                let scheme = client_scheme(&self.service, request);
+                let oidc = self.oidc.as_ref();
+                oidc::respond(oidc, &self.service, (step, scheme), request).await
             }
             Err(error) => Err(error),
         };
@@ -215,7 +213,6 @@ impl Auth {
     #[cfg(not(feature = "oidc"))]
     async fn respond_with_provider(
         &self,
-        _: &KnowledgeService,
         _: &Request<Bytes>,
     ) -> Option<(Result<Response<Bytes>, Error>, &'static str)> {
         None
@@ -243,20 +240,20 @@ async fn respond(
     require_method(route.allow(), request)?;
     let sent_by = request.extensions().get().copied();
     front_end::require_same_origin(headers, method, sent_by.unwrap_or_default())?;
-    let scheme = client_scheme(service, request);
+    let (scheme, client) = (client_scheme(service, request), client(request));
     if let Route::Login = route {
-        let issued = service.sign_in(&link(request)?).await?;
+        let issued = service.sign_in(&link(request)?, client).await?;
         return Ok(signed_in(service, &issued, scheme).await);
     }
     let session = front_end::session(headers)?;
     let response = match route {
         Route::Login | Route::Session => session_response(service, &session).await?,
         Route::Token => {
-            let issued = service.access_token(&session).await?;
+            let issued = service.access_token(&session, client).await?;
             front_end::json(StatusCode::OK, &TokenView::of(&issued))
         }
         Route::Logout => {
-            service.sign_out(&session).await?;
+            service.sign_out(&session, client).await?;
             let mut response = empty();
             let cleared = cookie::clear_session(scheme);
             response.headers_mut().insert(SET_COOKIE, cleared);
@@ -274,7 +271,7 @@ async fn respond(
             };
             let id = id.parse().map_err(missing);
             let id = or_unauthenticated(service, &session, id).await?;
-            service.end_own_credential(&session, id).await?;
+            service.end_own_credential(&session, id, client).await?;
             empty()
         }
     };
@@ -282,7 +279,8 @@ async fn respond(
     Ok(response)
 }
 
-/// Returns what was parsed. Authentication takes precedence over what cannot be.
+/// Returns the parsed value. An invalid session takes precedence over a value that cannot be
+/// parsed.
 async fn or_unauthenticated<T>(
     service: &KnowledgeService,
     session: &Secret,
@@ -292,6 +290,12 @@ async fn or_unauthenticated<T>(
         service.session(session).await?;
     }
     parsed
+}
+
+/// Returns the facts about the client of a request, for the audit log.
+fn client(request: &Request<Bytes>) -> ClientInfo {
+    let client = request.extensions().get::<ClientInfo>();
+    client.copied().unwrap_or_default()
 }
 
 /// Returns the scheme of a client: HTTPS also behind a proxy that is not trusted, if the public URL
@@ -353,7 +357,7 @@ async fn session_response(
     ))
 }
 
-/// Returns a response without a body, which nobody may store.
+/// Returns a response without a body, which no cache may store.
 fn empty() -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = StatusCode::NO_CONTENT;

@@ -1,9 +1,9 @@
 //! Signing in with an OpenID Connect provider, over HTTP: `/auth/oidc/start` sends the browser to
 //! the provider, which sends it back to `/auth/oidc/callback`. `/auth/oidc` names the provider.
 //!
-//! The sign-in that a browser has begun is in a cookie for these two paths. The callback of this
-//! sign-in removes the cookie, whatever its outcome; another one, to which any page can lead,
-//! changes nothing. A new session replaces the one of the browser, which ends. The pages about
+//! The browser keeps the sign-in that it has begun in a cookie for these two paths. The callback of
+//! this sign-in removes the cookie, whatever the outcome; any other callback, to which a foreign
+//! page can lead, changes nothing. A new session ends the browser's previous one. The pages about
 //! failures contain nothing that the browser or the provider has sent.
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY, RETRY_AFTER,
     SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 use knowledge_core::api::{ClientScheme, front_end, status};
 use knowledge_core::service::KnowledgeService;
 use knowledge_core::{EntityKind, Error};
@@ -32,7 +32,7 @@ const QUERY_BYTES_MAX: usize = 8 * 1_024;
 /// Time after which a sign-in may succeed that fails now, in seconds.
 const RETRY_AFTER_SECONDS: u64 = 10;
 
-/// Everything of a page comes from the server itself, and there is no script.
+/// All parts of a page come from the server itself, and none is a script.
 const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; \
                       frame-ancestors 'none'; form-action 'none'";
 
@@ -140,8 +140,9 @@ async fn callback(
         front_end::cookie(request.headers(), cookie::ATTEMPT_COOKIE),
         &parameters,
     )?;
-    let completed = match oidc.complete(service, attempt, parameters).await {
-        Ok(completed) => signed_in(service, scheme, &completed, request.headers()).await,
+    let client = super::client(request);
+    let completed = match oidc.complete(service, client, attempt, parameters).await {
+        Ok(completed) => signed_in(service, scheme, &completed, request).await,
         Err(error) => Err(error),
     };
     let mut response = completed.unwrap_or_else(|error| failure(&error));
@@ -155,14 +156,14 @@ async fn signed_in(
     service: &KnowledgeService,
     scheme: ClientScheme,
     completed: &Completed,
-    headers: &HeaderMap,
+    request: &Request<Bytes>,
 ) -> Result<Response<Bytes>, SignInError> {
     let page = format!("{}/{}", base_url(service), completed.return_to.as_str());
     let mut response = redirect(&page)?;
     let session = cookie::set_session(&completed.session, scheme);
     response.headers_mut().append(SET_COOKIE, session);
-    if let Ok(replaced) = front_end::session(headers) {
-        match service.sign_out(&replaced).await {
+    if let Ok(replaced) = front_end::session(request.headers()) {
+        match service.sign_out(&replaced, super::client(request)).await {
             Ok(()) | Err(Error::Unauthenticated { .. }) => {}
             Err(error) => {
                 let reason = explain(&error);
@@ -224,7 +225,7 @@ fn failure(error: &SignInError) -> Response<Bytes> {
     response
 }
 
-/// Returns the status of a failure, and what it tells the person.
+/// Returns the status of a failure, and its text for the person.
 fn describe(error: &SignInError) -> (StatusCode, &'static str) {
     match error {
         SignInError::UnknownAttempt => (

@@ -34,7 +34,7 @@ pub async fn summarize(
 /// ends the copy.
 ///
 /// # Errors
-/// [`BackupError`] and those of `step`.
+/// [`BackupError`] and errors of `step`.
 pub async fn copy_store<E: From<BackupError>>(
     source: &Arc<dyn Store>,
     target: &Arc<dyn Store>,
@@ -61,7 +61,7 @@ pub async fn copy_store<E: From<BackupError>>(
 /// Reads a whole store and compares it with an expected summary.
 ///
 /// # Errors
-/// [`BackupError::Differs`] and those of the store.
+/// [`BackupError::Differs`] and errors of the store.
 pub async fn compare(
     store: &Arc<dyn Store>,
     expected: &Summary,

@@ -176,7 +176,7 @@ impl SwapPaths {
         }
     }
 
-    /// Returns the paths of which a recovery renames, removes or writes some.
+    /// Returns the paths that a recovery may rename, remove or write.
     #[must_use]
     pub fn all(&self) -> [&Path; 5] {
         let Self {

@@ -98,7 +98,7 @@ impl Check<'_> {
     }
 
     /// Rejects the value of a setting, possibly in view of others: `must be at least …`. The
-    /// problem is located at the first of them that is not a default.
+    /// problem is located at the first of these settings that is not a default.
     pub(crate) fn reject(&mut self, path: &str, others: &[&str], requirement: &str) {
         let mut paths = std::iter::once(&path).chain(others);
         // An invalid value is reported itself; the rule would apply to another one.

@@ -17,8 +17,8 @@ pub(crate) struct Section {
     pub(crate) settings: Vec<Setting>,
     /// Reject invalid combinations. Each value by itself is valid.
     pub(super) check: &'static [Rule],
-    /// Reject files that a start could not use, beside those of [`Kind::inspect`]. Have no effect
-    /// on them.
+    /// Reject files that a start could not use, in addition to [`Kind::inspect`]. They leave the
+    /// files unchanged.
     pub(super) inspect: &'static [Rule],
 }
 

@@ -299,7 +299,8 @@ settings! {
         deliver: switch,
             "Send deliveries from this server; otherwise they wait in the store for another server \
              or the next start";
-        // Each has a connection, beside those of clients, and up to some 400 KiB of memory.
+        // Each delivery has a connection, in addition to those of clients, and up to some 400 KiB
+        // of memory.
         in_flight_max: count(1..=1_024, "deliveries"),
             "Maximum of concurrent deliveries to all endpoints together; each has a connection and \
              up to 400 KiB of response headers";

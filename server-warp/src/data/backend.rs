@@ -54,7 +54,7 @@ impl Backend {
     /// [`PostgresSnapshot`](knowledge_storage_postgres::PostgresSnapshot).
     ///
     /// # Errors
-    /// Those of a database.
+    /// Errors of a database.
     pub async fn snapshot(&self, bytes_max: usize) -> Result<Arc<dyn Store>, StoreError> {
         Ok(match self {
             Self::Embedded(store) => Arc::clone(store).snapshot(bytes_max),
@@ -80,7 +80,7 @@ impl Backend {
     /// A database has its own checks, and nothing is read.
     ///
     /// # Errors
-    /// Those of [`Embedded::check`].
+    /// Errors of [`Embedded::check`].
     pub fn check(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<(), StoreError> {
         match self {
             Self::Embedded(store) => store.check(progress),

@@ -141,7 +141,7 @@ impl DataConfig {
     /// Returns the path of a sibling of the directory: its name with `suffix` appended.
     ///
     /// # Errors
-    /// Those of [`DataConfig::path`].
+    /// Errors of [`DataConfig::path`].
     pub fn beside(&self, suffix: &str) -> Result<PathBuf, DataError> {
         Ok(private_file::with_suffix(&self.path()?, suffix))
     }
@@ -185,7 +185,7 @@ impl DataConfig {
     /// It waits up to [`LOCK_WAIT_MAX`] for a command or the previous server.
     ///
     /// # Errors
-    /// Those of [`DataConfig::open`].
+    /// Errors of [`DataConfig::open`].
     pub async fn open_when_free(&self) -> Result<Data, DataError> {
         when_free(|| self.open()).await
     }
@@ -209,7 +209,7 @@ impl DataConfig {
     /// them.
     ///
     /// # Errors
-    /// See [`DataError`], except for [`DataError::Service`] and those of keys.
+    /// See [`DataError`], except for [`DataError::Service`] and errors of keys.
     pub async fn open_backend(&self) -> Result<Backend, DataError> {
         if self.directory().is_some() {
             return Ok(Backend::Embedded(self.open_store()?));
@@ -224,7 +224,7 @@ impl DataConfig {
     ///
     /// # Errors
     /// See [`DataError`], except for [`DataError::Missing`], [`DataError::Empty`],
-    /// [`DataError::Service`] and those of keys.
+    /// [`DataError::Service`] and errors of keys.
     pub async fn make_backend(&self) -> Result<Backend, DataError> {
         match &self.store {
             #[cfg(feature = "postgres")]
@@ -242,7 +242,7 @@ impl DataConfig {
     /// Rejects a store that ends with the process.
     ///
     /// # Errors
-    /// [`DataError::InMemory`]; those of [`DataConfig::path`] for a directory.
+    /// [`DataError::InMemory`]; errors of [`DataConfig::path`] for a directory.
     pub(crate) fn require_durable(&self) -> Result<(), DataError> {
         match self.store {
             StoreAddress::Postgres(_) => Ok(()),
@@ -273,7 +273,7 @@ impl DataConfig {
     /// empty.
     ///
     /// # Errors
-    /// [`DataError::Store`], [`DataError::Switch`], and those of [`DataConfig::path`].
+    /// [`DataError::Store`], [`DataError::Switch`], and errors of [`DataConfig::path`].
     pub fn make_store(&self) -> Result<Arc<dyn Embedded>, DataError> {
         let path = self.enter()?;
         let lock = lock(&path)?;
@@ -299,7 +299,7 @@ impl DataConfig {
     /// files that another user creates in it.
     ///
     /// # Errors
-    /// [`DataError::OtherOwner`], [`DataError::Io`], and those of [`DataConfig::path`].
+    /// [`DataError::OtherOwner`], [`DataError::Io`], and errors of [`DataConfig::path`].
     pub(crate) fn enter(&self) -> Result<PathBuf, DataError> {
         let path = self.path()?;
         #[cfg(unix)]
@@ -313,7 +313,7 @@ impl DataConfig {
     /// commands that verify the store first.
     ///
     /// # Errors
-    /// Those of [`DataConfig::engine`], and [`DataError::OtherOwner`].
+    /// Errors of [`DataConfig::engine`], and [`DataError::OtherOwner`].
     pub fn resolved(&self) -> Result<Self, DataError> {
         if self.store.is_shared() {
             return Ok(self.clone());
@@ -329,7 +329,7 @@ impl DataConfig {
     /// Returns the engine of the store in the directory, or the default for a new one.
     ///
     /// # Errors
-    /// [`DataError::Store`], and those of [`DataConfig::path`].
+    /// [`DataError::Store`], and errors of [`DataConfig::path`].
     pub fn engine(&self) -> Result<Engine, DataError> {
         self.engine_at(&self.path()?)
     }

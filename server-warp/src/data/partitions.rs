@@ -54,7 +54,7 @@ impl DataConfig {
     /// but waits for another process to release them, as [`open_when_free`](Self::open_when_free).
     ///
     /// # Errors
-    /// Those of [`DataConfig::open`].
+    /// Errors of [`DataConfig::open`].
     pub async fn open_partitions_when_free(
         &self,
         home: &Data,
@@ -65,7 +65,7 @@ impl DataConfig {
     /// Returns the configuration of the partition with this name, which may be that of `self`.
     ///
     /// # Errors
-    /// [`DataError::UnknownPartition`], and those of [`DataConfig::sealing_key_path`].
+    /// [`DataError::UnknownPartition`], and errors of [`DataConfig::sealing_key_path`].
     pub fn partition(&self, name: &str) -> Result<Self, DataError> {
         let store = match self.partitions.iter().find(|found| found.name == name) {
             Some(found) => found.store.clone(),

@@ -16,9 +16,11 @@ use crate::store_address::PostgresAddress;
 /// Configuration of stores in PostgreSQL databases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostgresConfig {
-    /// File with the password, instead of that of the address; it is read for each new connection.
+    /// File with the password, which replaces the one in the address; it is read for each new
+    /// connection.
     pub password_file: Option<PathBuf>,
-    /// File of the certificates that may sign the server's; those of the operating system if unset.
+    /// File of the authorities that may sign the server's certificate; if unset, the operating
+    /// system's list applies.
     pub ca_file: Option<PathBuf>,
     /// Number of connections for reads.
     pub read_connections: usize,

@@ -28,7 +28,7 @@ impl StableView {
     /// Creates a view of the present state.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     pub async fn of(backend: &Backend) -> Result<Self, StoreError> {
         #[cfg(feature = "postgres")]
         if let Backend::Postgres(store) = backend {
@@ -48,7 +48,7 @@ impl StableView {
     /// Returns true if the store has changed since, so that the view lacks something.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     pub async fn is_outdated(&self) -> Result<bool, StoreError> {
         #[cfg(feature = "postgres")]
         if let Some(snapshot) = &self.snapshot {

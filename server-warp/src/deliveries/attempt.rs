@@ -22,7 +22,7 @@ use crate::metrics::{DeliveryMetrics, DispatchStep, InFlight, RecordResult};
 use crate::telemetry::DeliverySpan;
 
 /// Delay after a conflict, or after a step that found work but made no progress: another dispatcher
-/// is at it.
+/// is doing the same.
 pub(super) const CONFLICT_DELAY: Duration = Duration::from_millis(20);
 
 /// Delay after a failure to record an attempt, doubled after each further one up to the maximum.

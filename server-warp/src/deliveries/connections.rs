@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 /// Counts of the connections to all hosts.
 ///
-/// The pool of the HTTP client limits idle connections per host only. What is counted here is at
-/// least what is open: a host has as many as it ever had exchanges at once, until it has been idle
-/// for the timeout of the pool. While there are too many, exchanges close theirs.
+/// The pool of the HTTP client limits idle connections per host only. These counts are upper
+/// bounds: a host counts as many connections as it ever had exchanges at once, until it has been
+/// idle for the timeout of the pool. While their sum is too high, exchanges close their
+/// connections.
 #[derive(Debug)]
 pub(super) struct OpenConnections {
     max: usize,

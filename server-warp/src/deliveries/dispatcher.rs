@@ -36,8 +36,8 @@ pub(crate) struct Dispatcher {
     in_flight: LeasedAttempts,
     clock: ClockWatch,
     fan_out: Step,
-    /// [`KnowledgeService::outbox_additions`] that left nothing to fan out, and the time at which the
-    /// outbox is polled for those of other services.
+    /// [`KnowledgeService::outbox_additions`] at which nothing was left to fan out, and the time of
+    /// the next poll for additions by other services.
     fanned_out: Option<(u64, Instant)>,
     claims: Step,
     renewals: Step,

@@ -11,14 +11,14 @@ use super::attempt::EndedAttempt;
 
 /// Age at which a lease is renewed: most exchanges end sooner.
 const RENEW_INTERVAL: Duration = DELIVERY_LEASE.checked_div(2).expect("2 is not 0");
-/// Age by which a lease may be younger to be renewed together with one that needs it.
+/// Time by which a lease may be renewed early, together with one whose renewal is due.
 const RENEW_EARLY_MAX: Duration = RENEW_INTERVAL.checked_div(2).expect("2 is not 0");
 
 /// Exchanges in flight with their leases, until their outcomes are recorded.
 #[derive(Debug, Default)]
 pub(super) struct LeasedAttempts {
     tasks: JoinSet<Option<EndedAttempt>>,
-    /// Leases of the tasks, which one that panics does not return.
+    /// Leases by task, because a task that panics does not return its lease.
     leases_of_tasks: HashMap<Id, DeliveryLease>,
     /// Time of each lease's next renewal; `None` once the lease is lost. The exchange continues,
     /// because its receiver may already have the request.

@@ -64,7 +64,7 @@ impl Endpoint {
 /// counted.
 ///
 /// # Errors
-/// Those of [`Server::bind`].
+/// Errors of [`Server::bind`].
 pub async fn serve(
     address: SocketAddr,
     metrics: Arc<Metrics>,

@@ -12,7 +12,7 @@ use super::catalogue::{self, register};
 const OK: &str = "ok";
 const FAILED: &str = "failed";
 
-/// Metrics of the maintenance of all partitions. The gauges are those of the worst one.
+/// Metrics of the maintenance of all partitions. The gauges show the worst partition.
 #[derive(Clone, Debug)]
 pub struct MaintenanceMetrics {
     runs: IntCounterVec,

@@ -59,11 +59,11 @@ mod linux {
 
     use rustix::time::{ClockId, clock_gettime};
 
-    /// Index in `/proc/self/stat`, counted from behind the command, of the user CPU time.
+    /// Field index of the user CPU time in `/proc/self/stat`, counted after the command name.
     const UTIME: usize = 11;
-    /// Index of the system CPU time.
+    /// Field index of the system CPU time.
     const STIME: usize = 12;
-    /// Index of the start time, in ticks since boot.
+    /// Field index of the start time, in ticks since boot.
     const STARTTIME: usize = 19;
 
     pub(super) struct Times {

@@ -24,8 +24,8 @@ pub(super) enum BodyError {
 
 /// Memory for all bodies that are being read, see `NetConfig::body_bytes_held_max`.
 ///
-/// Bodies are read before anything is known of their callers, so a client may hold no more than what
-/// is left: the threshold of [`shares`](super::shares), by which one that is alone gets half.
+/// Bodies are read before anything is known of their callers, so a client may hold at most as much
+/// as is free, which is half if it is the only client: the threshold of [`shares`](super::shares).
 #[derive(Debug)]
 pub(super) struct MemoryBudget {
     held: Mutex<Held>,

@@ -153,7 +153,7 @@ pub(super) async fn compress(
     response
 }
 
-/// Returns the length of the body; for HEAD that of the response to the corresponding GET.
+/// Returns the length of the body; for HEAD the length of the response to the corresponding GET.
 fn length(method: &Method, response: &Response<Bytes>) -> usize {
     let announced = response
         .headers()

@@ -95,7 +95,7 @@ pub struct NetConfig {
     pub open_files_reserved: usize,
     /// Maximum number of requests in flight, each counted once its last byte has arrived. Further
     /// requests are rejected with 503. One organisation may have as many as there are free places,
-    /// so half of them if it is alone. Health checks are not counted.
+    /// which is half of them if no other organisation has any. Health checks are not counted.
     pub requests_in_work_max: usize,
     /// Bytes of request bodies of one organisation that are handled at once, at least 1. The first
     /// [`BODY_BYTES_SMALL`](super::BODY_BYTES_SMALL) of each are not counted. Further requests of
@@ -115,8 +115,8 @@ pub struct NetConfig {
     /// be the same.
     pub body_bytes_max: usize,
     /// Memory for bodies that are being read. The first [`BODY_BYTES_UNCOUNTED`] of each are not
-    /// counted. A body that would exceed it is rejected with 503, and so is a further body of a client
-    /// that would then hold more than is left: one that is alone gets half. At least
+    /// counted. A body that would exceed it is rejected with 503, and so is a body with which its
+    /// client would hold more than is free, which is half for a single client. At least
     /// [`body_bytes_max`](Self::body_bytes_max).
     pub body_bytes_held_max: usize,
     /// Time for a whole request, from the end of its header to its response. Then it is rejected
@@ -133,8 +133,7 @@ pub struct NetConfig {
     pub linger_bytes_max: u64,
     /// Time for the responder's readiness check. Then `/readyz` responds with 503.
     pub ready_timeout: Duration,
-    /// Time for which the server, once told to shut down, serves on while `/readyz` responds with
-    /// 503.
+    /// Time before a shutdown in which the server still serves while `/readyz` responds with 503.
     pub shutdown_delay: Duration,
     /// Time for the requests in flight to complete at shutdown. Then their connections are closed.
     pub shutdown_timeout: Duration,
@@ -142,7 +141,7 @@ pub struct NetConfig {
     pub retry_after: Duration,
     /// Certificate of the server; without one it speaks plain HTTP.
     pub tls: TlsConfig,
-    /// Proxies that tell the addresses of their clients.
+    /// Proxies that are trusted to report the addresses of their clients.
     pub proxy: ProxyConfig,
     /// Other origins whose pages may call the server from a browser.
     pub cors: CorsConfig,

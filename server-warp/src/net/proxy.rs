@@ -19,11 +19,12 @@ pub struct ProxyConfig {
     /// Addresses of the proxies. A request from any other address is that address's own, whatever
     /// its header says.
     pub trusted: Vec<IpNet>,
-    /// Header to which the proxies append the address of their client. The other one is ignored: a
-    /// proxy that does not know it would pass on what a client invented.
+    /// Header to which the proxies append the address of their client. The other header is ignored:
+    /// a proxy that does not know it would pass on the invention of a client.
     pub header: ForwardingHeader,
-    /// True if every connection from a trusted proxy begins with a PROXY protocol header, version 2,
-    /// before TLS. A connection without one is closed. The address in it is that of the connection.
+    /// True if every connection from a trusted proxy begins with a PROXY protocol header, version
+    /// 2, before TLS. A connection without one is closed. The address in the header becomes the
+    /// address of the connection.
     pub protocol: bool,
 }
 
@@ -143,8 +144,8 @@ struct Element {
     is_https: bool,
 }
 
-/// Parses the elements of a `Forwarded` header. From the first malformed element on they cannot be
-/// told apart, so it is the last.
+/// Parses the elements of a `Forwarded` header. Nothing after a malformed element can be separated
+/// into elements, so it is the last one.
 fn parse_forwarded(line: &str) -> Vec<Element> {
     let mut elements = Vec::new();
     let mut rest = Some(line);

@@ -1,4 +1,4 @@
-//! PROXY protocol, version 2: a proxy that passes on bytes tells the address of its client first.
+//! PROXY protocol, version 2: a proxy that forwards bytes sends the address of its client first.
 
 use std::io;
 use std::net::IpAddr;
@@ -19,10 +19,10 @@ const PARSE_CONFIG: ParseConfig = ParseConfig {
 };
 
 /// Reads the header and nothing after it. Returns the address of the client, or `None` if the proxy
-/// itself is the client, as in a health check, or does not tell.
+/// itself is the client, as in a health check, or does not report the address.
 ///
-/// # Errors
-/// [`InvalidData`](io::ErrorKind::InvalidData) for anything but a header; those of the stream.
+/// # Errors [`InvalidData`](io::ErrorKind::InvalidData) for anything but a header; errors of the
+/// stream.
 pub(super) async fn read_client(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> io::Result<Option<IpAddr>> {

@@ -30,7 +30,7 @@ use crate::logged_path::logged_path;
 use crate::metrics::{HttpMetrics, METRICS_PATH, ROUTE_UNMATCHED, ResponseSummary};
 use crate::telemetry::{RequestOrigin, RequestSpan};
 
-/// Core's header of a response that replays that of an earlier request.
+/// Core's header of a response that replays an earlier one.
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// Target of the access log.

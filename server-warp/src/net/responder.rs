@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri};
-use knowledge_core::api::Caller;
+use knowledge_core::api::KnownCaller;
 
 /// Handler of requests: core's router in production, a stub in tests.
 ///
@@ -32,7 +32,7 @@ pub trait Responder: Send + Sync + 'static {
     fn identify(
         &self,
         request: &mut Request<Bytes>,
-    ) -> impl Future<Output = Option<Caller>> + Send {
+    ) -> impl Future<Output = Option<KnownCaller>> + Send {
         let _ = request;
         std::future::ready(None)
     }
@@ -56,7 +56,7 @@ impl<R: Responder> Responder for Arc<R> {
     fn identify(
         &self,
         request: &mut Request<Bytes>,
-    ) -> impl Future<Output = Option<Caller>> + Send {
+    ) -> impl Future<Output = Option<KnownCaller>> + Send {
         self.as_ref().identify(request)
     }
 

@@ -9,7 +9,7 @@ use futures::Stream;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use knowledge_core::api::{Caller, ClientInfo, MatchedRoute};
+use knowledge_core::api::{ClientInfo, KnownCaller, MatchedRoute};
 use tokio::time::Instant;
 use tower_service::Service;
 use warp::reply::Response as WarpResponse;
@@ -54,7 +54,7 @@ pub(super) fn service<R: Responder>(
         .then(move |exchange: Arc<Exchange>, headers, body| {
             let shared = Arc::clone(&shared);
             // Boxed: each layer around it moves it, and hyper keeps the room of one response for the
-            // next as long as the connection is open.
+            // next as long as the connection is open (see `connection::open` for the figure).
             Box::pin(async move {
                 respond(&shared, &exchange, headers, body)
                     .await
@@ -199,7 +199,11 @@ fn new_request(exchange: &Exchange, headers: HeaderMap, body: Bytes) -> Request<
 }
 
 /// Counts the request against its rate limit, if any; returns the rejection of an excess request.
-fn count<R>(shared: &Shared<R>, exchange: &Exchange, caller: Option<Caller>) -> Option<Rejection> {
+fn count<R>(
+    shared: &Shared<R>,
+    exchange: &Exchange,
+    caller: Option<KnownCaller>,
+) -> Option<Rejection> {
     let limiter = shared.rate_limiter.as_ref()?;
     let key = match caller {
         Some(caller) => Key::Principal(caller.principal),

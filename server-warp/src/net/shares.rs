@@ -3,9 +3,10 @@
 //! Two limits apply to each group of callers. The number of its requests may not exceed the number
 //! of free places: the dynamic threshold of Choudhury and Hahne ("Dynamic queue length thresholds
 //! for shared-memory packet switches", 1998), by which a group that is alone gets half of the
-//! places and later ones always find some. And the bodies of its requests in progress may not
-//! exceed a number of bytes: a request that names a thousand memories takes long, and other groups
-//! would wait for all that began earlier. Further ones wait for each other, in order of arrival.
+//! places and later groups always find some. The bodies of its requests in progress may not exceed
+//! a number of bytes: a request that names a thousand memories takes long, and other groups would
+//! wait for all that began earlier. Further requests of the group wait for each other, in order of
+//! arrival.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

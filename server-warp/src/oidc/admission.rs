@@ -9,7 +9,7 @@ use knowledge_core::access::RoleRef;
 use knowledge_core::model::{
     Member, MemberKind, OrgId, WorkspaceId, is_control_character, is_label_name,
 };
-use knowledge_core::service::{Issued, KnowledgeService, NewMember, Provisioning};
+use knowledge_core::service::{ClientInfo, Issued, KnowledgeService, NewMember, Provisioning};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -37,12 +37,13 @@ const IDENTITY_BYTES_MAX: usize = 512;
 /// role or all of its teams; [`SignInError::Service`]. Nothing is changed then.
 pub(super) async fn admit(
     service: &KnowledgeService,
+    client: ClientInfo,
     config: &OidcConfig,
     organization: &str,
     claims: &Claims,
 ) -> Result<Issued, SignInError> {
     let handle = handle_of(&identity(config, claims)?);
-    let provisioning = service.provisioning();
+    let provisioning = service.provisioning().with_client(client);
     let org = provisioning.organization(organization).await?;
     let missing = || format!("oidc.organization: {organization} does not exist");
     let org = org.ok_or_else(|| SignInError::Misconfigured(missing()))?;

@@ -22,8 +22,9 @@ const PURPOSE: Uuid = Uuid::from_u128(0x6f1d_c0de_5a1e_8d1c_a77e_3b90_51c4_e2f7)
 
 /// State of a sign-in.
 ///
-/// It is in a cookie of the browser that has begun the sign-in, sealed with the key that all servers
-/// over one store have: any of them can complete it, and no other browser can.
+/// The browser that has begun the sign-in keeps the state in a cookie, sealed with the key that all
+/// servers over one store share. Any of these servers can complete the sign-in, and no other
+/// browser can.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Attempt {
     /// Value that the provider returns with the code.
@@ -73,9 +74,8 @@ pub(crate) struct ReturnTo(String);
 impl ReturnTo {
     /// Reads the fragment of a screen, such as `#/handbook/members`; empty for the first screen.
     ///
-    /// # Errors
-    /// [`SignInError::InvalidReturn`] for anything else, also for the fragment of a login link, with
-    /// which others could sign the browser in as somebody else.
+    /// # Errors [`SignInError::InvalidReturn`] for anything else, also for the fragment of a login
+    /// link, which could sign the browser in as somebody else.
     pub(crate) fn parse(text: &str) -> Result<Self, SignInError> {
         let is_url_character =
             |byte: u8| byte.is_ascii_graphic() && !b"\\\"<>^`{|}".contains(&byte);

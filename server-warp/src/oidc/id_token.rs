@@ -26,7 +26,7 @@ pub(super) struct Expected<'e> {
     pub(super) now: Timestamp,
 }
 
-/// Reason for which an ID token is not accepted.
+/// Reason to reject an ID token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum InvalidToken {
     #[error("the ID token cannot be read, or its algorithm is not permitted")]

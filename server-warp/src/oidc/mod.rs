@@ -21,7 +21,7 @@ mod signature;
 
 use std::sync::Arc;
 
-use knowledge_core::service::{Issued, KnowledgeService};
+use knowledge_core::service::{ClientInfo, Issued, KnowledgeService};
 use url::Url;
 
 pub(crate) use self::attempt::{ATTEMPT_LIFETIME, Attempt, ReturnTo};
@@ -29,7 +29,7 @@ pub(crate) use self::error::SignInError;
 use self::error::for_log;
 pub use self::groups::{Grant, GrantedRole, GroupGrant, InvalidGrant};
 use self::id_token::Expected;
-use self::provider::Provider;
+use self::provider::{CodeGrant, Provider};
 pub use self::settings::{Issuer, OidcConfig, OidcError};
 
 /// Path of the redirect URI, below the base URL of the server.
@@ -180,6 +180,7 @@ impl Oidc {
     pub(crate) async fn complete(
         &self,
         service: &KnowledgeService,
+        client: ClientInfo,
         attempt: Attempt,
         parameters: CallbackParameters,
     ) -> Result<Completed, SignInError> {
@@ -200,9 +201,13 @@ impl Oidc {
         let missing = || SignInError::InvalidResponse("the response has no code".to_owned());
         let code = parameters.code.ok_or_else(missing)?;
         let redirect_uri = redirect_uri(service);
-        let exchange = (code.as_str(), redirect_uri.as_str(), &*attempt.verifier);
+        let grant = CodeGrant {
+            code: &code,
+            redirect_uri: &redirect_uri,
+            verifier: &attempt.verifier,
+        };
         let server = oidc.provider.server();
-        let tokens = server.exchange(&metadata, exchange).await?;
+        let tokens = server.exchange(&metadata, grant).await?;
         let expected = Expected {
             issuer: &metadata.issuer,
             client_id: &oidc.client_id,
@@ -218,7 +223,8 @@ impl Oidc {
         } else {
             claims
         };
-        let admitted = admission::admit(service, &oidc.config, &oidc.organization, &claims);
+        let organization = &oidc.organization;
+        let admitted = admission::admit(service, client, &oidc.config, organization, &claims);
         Ok(Completed {
             session: admitted.await?,
             return_to: attempt.return_to,

@@ -23,13 +23,13 @@ use super::settings::{Issuer, OidcConfig, OidcError, is_permitted_url};
 use crate::http_client::{self, HttpClient, SendError, read_roots, system_roots};
 use crate::private_file::read_secret;
 
-/// Time for which metadata and keys are used without asking again.
+/// Time for which metadata and keys are used without another request.
 const FRESH: Duration = Duration::from_secs(60 * 60);
-/// Time for which they are used if the provider cannot be asked again.
+/// Time for which metadata and keys are used if the provider cannot be reached.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Minimum time between two requests for keys, however many ID tokens name unknown ones.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
-/// Time after a failure in which the provider is not asked again.
+/// Time after a failure without another request to the provider.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Maximum size of a response of the provider.
 const RESPONSE_BYTES_MAX: usize = 256 * 1_024;
@@ -136,7 +136,16 @@ impl State {
     }
 }
 
-/// Returns the error of a request for everybody who waits for its result.
+/// Authorization code, with what proves that it was issued for this sign-in.
+#[derive(Clone, Copy)]
+pub(super) struct CodeGrant<'g> {
+    pub(super) code: &'g str,
+    pub(super) redirect_uri: &'g str,
+    /// PKCE verifier (RFC 7636).
+    pub(super) verifier: &'g str,
+}
+
+/// Returns a copy of the error of a request, for each sign-in that waits for the result.
 fn repeated(error: &SignInError) -> SignInError {
     match error {
         SignInError::InvalidResponse(message) => SignInError::InvalidResponse(message.clone()),
@@ -147,7 +156,7 @@ fn repeated(error: &SignInError) -> SignInError {
 /// The configured provider.
 pub(super) struct Provider {
     server: Arc<Server>,
-    /// Held while the provider is asked, so that concurrent sign-ins share one request.
+    /// Held during a request to the provider, so that concurrent sign-ins share it.
     state: Arc<Mutex<State>>,
 }
 
@@ -271,25 +280,24 @@ impl Server {
             return Err(invalid("the metadata has an endpoint without https"));
         }
         let set: KeySet = self.get(&metadata.jwks_uri, "keys").await?;
-        // A key of a kind that is not known here says nothing about the others.
+        // A key of an unknown kind does not make the others invalid.
         let keys = set.keys.into_iter().take(KEYS_MAX);
         let keys = keys.filter_map(|key| serde_json::from_value(key).ok());
         Ok((Arc::new(metadata), keys.collect()))
     }
 
-    /// Exchanges a code for tokens (RFC 6749, section 4.1.3), given with the redirect URI and the
-    /// PKCE verifier.
+    /// Exchanges a code for tokens (RFC 6749, section 4.1.3).
     pub(super) async fn exchange(
         &self,
         metadata: &Metadata,
-        parameters: (&str, &str, &str),
+        grant: CodeGrant<'_>,
     ) -> Result<Tokens, SignInError> {
         #[derive(Deserialize)]
         struct Refusal {
             error: String,
         }
 
-        let request = self.token_request(metadata, parameters);
+        let request = self.token_request(metadata, grant);
         let response = self.send(request).await?;
         if response.status().is_success() {
             return parse(&response, "token response");
@@ -308,13 +316,13 @@ impl Server {
     fn token_request(
         &self,
         metadata: &Metadata,
-        (code, redirect_uri, verifier): (&str, &str, &str),
+        grant: CodeGrant<'_>,
     ) -> http::Result<Request<Bytes>> {
         let mut form = Serializer::new(String::new());
         form.append_pair("grant_type", "authorization_code")
-            .append_pair("code", code)
-            .append_pair("redirect_uri", redirect_uri)
-            .append_pair("code_verifier", verifier);
+            .append_pair("code", grant.code)
+            .append_pair("redirect_uri", grant.redirect_uri)
+            .append_pair("code_verifier", grant.verifier);
         let mut request = Request::post(&metadata.token_endpoint)
             .header(ACCEPT, "application/json")
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded");

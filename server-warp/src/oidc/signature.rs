@@ -31,7 +31,7 @@ pub(super) const ALGORITHMS: &[Algorithm] = &[
     Algorithm::EdDSA,
 ];
 
-/// Verifier of all of them, without the signing and the key formats that nothing here uses.
+/// Verifier for all of these algorithms, without signing and without unused key formats.
 static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: |_, _| Err(ErrorKind::UnsupportedAlgorithm.into()),
     verifier_factory: |algorithm, key| {

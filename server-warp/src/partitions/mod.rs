@@ -1,8 +1,8 @@
 //! Partitions: organisations over several stores, each with a service of its own.
 //!
-//! [`Partitions`] knows which service has an organisation. What it knows is cached: an organisation
-//! that its service does not know is looked up in the directory again, as another process may have
-//! moved it. [`knowledge_core::partition`] has the directory and the moves.
+//! [`Partitions`] knows which service has an organisation. This knowledge is cached: an
+//! organisation that its service does not know is looked up in the directory again, as another
+//! process may have moved it. [`knowledge_core::partition`] has the directory and the moves.
 //!
 //! A lookup is one read, and never waits, as it is made before the rate limit is checked. Requests
 //! that wait for a move share one task for each organisation.
@@ -113,7 +113,7 @@ pub enum PartitionError {
 }
 
 impl From<KnowledgeService> for Partitions {
-    /// Creates partitions of which there is only one.
+    /// Creates a single partition.
     fn from(home: KnowledgeService) -> Self {
         Self::new(home, Vec::new())
     }
@@ -251,10 +251,10 @@ impl Partitions {
         }
     }
 
-    /// Waits for up to [`SWITCH_WAIT_MAX`] until no move switches the organisation, which a lookup
-    /// has found to be switched.
+    /// Waits for up to [`SWITCH_WAIT_MAX`] for the end of the switch in which a lookup has found an
+    /// organisation.
     ///
-    /// A task of its own reads the directory, so that it goes on if whoever waits for it ends.
+    /// A separate task reads the directory, so that it continues if a waiting request is dropped.
     pub(crate) async fn settled(&self, org: OrgId) -> Place {
         let switch = {
             let mut switches = lock(&self.inner.switches);
@@ -302,7 +302,7 @@ impl Partitions {
     }
 }
 
-/// Returns the names of the partitions that have something of an organisation.
+/// Returns the names of the partitions that have records of an organisation.
 fn partitions_of(placement: &Placement) -> impl Iterator<Item = &str> {
     let other = match &placement.moving {
         Some(MoveState::Copying { to } | MoveState::Switching { to }) => Some(to),

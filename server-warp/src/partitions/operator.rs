@@ -25,8 +25,8 @@ const CURSOR_DIVIDER: char = '~';
 
 /// The operator's interface, which passes each request to the partition of its organisation.
 ///
-/// Organisations are created at home. A list of organisations has those of one partition after
-/// those of another, each with its [`Location`].
+/// Organisations are created at home. A list of organisations goes through one partition after
+/// another, and each entry has its [`Location`].
 #[derive(Clone, Debug)]
 pub struct OperatorApi {
     partitions: Partitions,
@@ -192,8 +192,8 @@ impl OperatorApi {
         self.continued(index, response).await
     }
 
-    /// Removes what a partition has only a copy of, adds the [`Location`] of the rest, and makes the
-    /// cursor one of the list over all partitions.
+    /// Removes organisations of which a partition has only a copy, adds the [`Location`] of the
+    /// others, and turns the cursor into one of the list over all partitions.
     async fn continued(&self, index: usize, response: Response<Bytes>) -> Response<Bytes> {
         let (mut head, body) = response.into_parts();
         let Ok(mut page) = serde_json::from_slice::<Value>(&body) else {

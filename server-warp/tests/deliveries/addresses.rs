@@ -112,7 +112,8 @@ async fn client_never_connects_to_forbidden_literal() {
     ] {
         let url = format!("http://{host}:{port}/");
         let expected = format!(
-            "address_refused: the URL must not name a non-public address (the operator can allow it): {what}"
+            "address_refused: the URL must not name a non-public address (the operator can allow \
+             it): {what}"
         );
         assert_eq!(outcome(&client, &url).await, expected, "{host}");
     }

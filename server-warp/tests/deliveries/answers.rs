@@ -63,7 +63,8 @@ async fn complete_response_yields_its_status() {
             "201",
         ),
         (
-            "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: \
+             0\r\n\r\n",
             "200",
         ),
         // A protocol upgrade that the client never asked for.
@@ -79,15 +80,18 @@ async fn complete_response_yields_its_status() {
             "429 again after 120 s",
         ),
         (
-            "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 999999999999999999999\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 429 Too Many Requests\r\nRetry-After: \
+             999999999999999999999\r\nContent-Length: 0\r\n\r\n",
             "429 again after 604800 s",
         ),
         (
-            "HTTP/1.1 503 Service Unavailable\r\nRetry-After: Fri, 31 Dec 9999 23:59:59 GMT\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 503 Service Unavailable\r\nRetry-After: Fri, 31 Dec 9999 23:59:59 \
+             GMT\r\nContent-Length: 0\r\n\r\n",
             "503 again after 604800 s",
         ),
         (
-            "HTTP/1.1 503 Service Unavailable\r\nRetry-After: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 503 Service Unavailable\r\nRetry-After: Sun, 06 Nov 1994 08:49:37 \
+             GMT\r\nContent-Length: 0\r\n\r\n",
             "503 again after 0 s",
         ),
         (
@@ -295,7 +299,8 @@ async fn redirect_is_not_followed() {
             format!("//127.0.0.1:{}/", target.port()),
         ] {
             let answer = format!(
-                "HTTP/1.1 {status} Elsewhere\r\nLocation: {location}\r\nRefresh: 0; url={location}\r\nContent-Length: 0\r\n\r\n"
+                "HTTP/1.1 {status} Elsewhere\r\nLocation: {location}\r\nRefresh: 0; \
+                 url={location}\r\nContent-Length: 0\r\n\r\n"
             );
             let peer = Peer::answering(answer).await;
             assert_eq!(outcome(&client(), &peer.url()).await, status.to_string());

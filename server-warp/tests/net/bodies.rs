@@ -117,7 +117,8 @@ async fn client_that_expects_continue_gets_the_error() {
     let server = server().await;
     let expect = |length: usize| {
         format!(
-            "POST /echo HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
+            "POST /echo HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: \
+             {length}\r\n\r\n"
         )
     };
     let mut client = server.connect().await;

@@ -8,7 +8,10 @@ use crate::support::{Running, config, get, post};
 async fn request_is_passed_on_unchanged() {
     let server = Running::start(config()).await;
     let answer = server
-        .ask("PATCH /v1/a%20b/../c?x=%31&y HTTP/1.1\r\nHost: test\r\nTest: value\r\nContent-Length: 3\r\n\r\nabc")
+        .ask(
+            "PATCH /v1/a%20b/../c?x=%31&y HTTP/1.1\r\nHost: test\r\nTest: \
+              value\r\nContent-Length: 3\r\n\r\nabc",
+        )
         .await;
     assert_eq!(
         answer.body,

@@ -83,7 +83,10 @@ async fn shutdown_kills_stalled_body_at_the_deadline() {
     let mut server = server(SHORT).await;
     let mut client = server.connect().await;
     client
-        .send("POST /echo HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n")
+        .send(
+            "POST /echo HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: \
+               10\r\n\r\n",
+        )
         .await;
     assert_eq!(client.answer().await.status, 100);
     client.send("half").await;

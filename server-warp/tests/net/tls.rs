@@ -277,6 +277,29 @@ async fn certificate_expiry_is_exported_and_follows_a_reload() {
     assert_eq!(server.number(expiry, &[]), 1_956_528_000.0);
 }
 
+#[test]
+fn config_requires_certificate_and_key_together() {
+    let refusal = |certificate: Option<&str>, key: Option<&str>| {
+        let tls = TlsConfig {
+            certificate_file: certificate.map(PathBuf::from),
+            private_key_file: key.map(PathBuf::from),
+            ..TlsConfig::default()
+        };
+        let validated = NetConfig { tls, ..config() }.validate();
+        validated.err().map(|invalid| invalid.to_string())
+    };
+    assert_eq!(
+        refusal(Some("server.pem"), None).as_deref(),
+        Some("tls.private_key_file must be set if tls.certificate_file is")
+    );
+    assert_eq!(
+        refusal(None, Some("server.key")).as_deref(),
+        Some("tls.certificate_file must be set if tls.private_key_file is")
+    );
+    assert_eq!(refusal(Some("server.pem"), Some("server.key")), None);
+    assert_eq!(refusal(None, None), None);
+}
+
 #[tokio::test]
 async fn certificate_files_are_polled() {
     let (files, _) = Files::new();
@@ -382,7 +405,8 @@ async fn server_does_not_start_with_key_readable_by_others() {
     assert_eq!(
         files.refusal().await,
         format!(
-            "the private key {key} may be read by other users than its owner (mode 0644); run chmod 600 {key}"
+            "the private key {key} may be read by other users than its owner (mode 0644); run \
+             chmod 600 {key}"
         )
     );
 }

@@ -21,17 +21,11 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-#[path = "../support/client.rs"]
-#[allow(dead_code, reason = "shared with tests that need more of it")]
-mod client;
-#[path = "../support/contract.rs"]
-#[allow(dead_code, reason = "shared with tests that need more of it")]
-mod contract;
 #[path = "../support/exposition.rs"]
 mod exposition;
 
-pub(crate) use self::client::{Call, GUARD};
 pub(crate) use self::exposition::Exposition;
+pub(crate) use knowledge_http_suite::client::{Call, GUARD};
 
 /// The path template of the bulk update.
 pub(crate) const BULK: &str = "/v1/memories/bulk";

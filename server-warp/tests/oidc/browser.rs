@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use http::{Method, StatusCode};
 use url::Url;
 
-use crate::client::{Answer, Call};
 use crate::world::{PUBLIC_URL, World};
+use knowledge_http_suite::client::{Answer, Call};
 
 /// Path that ends a sign-in.
 pub(crate) const CALLBACK: &str = "/auth/oidc/callback";

@@ -21,8 +21,8 @@ use tokio::task::JoinHandle;
 use url::Url;
 
 use crate::browser::{Browser, CALLBACK, parameter};
-use crate::client::Answer;
 use crate::world::{CLIENT_ID, PUBLIC_URL, World};
+use knowledge_http_suite::client::Answer;
 
 /// Status of an answer that does not arrive before the test sets another one.
 pub(crate) const NEVER: u16 = 0;

@@ -16,10 +16,3 @@ mod tokens;
 mod trouble;
 mod waiting;
 mod world;
-
-#[path = "../support/client.rs"]
-#[allow(dead_code, reason = "made for the tests of the HTTP interface")]
-mod client;
-#[path = "../support/contract.rs"]
-#[allow(dead_code, reason = "made for the tests of the HTTP interface")]
-mod contract;

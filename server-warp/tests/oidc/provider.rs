@@ -27,7 +27,8 @@ impl CertifiedProvider {
     pub(crate) fn start() -> Self {
         if std::env::var_os(PACKAGES).is_none() {
             panic!(
-                "{PACKAGES} is not set: `cargo xtask ci --only test` installs the provider and sets it"
+                "{PACKAGES} is not set: `cargo xtask ci --only test` installs the provider and \
+                 sets it"
             );
         }
         let mut command = Command::new("node");

@@ -8,9 +8,9 @@ use serde_json::json;
 use url::Url;
 
 use crate::browser::{Browser, CALLBACK, assert_refused, parameter, with};
-use crate::client::Call;
 use crate::provider::CertifiedProvider;
 use crate::world::{PUBLIC_URL, World};
+use knowledge_http_suite::client::Call;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);

@@ -7,15 +7,15 @@ use http::{Method, StatusCode};
 use serde_json::json;
 
 use crate::browser::{Browser, assert_refused};
-use crate::client::Call;
 use crate::fake::{FakeProvider, Key, NEVER};
 use crate::world::{CLIENT_ID, CLIENT_SECRET, PUBLIC_URL, World};
+use knowledge_http_suite::client::Call;
 
 /// Time for a request, in tests in which one gets no answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 
-async fn start(browser: &mut Browser) -> crate::client::Answer {
+async fn start(browser: &mut Browser) -> knowledge_http_suite::client::Answer {
     browser.get(&format!("{PUBLIC_URL}/auth/oidc/start")).await
 }
 

@@ -6,9 +6,9 @@ use http::StatusCode;
 use serde_json::json;
 
 use crate::browser::{Browser, assert_refused};
-use crate::client::Answer;
 use crate::fake::{FakeProvider, Key, NEVER};
 use crate::world::{PUBLIC_URL, World};
+use knowledge_http_suite::client::Answer;
 
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 const MINUTE: Duration = Duration::from_secs(60);

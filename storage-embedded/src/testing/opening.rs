@@ -124,7 +124,11 @@ pub async fn store_of_another_engine_is_rejected<E: Engine>() {
     let before = list_files(directory.path());
     let error = open_error::<E>(directory.path());
     assert!(
-        matches!(&error, OpenError::OtherEngine { found, expected, .. } if found == "other" && *expected == E::NAME),
+        matches!(
+            &error,
+            OpenError::OtherEngine { found, expected, .. }
+                if found == "other" && *expected == E::NAME
+        ),
         "{error}"
     );
     let name = format!("other:{}", directory.path().display());

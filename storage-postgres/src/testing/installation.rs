@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Copies an installation into a directory that every user may enter, and returns that of its
-/// programs.
+/// Copies an installation into a directory that every user may enter, and returns the directory of
+/// its programs.
 ///
 /// A Python package has its libraries beside it, where its programs look for them.
 pub(super) fn copy_installation(programs: &Path, directory: &Path) -> PathBuf {

@@ -55,7 +55,7 @@ impl Server {
         assert!(is_promoted, "the standby was not promoted: {}", self.log());
     }
 
-    /// Makes commits wait for a standby, once there is one that has everything.
+    /// Makes commits wait for a standby, once one has caught up.
     ///
     /// # Panics
     /// If there is none within a minute.

@@ -215,7 +215,8 @@ fn password_is_read_for_each_connection() {
             client.batch_execute(&change).await.unwrap();
         };
         let create = format!(
-            "CREATE ROLE {user} LOGIN PASSWORD 'first'; GRANT CREATE, USAGE ON SCHEMA public TO {user}"
+            "CREATE ROLE {user} LOGIN PASSWORD 'first'; GRANT CREATE, USAGE ON SCHEMA public TO \
+             {user}"
         );
         client.batch_execute(&create).await.unwrap();
         let password = Arc::new(Mutex::new(Ok("first".to_owned())));

@@ -79,7 +79,8 @@ fn server_is_verified_by_authority_and_name() {
                 let store = open(&server, "127.0.0.1", &by_url, None).await.unwrap();
                 assert_committed(store.commit(put("a", "1")).await);
                 let client = server.connect("postgres").await;
-                let encrypted = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+                let encrypted = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING \
+                                 (pid) \
                 WHERE application_name = 'knowledge' AND ssl = ANY($1)";
                 for (ssl, is_found) in [(vec![true], true), (vec![false], false)] {
                     let found: i64 = client.query_one(encrypted, &[&ssl]).await.unwrap().get(0);

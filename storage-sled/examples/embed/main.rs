@@ -24,7 +24,7 @@ use knowledge_core::model::{
     AddressPolicy, BulkUpdate, MemoryChange, ReviewStatus, SourceId, WorkspaceId,
 };
 use knowledge_core::service::{
-    DispatchLimits, KnowledgeService, NewMemory, NewOrganization, NewOwner, NewSource,
+    Caller, DispatchLimits, KnowledgeService, NewMemory, NewOrganization, NewOwner, NewSource,
     NewWorkspace, Options, SealingKey,
 };
 use knowledge_storage_sled::{SledOptions, SledStore};
@@ -146,7 +146,7 @@ async fn deliver(service: KnowledgeService, sender: Sender) {
 
 /// Organisation with one workspace, one source, and an owner who uses them.
 struct Tenant {
-    owner: Credential,
+    owner: Caller,
     workspace: WorkspaceId,
     source: SourceId,
 }
@@ -184,7 +184,7 @@ impl Tenant {
             }
         };
         // The application has authenticated Ada itself and vouches for her.
-        let owner = Credential::Trusted { org, member: owner };
+        let owner = Caller::new(Credential::Trusted { org, member: owner });
         let source = match provisioning.sources(org).await?.first() {
             Some(source) => source.id,
             None => {

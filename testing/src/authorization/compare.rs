@@ -9,11 +9,11 @@ use super::site::{AUDIENCES, Case, MAIN, SIDE, Site};
 use super::{Access, Caller, Change, Directory, Labels, Scope, Use, Verdict};
 use crate::requests::{new_recall, with};
 use knowledge_core::Error;
-use knowledge_core::access::{Credential, Secret};
+use knowledge_core::access::Secret;
 use knowledge_core::model::{
     AccessCheck, BulkItemErrorCode, BulkUpdate, MemoryChange, MemoryFilter, MemoryId, MemoryUpdate,
 };
-use knowledge_core::service::PageRequest;
+use knowledge_core::service::{self, PageRequest};
 
 /// Number of random uses of single memories in a full comparison.
 const USES_OF_FULL: usize = 60;
@@ -96,7 +96,7 @@ impl Site {
         };
         let session = reference.access(directory, session);
         let access = reference.access(directory, caller);
-        let credential = Credential::from(secret.clone());
+        let credential = service::Caller::from(secret.clone());
         let expected = |wanted: &Use| -> Vec<Verdict> {
             let memories = self.memories.iter();
             memories
@@ -212,13 +212,16 @@ impl Site {
         self.memories.iter().map(|(id, _)| *id).collect()
     }
 
-    async fn check(&self, credential: &Credential) -> Vec<Verdict> {
+    async fn check(&self, credential: &service::Caller) -> Vec<Verdict> {
         let check = AccessCheck::builder()
             .memory_ids(self.ids())
             .include_content(true)
             .build();
-        let checked = self.dry.check_memory_access(credential, &check);
-        let checked = checked.await.expect("every caller may check");
+        let checked = self
+            .dry
+            .check_memory_access(credential, &check)
+            .await
+            .expect("every caller may check");
         let items = checked.results.into_iter().map(|item| {
             assert_eq!(item.readable, item.content.is_some());
             assert_eq!(item.readable, item.title.is_some());
@@ -242,7 +245,7 @@ impl Site {
     }
 
     /// Lists a workspace; `None` if the caller may not.
-    async fn list(&self, credential: &Credential, slug: &str) -> Option<Vec<Verdict>> {
+    async fn list(&self, credential: &service::Caller, slug: &str) -> Option<Vec<Verdict>> {
         let mut shown = BTreeMap::new();
         let mut page = with(PageRequest::default(), |page| page.limit = Some(200));
         loop {
@@ -267,7 +270,7 @@ impl Site {
         Some(self.memories.iter().map(|(id, _)| verdict(id)).collect())
     }
 
-    async fn bulk_update(&self, credential: &Credential, change: &Change) -> Vec<Verdict> {
+    async fn bulk_update(&self, credential: &service::Caller, change: &Change) -> Vec<Verdict> {
         let update = BulkUpdate::builder()
             .memory_ids(self.ids())
             .change(self.change(change))
@@ -305,7 +308,7 @@ impl Site {
     /// Uses one memory.
     async fn use_one(
         &self,
-        credential: &Credential,
+        credential: &service::Caller,
         id: MemoryId,
         labels: &Labels,
         wanted: &Use,

@@ -54,7 +54,7 @@ pub struct Role {
     pub is_active: bool,
 }
 
-/// Organisation, with what the rules ask of it.
+/// Organisation, with the facts that the rules depend on.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
     /// Slug of the organisation.
@@ -135,7 +135,7 @@ impl Caller {
     }
 }
 
-/// Memory, as far as the rules ask for it.
+/// Memory, with the facts that the rules depend on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Labels {
     /// Slug of its workspace.

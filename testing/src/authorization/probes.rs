@@ -6,9 +6,10 @@ use http::{Method, Request};
 use crate::requests::new_recall;
 use crate::seed::Seed;
 use knowledge_core::Error;
-use knowledge_core::access::{Credential, Secret};
+use knowledge_core::access::Secret;
 use knowledge_core::api::{Authentication, OPERATIONS};
 use knowledge_core::model::{MemoryId, NewCitationSubscription, SourceId, WorkspaceId};
+use knowledge_core::service::Caller;
 
 /// A request of an operation.
 pub(super) struct Probe {
@@ -28,9 +29,9 @@ const fn probe(operation: &'static str, query: &'static str, body: &'static str)
 
 /// Operations that decide by what the table of the reference states, with a valid request.
 ///
-/// Most name an identifier that does not exist, which only those learn who have the permission.
-/// Operations on memories are compared memory by memory. The ones that create or assign roles are
-/// not here, because they also ask what the caller holds itself.
+/// Most name an unknown identifier, which only a caller with the permission learns. Operations on
+/// memories are compared memory by memory. Operations that create or assign roles are missing,
+/// because they also depend on the actions that the caller holds.
 pub(super) const PROBES: [Probe; 49] = [
     probe("listMemories", "", ""),
     probe(
@@ -129,14 +130,14 @@ pub(super) struct Records {
     subscription: String,
 }
 
-/// Identifier of nothing.
+/// Identifier of no record.
 const UNKNOWN: &str = "00000000-0000-0000-0000-0000ffff0000";
 
 impl Records {
     /// Creates the records of the member.
     pub(super) async fn new(
         seed: &Seed,
-        member: &Credential,
+        member: &Caller,
         workspace: WorkspaceId,
         source: SourceId,
         cited: MemoryId,

@@ -252,7 +252,8 @@ impl Access<'_> {
 
     /// Returns the decision on an operation of a workspace or of the organisation.
     ///
-    /// Only what it requires always is decided, of operations on memories one of the actions.
+    /// It considers only the actions that the operation always requires; for operations on
+    /// memories, one of the actions.
     #[must_use]
     pub fn operation(&self, operation: &str, workspace: &str) -> Verdict {
         let scope = self.rows(operation).next().map(|row| row.scope.as_str());

@@ -182,9 +182,11 @@ impl Site {
                 for labels in wanted.chunks(100) {
                     let new: Vec<_> = labels.iter().map(|labels| memory(labels)).collect();
                     let service = &seed.service;
-                    let added = service.ingest_memories(credential, *workspace, source, &new);
-                    let added = added.await?.into_iter().map(|memory| memory.id);
-                    memories.extend(added.zip(labels.iter().map(|labels| (*labels).clone())));
+                    let ingested = service
+                        .ingest_memories(credential, *workspace, source, &new)
+                        .await?;
+                    let ids = ingested.into_iter().map(|memory| memory.id);
+                    memories.extend(ids.zip(labels.iter().map(|labels| (*labels).clone())));
                 }
             }
         }

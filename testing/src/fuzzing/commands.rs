@@ -34,10 +34,10 @@ enum Expected {
 
 /// Runs a script of commands, one per line, over a store and a map, and compares the results.
 ///
-/// A commit is made of the lines before `commit`: `check KEY current|absent|outdated`,
-/// `put KEY VALUE`, `fill KEY BYTES`, `add KEY NUMBER`, `delete KEY`. `get KEY…`,
-/// `scan all|prefix KEY|between KEY KEY|after KEY KEY|before KEY KEY [LIMIT] [reverse]` and `reopen`
-/// stand alone. Bytes of keys may be written `%00`. Lines without a meaning are left out.
+/// The lines before `commit` form a commit: `check KEY current|absent|outdated`, `put KEY VALUE`,
+/// `fill KEY BYTES`, `add KEY NUMBER`, `delete KEY`. `get KEY…`, `scan all|prefix KEY|between KEY
+/// KEY|after KEY KEY|before KEY KEY [LIMIT] [reverse]` and `reopen` are commands of one line. Bytes
+/// of keys may be written `%00`. Unknown lines are ignored.
 ///
 /// `open` creates the store, and reopens it from the one that is passed.
 ///

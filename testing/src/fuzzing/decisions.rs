@@ -19,11 +19,11 @@ static ACTIONS: LazyLock<Names> = LazyLock::new(|| Reference::read().actions());
 
 /// Compares the decisions about a member and its token with the rules that the documentation states.
 ///
-/// Each line sets one property: `role NAME` or `role custom BASE`, of which `allow ACTION…`,
-/// `deny ACTION…` and `inactive` say more; `inside NAME` if it is held in the workspace `main` only,
+/// Each line sets one property: `role NAME` or `role custom BASE`, of which `allow ACTION…`, `deny
+/// ACTION…` and `inactive` say more; `inside NAME` if it is held in the workspace `main` only,
 /// where it replaces this role; `redirected` if another role was deleted in its favour; the scope,
 /// `workspaces SLUG…`, `actions ACTION…` and `audience LABEL…`; and `random NUMBER`, on which the
-/// memories and the uses depend. Lines and names without a meaning are left out.
+/// memories and the uses depend. Unknown lines and names are ignored.
 ///
 /// # Panics
 /// If the service decides otherwise.

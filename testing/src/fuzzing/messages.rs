@@ -17,13 +17,13 @@ use knowledge_core::Error;
 use knowledge_core::access::Credential;
 use knowledge_core::api::Api;
 use knowledge_core::model::{NewInboundWebhook, WorkspaceId};
-use knowledge_core::service::SignedMessage;
+use knowledge_core::service::{Caller, SignedMessage};
 
 /// Maximum difference between the time of a message and its arrival, in milliseconds.
 const TOLERANCE_MS: i128 = 5 * 60 * 1_000;
 /// Maximum length of an identifier, in characters.
 const ID_CHARS_MAX: usize = 255;
-/// Header that flips one bit of what was signed, by its number.
+/// Header that flips one bit of the signed bytes, by its number.
 const FLIP: &str = "flip";
 
 /// Secrets that are valid, newest first.
@@ -34,7 +34,7 @@ struct Site {
     api: Api,
     time: SimulatedTime,
     path: String,
-    /// Secrets by the word that stands for a signature with them.
+    /// Secrets by the placeholder of a signature with them.
     secrets: [(&'static str, String); 4],
 }
 
@@ -51,10 +51,10 @@ async fn create() -> Result<Site, Error> {
     let world = World::new().await;
     let (service, org) = (&world.service, &world.orgs[0]);
     let member = org.callers["owner"].2.parse().expect("an identifier");
-    let owner = &Credential::Trusted {
+    let owner = &Caller::new(Credential::Trusted {
         org: org.id,
         member,
-    };
+    });
     let workspace: WorkspaceId = org.known["workspaces"][0].parse().expect("an identifier");
     let new = NewInboundWebhook::builder().name("Signed").build();
     let own = service
@@ -93,8 +93,8 @@ struct Arrived {
 
 /// Sends a message, one header per line, to the inbound webhook.
 ///
-/// `now`, with a number of seconds added or subtracted, is a time. The words of [`Site::secrets`]
-/// are signatures of the message as it was before [`FLIP`].
+/// `now`, with a number of seconds added or subtracted, is a time. The placeholders of
+/// [`Site::secrets`] become signatures of the message as it was before [`FLIP`].
 pub(super) async fn check(input: &[u8]) {
     let site = site().await;
     let (fields, body) = headers_and_body(input);
@@ -171,7 +171,7 @@ impl Arrived {
         })
     }
 
-    /// Flips a bit of what is signed.
+    /// Flips a bit of the signed bytes.
     fn flip(&mut self, bit: usize) {
         let signed = self.ids.iter_mut().chain(&mut self.timestamps);
         let mut bytes = signed.flatten().chain(&mut self.body);
@@ -213,7 +213,7 @@ impl Site {
         format!("v1,{signature}").into_bytes()
     }
 
-    /// Replaces the words that stand for signatures.
+    /// Replaces the placeholders of signatures.
     fn sign(&self, message: &mut Arrived) {
         let signed = |words: &Vec<u8>| {
             let words = words.split(|byte| *byte == b' ');

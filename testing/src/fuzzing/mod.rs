@@ -1,7 +1,7 @@
 //! Checks of whatever bytes a fuzzer finds.
 //!
-//! Inputs are text, so that a seed can be read, a fuzzer can splice them by the line, and a line that
-//! means nothing costs no more than itself. The seeds in `fuzz/seeds` are run by tests too.
+//! Inputs are text, so that a seed can be read, a fuzzer can splice them by the line, and an
+//! unknown line does not make the rest worthless. The seeds in `fuzz/seeds` are run by tests too.
 //!
 //! - [`check_decisions`]: roles and scopes of credentials.
 //! - [`check_requests`]: scripts of HTTP requests of several callers.

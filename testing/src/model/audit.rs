@@ -179,7 +179,7 @@ impl Org {
         self.audit_all(None, action, None, entries, at);
     }
 
-    /// Records the creation of a resource, without a caller that of the operator.
+    /// Records the creation of a resource, by the operator if there is no caller.
     pub(crate) fn audit_created(
         &mut self,
         who: Option<&Who>,

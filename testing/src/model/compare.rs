@@ -31,7 +31,7 @@ impl Model {
     /// count.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     pub async fn differences(&self, store: &dyn Store) -> Result<Vec<String>, StoreError> {
         let mut differences = Vec::new();
         for (id, org) in &self.orgs {
@@ -197,16 +197,15 @@ impl Stored<'_> {
                 }
             }
         }
-        let wanted = org.connectors.iter();
-        let wanted = wanted.map(|(id, facts)| (*id, facts.connector.clone()));
+        let all = org.connectors.iter();
+        let wanted = all.map(|(id, facts)| (*id, facts.connector.clone()));
         self.compare("connector", wanted.collect(), connectors);
-        let wanted = org.chats.iter();
-        let wanted = wanted.map(|(id, facts)| (*id, facts.chat.clone()));
+        let all = org.chats.iter();
+        let wanted = all.map(|(id, facts)| (*id, facts.chat.clone()));
         self.compare("chat", wanted.collect(), chats);
         // Expired keys may have been purged; the others are on the dashboards.
-        let wanted = org.mcp_keys.keys().map(|id| (Some(id.0), ()));
-        let wanted = wanted.filter(|(id, ())| mcp_keys.contains(id));
-        let wanted: BTreeMap<_, _> = wanted.collect();
+        let all = org.mcp_keys.keys().map(|id| (Some(id.0), ()));
+        let wanted: BTreeMap<_, _> = all.filter(|(id, ())| mcp_keys.contains(id)).collect();
         let found = mcp_keys.into_iter().map(|id| (id, ()));
         self.compare("MCP key", wanted, found.collect());
         Ok(())

@@ -67,7 +67,7 @@ impl Model {
     /// Statuses of connectors are not compared if the announced ones are unknown.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     pub async fn delivery_differences(
         &self,
         store: &dyn Store,
@@ -94,7 +94,8 @@ impl Model {
                 if found != wanted {
                     let (endpoint, notification) = delivery;
                     differences.push(format!(
-                        "{endpoint} receives {notification:?} {found} times, expected {wanted} times"
+                        "{endpoint} receives {notification:?} {found} times, expected {wanted} \
+                         times"
                     ));
                 }
             }

@@ -21,6 +21,15 @@ use knowledge_core::service::{
     AuditAction, IngestOutcome, IngestResult, IngestedMemory, NewMemory, ResourceKind,
 };
 
+/// Destination of an ingested batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch {
+    pub(crate) workspace: WorkspaceId,
+    pub(crate) source: SourceId,
+    /// True if the batch is a signed message to an inbound webhook.
+    pub(crate) is_signed: bool,
+}
+
 /// Part of a memory that a caller sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sight {
@@ -302,11 +311,16 @@ impl Model {
     pub(crate) fn ingest(
         &mut self,
         who: &Who,
-        (workspace, source, is_signed): (WorkspaceId, SourceId, bool),
+        batch: Batch,
         memories: &[NewMemory],
         now: Timestamp,
         id: impl Fn(usize) -> Option<Uuid>,
     ) -> Expected {
+        let Batch {
+            workspace,
+            source,
+            is_signed,
+        } = batch;
         let org = self.org(who.org);
         let known = |memory: &NewMemory| {
             let name = (workspace, source, memory.source_key.clone()?);

@@ -39,7 +39,7 @@ pub(crate) use self::audit::{AuditFacts, AuditOperation};
 pub(crate) use self::dashboard::ConnectorFacts;
 pub(crate) use self::deliveries::{PendingPing, id_of, resource_of};
 pub(crate) use self::endpoints::{InboundFacts, SECRET_OVERLAP, limit_reached};
-pub(crate) use self::memories::{Sight, labels_state, required_actions, wire_memory};
+pub(crate) use self::memories::{Batch, Sight, labels_state, required_actions, wire_memory};
 use self::refusals::Refusals;
 pub(crate) use self::removal::Removing;
 pub(crate) use self::request_errors::{RequestErrors, none_of};

@@ -4,7 +4,7 @@ use super::{ErrorResponse, Model, Org};
 use knowledge_core::model::{OrgId, Quota};
 
 impl Org {
-    /// Returns what the organisation has of a quota that is counted in records.
+    /// Returns the number of the organisation's records that count towards a quota.
     ///
     /// Remains of removed workspaces count until maintenance deletes them.
     pub(crate) fn usage(&self, quota: Quota) -> usize {
@@ -12,7 +12,7 @@ impl Org {
         removing + self.shown(quota)
     }
 
-    /// Returns what is shown of it.
+    /// Returns the number of these records that the API shows.
     pub(super) fn shown(&self, quota: Quota) -> usize {
         match quota {
             Quota::Memories => self.memories.len(),

@@ -42,7 +42,7 @@ impl Removing {
 }
 
 impl Org {
-    /// Removes a workspace with everything that anybody can see of it.
+    /// Removes a workspace with all its visible contents.
     ///
     /// Its custom roles remain until maintenance, as does what quotas count.
     fn remove_workspace(&mut self, id: WorkspaceId) {

@@ -11,8 +11,10 @@ use uuid::Uuid;
 use knowledge_core::access::Credential;
 use knowledge_core::api::{ErrorStyle, OperationSpec};
 use knowledge_core::model::{OrgId, Quota, Timestamp};
-use knowledge_core::service::WithEtag;
+use knowledge_core::service::{self, WithEtag};
 use knowledge_core::{Error, ProblemCode};
+
+use crate::simulation::CLIENT;
 
 /// Credential with the name that reports show.
 #[derive(Clone, PartialEq, Eq)]
@@ -30,6 +32,12 @@ impl fmt::Debug for Caller {
 }
 
 impl Caller {
+    /// Returns the caller as the service takes it, with the client of the simulation.
+    #[must_use]
+    pub fn of_service(&self) -> service::Caller {
+        service::Caller::new(self.credential.clone()).with_client(CLIENT)
+    }
+
     /// Returns the organisation that the credential names.
     #[must_use]
     pub fn org(&self) -> Option<OrgId> {

@@ -10,7 +10,7 @@ use knowledge_core::Error;
 use knowledge_core::api::{Authentication, OPERATIONS, Operation};
 use knowledge_core::model::MemoryId;
 
-/// Identifier of nothing.
+/// Identifier of no record.
 const UNKNOWN: &str = "00000000-0000-0000-0000-0000ffff0000";
 /// Operations that name memories, or change what exists, which most of the calls are of.
 const ON_MEMORIES: [Operation; 14] = [
@@ -107,9 +107,9 @@ impl World {
         calls
     }
 
-    /// Chooses a bulk update by the full token of the principal's member, of a hidden memory.
+    /// Chooses a bulk update of a hidden memory, by the full token of the principal's member.
     ///
-    /// The principal may repeat it. It changes the sensitivity, which nothing is hidden by.
+    /// The principal may repeat the update. It changes the sensitivity, which never hides a memory.
     pub(super) async fn call_of_full_token(
         &mut self,
         choices: &mut Choices<'_>,

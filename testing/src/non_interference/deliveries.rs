@@ -18,7 +18,7 @@ impl World {
     /// Fans out all events.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     pub(super) async fn announce(&self) -> Result<(), Error> {
         let service = &self.seed.service;
         let now = service.env().now();
@@ -29,7 +29,7 @@ impl World {
     /// Fans out all events, claims every delivery that is due, and returns each request as text.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     pub(super) async fn deliver(
         &mut self,
         choices: &mut Choices<'_>,
@@ -66,9 +66,9 @@ impl World {
 
     /// Returns the request of a delivery as text, byte for byte.
     ///
-    /// A step of a removal also draws identifiers for what is hidden. With removals, the identifiers
-    /// of events and operations, which are random and nothing else, are therefore left out, with the
-    /// signature over them, and the order that follows from them.
+    /// A step of a removal also draws identifiers for hidden records. With removals, the
+    /// identifiers of events and operations, which are only random, are therefore left out, and so
+    /// are the signature over them and the order that follows from them.
     fn shown(&self, claimed: &ClaimedDelivery) -> String {
         let request = &claimed.request;
         let mut headers = request.headers();

@@ -45,8 +45,8 @@ fn change(labels: &Labels) -> MemoryChange {
 impl World {
     /// Adds a memory whose attributes follow from the choices.
     ///
-    /// What the principal may not know of it differs between the worlds: its labels, its text and
-    /// whether it exists at all if it is hidden, and its text if only the labels are seen.
+    /// The attributes that the principal may not know differ between the worlds: labels, text and
+    /// existence of a hidden memory, and the text of a memory of which only the labels are visible.
     pub(super) async fn add(&mut self, choices: &mut Choices<'_>) -> Result<(), Error> {
         let place = usize::from(choices.once_in(4));
         let author = [PAT, "olga"][usize::from(!choices.once_in(3))];
@@ -172,7 +172,7 @@ impl World {
         self.relabel(id, &after).await
     }
 
-    /// Does something in one of the worlds that the principal may not know of.
+    /// Changes one of the worlds in a way that must stay hidden from the principal.
     pub(super) async fn change_hidden(&mut self, choices: &mut Choices<'_>) -> Result<(), Error> {
         let is_here = choices.once_in(2) == self.is_second;
         let act = choices.below(5);

@@ -1,8 +1,8 @@
 //! Defects put back over the correct service, as a test of the property itself.
 //!
-//! Each is one that the service once had. It is not in the service: it alters a response after the
-//! fact, by what is stored and hidden from the principal, as the defective service would have
-//! answered. The property has to find each of them.
+//! Each is a defect that the service once had. It is planted outside the service: from stored
+//! records that are hidden from the principal, it alters a response into that of the defective
+//! service. The property has to find each defect.
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub enum PlantedDefect {
 }
 
 impl PlantedDefect {
-    /// All of them.
+    /// All planted defects.
     pub const ALL: [Self; 5] = [
         Self::IngestOverHidden,
         Self::ForbiddenForHidden,
@@ -51,7 +51,7 @@ impl PlantedDefect {
         }
     }
 
-    /// Returns the response that the service with this defect would have given.
+    /// Returns the response of a service with this defect.
     pub(super) async fn alter(
         self,
         world: &World,

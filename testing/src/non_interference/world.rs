@@ -15,11 +15,10 @@ use crate::requests::{MEMBER, new_member, new_organization, new_workspace};
 use crate::seed::Seed;
 use crate::simulation::SimulatedTime;
 use knowledge_core::Error;
-use knowledge_core::access::Credential;
 use knowledge_core::api::{Api, Operation};
 use knowledge_core::env::Env;
 use knowledge_core::model::{MemberId, MemoryId, SourceId, WorkspaceId};
-use knowledge_core::service::{KnowledgeService, Options, SealingKey};
+use knowledge_core::service::{Caller, KnowledgeService, Options, SealingKey};
 use knowledge_core::store::Store;
 
 /// Slug of the organisation.
@@ -27,7 +26,7 @@ pub(super) const ACME: &str = "acme";
 /// Time between two moves.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Memory, of which some things differ between the worlds.
+/// Memory, some of whose attributes may differ between the worlds.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) id: MemoryId,
@@ -100,9 +99,9 @@ impl World {
         );
         let options = Options::new(SealingKey::new([7; 32]));
         let gate = Arc::new(Gate::new(store));
-        let opened = KnowledgeService::open(Arc::clone(&gate) as Arc<dyn Store>, env, options);
-        let opened = opened.await;
-        let service = opened.expect("an empty store opens");
+        let service = KnowledgeService::open(Arc::clone(&gate) as Arc<dyn Store>, env, options)
+            .await
+            .expect("an empty store opens");
         let seed = Seed::new(&service, &new_organization(ACME, "olga")).await?;
         let mut workspaces = Vec::new();
         for slug in WORKSPACES {
@@ -316,7 +315,7 @@ impl World {
     }
 
     /// Returns the principal as a caller that the host vouches for.
-    pub(super) fn trusted_pat(&self) -> Credential {
+    pub(super) fn trusted_pat(&self) -> Caller {
         self.seed.trusted(self.pat.member)
     }
 

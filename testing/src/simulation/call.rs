@@ -23,7 +23,7 @@ pub(crate) type Run<'a> = BoxFuture<'a, Result<Response, Error>>;
 
 /// Identifier of every request, which the audit log records.
 pub(crate) const REQUEST_ID: Uuid = Uuid::from_u128(0x00A0_0D17);
-const CLIENT: ClientInfo = ClientInfo {
+pub(crate) const CLIENT: ClientInfo = ClientInfo {
     address: None,
     request_id: Some(REQUEST_ID),
 };
@@ -181,11 +181,7 @@ pub async fn execute(api: &Api, call: &Call) -> Outcome {
     let service = api.service();
     let outcome = match call.api_call(service.env().now()) {
         None => {
-            let service = match call.caller() {
-                Some(_) => service.for_client(CLIENT),
-                None => service.clone(),
-            };
-            let outcome = call.0.run(&service).await;
+            let outcome = call.0.run(service).await;
             outcome.map_err(|error| ErrorResponse::from(&error))
         }
         Some(call) => {

@@ -277,7 +277,8 @@ impl ConcurrentRun {
                 }
             } else if place == last {
                 let problem = format!(
-                    "no order explains {}\nat the end the model expects {expected:?}, with a commit: {}",
+                    "no order explains {}\nat the end the model expects {expected:?}, with a \
+                     commit: {}",
                     line(&observed),
                     !here.is_as(&self.model),
                 );

@@ -63,7 +63,7 @@ impl Changes<'_> {
 
     /// Returns the memories that a batch added, in order.
     ///
-    /// They are, in the audit log, those without labels before.
+    /// In the audit log, the added memories are the ones without earlier labels.
     pub(crate) fn added_memories(&self) -> Result<Vec<Uuid>, String> {
         let (_, page) = self.audit_page()?;
         let memories = audited_memories(&page).into_iter();

@@ -79,7 +79,7 @@ pub fn simulated_options() -> Options {
 /// Reads the whole contents of a store.
 ///
 /// # Errors
-/// Those of the store.
+/// Errors of the store.
 pub async fn contents(store: &dyn Store) -> Result<BTreeMap<Key, Bytes>, StoreError> {
     let found = store.scan_all(&KeyRange::all()).await?;
     Ok(found
@@ -401,8 +401,11 @@ impl Simulation {
     }
 
     async fn compare_deliveries(&self, now: Timestamp) -> Result<(), Divergence> {
-        let differences = self.model.delivery_differences(&**self.store.inner(), now);
-        let differences = differences.await.map_err(|error| self.broken(&error))?;
+        let differences = self
+            .model
+            .delivery_differences(&**self.store.inner(), now)
+            .await
+            .map_err(|error| self.broken(&error))?;
         self.verified(differences).await
     }
 

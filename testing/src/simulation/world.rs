@@ -115,7 +115,7 @@ impl World {
     /// Creates both organisations through the provisioning of the service.
     ///
     /// # Errors
-    /// Those of the service.
+    /// Errors of the service.
     pub async fn set_up(service: &KnowledgeService, model: &mut Model) -> Result<Self, Error> {
         let first = OrgState::set_up(service, model, FIRST_SLUG).await?;
         let second = OrgState::set_up(service, model, "globex").await?;

@@ -1,4 +1,4 @@
-// Serves the package in Deno over SQLite, seeded for the server's HTTP suite. The arguments are the
+// Serves the package in Deno over SQLite, seeded for the HTTP suite. The arguments are the
 // database and the file for the fixture; a line is printed once that is written.
 //
 // The testing module only seeds: the suite runs against the published package.

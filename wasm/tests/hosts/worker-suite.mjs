@@ -1,4 +1,4 @@
-// Serves the package in workerd, in a Durable Object. `/seed` seeds it for the server's HTTP suite,
+// Serves the package in workerd, in a Durable Object. `/seed` seeds it for the HTTP suite,
 // and returns the fixture.
 //
 // The testing module only seeds: the suite runs against the published package.

@@ -15,7 +15,7 @@ pub(super) struct Archives {
 }
 
 impl Archives {
-    /// Uses the time of `SOURCE_DATE_EPOCH`, otherwise that of the last commit.
+    /// Uses the time of `SOURCE_DATE_EPOCH`, otherwise the time of the last commit.
     ///
     /// # Errors
     /// If neither is known.

@@ -20,8 +20,8 @@ const MEMORIES: &str = "20";
 const DYNAMIC_USER: &str = "61184:61184";
 /// Directory of systemd's credentials for the unit.
 const CREDENTIALS: &str = "/run/credentials/knowledge.service";
-/// Programs of Debian's essential packages for the package's scripts. They use no `rm`; one that does
-/// has to be able to.
+/// Programs of Debian's essential packages for the package's scripts. No script needs `rm` today;
+/// one that does must find it.
 const SHELL: [&str; 6] = [
     "/bin/sh",
     "/bin/mv",
@@ -60,7 +60,8 @@ pub(super) fn check(artefacts: &Artefacts) -> Result {
     check_npm(artefacts, &node, &directory.join("npm"))?;
     let Some(administrator) = administrator else {
         unpack_debian(artefacts, &directory.join("debian"))?;
-        let reason = "neither root nor sudo: the Debian package and the image did not start in a clean root, and no script ran";
+        let reason = "neither root nor sudo: the Debian package and the image did not start in a \
+                      clean root, and no script ran";
         return Err(Skipped(reason.to_owned()).into());
     };
     tools::install_programs(&[
@@ -112,7 +113,7 @@ fn check_npm(artefacts: &Artefacts, node: &Node, directory: &Path) -> Result {
 /// Installs the Debian package in a root of its own, and starts the server as its unit does.
 fn check_debian(artefacts: &Artefacts, administrator: &Administrator, root: &Path) -> Result {
     create_root(root, &[SHELL.as_slice(), &[KILL]].concat())?;
-    // A database of packages with those whose files are there.
+    // Database of packages: the packages whose files are present.
     let database = root.join("var/lib/dpkg");
     fs::create_dir_all(database.join("info"))?;
     fs::create_dir_all(database.join("updates"))?;

@@ -21,7 +21,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const NAME: &str = "knowledge";
 /// Directory of the artefacts of a release.
 const RELEASE: &str = "target/artefacts";
-/// Directory of those with a debug binary, which nobody should take for a release.
+/// Directory of artefacts with a debug binary, which nobody should mistake for a release.
 const DEBUG: &str = "target/artefacts-debug";
 const LICENSE: &str = "LICENSE";
 /// Directory of the documents.
@@ -43,9 +43,8 @@ const COMPLETIONS: [(&str, &str, &str); 3] = [
 
 /// Runs `cargo xtask dist` with options.
 ///
-/// # Errors
-/// If an option is unknown, an artefact cannot be made or made again with the same bytes, or its
-/// check fails.
+/// # Errors If an option is unknown, an artefact cannot be made, a second one has other bytes, or
+/// its check fails.
 pub(crate) fn main(options: &[&str]) -> Result {
     let (mut is_debug, mut is_checked, mut binary) = (false, false, None);
     let mut options = options.iter();
@@ -98,7 +97,7 @@ pub(crate) fn check() -> Result {
 
 /// The artefacts, by their absolute paths.
 struct Artefacts {
-    /// Directory of all of them.
+    /// Directory of all artefacts.
     directory: PathBuf,
     /// Tar file with the binary, and the name of the directory in it.
     binary: PathBuf,
@@ -342,7 +341,8 @@ fn debian_unit(unit: &str) -> Result<String> {
     let adapted = body.replace("=/usr/local/bin/knowledge ", "=/usr/bin/knowledge ");
     match adapted != body && !adapted.contains("/usr/local") {
         true => Ok(format!(
-            "# Created by the Debian package: change it with a drop-in, by `systemctl edit knowledge`.\n\n[Unit]\n{adapted}"
+            "# Created by the Debian package: change it with a drop-in, by `systemctl edit \
+             knowledge`.\n\n[Unit]\n{adapted}"
         )),
         false => Err("the unit does not start /usr/local/bin/knowledge".into()),
     }

@@ -120,7 +120,7 @@ impl Bill {
     }
 }
 
-/// Returns the package URL of a crate; that of the standard library is not in a registry.
+/// Returns the package URL of a crate; the standard library is in no registry.
 fn url((name, version): &Crate) -> String {
     let kind = if name == "std" { "generic" } else { "cargo" };
     format!("pkg:{kind}/{name}@{version}")

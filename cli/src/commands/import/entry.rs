@@ -14,7 +14,7 @@ pub(super) struct Entry {
     pub(super) record: Result<Record, Problem>,
 }
 
-/// Message for the user about an input of which no more can be read.
+/// Message for the user about an input that cannot be read further.
 #[derive(Debug)]
 pub(super) struct Unreadable(pub(super) String);
 

@@ -99,7 +99,7 @@ pub(super) static LETTA: Export = Export {
             user: None,
             kept: &["created_at", "file_name", "tags", "metadata", "metadata_"],
         },
-        // The identifiers of blocks, such as `block-0`, are those of their file alone.
+        // The identifiers of blocks, such as `block-0`, are unique only within their file.
         Kind {
             content: "value",
             title: Some("label"),
@@ -194,8 +194,8 @@ impl Export {
 /// Field of entries that were deleted and are exported nevertheless.
 const IS_DELETED: &str = "is_deleted";
 
-/// Returns the identifier of a user. Other values than identifiers are not taken for one, nor for
-/// none: what they become decides who reads the memory.
+/// Returns the identifier of a user. Any other value is a problem, neither an identifier nor an
+/// absent one: the user decides who reads the memory.
 fn user(entry: &Map<String, Value>, name: &str) -> Result<Option<String>, Problem> {
     match entry.get(name) {
         None | Some(Value::Null) => Ok(None),
@@ -293,7 +293,8 @@ mod tests {
     #[test]
     fn empty_values_are_not_kept() {
         let entry = json!({
-            "memory": "Likes tea.", "created_at": null, "categories": [], "metadata": {}, "role": "",
+            "memory": "Likes tea.", "created_at": null, "categories": [], "metadata": {},
+            "role": "",
             "run_id": 7,
         });
         let record = record(&MEM0, entry).unwrap();

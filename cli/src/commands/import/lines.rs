@@ -126,8 +126,9 @@ mod tests {
         assert_eq!(lines.next().unwrap(), Some(Line::TooLong));
         assert!(lines.line.capacity() <= 2 * LINE_BYTES_MAX);
         assert_eq!(lines.next().unwrap(), Some(Line::Complete(b"next")));
-        assert!(
-            matches!(lines.next().unwrap(), Some(Line::Complete(line)) if line.len() == LINE_BYTES_MAX)
-        );
+        assert!(matches!(
+            lines.next().unwrap(),
+            Some(Line::Complete(line)) if line.len() == LINE_BYTES_MAX
+        ));
     }
 }

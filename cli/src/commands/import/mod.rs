@@ -280,12 +280,14 @@ async fn find_or_create_source(
             let new = json!(NewSource::builder().name(name).kind(kind).build());
             let segments = ["members", member, "sources"];
             let flags = [("name", "--source"), ("kind", "--source-kind")];
-            let created = operator.call::<Source>(Method::POST, &segments, Some(&new), &flags);
-            let created = created.await.map_err(|reason| {
-                Failure::new(format!(
-                    "the source {name:?} does not exist and cannot be created: {reason}"
-                ))
-            })?;
+            let created = operator
+                .call::<Source>(Method::POST, &segments, Some(&new), &flags)
+                .await
+                .map_err(|reason| {
+                    Failure::new(format!(
+                        "the source {name:?} does not exist and cannot be created: {reason}"
+                    ))
+                })?;
             Ok(created.id)
         }
     }

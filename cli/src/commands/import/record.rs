@@ -29,9 +29,9 @@ pub(super) enum SourceKey {
 /// Reason for a rejected entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
-    /// Reason, the same text for all entries with it.
+    /// Reason, whose text is equal for all entries that have the same problem.
     pub(super) reason: String,
-    /// Rest of the message, which belongs to this entry alone.
+    /// Rest of the message, about this entry only.
     pub(super) detail: String,
 }
 

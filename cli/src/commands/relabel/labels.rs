@@ -176,7 +176,11 @@ mod tests {
         );
         assert_eq!(
             serde_json::to_value(&all).unwrap(),
-            serde_json::json!({"audienceTag": "team:core", "sensitivityLabel": "internal", "reviewStatus": "pending"})
+            serde_json::json!({
+                "audienceTag": "team:core",
+                "sensitivityLabel": "internal",
+                "reviewStatus": "pending",
+            })
         );
         let twice = [
             labels[0].clone(),

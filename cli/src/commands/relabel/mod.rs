@@ -88,7 +88,12 @@ pub(super) struct Args {
     plan: Option<PathBuf>,
 
     /// Memories per request, at most the server's limits.bulk_memories_max
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_300))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000,
+        value_parser = clap::value_parser!(u64).range(1..=1_300)
+    )]
     batch: u64,
 
     /// Output format

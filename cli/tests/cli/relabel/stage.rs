@@ -8,7 +8,7 @@ use knowledge_core::access::{BuiltInRole, Credential, RoleRef};
 use knowledge_core::env::Env;
 use knowledge_core::internals::{audited_memories, keys};
 use knowledge_core::model::AuditLogId;
-use knowledge_core::service::AuditAction;
+use knowledge_core::service::{AuditAction, Caller};
 use knowledge_core::store::StoreExt;
 use knowledge_server::data::DataConfig;
 use serde_json::Value;
@@ -154,10 +154,10 @@ impl Stage {
             let members = provisioning.members(org).await.expect("the members");
             let owner = RoleRef::BuiltIn(BuiltInRole::Owner);
             let owner = members.iter().find(|member| member.role == owner);
-            let caller = Credential::Trusted {
+            let caller = Caller::new(Credential::Trusted {
                 org,
                 member: owner.expect("an owner").id,
-            };
+            });
             let mut audited = BTreeMap::new();
             for page in service
                 .store()

@@ -100,7 +100,7 @@ impl Operator<'_> {
         org: &str,
         new: &NewCredential,
     ) -> Result<IssuedCredential, Error> {
-        self.0.checks().check(new)?;
+        self.service.checks().check(new)?;
         let org = self.org(org).await?;
         let requested = new.scope.clone().unwrap_or_default();
         let mut problems = Problems::default();
@@ -129,7 +129,7 @@ impl Operator<'_> {
             issued.map_err(|error| under_the_names_of_the_body(error, "expires_in_seconds"))?;
         let handles = &mut HashMap::new();
         let is_link = new.kind == CredentialKind::Link;
-        let base_url = self.0.base_url().filter(|_| is_link);
+        let base_url = self.service.base_url().filter(|_| is_link);
         Ok(IssuedCredential {
             secret: issued.secret.expose().to_owned(),
             base_url: base_url.map(str::to_owned),
@@ -215,7 +215,7 @@ impl Operator<'_> {
         record: CredentialRecord,
         handles: &mut HashMap<MemberId, String>,
     ) -> Result<CredentialView, Error> {
-        let now = self.0.env().now();
+        let now = self.service.env().now();
         let provisioning = self.provisioning();
         let last_used_at = provisioning.last_use(record.org_id, record.id).await?;
         let is_idle = self.is_idle(&record, now).await?;

@@ -76,7 +76,7 @@ impl Operator<'_> {
         org: &str,
         new: &NewProvisionedMember,
     ) -> Result<MemberView, Error> {
-        self.0.checks().check(new)?;
+        self.service.checks().check(new)?;
         let org = self.org(org).await?;
         let new = NewMember {
             kind: new.kind,

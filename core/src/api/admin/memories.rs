@@ -1,10 +1,9 @@
 //! Sources, memories and dashboards, on behalf of members.
 
 use super::Operator;
-use crate::access::Credential;
 use crate::error::{EntityKind, Error};
 use crate::model::{DashboardSummary, Source, WorkspaceId};
-use crate::service::{IngestBatch, IngestResult, NewSource, Page, PageRequest};
+use crate::service::{Caller, IngestBatch, IngestResult, NewSource, Page, PageRequest};
 
 impl Operator<'_> {
     pub(super) async fn list_sources(
@@ -23,11 +22,9 @@ impl Operator<'_> {
         new: &NewSource,
     ) -> Result<Source, Error> {
         let org = self.org(org).await?;
-        let caller = Credential::Trusted {
-            org: org.id,
-            member: self.require_member(&org, member).await?.id,
-        };
-        let created = self.0.create_source(&caller, new).await;
+        let member = self.require_member(&org, member).await?.id;
+        let caller = self.on_behalf_of(org.id, member);
+        let created = self.service.create_source(&caller, new).await;
         created.map_err(without_member)
     }
 
@@ -41,7 +38,7 @@ impl Operator<'_> {
         let (caller, workspace) = self.member_in(org, member, workspace).await?;
         let (source, memories) = (batch.source_id, &batch.memories);
         let memories = self
-            .0
+            .service
             .ingest_memories(&caller, workspace, source, memories)
             .await
             .map_err(without_member)?;
@@ -55,7 +52,7 @@ impl Operator<'_> {
         workspace: &str,
     ) -> Result<DashboardSummary, Error> {
         let (caller, workspace) = self.member_in(org, member, workspace).await?;
-        let dashboard = self.0.get_dashboard_summary(&caller, workspace).await;
+        let dashboard = self.service.get_dashboard_summary(&caller, workspace).await;
         Ok(dashboard.map_err(without_member)?.value)
     }
 
@@ -65,15 +62,14 @@ impl Operator<'_> {
         org: &str,
         member: &str,
         workspace: &str,
-    ) -> Result<(Credential, WorkspaceId), Error> {
+    ) -> Result<(Caller, WorkspaceId), Error> {
         let org = self.org(org).await?;
         let member = self.require_member(&org, member).await?.id;
         let workspace = self.workspace_named(org.id, workspace).await?;
         let workspace = workspace.ok_or(Error::NotFound {
             kind: EntityKind::Workspace,
         })?;
-        let org = org.id;
-        Ok((Credential::Trusted { org, member }, workspace.id))
+        Ok((self.on_behalf_of(org.id, member), workspace.id))
     }
 }
 

@@ -32,10 +32,11 @@ pub(super) use self::operations::describe;
 use super::call::Call;
 use super::response::{self, HandlerResult};
 use super::route::Router;
+use crate::access::Credential;
 use crate::error::{EntityKind, Error};
-use crate::model::Organization;
+use crate::model::{MemberId, OrgId, Organization};
 use crate::operation::{OPERATOR_ERROR_STATUSES, OPERATOR_OPERATIONS, OperatorSpec};
-use crate::service::{ClientInfo, KnowledgeService, Provisioning};
+use crate::service::{Caller, ClientInfo, KnowledgeService, Provisioning};
 
 /// The operator's interface to a service.
 ///
@@ -86,7 +87,11 @@ impl AdminApi {
         let mut client = ClientInfo::default();
         let request_id = self.service.env().uuid();
         client.request_id = Some(request_id);
-        let result = respond(&self.service.for_client(client), &self.router, &request).await;
+        let operator = Operator {
+            service: &self.service,
+            client,
+        };
+        let result = respond(operator, &self.router, &request).await;
         finish(result, request_id)
     }
 
@@ -107,21 +112,22 @@ fn finish(result: HandlerResult, request_id: Uuid) -> Response<Bytes> {
 }
 
 async fn respond(
-    service: &KnowledgeService,
+    operator: Operator<'_>,
     router: &Router,
     request: &Request<Bytes>,
 ) -> HandlerResult {
     let (row, parameters) = router.find(request.method(), request.uri().path())?;
     let spec = &OPERATOR_OPERATIONS[row];
     let call = Call {
-        service,
+        service: operator.service,
+        client: operator.client,
         parameters: &parameters,
         request,
         success: spec.success,
     };
     call.check_length()?;
     call.require_json()?;
-    let result = match operations::dispatch(&call, spec.operation, &Operator(service)).await {
+    let result = match operations::dispatch(&call, spec.operation, &operator).await {
         Err(Error::Conflict) if !spec.error_statuses.contains(&409) => {
             Err(Error::unavailable("contention"))
         }
@@ -146,11 +152,19 @@ fn is_documented(spec: &OperatorSpec, result: &HandlerResult) -> bool {
 
 /// Functions of the operations. Every caller can do everything.
 #[derive(Clone, Copy)]
-struct Operator<'s>(&'s KnowledgeService);
+struct Operator<'s> {
+    service: &'s KnowledgeService,
+    client: ClientInfo,
+}
 
 impl<'s> Operator<'s> {
     fn provisioning(self) -> Provisioning<'s> {
-        self.0.provisioning()
+        self.service.provisioning().with_client(self.client)
+    }
+
+    /// Returns a member as the caller of an operation that is made on its behalf.
+    fn on_behalf_of(self, org: OrgId, member: MemberId) -> Caller {
+        Caller::new(Credential::Trusted { org, member }).with_client(self.client)
     }
 
     /// Reads the organisation with this slug.

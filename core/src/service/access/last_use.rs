@@ -7,16 +7,16 @@ use crate::access::{Credential, CredentialRecord};
 use crate::error::Error;
 use crate::keys;
 use crate::model::Timestamp;
-use crate::service::KnowledgeService;
 use crate::service::audit::denied::window;
+use crate::service::{Caller, KnowledgeService};
 
 impl KnowledgeService {
     /// Records that a token or a session was used, if that was not recorded in this hour.
     ///
     /// [`Api`](crate::api::Api) calls it after every successful operation. If the record cannot be
     /// written, that is logged: the operation does not depend on it.
-    pub async fn note_use(&self, credential: &Credential) {
-        let Credential::Secret(secret) = credential else {
+    pub async fn note_use(&self, caller: &Caller) {
+        let Credential::Secret(secret) = caller.credential() else {
             return;
         };
         let (now, hash) = (self.env().now(), secret.hash());

@@ -15,11 +15,11 @@ use crate::model::{
     RecallId, ResourceKind, RoleId, SubscriptionId, Timestamp, WebhookId, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::service::access::principal::Principal;
 use crate::service::audit::entry::AuditResource;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::audit::written_in_hour::MemberRefusals;
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{Key, Prepared, Transaction};
 
 /// Time for which equal refusals leave one entry, in milliseconds. Uses have the same [`window`].
@@ -133,13 +133,13 @@ impl KnowledgeService {
     /// this type does so itself. Equal refusals within an hour, and all beyond a number for each
     /// member, leave no further entry. If the entry cannot be written, that is logged: the refusal
     /// does not depend on it.
-    pub async fn record_refusal(&self, credential: &Credential, refusal: &Refusal) {
+    pub async fn record_refusal(&self, caller: &Caller, refusal: &Refusal) {
         match refusal.operation.spec().audit_actions {
             [] | [AuditAction::MemoryRead] => return,
             _ => {}
         }
         let window = window(self.env().now());
-        let fingerprint = refusal.fingerprint(credential);
+        let fingerprint = refusal.fingerprint(caller.credential());
         if self
             .written_in_hour()
             .with(window, |known| known.contains(&fingerprint))
@@ -151,7 +151,7 @@ impl KnowledgeService {
             .transact(|transaction| {
                 attempts += 1;
                 let place = (window, fingerprint, attempts);
-                self.write_refusal(transaction, credential, refusal, place)
+                self.write_refusal(transaction, caller, refusal, place)
             })
             .await
         {
@@ -169,7 +169,7 @@ impl KnowledgeService {
     async fn write_refusal(
         &self,
         mut transaction: Transaction,
-        credential: &Credential,
+        caller: &Caller,
         refusal: &Refusal,
         (window, fingerprint, attempt): (i64, u64, u32),
     ) -> Result<Prepared<()>, Error> {
@@ -183,8 +183,9 @@ impl KnowledgeService {
             return Ok(transaction.done(()));
         };
         let now = self.env().now();
-        let caller = Principal::authenticate(&mut transaction, credential, wanted, now).await?;
-        let (org, member) = (caller.org_id(), caller.member_id());
+        let credential = caller.credential();
+        let principal = Principal::authenticate(&mut transaction, credential, wanted, now).await?;
+        let (org, member) = (principal.org_id(), principal.member_id());
         let key = keys::member_refusals(org, member);
         let stored = transaction.read::<MemberRefusals>(&key).await?;
         let mut stored = stored.unwrap_or_default();
@@ -199,7 +200,7 @@ impl KnowledgeService {
         }
         transaction.put(key, &stored);
         let resource = refusal.audited(&mut transaction, org).await?;
-        let actor = Actor::new(&caller, self.client);
+        let actor = Actor::new(&principal, caller.client());
         let operation = AuditedOperation::begin(&transaction, self.env(), now);
         operation.refused(&mut transaction, actor, *action, resource, &refusal.reason);
         Ok(transaction.done(()))

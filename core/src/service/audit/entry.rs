@@ -31,7 +31,7 @@ pub struct AuditResource {
 ///
 /// A front end sets them: over HTTP as an extension of the request to
 /// [`Api::handle`](crate::api::Api::handle), for direct calls with
-/// [`KnowledgeService::for_client`](crate::service::KnowledgeService::for_client).
+/// [`Caller::with_client`](crate::service::Caller::with_client).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientInfo {
     /// Address of the client, if it is known for certain. Never take it from a header that a client

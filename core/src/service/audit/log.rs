@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::access::Credential;
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::PAGE_RECORDS_MAX;
@@ -14,13 +13,13 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::request::Problems;
-use crate::service::KnowledgeService;
 use crate::service::audit::entry::{AuditEntry, ENTRY_BITS};
 use crate::service::audit::pages::AuditPage;
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRequest};
 use crate::service::quota::audit_counter;
 use crate::service::tasks::ScheduledTask;
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{
     Direction, Key, KeyEntry, KeyRange, RangeRead, StoreExt, Transaction, decode_value,
 };
@@ -114,10 +113,10 @@ impl KnowledgeService {
     /// for an unknown or expired entry.
     pub async fn get_audit_entry(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         id: AuditLogId,
     ) -> Result<AuditEntry, Error> {
-        self.perform(Operation::GetAuditEntry, credential, |caller| async move {
+        self.perform(Operation::GetAuditEntry, caller, |caller| async move {
             let org = caller.org();
             let up_to_id = keys::audit(org, id).successor();
             let page = newest(KeyRange::new(keys::audits(org).start, up_to_id), 1);
@@ -170,32 +169,28 @@ impl KnowledgeService {
     /// ```
     pub async fn list_audit_entries(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         filter: &AuditFilter,
         page: &PageRequest,
     ) -> Result<Page<AuditEntry>, Error> {
         let mut problems = Problems::default();
         filter.check(&mut problems);
         problems.into_result()?;
-        self.perform(
-            Operation::ListAuditEntries,
-            credential,
-            |caller| async move {
-                // An invalid request is only rejected once the caller is authorised.
-                let scan = self.audit_scan(caller.org(), filter, page, caller.now);
-                let prefetch = scan.as_ref().map_or(Prefetch::none(), AuditScan::prefetch);
-                let mut caller = caller.authenticate(prefetch).await?;
-                if let Ok(scan) = &scan {
-                    let pages = scan.pages_of_first(caller.transaction());
-                    if !pages.is_empty() {
-                        caller.prefetch(Prefetch::none().and_ranges(pages)).await?;
-                    }
+        self.perform(Operation::ListAuditEntries, caller, |caller| async move {
+            // An invalid request is only rejected once the caller is authorised.
+            let scan = self.audit_scan(caller.org(), filter, page, caller.now);
+            let prefetch = scan.as_ref().map_or(Prefetch::none(), AuditScan::prefetch);
+            let mut caller = caller.authenticate(prefetch).await?;
+            if let Ok(scan) = &scan {
+                let pages = scan.pages_of_first(caller.transaction());
+                if !pages.is_empty() {
+                    caller.prefetch(Prefetch::none().and_ranges(pages)).await?;
                 }
-                let mut op = caller.in_organization(None).await?;
-                let found = self.audit_page(&mut op, scan?, filter, page).await?;
-                op.done(found)
-            },
-        )
+            }
+            let mut op = caller.in_organization(None).await?;
+            let found = self.audit_page(&mut op, scan?, filter, page).await?;
+            op.done(found)
+        })
         .await
     }
 

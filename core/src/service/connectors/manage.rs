@@ -1,11 +1,9 @@
 //! Connectors: creating, listing, reading, changing and deleting. Reports are in `sync`.
 
-use crate::access::Credential;
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{AuditAction, ConnectorId, ConnectorStatus, ResourceKind, WorkspaceId};
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::types::{
     Connector, ConnectorDetails, ConnectorRef, ConnectorUpdate, NewConnector,
@@ -13,6 +11,7 @@ use crate::service::connectors::types::{
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::RecordLimit;
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{Direction, Key, RangeRead, Transaction};
 
 /// Maximum number of states that are read together with a page of connectors.
@@ -57,50 +56,46 @@ impl KnowledgeService {
     /// ```
     pub async fn create_connector(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         new: &NewConnector,
     ) -> Result<Connector, Error> {
         self.checks().check(new)?;
-        self.perform(
-            Operation::CreateConnector,
-            credential,
-            |caller| async move {
-                let org = caller.org();
-                let counter = keys::connector_count(org, workspace);
-                let prefetch = Prefetch::keys([counter.clone()]);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
-                let now = op.now;
-                RecordLimit::CONNECTORS
-                    .reserve(&mut op.transaction, self.limits(), counter)
-                    .await?;
-                let connector = Connector {
-                    id: ConnectorId(self.env().uuid_at(now)),
-                    workspace_id: workspace,
-                    kind: new.kind.clone(),
-                    account_label: new.account_label.clone(),
-                    scope: new.scope,
-                    sync_interval_seconds: new.sync_interval.as_secs(),
-                    is_paused: false,
-                    created_at: now,
-                };
-                let mut state = ConnectorState::default();
-                state.announced = Some(ConnectorStatus::Pending);
-                let reference = ConnectorRef {
-                    org,
-                    workspace,
-                    connector: connector.id,
-                };
-                op.transaction.create(reference.key(), &connector);
-                op.transaction.create(reference.state_key(), &state);
-                op.created(
-                    AuditAction::ConnectorCreate,
-                    (ResourceKind::Connector, connector.id.0),
-                    &connector,
-                );
-                op.done(connector)
-            },
-        )
+        self.perform(Operation::CreateConnector, caller, |caller| async move {
+            let org = caller.org();
+            let counter = keys::connector_count(org, workspace);
+            let prefetch = Prefetch::keys([counter.clone()]);
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            let now = op.now;
+            RecordLimit::CONNECTORS
+                .reserve(&mut op.transaction, self.limits(), counter)
+                .await?;
+            let connector = Connector {
+                id: ConnectorId(self.env().uuid_at(now)),
+                workspace_id: workspace,
+                kind: new.kind.clone(),
+                account_label: new.account_label.clone(),
+                scope: new.scope,
+                sync_interval_seconds: new.sync_interval.as_secs(),
+                is_paused: false,
+                created_at: now,
+            };
+            let mut state = ConnectorState::default();
+            state.announced = Some(ConnectorStatus::Pending);
+            let reference = ConnectorRef {
+                org,
+                workspace,
+                connector: connector.id,
+            };
+            op.transaction.create(reference.key(), &connector);
+            op.transaction.create(reference.state_key(), &state);
+            op.created(
+                AuditAction::ConnectorCreate,
+                (ResourceKind::Connector, connector.id.0),
+                &connector,
+            );
+            op.done(connector)
+        })
         .await
     }
 
@@ -112,11 +107,11 @@ impl KnowledgeService {
     /// there.
     pub async fn list_connectors(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<ConnectorDetails>, Error> {
-        self.perform(Operation::ListConnectors, credential, |caller| async move {
+        self.perform(Operation::ListConnectors, caller, |caller| async move {
             let org = caller.org();
             let range = keys::connectors(org, workspace);
             let listing = Listing::new("connectors", &(), range, Direction::Forward);
@@ -139,11 +134,11 @@ impl KnowledgeService {
     /// [`Error::Forbidden`] without `dashboard:read` there.
     pub async fn get_connector(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         connector: ConnectorId,
     ) -> Result<ConnectorDetails, Error> {
-        self.perform(Operation::GetConnector, credential, |caller| async move {
+        self.perform(Operation::GetConnector, caller, |caller| async move {
             let reference = ConnectorRef {
                 org: caller.org(),
                 workspace,
@@ -167,46 +162,42 @@ impl KnowledgeService {
     /// `connector:manage` there.
     pub async fn update_connector(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         connector: ConnectorId,
         update: &ConnectorUpdate,
     ) -> Result<ConnectorDetails, Error> {
         self.checks().check(update)?;
-        self.perform(
-            Operation::UpdateConnector,
-            credential,
-            |caller| async move {
-                let reference = ConnectorRef {
-                    org: caller.org(),
-                    workspace,
-                    connector,
-                };
-                let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
-                let now = op.now;
-                let (before, state) = read_connector(&mut op.transaction, reference).await?;
-                let after = update.applied_to(&before);
-                if after == before {
-                    return op.done(state.details(before, now));
-                }
-                let switched = Connector {
-                    is_paused: after.is_paused,
-                    ..before.clone()
-                };
-                let action = if after == switched {
-                    AuditAction::ConnectorPause
-                } else {
-                    AuditAction::ConnectorUpdate
-                };
-                op.transaction.put(reference.key(), &after);
-                let details = state.details(after.clone(), now);
-                self.write_state(&mut op.transaction, reference, &after, state, now)
-                    .await?;
-                let resource = (ResourceKind::Connector, connector.0);
-                op.changed(action, resource, &before, &after);
-                op.done(details)
-            },
-        )
+        self.perform(Operation::UpdateConnector, caller, |caller| async move {
+            let reference = ConnectorRef {
+                org: caller.org(),
+                workspace,
+                connector,
+            };
+            let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
+            let now = op.now;
+            let (before, state) = read_connector(&mut op.transaction, reference).await?;
+            let after = update.applied_to(&before);
+            if after == before {
+                return op.done(state.details(before, now));
+            }
+            let switched = Connector {
+                is_paused: after.is_paused,
+                ..before.clone()
+            };
+            let action = if after == switched {
+                AuditAction::ConnectorPause
+            } else {
+                AuditAction::ConnectorUpdate
+            };
+            op.transaction.put(reference.key(), &after);
+            let details = state.details(after.clone(), now);
+            self.write_state(&mut op.transaction, reference, &after, state, now)
+                .await?;
+            let resource = (ResourceKind::Connector, connector.0);
+            op.changed(action, resource, &before, &after);
+            op.done(details)
+        })
         .await
     }
 
@@ -217,36 +208,32 @@ impl KnowledgeService {
     /// [`Error::Forbidden`] without `connector:manage` there.
     pub async fn delete_connector(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         connector: ConnectorId,
     ) -> Result<(), Error> {
-        self.perform(
-            Operation::DeleteConnector,
-            credential,
-            |caller| async move {
-                let reference = ConnectorRef {
-                    org: caller.org(),
-                    workspace,
-                    connector,
-                };
-                let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
-                let (before, state) = read_connector(&mut op.transaction, reference).await?;
-                if let Some(at) = state.look_at {
-                    op.transaction.delete(reference.due(at));
-                }
-                op.transaction.delete(reference.key());
-                op.transaction.delete(reference.state_key());
-                let counter = keys::connector_count(reference.org, workspace);
-                op.transaction.add(counter, -1);
-                op.deleted(
-                    AuditAction::ConnectorDelete,
-                    (ResourceKind::Connector, connector.0),
-                    &before,
-                );
-                op.done(())
-            },
-        )
+        self.perform(Operation::DeleteConnector, caller, |caller| async move {
+            let reference = ConnectorRef {
+                org: caller.org(),
+                workspace,
+                connector,
+            };
+            let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
+            let (before, state) = read_connector(&mut op.transaction, reference).await?;
+            if let Some(at) = state.look_at {
+                op.transaction.delete(reference.due(at));
+            }
+            op.transaction.delete(reference.key());
+            op.transaction.delete(reference.state_key());
+            let counter = keys::connector_count(reference.org, workspace);
+            op.transaction.add(counter, -1);
+            op.deleted(
+                AuditAction::ConnectorDelete,
+                (ResourceKind::Connector, connector.0),
+                &before,
+            );
+            op.done(())
+        })
         .await
     }
 }

@@ -1,18 +1,17 @@
 //! Sync reports of connectors, and the statuses that result from them.
 
-use crate::access::Credential;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
     ConnectorId, ConnectorStatusChange, EventData, OrgId, Timestamp, Workspace, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::manage::read_connector;
 use crate::service::connectors::types::{Connector, ConnectorRef, SyncReport};
 use crate::service::outbox::Outbox;
 use crate::service::tasks::ScheduledTask;
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{Key, Transaction};
 
 /// # Sync reports
@@ -24,12 +23,12 @@ impl KnowledgeService {
     /// [`Error::Forbidden`] without `connector:report` there.
     pub async fn report_sync(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         connector: ConnectorId,
         report: &SyncReport,
     ) -> Result<(), Error> {
-        self.perform(Operation::ReportSync, credential, |caller| async move {
+        self.perform(Operation::ReportSync, caller, |caller| async move {
             let reference = ConnectorRef {
                 org: caller.org(),
                 workspace,

@@ -3,7 +3,7 @@
 //! The endpoint of a subscription is notified if a memory that its recall cites is changed or
 //! deleted.
 
-use crate::access::{Action, Credential};
+use crate::access::Action;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
@@ -11,7 +11,6 @@ use crate::model::{
     SubscriptionId,
 };
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::service::access::monitor::slugs_read;
 use crate::service::deliveries::{EndpointParent, EndpointQueue};
 use crate::service::endpoints::find_subscription;
@@ -21,6 +20,7 @@ use crate::service::outbox::sequences_read;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::{RecordLimit, release_unit};
 use crate::service::secrets::sealing::{RotatedSecret, SealedRecord};
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{Direction, Key};
 
 type Stored = SealedRecord<CitationSubscription>;
@@ -62,13 +62,13 @@ impl KnowledgeService {
     /// ```
     pub async fn create_citation_subscription(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         request: &NewCitationSubscription,
     ) -> Result<CitationSubscription, Error> {
         self.checks().check(request)?;
         self.perform(
             Operation::CreateCitationSubscription,
-            credential,
+            caller,
             |caller| async move {
                 let recall = request.recall_id;
                 let org = caller.org();
@@ -122,13 +122,13 @@ impl KnowledgeService {
     /// [`Error::Forbidden`] without `citation_subscription:manage` in its workspace.
     pub async fn list_citation_subscriptions(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         recall: RecallId,
         page: &PageRequest,
     ) -> Result<Page<CitationSubscription>, Error> {
         self.perform(
             Operation::ListCitationSubscriptions,
-            credential,
+            caller,
             |caller| async move {
                 let org = caller.org();
                 let range = keys::subscriptions(org, recall);
@@ -160,12 +160,12 @@ impl KnowledgeService {
     /// `citation_subscription:manage` in its workspace.
     pub async fn get_citation_subscription(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         id: SubscriptionId,
     ) -> Result<CitationSubscription, Error> {
         self.perform(
             Operation::GetCitationSubscription,
-            credential,
+            caller,
             |caller| async move {
                 let (op, found) = find(caller, id, None).await?;
                 let shown = shown(&op, found.record);
@@ -182,12 +182,12 @@ impl KnowledgeService {
     /// `webhook:manage` in its workspace if it belongs to another member.
     pub async fn delete_citation_subscription(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         id: SubscriptionId,
     ) -> Result<(), Error> {
         self.perform(
             Operation::DeleteCitationSubscription,
-            credential,
+            caller,
             |caller| async move {
                 let (mut op, found) = find_to_change(caller, id).await?;
                 let (org, now) = (op.org(), op.now);
@@ -218,12 +218,12 @@ impl KnowledgeService {
     /// As [`KnowledgeService::delete_citation_subscription`].
     pub async fn rotate_citation_subscription_secret(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         id: SubscriptionId,
     ) -> Result<RotatedSecret, Error> {
         self.perform(
             Operation::RotateCitationSubscriptionSecret,
-            credential,
+            caller,
             |caller| async move {
                 let (mut op, mut stored) = find_to_change(caller, id).await?;
                 let now = op.now;

@@ -1,6 +1,5 @@
 //! Outbound webhooks of a workspace.
 
-use crate::access::Credential;
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
@@ -12,7 +11,7 @@ use crate::service::operation::Prefetch;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::{RecordLimit, release_unit};
 use crate::service::secrets::sealing::{RotatedSecret, SealedRecord};
-use crate::service::{IfMatch, KnowledgeService, WithEtag};
+use crate::service::{Caller, IfMatch, KnowledgeService, WithEtag};
 use crate::store::{Direction, Key};
 
 type Stored = SealedRecord<Webhook>;
@@ -53,12 +52,12 @@ impl KnowledgeService {
     /// ```
     pub async fn create_webhook(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         request: &NewWebhook,
     ) -> Result<Webhook, Error> {
         self.checks().check(request)?;
-        self.perform(Operation::CreateWebhook, credential, |caller| async move {
+        self.perform(Operation::CreateWebhook, caller, |caller| async move {
             let org = caller.org();
             let counter = keys::webhook_count(org, workspace);
             let prefetch = Prefetch::keys([
@@ -113,11 +112,11 @@ impl KnowledgeService {
     /// there.
     pub async fn list_webhooks(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<Webhook>, Error> {
-        self.perform(Operation::ListWebhooks, credential, |caller| async move {
+        self.perform(Operation::ListWebhooks, caller, |caller| async move {
             let org = caller.org();
             let range = keys::webhooks(org, workspace);
             let listing = Listing::new("webhooks", &(), range, Direction::Forward);
@@ -137,11 +136,11 @@ impl KnowledgeService {
     /// webhook; [`Error::Forbidden`] without `webhook:manage` there.
     pub async fn get_webhook(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         id: WebhookId,
     ) -> Result<WithEtag<Webhook>, Error> {
-        self.perform(Operation::GetWebhook, credential, |caller| async move {
+        self.perform(Operation::GetWebhook, caller, |caller| async move {
             let key = keys::webhook(caller.org(), workspace, id);
             let prefetch = Prefetch::keys([key.clone()]);
             let mut op = caller.in_workspace(workspace, prefetch).await?;
@@ -162,14 +161,14 @@ impl KnowledgeService {
     /// [`Error::PreconditionFailed`] if it is at none of the versions of `if_match`.
     pub async fn update_webhook(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         id: WebhookId,
         update: &WebhookUpdate,
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<Webhook>, Error> {
         self.checks().check(update)?;
-        self.perform(Operation::UpdateWebhook, credential, |caller| async move {
+        self.perform(Operation::UpdateWebhook, caller, |caller| async move {
             let org = caller.org();
             let key = keys::webhook(org, workspace, id);
             let prefetch = Prefetch::keys([key.clone(), keys::endpoint(org, id.into())]);
@@ -228,11 +227,11 @@ impl KnowledgeService {
     /// As [`KnowledgeService::get_webhook`].
     pub async fn delete_webhook(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         id: WebhookId,
     ) -> Result<(), Error> {
-        self.perform(Operation::DeleteWebhook, credential, |caller| async move {
+        self.perform(Operation::DeleteWebhook, caller, |caller| async move {
             let org = caller.org();
             let key = keys::webhook(org, workspace, id);
             let prefetch = Prefetch::keys([key.clone(), keys::endpoint(org, id.into())]);
@@ -266,13 +265,13 @@ impl KnowledgeService {
     /// As [`KnowledgeService::get_webhook`].
     pub async fn rotate_webhook_secret(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         id: WebhookId,
     ) -> Result<RotatedSecret, Error> {
         self.perform(
             Operation::RotateWebhookSecret,
-            credential,
+            caller,
             |caller| async move {
                 let key = keys::webhook(caller.org(), workspace, id);
                 let prefetch = Prefetch::keys([key.clone()]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::removal::{Removal, citations_read, citing};
 use super::work::{ErasureWork, Phase, StoredErasure, mark};
-use crate::access::{Action, Credential};
+use crate::access::Action;
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::ERASURES_RUNNING_MAX;
@@ -13,7 +13,6 @@ use crate::model::{
     Member, MemoryContent, MemoryId, MemoryLabels, NewErasure, OrgId, Source, Timestamp,
 };
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::service::access::monitor::{Subject, Use, slugs_read};
 use crate::service::access::principal::{Denial, workspace_roles_read};
 use crate::service::audit::entry::AuditOutcome;
@@ -24,6 +23,7 @@ use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord, 
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::outbox::sequences_read;
 use crate::service::tasks::ScheduledTask;
+use crate::service::{Caller, KnowledgeService};
 use crate::store::Key;
 
 /// Name of the operation in idempotency records.
@@ -77,14 +77,14 @@ impl KnowledgeService {
     /// ```
     pub async fn create_erasure(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         key: &IdempotencyKey,
         request: &NewErasure,
     ) -> Result<ErasureResult, Error> {
         self.checks().check(request)?;
         let fingerprint = &fingerprint(request);
         let result = self
-            .perform(Operation::CreateErasure, credential, |caller| async move {
+            .perform(Operation::CreateErasure, caller, |caller| async move {
                 let org = caller.org();
                 let prefetch = erasure_prefetch(org, request)
                     .and_idempotency(ERASURE_OPERATION, key)

@@ -1,17 +1,17 @@
 //! Deletion of single chats and recalls.
 
 use super::removal::{Removal, messages_read};
-use crate::access::{Action, Credential};
+use crate::access::Action;
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{AuditAction, ChatId, RecallId, WorkspaceId};
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::service::access::monitor::slugs_read;
 use crate::service::memories::recalls::find_any_recall;
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::chats::{chat_keys, find_any_chat};
+use crate::service::{Caller, KnowledgeService};
 use crate::store::RangeRead;
 
 /// # Deletion of chats and recalls
@@ -25,11 +25,11 @@ impl KnowledgeService {
     /// for one of its own.
     pub async fn delete_chat(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         chat: ChatId,
     ) -> Result<(), Error> {
-        self.perform(Operation::DeleteChat, credential, |caller| async move {
+        self.perform(Operation::DeleteChat, caller, |caller| async move {
             let org = caller.org();
             let prefetch =
                 Prefetch::keys(chat_keys(org, workspace, chat)).and_range(messages_read(org, chat));
@@ -66,12 +66,8 @@ impl KnowledgeService {
     /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a recall that does not exist for
     /// the caller, unless it holds `erasure:manage` in the workspace; [`Error::Forbidden`] without
     /// that for a recall of another member, and without `recall:create` for one of its own.
-    pub async fn delete_recall(
-        &self,
-        credential: &Credential,
-        recall: RecallId,
-    ) -> Result<(), Error> {
-        self.perform(Operation::DeleteRecall, credential, |caller| async move {
+    pub async fn delete_recall(&self, caller: &Caller, recall: RecallId) -> Result<(), Error> {
+        self.perform(Operation::DeleteRecall, caller, |caller| async move {
             let org = caller.org();
             let subscriptions = RangeRead::all(keys::subscriptions(org, recall));
             let count = keys::subscription_count(org, recall);

@@ -1,14 +1,13 @@
 //! Receipts of erasures.
 
 use super::work::StoredErasure;
-use crate::access::Credential;
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{Erasure, ErasureId, ErasureRemainder};
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::service::operation::Prefetch;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::{Caller, KnowledgeService};
 use crate::store::Direction;
 
 /// # Receipts of erasures
@@ -20,10 +19,10 @@ impl KnowledgeService {
     /// [`Error::Forbidden`] without `erasure:manage` in the organisation.
     pub async fn list_erasures(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         page: &PageRequest,
     ) -> Result<Page<Erasure>, Error> {
-        self.perform(Operation::ListErasures, credential, |caller| async move {
+        self.perform(Operation::ListErasures, caller, |caller| async move {
             let range = keys::erasures(caller.org());
             let listing = Listing::new("erasures", &(), range, Direction::Reverse);
             let prefetch = Prefetch::page(&listing, page);
@@ -41,12 +40,8 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::Forbidden`] without `erasure:manage` in the
     /// organisation; [`Error::NotFound`].
-    pub async fn get_erasure(
-        &self,
-        credential: &Credential,
-        erasure: ErasureId,
-    ) -> Result<Erasure, Error> {
-        self.perform(Operation::GetErasure, credential, |caller| async move {
+    pub async fn get_erasure(&self, caller: &Caller, erasure: ErasureId) -> Result<Erasure, Error> {
+        self.perform(Operation::GetErasure, caller, |caller| async move {
             let key = keys::erasure(caller.org(), erasure);
             let prefetch = Prefetch::keys([key.clone()]);
             let mut op = caller.in_organization(None, prefetch).await?;

@@ -1,6 +1,6 @@
 //! Inbound webhooks of a workspace.
 
-use crate::access::{Action, ActionSet, Credential};
+use crate::access::{Action, ActionSet};
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
@@ -12,7 +12,7 @@ use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::{RecordLimit, release_unit};
 use crate::service::secrets::sealing::{RotatedSecret, SealedRecord};
-use crate::service::{IfMatch, KnowledgeService, WithEtag};
+use crate::service::{Caller, IfMatch, KnowledgeService, WithEtag};
 use crate::store::{Direction, Key};
 
 pub(crate) type Stored = SealedRecord<InboundWebhook>;
@@ -55,14 +55,14 @@ impl KnowledgeService {
     /// ```
     pub async fn create_inbound_webhook(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         request: &NewInboundWebhook,
     ) -> Result<InboundWebhook, Error> {
         self.checks().check(request)?;
         self.perform(
             Operation::CreateInboundWebhook,
-            credential,
+            caller,
             |caller| async move {
                 let org = caller.org();
                 let counter = keys::inbound_webhook_count(org, workspace);
@@ -120,13 +120,13 @@ impl KnowledgeService {
     /// `inbound_webhook:manage` there.
     pub async fn list_inbound_webhooks(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<InboundWebhook>, Error> {
         self.perform(
             Operation::ListInboundWebhooks,
-            credential,
+            caller,
             |caller| async move {
                 let org = caller.org();
                 let range = keys::inbound_webhooks(org, workspace);
@@ -148,18 +148,14 @@ impl KnowledgeService {
     /// [`Error::Forbidden`] without `inbound_webhook:manage` there.
     pub async fn get_inbound_webhook(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         id: InboundWebhookId,
     ) -> Result<WithEtag<InboundWebhook>, Error> {
-        self.perform(
-            Operation::GetInboundWebhook,
-            credential,
-            |caller| async move {
-                let (op, _, stored) = find(caller, workspace, id).await?;
-                op.done(WithEtag::strong(stored.record))
-            },
-        )
+        self.perform(Operation::GetInboundWebhook, caller, |caller| async move {
+            let (op, _, stored) = find(caller, workspace, id).await?;
+            op.done(WithEtag::strong(stored.record))
+        })
         .await
     }
 
@@ -170,7 +166,7 @@ impl KnowledgeService {
     /// values; [`Error::PreconditionFailed`] if it is at none of the versions of `if_match`.
     pub async fn update_inbound_webhook(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         id: InboundWebhookId,
         update: &InboundWebhookUpdate,
@@ -179,7 +175,7 @@ impl KnowledgeService {
         self.checks().check(update)?;
         self.perform(
             Operation::UpdateInboundWebhook,
-            credential,
+            caller,
             |caller| async move {
                 let (mut op, key, mut stored) = find(caller, workspace, id).await?;
                 let before = stored.record;
@@ -208,13 +204,13 @@ impl KnowledgeService {
     /// do more in the workspace than the caller.
     pub async fn delete_inbound_webhook(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         id: InboundWebhookId,
     ) -> Result<(), Error> {
         self.perform(
             Operation::DeleteInboundWebhook,
-            credential,
+            caller,
             |caller| async move {
                 let (mut op, key, stored) = find(caller, workspace, id).await?;
                 op.require_covered(workspace, stored.delegator, ACTIONS)
@@ -244,13 +240,13 @@ impl KnowledgeService {
     /// do more in the workspace than the caller.
     pub async fn rotate_inbound_webhook_secret(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         id: InboundWebhookId,
     ) -> Result<RotatedSecret, Error> {
         self.perform(
             Operation::RotateInboundWebhookSecret,
-            credential,
+            caller,
             |caller| async move {
                 let (mut op, key, mut stored) = find(caller, workspace, id).await?;
                 op.require_covered(workspace, stored.delegator, ACTIONS)

@@ -15,7 +15,6 @@ use crate::model::{
     Timestamp, Workspace, WorkspaceId,
 };
 use crate::request::request;
-use crate::service::KnowledgeService;
 use crate::service::access::monitor::slugs_read;
 use crate::service::access::principal::{Delegator, Principal, Resource};
 use crate::service::audit::write::{Actor, AuditedOperation};
@@ -29,6 +28,7 @@ use crate::service::quota::{AuditQuota, audit_counter};
 use crate::service::secrets::sealing::Sealed;
 use crate::service::secrets::signing::SignedMessage;
 use crate::service::tasks::ScheduledTask;
+use crate::service::{ClientInfo, KnowledgeService};
 use crate::store::{Key, Transaction};
 
 /// Maximum length of the identifier of a message, in characters.
@@ -54,9 +54,17 @@ pub struct VerifiedMessage {
     source: SourceId,
     /// Secret that signed it, which must still be valid when the message takes effect.
     secret: Sealed,
+    client: ClientInfo,
 }
 
 impl VerifiedMessage {
+    /// Sets the facts about the sender's client, which the audit log records.
+    #[must_use]
+    pub fn with_client(mut self, client: ClientInfo) -> Self {
+        self.client = client;
+        self
+    }
+
     /// Returns the organisation of the inbound webhook.
     #[must_use]
     pub fn organization(&self) -> OrgId {
@@ -172,6 +180,7 @@ impl KnowledgeService {
             delegator: stored.delegator,
             source: stored.record.source_id,
             secret,
+            client: ClientInfo::default(),
         })
     }
 
@@ -316,7 +325,7 @@ impl KnowledgeService {
             let operation = AuditedOperation::begin(&transaction, self.env(), now);
             let actor = Actor {
                 webhook: Some(message.webhook),
-                ..Actor::new(&caller, self.client)
+                ..Actor::new(&caller, message.client)
             };
             let audit = (operation, actor);
             self.ingest_batch(&mut transaction, context, audit, memories)

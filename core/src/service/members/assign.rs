@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use crate::access::{ActionSet, BuiltInRole, Credential, RoleRef};
+use crate::access::{ActionSet, BuiltInRole, RoleRef};
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::model::{
     AuditAction, CustomRole, Member, MemberId, OrgId, ResourceKind, Workspace, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::service::access::coverage::{Coverage, HeldRoles, Reach};
 use crate::service::access::principal::workspace_roles_read;
 use crate::service::access::roles::follow_role;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::members::with_roles;
 use crate::service::operation::Prefetch;
+use crate::service::{Caller, KnowledgeService};
 use crate::store::Transaction;
 
 /// An assignment of a role to a member.
@@ -45,14 +45,14 @@ impl KnowledgeService {
     /// anyone but an owner changes an owner or their own role.
     pub async fn assign_role(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         org_slug: &str,
         member: MemberId,
         assignment: MemberAssignment,
     ) -> Result<(), Error> {
         self.perform(
             Operation::AssignWorkspaceRole,
-            credential,
+            caller,
             |caller| async move {
                 let prefetch = assignment_prefetch(caller.org(), member, assignment);
                 let caller = caller.authenticate(prefetch).await?;

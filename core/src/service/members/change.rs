@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use crate::access::{ActionSet, Credential, RoleRef};
+use crate::access::{ActionSet, RoleRef};
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::limits::TEAMS_PER_MEMBER_MAX;
@@ -21,7 +21,7 @@ use crate::service::members::assign::{
 use crate::service::members::with_roles;
 use crate::service::operation::Prefetch;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
-use crate::service::{IfMatch, KnowledgeService, MemberAssignment, NewMember, WithEtag};
+use crate::service::{Caller, IfMatch, KnowledgeService, MemberAssignment, NewMember, WithEtag};
 use crate::store::{Direction, Key, Transaction};
 
 /// A role in one workspace, which replaces the role in the organisation there.
@@ -68,11 +68,11 @@ impl KnowledgeService {
     /// without `role:read`.
     pub async fn list_members(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         org_slug: &str,
         page: &PageRequest,
     ) -> Result<Page<Member>, Error> {
-        self.perform(Operation::ListMembers, credential, |caller| async move {
+        self.perform(Operation::ListMembers, caller, |caller| async move {
             let org = caller.org();
             let listing = Listing::new("members", &(), keys::members(org), Direction::Forward);
             let prefetch = with_roles(Prefetch::page(&listing, page), org);
@@ -100,11 +100,11 @@ impl KnowledgeService {
     /// or an unknown member; [`Error::Forbidden`] without `role:read`.
     pub async fn get_member(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         org_slug: &str,
         member: MemberId,
     ) -> Result<WithEtag<MemberDetails>, Error> {
-        self.perform(Operation::GetMember, credential, |caller| async move {
+        self.perform(Operation::GetMember, caller, |caller| async move {
             let org = caller.org();
             let prefetch = details_prefetch(org, member);
             let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
@@ -146,12 +146,12 @@ impl KnowledgeService {
     /// ```
     pub async fn add_member(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         org_slug: &str,
         new: &NewMember,
     ) -> Result<WithEtag<MemberDetails>, Error> {
         self.checks().check(new)?;
-        self.perform(Operation::AddMember, credential, |caller| async move {
+        self.perform(Operation::AddMember, caller, |caller| async move {
             let org = caller.org();
             let role = match new.role {
                 RoleRef::BuiltIn(_) => None,
@@ -206,14 +206,14 @@ impl KnowledgeService {
     /// [`Error::PreconditionFailed`] if the member is at none of the versions of `if_match`.
     pub async fn update_member(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         org_slug: &str,
         member: MemberId,
         update: &MemberUpdate,
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<MemberDetails>, Error> {
         self.checks().check(update)?;
-        self.perform(Operation::UpdateMember, credential, |caller| async move {
+        self.perform(Operation::UpdateMember, caller, |caller| async move {
             let org = caller.org();
             let owners = keys::holder_count(org, OWNER);
             let prefetch = details_prefetch(org, member).and_keys([owners]);
@@ -271,30 +271,26 @@ impl KnowledgeService {
     /// there.
     pub async fn end_workspace_role(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         org_slug: &str,
         member: MemberId,
         workspace: WorkspaceId,
     ) -> Result<(), Error> {
-        self.perform(
-            Operation::EndWorkspaceRole,
-            credential,
-            |caller| async move {
-                let none = MemberAssignment::Workspace(workspace, None);
-                let prefetch = assignment_prefetch(caller.org(), member, none);
-                let caller = caller.authenticate(prefetch).await?;
-                let mut op = caller.in_organization(Some(org_slug)).await?;
-                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
-                let authority = Authority::Caller(&coverage);
-                let ended = assign(&mut op.transaction, authority, member, none).await?;
-                let (before, after) = ended.ok_or(Error::NotFound {
-                    kind: EntityKind::WorkspaceRole,
-                })?;
-                let resource = (ResourceKind::Member, member.0);
-                op.changed(AuditAction::RoleAssign, resource, &before, &after);
-                op.done(())
-            },
-        )
+        self.perform(Operation::EndWorkspaceRole, caller, |caller| async move {
+            let none = MemberAssignment::Workspace(workspace, None);
+            let prefetch = assignment_prefetch(caller.org(), member, none);
+            let caller = caller.authenticate(prefetch).await?;
+            let mut op = caller.in_organization(Some(org_slug)).await?;
+            let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
+            let authority = Authority::Caller(&coverage);
+            let ended = assign(&mut op.transaction, authority, member, none).await?;
+            let (before, after) = ended.ok_or(Error::NotFound {
+                kind: EntityKind::WorkspaceRole,
+            })?;
+            let resource = (ResourceKind::Member, member.0);
+            op.changed(AuditAction::RoleAssign, resource, &before, &after);
+            op.done(())
+        })
         .await
     }
 }

@@ -5,7 +5,7 @@
 //! workspaces) is not limited. They are deleted in steps: the first one immediately, the others by
 //! maintenance.
 
-use crate::access::{Credential, CredentialRecord, RoleRef, SecretHash};
+use crate::access::{CredentialRecord, RoleRef, SecretHash};
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::model::{
@@ -13,7 +13,6 @@ use crate::model::{
     WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::service::access::coverage::{Coverage, HeldRoles};
 use crate::service::access::principal::workspace_roles_read;
 use crate::service::audit::write::{Actor, AuditedOperation, state};
@@ -23,6 +22,7 @@ use crate::service::operation::Prefetch;
 use crate::service::quota::release_unit;
 use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::mcp_keys::{forget_keys, key_workspace};
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{Direction, Key, StoreExt, Transaction, decode_value};
 
 /// Maximum number of roles that one step deletes, and of credentials that it examines.
@@ -42,12 +42,12 @@ impl KnowledgeService {
     /// lacks in the organisation or in a workspace, or if anyone but an owner removes an owner.
     pub async fn remove_member(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         org_slug: &str,
         member: MemberId,
     ) -> Result<(), Error> {
         let org = self
-            .perform(Operation::RemoveMember, credential, |caller| async move {
+            .perform(Operation::RemoveMember, caller, |caller| async move {
                 let org = caller.org();
                 let keys = [keys::member(org, member), keys::holder_count(org, OWNER)];
                 let roles = workspace_roles_read(org, member);

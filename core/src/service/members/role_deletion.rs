@@ -5,14 +5,13 @@
 //! Maintenance rewrites the holders in batches, each with checks, and then deletes the redirect. A
 //! crash in between has no visible effect.
 
-use crate::access::{BaseRole, BuiltInRole, Credential, RoleRef};
+use crate::access::{BaseRole, BuiltInRole, RoleRef};
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::model::{
     AuditAction, CustomRole, Member, MemberId, OrgId, ResourceKind, RoleId, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::service::access::coverage::Coverage;
 use crate::service::access::roles::{REDIRECTS_MAX, follow_role};
 use crate::service::audit::write::state;
@@ -20,6 +19,7 @@ use crate::service::members::roles::DeleteRole;
 use crate::service::members::with_roles;
 use crate::service::operation::Prefetch;
 use crate::service::tasks::ScheduledTask;
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{Direction, Key, StoreExt, Transaction, decode_value, read_json};
 
 /// Maximum number of holders that one commit rewrites.
@@ -44,69 +44,64 @@ impl KnowledgeService {
     /// settled.
     pub async fn delete_custom_role(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         org_slug: &str,
         role: RoleId,
         request: &DeleteRole,
     ) -> Result<(), Error> {
-        self.perform(
-            Operation::DeleteCustomRole,
-            credential,
-            |caller| async move {
-                let org = caller.org();
-                let key = keys::role(org, role);
-                let counter = keys::holder_count(org, RoleRef::Custom(role));
-                let target = match request.reassign_to {
-                    Some(RoleRef::Custom(target)) => Some(keys::role(org, target)),
-                    _ => None,
-                };
-                let keys = [key.clone(), counter.clone()];
-                let prefetch = with_roles(Prefetch::keys(keys).and_keys(target), org);
-                let caller = caller.authenticate(prefetch).await?;
-                let mut op = caller.in_organization(Some(org_slug)).await?;
-                let now = op.now;
-                let deleted: CustomRole = op.find(&key, EntityKind::Role).await?;
-                let mut actions = deleted.actions_if_active();
-                if let Some(target) = request.reassign_to {
-                    actions =
-                        actions | check_target(&mut op.transaction, org, role, target).await?;
+        self.perform(Operation::DeleteCustomRole, caller, |caller| async move {
+            let org = caller.org();
+            let key = keys::role(org, role);
+            let counter = keys::holder_count(org, RoleRef::Custom(role));
+            let target = match request.reassign_to {
+                Some(RoleRef::Custom(target)) => Some(keys::role(org, target)),
+                _ => None,
+            };
+            let keys = [key.clone(), counter.clone()];
+            let prefetch = with_roles(Prefetch::keys(keys).and_keys(target), org);
+            let caller = caller.authenticate(prefetch).await?;
+            let mut op = caller.in_organization(Some(org_slug)).await?;
+            let now = op.now;
+            let deleted: CustomRole = op.find(&key, EntityKind::Role).await?;
+            let mut actions = deleted.actions_if_active();
+            if let Some(target) = request.reassign_to {
+                actions = actions | check_target(&mut op.transaction, org, role, target).await?;
+            }
+            let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
+            coverage.require_role(&deleted, actions)?;
+            let holders = op.transaction.guard(&counter).await?;
+            match request.reassign_to {
+                None if holders > 0 => {
+                    return Err(Error::RoleInUse {
+                        holder_count: holders.unsigned_abs(),
+                    });
                 }
-                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
-                coverage.require_role(&deleted, actions)?;
-                let holders = op.transaction.guard(&counter).await?;
-                match request.reassign_to {
-                    None if holders > 0 => {
-                        return Err(Error::RoleInUse {
-                            holder_count: holders.unsigned_abs(),
-                        });
-                    }
-                    Some(target) if holders > 0 => {
-                        reject_long_chains(&mut op.transaction, org).await?;
-                        let settle = ScheduledTask::Redirects(org);
-                        settle.schedule(&mut op.transaction, now, self.env());
-                        let redirect = keys::role_redirect(org, role);
-                        op.transaction.put(redirect, &target);
-                        let counter = keys::holder_count(org, target);
-                        op.transaction.add(counter, holders);
-                    }
-                    // Nobody follows the redirects to a role without holders any more.
-                    _ => drop_redirects(&mut op.transaction, org, role).await?,
+                Some(target) if holders > 0 => {
+                    reject_long_chains(&mut op.transaction, org).await?;
+                    let settle = ScheduledTask::Redirects(org);
+                    settle.schedule(&mut op.transaction, now, self.env());
+                    let redirect = keys::role_redirect(org, role);
+                    op.transaction.put(redirect, &target);
+                    let counter = keys::holder_count(org, target);
+                    op.transaction.add(counter, holders);
                 }
-                op.transaction.delete(key);
-                op.transaction.delete(counter);
-                op.transaction.delete(keys::role_slug(org, &deleted.slug));
-                op.transaction.add(keys::role_count(org), -1);
-                op.record(
-                    AuditAction::RoleDelete,
-                    (ResourceKind::Role, role.0),
-                    Some(state(&deleted)),
-                    request
-                        .reassign_to
-                        .map(|target| serde_json::json!({ "reassign_to": target })),
-                );
-                op.done(())
-            },
-        )
+                // Nobody follows the redirects to a role without holders any more.
+                _ => drop_redirects(&mut op.transaction, org, role).await?,
+            }
+            op.transaction.delete(key);
+            op.transaction.delete(counter);
+            op.transaction.delete(keys::role_slug(org, &deleted.slug));
+            op.transaction.add(keys::role_count(org), -1);
+            op.record(
+                AuditAction::RoleDelete,
+                (ResourceKind::Role, role.0),
+                Some(state(&deleted)),
+                request
+                    .reassign_to
+                    .map(|target| serde_json::json!({ "reassign_to": target })),
+            );
+            op.done(())
+        })
         .await
     }
 

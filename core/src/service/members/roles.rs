@@ -1,6 +1,6 @@
 //! Custom roles: creating, listing, reading and changing. Deletion is in `role_deletion`.
 
-use crate::access::{Credential, RoleRef};
+use crate::access::RoleRef;
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::model::{
@@ -13,7 +13,7 @@ use crate::service::access::coverage::Coverage;
 use crate::service::members::{ROLES_AHEAD, with_roles};
 use crate::service::operation::Prefetch;
 use crate::service::quota::RecordLimit;
-use crate::service::{IfMatch, KnowledgeService, WithEtag};
+use crate::service::{Caller, IfMatch, KnowledgeService, WithEtag};
 use crate::store::{RangeRead, Transaction, decode_value};
 
 request! {
@@ -49,24 +49,20 @@ impl KnowledgeService {
     /// caller's; [`Error::Forbidden`] without `role:read`.
     pub async fn list_custom_roles(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         org_slug: &str,
     ) -> Result<Vec<CustomRole>, Error> {
-        self.perform(
-            Operation::ListCustomRoles,
-            credential,
-            |caller| async move {
-                let range = keys::roles(caller.org());
-                let first = RangeRead::first(range.clone(), ROLES_AHEAD);
-                let prefetch = Prefetch::none().and_range(first);
-                let op = caller.in_organization(Some(org_slug), prefetch).await?;
-                let found = op.transaction.scan_unchecked(&range).await?;
-                let roles: Result<Vec<CustomRole>, _> = found.iter().map(decode_value).collect();
-                let mut roles = roles?;
-                roles.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
-                op.done(roles)
-            },
-        )
+        self.perform(Operation::ListCustomRoles, caller, |caller| async move {
+            let range = keys::roles(caller.org());
+            let first = RangeRead::first(range.clone(), ROLES_AHEAD);
+            let prefetch = Prefetch::none().and_range(first);
+            let op = caller.in_organization(Some(org_slug), prefetch).await?;
+            let found = op.transaction.scan_unchecked(&range).await?;
+            let roles: Result<Vec<CustomRole>, _> = found.iter().map(decode_value).collect();
+            let mut roles = roles?;
+            roles.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
+            op.done(roles)
+        })
         .await
     }
 
@@ -76,11 +72,11 @@ impl KnowledgeService {
     /// As [`KnowledgeService::list_custom_roles`], and [`Error::NotFound`] for an unknown role.
     pub async fn get_custom_role(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         org_slug: &str,
         role: RoleId,
     ) -> Result<WithEtag<CustomRole>, Error> {
-        self.perform(Operation::GetCustomRole, credential, |caller| async move {
+        self.perform(Operation::GetCustomRole, caller, |caller| async move {
             let key = keys::role(caller.org(), role);
             let prefetch = Prefetch::keys([key.clone()]);
             let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
@@ -126,59 +122,54 @@ impl KnowledgeService {
     /// ```
     pub async fn create_custom_role(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         org_slug: &str,
         request: &NewCustomRole,
     ) -> Result<CustomRole, Error> {
         self.checks().check(request)?;
-        self.perform(
-            Operation::CreateCustomRole,
-            credential,
-            |caller| async move {
-                let org = caller.org();
-                let workspace = request.workspace_id.map(|id| keys::workspace(org, id));
-                let keys = [keys::role_count(org), keys::role_slug(org, &request.slug)];
-                let prefetch = with_roles(Prefetch::keys(keys).and_keys(workspace.clone()), org);
-                let caller = caller.authenticate(prefetch).await?;
-                let mut op = caller.in_organization(Some(org_slug)).await?;
-                let now = op.now;
-                if let Some(key) = workspace
-                    && op.transaction.read::<Workspace>(&key).await?.is_none()
-                {
-                    let (path, message) =
-                        ("workspace_id", "must be a workspace of the organisation");
-                    return Err(Error::invalid(path, ProblemCode::NotFound, message));
-                }
-                let role = CustomRole {
-                    id: RoleId(self.env().uuid()),
-                    org_id: org,
-                    workspace_id: request.workspace_id,
-                    name: request.name.clone(),
-                    slug: request.slug.clone(),
-                    base_role: request.base_role,
-                    description: request.description.clone(),
-                    is_active: true,
-                    created_by: op.principal.member_id(),
-                    created_at: now,
-                    updated_at: now,
-                    actions: request.actions,
-                };
-                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
-                coverage.require_role(&role, role.actions_if_active())?;
-                let counter = keys::role_count(org);
-                RecordLimit::CUSTOM_ROLES
-                    .reserve(&mut op.transaction, self.limits(), counter)
-                    .await?;
-                claim_slug(&mut op.transaction, &role).await?;
-                op.transaction.create(keys::role(org, role.id), &role);
-                op.created(
-                    AuditAction::RoleCreate,
-                    (ResourceKind::Role, role.id.0),
-                    &role,
-                );
-                op.done(role)
-            },
-        )
+        self.perform(Operation::CreateCustomRole, caller, |caller| async move {
+            let org = caller.org();
+            let workspace = request.workspace_id.map(|id| keys::workspace(org, id));
+            let keys = [keys::role_count(org), keys::role_slug(org, &request.slug)];
+            let prefetch = with_roles(Prefetch::keys(keys).and_keys(workspace.clone()), org);
+            let caller = caller.authenticate(prefetch).await?;
+            let mut op = caller.in_organization(Some(org_slug)).await?;
+            let now = op.now;
+            if let Some(key) = workspace
+                && op.transaction.read::<Workspace>(&key).await?.is_none()
+            {
+                let (path, message) = ("workspace_id", "must be a workspace of the organisation");
+                return Err(Error::invalid(path, ProblemCode::NotFound, message));
+            }
+            let role = CustomRole {
+                id: RoleId(self.env().uuid()),
+                org_id: org,
+                workspace_id: request.workspace_id,
+                name: request.name.clone(),
+                slug: request.slug.clone(),
+                base_role: request.base_role,
+                description: request.description.clone(),
+                is_active: true,
+                created_by: op.principal.member_id(),
+                created_at: now,
+                updated_at: now,
+                actions: request.actions,
+            };
+            let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
+            coverage.require_role(&role, role.actions_if_active())?;
+            let counter = keys::role_count(org);
+            RecordLimit::CUSTOM_ROLES
+                .reserve(&mut op.transaction, self.limits(), counter)
+                .await?;
+            claim_slug(&mut op.transaction, &role).await?;
+            op.transaction.create(keys::role(org, role.id), &role);
+            op.created(
+                AuditAction::RoleCreate,
+                (ResourceKind::Role, role.id.0),
+                &role,
+            );
+            op.done(role)
+        })
         .await
     }
 
@@ -193,51 +184,47 @@ impl KnowledgeService {
     /// versions of `if_match`.
     pub async fn update_custom_role(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         org_slug: &str,
         role: RoleId,
         update: &CustomRoleUpdate,
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<CustomRole>, Error> {
         self.checks().check(update)?;
-        self.perform(
-            Operation::UpdateCustomRole,
-            credential,
-            |caller| async move {
-                let org = caller.org();
-                let key = keys::role(org, role);
-                let slug = update.slug.iter().map(|slug| keys::role_slug(org, slug));
-                let prefetch = with_roles(Prefetch::keys([key.clone()]).and_keys(slug), org);
-                let caller = caller.authenticate(prefetch).await?;
-                let mut op = caller.in_organization(Some(org_slug)).await?;
-                let before: CustomRole = op.find(&key, EntityKind::Role).await?;
-                IfMatch::require(if_match, &before)?;
-                let mut after = update.applied_to(&before);
-                if after == before {
-                    return op.done(WithEtag::strong(before));
-                }
-                let mut problems = Problems::default();
-                let path = Path::Field(Path::ROOT, "actions");
-                after.actions.check_disjoint(&path, &mut problems);
-                problems.into_result()?;
-                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
-                let actions = before.actions_if_active() | after.actions_if_active();
-                coverage.require_role(&before, actions)?;
-                if after.slug != before.slug {
-                    claim_slug(&mut op.transaction, &after).await?;
-                    op.transaction.delete(keys::role_slug(org, &before.slug));
-                }
-                after.updated_at = op.now;
-                op.transaction.put(key, &after);
-                op.changed(
-                    AuditAction::RoleUpdate,
-                    (ResourceKind::Role, role.0),
-                    &before,
-                    &after,
-                );
-                op.done(WithEtag::strong(after))
-            },
-        )
+        self.perform(Operation::UpdateCustomRole, caller, |caller| async move {
+            let org = caller.org();
+            let key = keys::role(org, role);
+            let slug = update.slug.iter().map(|slug| keys::role_slug(org, slug));
+            let prefetch = with_roles(Prefetch::keys([key.clone()]).and_keys(slug), org);
+            let caller = caller.authenticate(prefetch).await?;
+            let mut op = caller.in_organization(Some(org_slug)).await?;
+            let before: CustomRole = op.find(&key, EntityKind::Role).await?;
+            IfMatch::require(if_match, &before)?;
+            let mut after = update.applied_to(&before);
+            if after == before {
+                return op.done(WithEtag::strong(before));
+            }
+            let mut problems = Problems::default();
+            let path = Path::Field(Path::ROOT, "actions");
+            after.actions.check_disjoint(&path, &mut problems);
+            problems.into_result()?;
+            let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
+            let actions = before.actions_if_active() | after.actions_if_active();
+            coverage.require_role(&before, actions)?;
+            if after.slug != before.slug {
+                claim_slug(&mut op.transaction, &after).await?;
+                op.transaction.delete(keys::role_slug(org, &before.slug));
+            }
+            after.updated_at = op.now;
+            op.transaction.put(key, &after);
+            op.changed(
+                AuditAction::RoleUpdate,
+                (ResourceKind::Role, role.0),
+                &before,
+                &after,
+            );
+            op.done(WithEtag::strong(after))
+        })
         .await
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::access::Credential;
 use crate::error::Error;
 use crate::keys;
 use crate::limits::ACCESS_CHECK_CONTENT_BYTES_MAX;
@@ -11,9 +10,9 @@ use crate::model::{
     MemoryLabels, OrgId,
 };
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::service::access::monitor::{Subject, Visibility, slugs_read};
 use crate::service::operation::{Authorized, Prefetch};
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{Key, decode};
 
 /// Number of memories whose contents are read at once.
@@ -46,49 +45,45 @@ impl KnowledgeService {
     /// ```
     pub async fn check_memory_access(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         check: &AccessCheck,
     ) -> Result<AccessCheckResult, Error> {
         self.checks().check(check)?;
-        self.perform(
-            Operation::CheckMemoryAccess,
-            credential,
-            |caller| async move {
-                let org = caller.org();
-                let ids = check.memory_ids.iter();
-                let keys: Vec<Key> = ids.map(|id| keys::memory(org, *id)).collect();
-                let prefetch = Prefetch::keys(keys.iter().cloned()).and_range(slugs_read(org));
-                let mut caller = caller.authenticate(prefetch).await?;
-                if check.include_content {
-                    let first = contents_of(org, &check.memory_ids);
-                    caller.prefetch(Prefetch::keys(first)).await?;
+        self.perform(Operation::CheckMemoryAccess, caller, |caller| async move {
+            let org = caller.org();
+            let ids = check.memory_ids.iter();
+            let keys: Vec<Key> = ids.map(|id| keys::memory(org, *id)).collect();
+            let prefetch = Prefetch::keys(keys.iter().cloned()).and_range(slugs_read(org));
+            let mut caller = caller.authenticate(prefetch).await?;
+            if check.include_content {
+                let first = contents_of(org, &check.memory_ids);
+                caller.prefetch(Prefetch::keys(first)).await?;
+            }
+            let mut op = caller.authorize_per_resource().await?;
+            // Checked, because contents may be read later than these labels.
+            let entries = op.transaction.entries(&keys).await?;
+            let mut found = BTreeMap::new();
+            for ((id, key), entry) in check.memory_ids.iter().zip(&keys).zip(&entries) {
+                if let Some(entry) = entry {
+                    let labels = decode::<MemoryLabels>(key, entry)?.value;
+                    found.insert(*id, labels);
                 }
-                let mut op = caller.authorize_per_resource().await?;
-                // Checked, because contents may be read later than these labels.
-                let entries = op.transaction.entries(&keys).await?;
-                let mut found = BTreeMap::new();
-                for ((id, key), entry) in check.memory_ids.iter().zip(&keys).zip(&entries) {
-                    if let Some(entry) = entry {
-                        let labels = decode::<MemoryLabels>(key, entry)?.value;
-                        found.insert(*id, labels);
-                    }
-                }
-                let items = visible(&mut op, &found).await?;
-                let items = check.memory_ids.iter().map(|id| {
-                    let item = items.get(id).cloned();
-                    item.unwrap_or(MemoryAccess::none(*id))
-                });
-                let mut results: Vec<MemoryAccess> = items.collect();
-                if check.include_content {
-                    add_contents(&mut op, &mut results).await?;
-                    let shown = results.iter().filter(|item| item.content.is_some());
-                    let shown: BTreeSet<MemoryId> = shown.map(|item| item.memory_id).collect();
-                    found.retain(|id, _| shown.contains(id));
-                    op.audit_read(found.into_iter().collect());
-                }
-                op.done(AccessCheckResult { results })
-            },
-        )
+            }
+            let items = visible(&mut op, &found).await?;
+            let items = check.memory_ids.iter().map(|id| {
+                let item = items.get(id).cloned();
+                item.unwrap_or(MemoryAccess::none(*id))
+            });
+            let mut results: Vec<MemoryAccess> = items.collect();
+            if check.include_content {
+                add_contents(&mut op, &mut results).await?;
+                let shown = results.iter().filter(|item| item.content.is_some());
+                let shown: BTreeSet<MemoryId> = shown.map(|item| item.memory_id).collect();
+                found.retain(|id, _| shown.contains(id));
+                op.audit_read(found.into_iter().collect());
+            }
+            op.done(AccessCheckResult { results })
+        })
         .await
     }
 }

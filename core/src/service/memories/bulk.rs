@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use crate::access::{Action, ActionSet, Credential};
+use crate::access::{Action, ActionSet};
 use crate::digest::sha256;
 use crate::error::Error;
 use crate::keys;
@@ -19,7 +19,6 @@ use crate::model::{
     WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::service::access::monitor::{Monitor, Subject, Use, slugs_read};
 use crate::service::access::principal::Denial;
 use crate::service::audit::entry::AuditOutcome;
@@ -31,6 +30,7 @@ use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord};
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::outbox::{Outbox, sequences_read};
 use crate::service::tasks::ScheduledTask;
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{Key, Prepared, Transaction, decode_alike, encode};
 
 /// Name of the operation in idempotency records.
@@ -88,60 +88,56 @@ impl KnowledgeService {
     /// ```
     pub async fn bulk_update_memories(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         key: &IdempotencyKey,
         request: &BulkUpdate,
     ) -> Result<BulkResult, Error> {
         self.checks().check(request)?;
         let fingerprint = &sha256(request.to_json());
-        let turn = &self.inner.bulk_queue.begin(credential);
-        self.perform(
-            Operation::BulkUpdateMemories,
-            credential,
-            |caller| async move {
-                turn.attempt().await;
-                let org = caller.org();
-                let memory_keys = &keys::memories_named(org, &request.memory_ids);
-                let source = request.change.source_id.into_iter();
-                let prefetch = Prefetch::keys(source.flat_map(|source| source_keys(org, source)))
-                    .and_keys(memory_keys.iter().cloned())
-                    .and_idempotency(OPERATION, key)
-                    .and_range(sequences_read(org))
-                    .and_range(slugs_read(org));
-                let caller = caller.authenticate(prefetch).await?;
-                let member = caller.member();
-                let record_key = keys::idempotency(org, member, OPERATION, key.as_str());
-                let mut op = caller.authorize_per_resource().await?;
-                op.require_somewhere(request.required_actions()).await?;
-                let record = op
-                    .transaction
-                    .read::<IdempotencyRecord>(&record_key)
-                    .await?;
-                if let Some(record) = record.filter(|record| op.now < record.expires_at) {
-                    if record.fingerprint != *fingerprint {
-                        return Err(Error::IdempotencyKeyReused);
-                    }
-                    let result = replay(&mut op, &record, request, memory_keys).await?;
-                    return op.done(result);
+        let turn = &self.inner.bulk_queue.begin(caller.credential());
+        self.perform(Operation::BulkUpdateMemories, caller, |caller| async move {
+            turn.attempt().await;
+            let org = caller.org();
+            let memory_keys = &keys::memories_named(org, &request.memory_ids);
+            let source = request.change.source_id.into_iter();
+            let prefetch = Prefetch::keys(source.flat_map(|source| source_keys(org, source)))
+                .and_keys(memory_keys.iter().cloned())
+                .and_idempotency(OPERATION, key)
+                .and_range(sequences_read(org))
+                .and_range(slugs_read(org));
+            let caller = caller.authenticate(prefetch).await?;
+            let member = caller.member();
+            let record_key = keys::idempotency(org, member, OPERATION, key.as_str());
+            let mut op = caller.authorize_per_resource().await?;
+            op.require_somewhere(request.required_actions()).await?;
+            let record = op
+                .transaction
+                .read::<IdempotencyRecord>(&record_key)
+                .await?;
+            if let Some(record) = record.filter(|record| op.now < record.expires_at) {
+                if record.fingerprint != *fingerprint {
+                    return Err(Error::IdempotencyKeyReused);
                 }
-                let (operation, actor) = op.audit(AuditAction::MemoryBulkUpdate);
-                let expires_at = op.now.plus(self.limits().idempotency_retention);
-                let record = IdempotencyRecord {
-                    operation_id: operation.id,
-                    fingerprint: fingerprint.clone(),
-                    first_audit_id: operation.first_audit_id,
-                    items: u32::try_from(request.memory_ids.len()).unwrap_or(u32::MAX),
-                    kept: None,
-                    expires_at,
-                };
-                op.transaction.put(record_key.clone(), &record);
-                let expiry = ScheduledTask::record(record_key);
-                expiry.schedule(&mut op.transaction, expires_at, self.env());
-                let operation = (operation, actor);
-                self.change_memories(op, operation, request, memory_keys)
-                    .await
-            },
-        )
+                let result = replay(&mut op, &record, request, memory_keys).await?;
+                return op.done(result);
+            }
+            let (operation, actor) = op.audit(AuditAction::MemoryBulkUpdate);
+            let expires_at = op.now.plus(self.limits().idempotency_retention);
+            let record = IdempotencyRecord {
+                operation_id: operation.id,
+                fingerprint: fingerprint.clone(),
+                first_audit_id: operation.first_audit_id,
+                items: u32::try_from(request.memory_ids.len()).unwrap_or(u32::MAX),
+                kept: None,
+                expires_at,
+            };
+            op.transaction.put(record_key.clone(), &record);
+            let expiry = ScheduledTask::record(record_key);
+            expiry.schedule(&mut op.transaction, expires_at, self.env());
+            let operation = (operation, actor);
+            self.change_memories(op, operation, request, memory_keys)
+                .await
+        })
         .await
     }
 

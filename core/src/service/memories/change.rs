@@ -1,6 +1,5 @@
 //! Creation, change and deletion of single memories.
 
-use crate::access::Credential;
 use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::model::{
@@ -18,7 +17,7 @@ use crate::service::memories::read::FoundMemory;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::outbox::{Outbox, sequences_read};
-use crate::service::{IfMatch, KnowledgeService, WithEtag};
+use crate::service::{Caller, IfMatch, KnowledgeService, WithEtag};
 
 request! {
     /// Request to add a memory.
@@ -123,13 +122,13 @@ impl KnowledgeService {
     /// ```
     pub async fn create_memory(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         request: &CreateMemory,
     ) -> Result<WithEtag<MemoryDetails>, Error> {
         self.checks().check(request)?;
         let memory = &request.memory();
-        self.perform(Operation::CreateMemory, credential, |caller| async move {
+        self.perform(Operation::CreateMemory, caller, |caller| async move {
             let (org, source) = (caller.org(), request.source_id);
             let name = memory.source_key.as_ref();
             let key = name.map(|name| keys::source_key(org, workspace, source, name));
@@ -200,13 +199,13 @@ impl KnowledgeService {
     /// [`Error::PreconditionFailed`] if the memory is at none of the versions of `if_match`.
     pub async fn update_memory(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         memory: MemoryId,
         update: &MemoryUpdate,
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<MemoryDetails>, Error> {
         self.checks().check(update)?;
-        self.perform(Operation::UpdateMemory, credential, |caller| async move {
+        self.perform(Operation::UpdateMemory, caller, |caller| async move {
             let (org, source) = (caller.org(), update.change.source_id);
             let of_source = source.into_iter();
             let prefetch = Prefetch::keys(of_source.flat_map(|source| source_keys(org, source)))
@@ -269,12 +268,8 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a memory that does not exist for
     /// the caller; [`Error::Forbidden`] without `memory:delete` in its workspace.
-    pub async fn delete_memory(
-        &self,
-        credential: &Credential,
-        memory: MemoryId,
-    ) -> Result<(), Error> {
-        self.perform(Operation::DeleteMemory, credential, |caller| async move {
+    pub async fn delete_memory(&self, caller: &Caller, memory: MemoryId) -> Result<(), Error> {
+        self.perform(Operation::DeleteMemory, caller, |caller| async move {
             let org = caller.org();
             let prefetch = Prefetch::none().and_ranges([sequences_read(org), slugs_read(org)]);
             let (mut op, found) = FoundMemory::read(caller, memory, prefetch).await?;

@@ -1,6 +1,5 @@
 //! Reading and listing of memories.
 
-use crate::access::Credential;
 use crate::digest::etag;
 use crate::error::{EntityKind, Error};
 use crate::keys;
@@ -16,7 +15,7 @@ use crate::service::operation::idempotency::fingerprint;
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::quota::release_unit;
-use crate::service::{KnowledgeService, WithEtag};
+use crate::service::{Caller, KnowledgeService, WithEtag};
 use crate::store::{Direction, Key, Transaction, decode};
 
 /// A memory with its content.
@@ -133,12 +132,12 @@ impl KnowledgeService {
     /// ```
     pub async fn list_memories(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         filter: &MemoryFilter,
         page: &PageRequest,
     ) -> Result<Page<MemorySummary>, Error> {
-        self.perform(Operation::ListMemories, credential, |caller| async move {
+        self.perform(Operation::ListMemories, caller, |caller| async move {
             let org = caller.org();
             let range = keys::workspace_memories(org, workspace);
             let listing = Listing::new("memories", filter, range, Direction::Forward);
@@ -183,10 +182,10 @@ impl KnowledgeService {
     /// workspace.
     pub async fn get_memory(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         memory: MemoryId,
     ) -> Result<WithEtag<MemoryDetails>, Error> {
-        self.perform(Operation::GetMemory, credential, |caller| async move {
+        self.perform(Operation::GetMemory, caller, |caller| async move {
             let (mut op, found) = FoundMemory::read(caller, memory, Prefetch::none()).await?;
             let monitor = op.monitor(&[found.subject()]).await?;
             let labels = &found.labels;

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::access::Credential;
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::RECALL_MEMORIES_MAX;
@@ -19,11 +18,11 @@ use crate::operation::Operation;
 use crate::request::Problems;
 use crate::request::request;
 use crate::request::rules::{Description, Id, Items, List, Unique};
-use crate::service::KnowledgeService;
 use crate::service::access::monitor::{Monitor, Subject, Use, Visibility, slugs_read};
 use crate::service::access::principal::Principal;
 use crate::service::operation::{Authenticated, Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{Direction, Key, RangeRead, Transaction, decode};
 
 /// Number of citations from which a list reads the labels of further memories in another read.
@@ -69,12 +68,12 @@ impl KnowledgeService {
     /// ```
     pub async fn create_recall(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         new: &NewRecall,
     ) -> Result<Recall, Error> {
         self.checks().check(new)?;
-        self.perform(Operation::CreateRecall, credential, |caller| async move {
+        self.perform(Operation::CreateRecall, caller, |caller| async move {
             let org = caller.org();
             let ids = new.memory_ids.iter();
             let memory_keys: Vec<Key> = ids.map(|id| keys::memory(org, *id)).collect();
@@ -145,11 +144,11 @@ impl KnowledgeService {
     /// there.
     pub async fn list_recalls(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<RecallSummary>, Error> {
-        self.perform(Operation::ListRecalls, credential, |caller| async move {
+        self.perform(Operation::ListRecalls, caller, |caller| async move {
             let org = caller.org();
             let range = keys::workspace_recalls(org, workspace);
             let listing = Listing::new("recalls", &(), range, Direction::Reverse);
@@ -195,12 +194,8 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a recall that does not exist for the
     /// caller; [`Error::Forbidden`] without `memory:read` in its workspace.
-    pub async fn get_recall(
-        &self,
-        credential: &Credential,
-        recall: RecallId,
-    ) -> Result<Recall, Error> {
-        self.perform(Operation::GetRecall, credential, |caller| async move {
+    pub async fn get_recall(&self, caller: &Caller, recall: RecallId) -> Result<Recall, Error> {
+        self.perform(Operation::GetRecall, caller, |caller| async move {
             let org = caller.org();
             let prefetch = Prefetch::keys([keys::recall(org, recall)]).and_range(slugs_read(org));
             let caller = caller.authenticate(prefetch).await?;

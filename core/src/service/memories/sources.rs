@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::access::Credential;
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::model::{
@@ -12,10 +11,10 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::Name;
-use crate::service::KnowledgeService;
 use crate::service::access::monitor::Subject;
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{Direction, Key, KeyRange, RangeRead, Transaction, decode, decode_value};
 
 /// Number of memories that a search for sources examines at once.
@@ -55,13 +54,9 @@ impl KnowledgeService {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn create_source(
-        &self,
-        credential: &Credential,
-        new: &NewSource,
-    ) -> Result<Source, Error> {
+    pub async fn create_source(&self, caller: &Caller, new: &NewSource) -> Result<Source, Error> {
         self.checks().check(new)?;
-        self.perform(Operation::CreateSource, credential, |caller| async move {
+        self.perform(Operation::CreateSource, caller, |caller| async move {
             let org = caller.org();
             let prefetch = Prefetch::keys([keys::usage(org, Quota::Sources)]);
             let mut op = caller.in_organization(None, prefetch).await?;
@@ -93,10 +88,10 @@ impl KnowledgeService {
     /// [`Error::Forbidden`] without `memory:read` anywhere.
     pub async fn list_sources(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         page: &PageRequest,
     ) -> Result<Page<Source>, Error> {
-        self.perform(Operation::ListSources, credential, |caller| async move {
+        self.perform(Operation::ListSources, caller, |caller| async move {
             let range = keys::sources(caller.org());
             let listing = Listing::new("sources", &(), range, Direction::Forward);
             let prefetch = Prefetch::page(&listing, page);
@@ -123,12 +118,8 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::Forbidden`] without `memory:read` anywhere;
     /// [`Error::NotFound`].
-    pub async fn get_source(
-        &self,
-        credential: &Credential,
-        source: SourceId,
-    ) -> Result<Source, Error> {
-        self.perform(Operation::GetSource, credential, |caller| async move {
+    pub async fn get_source(&self, caller: &Caller, source: SourceId) -> Result<Source, Error> {
+        self.perform(Operation::GetSource, caller, |caller| async move {
             let key = keys::source(caller.org(), source);
             let prefetch = Prefetch::keys([key.clone()]);
             let mut op = caller.authenticate(prefetch).await?.anywhere().await?;

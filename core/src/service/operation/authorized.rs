@@ -12,7 +12,6 @@ use crate::model::{
     Workspace, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::service::access::monitor::{Monitor, Subject, actions_held};
 use crate::service::access::principal::{Delegator, Denial, Principal, Resource};
 use crate::service::audit::entry::AuditOutcome;
@@ -20,11 +19,13 @@ use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation, state};
 use crate::service::quota::{AuditQuota, reserve_units};
 use crate::service::secrets::sealing::{RotatedSecret, Sealer};
+use crate::service::{ClientInfo, KnowledgeService};
 use crate::store::{Key, MaybeSend, Prepared, Transaction};
 
 /// An operation of an authorised caller, which ends in at most one commit.
 pub(crate) struct Authorized<'c> {
     pub(crate) service: &'c KnowledgeService,
+    pub(super) client: ClientInfo,
     pub(super) operation: Operation,
     pub(crate) transaction: Transaction,
     pub(crate) principal: Principal,
@@ -347,7 +348,7 @@ impl Authorized<'_> {
         self.is_audited = true;
         self.is_metered |= action.is_metered();
         let operation = AuditedOperation::begin(&self.transaction, self.service.env(), self.now);
-        (operation, Actor::new(&self.principal, self.service.client))
+        (operation, Actor::new(&self.principal, self.client))
     }
 
     /// Audits a read of these memories, with their labels, of which those count that are

@@ -10,21 +10,21 @@ use super::Authorized;
 use super::created::Created;
 use super::login::{KnownLogin, Login, RolesRead, credential_key};
 use super::prefetch::{Next, Prefetch};
-use crate::access::{Credential, PermissionScope};
+use crate::access::PermissionScope;
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{CredentialId, Member, MemberId, OrgId, Timestamp, WorkspaceId};
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::service::access::principal::Resource;
 use crate::service::quota::{AuditQuota, audit_counter};
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{Key, MaybeSend, Prepared, Transaction};
 
 /// An operation before its caller is authenticated.
 pub(crate) struct Unauthenticated<'c> {
     service: &'c KnowledgeService,
     operation: Operation,
-    credential: &'c Credential,
+    caller: &'c Caller,
     transaction: Transaction,
     org: OrgId,
     pub(crate) now: Timestamp,
@@ -38,7 +38,7 @@ impl KnowledgeService {
     pub(crate) fn perform<'c, T, F, D>(
         &'c self,
         operation: Operation,
-        credential: &'c Credential,
+        caller: &'c Caller,
         mut decide: F,
     ) -> impl Future<Output = Result<T, Error>>
     where
@@ -46,12 +46,12 @@ impl KnowledgeService {
         F: FnMut(Unauthenticated<'c>) -> D + MaybeSend,
         D: Future<Output = Result<Prepared<T>, Error>> + MaybeSend,
     {
-        let org = credential.org();
+        let org = caller.credential().org();
         self.transact(move |transaction| {
             decide(Unauthenticated {
                 service: self,
                 operation,
-                credential,
+                caller,
                 transaction,
                 org,
                 now: self.env().now(),
@@ -163,6 +163,7 @@ impl<'c> Unauthenticated<'c> {
         roles: RolesRead,
         mut prefetch: Prefetch,
     ) -> Result<Login, Error> {
+        let credential = self.caller.credential();
         let wanted = self.operation.spec().authentication.credential();
         let wanted = wanted.ok_or_else(|| Error::internal("a signature identifies no caller"))?;
         let idempotency = prefetch.idempotency.take();
@@ -172,19 +173,18 @@ impl<'c> Unauthenticated<'c> {
                 .map(|(operation, key)| keys::idempotency(login.org, login.member, operation, key));
             caller.reads(login, roles).and_keys(record)
         };
-        self.known = self.service.known_login(self.credential);
+        self.known = self.service.known_login(credential);
         if let Some(known) = &self.known {
             let first = std::mem::take(&mut prefetch)
                 .and(reads(self, &known.login))
-                .and_keys(credential_key(self.credential))
+                .and_keys(credential_key(credential))
                 .and_keys(known.referenced.iter().cloned());
             self.transaction
                 .read_ahead(first.keys, first.ranges)
                 .await?;
         }
-        let login = Login::check(&mut self.transaction, self.credential, wanted, self.now).await;
-        self.service
-            .end_rejected(self.credential, login.as_ref().err());
+        let login = Login::check(&mut self.transaction, credential, wanted, self.now).await;
+        self.service.end_rejected(credential, login.as_ref().err());
         let (login, known) = (login?, self.known.as_ref());
         if !known.is_some_and(|known| known.login.has_same_reads_as(&login)) {
             let missing = prefetch.and(reads(self, &login));
@@ -203,7 +203,7 @@ impl<'c> Unauthenticated<'c> {
         }) {
             let login = login.clone();
             let known = KnownLogin { login, referenced };
-            self.service.keep_login(self.credential, known);
+            self.service.keep_login(self.caller.credential(), known);
         }
     }
 
@@ -247,6 +247,7 @@ impl<'c> Unauthenticated<'c> {
         }
         Ok(Authorized {
             service: self.service,
+            client: self.caller.client(),
             operation: self.operation,
             transaction: self.transaction,
             principal,

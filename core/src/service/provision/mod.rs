@@ -29,13 +29,14 @@ use crate::limits::TEAMS_PER_MEMBER_MAX;
 use crate::model::{AudienceLabel, MemberId, MemberKind, OrgId, Organization};
 use crate::request::request;
 use crate::request::rules::{Items, List, Name, Object, Parsed, Slug};
-use crate::service::KnowledgeService;
+use crate::service::{ClientInfo, KnowledgeService};
 use crate::store::{Key, KeyRange, MaybeSend, StoreExt, Transaction, decode_value};
 
 /// Operator's view of a service, returned by [`KnowledgeService::provisioning`].
 #[derive(Clone, Copy, Debug)]
 pub struct Provisioning<'s> {
     pub(in crate::service) service: &'s KnowledgeService,
+    pub(in crate::service) client: ClientInfo,
 }
 
 request! {
@@ -133,8 +134,8 @@ impl KnowledgeService {
     #[doc = include_str!("../example.txt")]
     /// use std::time::Duration;
     ///
-    /// use knowledge_core::access::{Action, ActionSet, Credential, CredentialKind, TokenScope};
-    /// use knowledge_core::service::NewToken;
+    /// use knowledge_core::access::{Action, ActionSet, CredentialKind, TokenScope};
+    /// use knowledge_core::service::{Caller, NewToken};
     ///
     /// // A token for a program that reads the memories of one workspace.
     /// let scope = TokenScope {
@@ -146,7 +147,7 @@ impl KnowledgeService {
     /// let new = NewToken::builder().member(grace).kind(kind).name("Search").scope(scope);
     /// let new = new.lifetime(lifetime).build();
     /// let issued = service.provisioning().issue(org.id, &new).await?;
-    /// let token = Credential::Secret(issued.secret);
+    /// let token = Caller::new(issued.secret);
     /// assert_eq!(service.authenticate(&token, kind).await?.member.id, grace);
     ///
     /// service.provisioning().revoke(org.id, issued.record.id).await?;
@@ -156,11 +157,22 @@ impl KnowledgeService {
     /// ```
     #[must_use]
     pub fn provisioning(&self) -> Provisioning<'_> {
-        Provisioning { service: self }
+        let client = ClientInfo::default();
+        Provisioning {
+            service: self,
+            client,
+        }
     }
 }
 
 impl Provisioning<'_> {
+    /// Sets the facts about the client, for the sessions that it creates and the log.
+    #[must_use]
+    pub fn with_client(mut self, client: ClientInfo) -> Self {
+        self.client = client;
+        self
+    }
+
     async fn require_org(&self, transaction: &mut Transaction, org: OrgId) -> Result<(), Error> {
         match transaction.read::<Organization>(&keys::org(org)).await? {
             Some(_) => Ok(()),

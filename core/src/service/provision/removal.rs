@@ -89,7 +89,7 @@ impl Provisioning<'_> {
                 Ok(transaction.done(found.slug))
             })
             .await?;
-        let request_id = self.service.client.request_id.map(tracing::field::display);
+        let request_id = self.client.request_id.map(tracing::field::display);
         tracing::info!(slug = %removed, %org, request_id, "removal of an organisation began");
         Ok(())
     }

@@ -4,7 +4,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::Credential;
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::CHAT_PARTICIPANTS_MAX;
@@ -15,10 +14,10 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::request::rules::{Content, Id, Items, List, Name, Unique};
 use crate::request::{Problems, request};
-use crate::service::KnowledgeService;
 use crate::service::access::principal::Principal;
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{Direction, Key};
 
 /// Maximum length of the snippet of a chat on the dashboard, in characters.
@@ -163,12 +162,12 @@ impl KnowledgeService {
     /// ```
     pub async fn create_chat(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         new: &NewChat,
     ) -> Result<Chat, Error> {
         self.checks().check(new)?;
-        self.perform(Operation::CreateChat, credential, |caller| async move {
+        self.perform(Operation::CreateChat, caller, |caller| async move {
             let org = caller.org();
             let members = new.participants.iter().map(|id| keys::member(org, *id));
             let prefetch = Prefetch::keys(members).and_keys([keys::usage(org, Quota::Chats)]);
@@ -204,11 +203,11 @@ impl KnowledgeService {
     /// there.
     pub async fn list_chats(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<Chat>, Error> {
-        self.perform(Operation::ListChats, credential, |caller| async move {
+        self.perform(Operation::ListChats, caller, |caller| async move {
             let org = caller.org();
             let range = keys::chats(org, workspace);
             let listing = Listing::new("chats", &(), range, Direction::Reverse);
@@ -237,11 +236,11 @@ impl KnowledgeService {
     /// [`Error::Forbidden`] without `dashboard:read` there.
     pub async fn get_chat(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         chat: ChatId,
     ) -> Result<Chat, Error> {
-        self.perform(Operation::GetChat, credential, |caller| async move {
+        self.perform(Operation::GetChat, caller, |caller| async move {
             let prefetch = Prefetch::keys(chat_keys(caller.org(), workspace, chat));
             let mut op = caller.in_workspace(workspace, prefetch).await?;
             let found = find(&mut op, workspace, chat).await?;
@@ -258,27 +257,23 @@ impl KnowledgeService {
     /// in; [`Error::Forbidden`] without `dashboard:read` there.
     pub async fn list_chat_messages(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         chat: ChatId,
         page: &PageRequest,
     ) -> Result<Page<ChatMessage>, Error> {
-        self.perform(
-            Operation::ListChatMessages,
-            credential,
-            |caller| async move {
-                let org = caller.org();
-                let range = keys::chat_messages(org, chat);
-                let listing = Listing::new("chat_messages", &(), range, Direction::Forward);
-                let keys = chat_keys(org, workspace, chat);
-                let prefetch = Prefetch::page(&listing, page).and_keys(keys);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
-                find(&mut op, workspace, chat).await?;
-                let show = |_: &Key, message| Ok(PageRecord::Shown(message));
-                let found = listing.page(&mut op.transaction, page, show).await?;
-                op.done(found)
-            },
-        )
+        self.perform(Operation::ListChatMessages, caller, |caller| async move {
+            let org = caller.org();
+            let range = keys::chat_messages(org, chat);
+            let listing = Listing::new("chat_messages", &(), range, Direction::Forward);
+            let keys = chat_keys(org, workspace, chat);
+            let prefetch = Prefetch::page(&listing, page).and_keys(keys);
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            find(&mut op, workspace, chat).await?;
+            let show = |_: &Key, message| Ok(PageRecord::Shown(message));
+            let found = listing.page(&mut op.transaction, page, show).await?;
+            op.done(found)
+        })
         .await
     }
 
@@ -288,25 +283,21 @@ impl KnowledgeService {
     /// As [`KnowledgeService::list_chat_messages`], and [`Error::NotFound`] for an unknown message.
     pub(crate) async fn get_chat_message(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         chat: ChatId,
         message: ChatMessageId,
     ) -> Result<ChatMessage, Error> {
-        self.perform(
-            Operation::ListChatMessages,
-            credential,
-            |caller| async move {
-                let org = caller.org();
-                let key = keys::chat_message(org, chat, message);
-                let of_chat = chat_keys(org, workspace, chat);
-                let prefetch = Prefetch::keys(of_chat).and_keys([key.clone()]);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
-                find(&mut op, workspace, chat).await?;
-                let found = op.find(&key, EntityKind::Message).await?;
-                op.done(found)
-            },
-        )
+        self.perform(Operation::ListChatMessages, caller, |caller| async move {
+            let org = caller.org();
+            let key = keys::chat_message(org, chat, message);
+            let of_chat = chat_keys(org, workspace, chat);
+            let prefetch = Prefetch::keys(of_chat).and_keys([key.clone()]);
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            find(&mut op, workspace, chat).await?;
+            let found = op.find(&key, EntityKind::Message).await?;
+            op.done(found)
+        })
         .await
     }
 
@@ -319,48 +310,44 @@ impl KnowledgeService {
     /// there; [`Error::QuotaExceeded`].
     pub async fn post_chat_message(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         chat: ChatId,
         content: &str,
     ) -> Result<ChatMessage, Error> {
         self.checks()
             .value::<Content>("content", &content.to_owned())?;
-        self.perform(
-            Operation::PostChatMessage,
-            credential,
-            |caller| async move {
-                let org = caller.org();
-                let counter = keys::usage(org, Quota::ChatMessages);
-                let prefetch = Prefetch::keys(chat_keys(org, workspace, chat)).and_keys([counter]);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
-                let now = op.now;
-                let key = keys::chat(org, workspace, chat);
-                let before = find(&mut op, workspace, chat).await?;
-                op.reserve(Quota::ChatMessages, 1).await?;
-                let transaction = &mut op.transaction;
-                let message = ChatMessage {
-                    id: ChatMessageId(transaction.unique()),
-                    chat_id: chat,
-                    author_id: op.principal.member_id(),
-                    content: content.to_owned(),
-                    created_at: now,
-                };
-                transaction.create_unique(keys::chat_message(org, chat, message.id), &message);
-                let recent = |at| keys::chat_recent(org, workspace, at, chat);
-                if before.last_message_at != now {
-                    transaction.delete(recent(before.last_message_at));
-                }
-                let after = Chat {
-                    last_message_at: now,
-                    ..before
-                };
-                transaction.put(recent(now), &after.recent(snippet(content)));
-                transaction.put(key, &after);
-                op.set_created_id(message.id.0);
-                op.done(message)
-            },
-        )
+        self.perform(Operation::PostChatMessage, caller, |caller| async move {
+            let org = caller.org();
+            let counter = keys::usage(org, Quota::ChatMessages);
+            let prefetch = Prefetch::keys(chat_keys(org, workspace, chat)).and_keys([counter]);
+            let mut op = caller.in_workspace(workspace, prefetch).await?;
+            let now = op.now;
+            let key = keys::chat(org, workspace, chat);
+            let before = find(&mut op, workspace, chat).await?;
+            op.reserve(Quota::ChatMessages, 1).await?;
+            let transaction = &mut op.transaction;
+            let message = ChatMessage {
+                id: ChatMessageId(transaction.unique()),
+                chat_id: chat,
+                author_id: op.principal.member_id(),
+                content: content.to_owned(),
+                created_at: now,
+            };
+            transaction.create_unique(keys::chat_message(org, chat, message.id), &message);
+            let recent = |at| keys::chat_recent(org, workspace, at, chat);
+            if before.last_message_at != now {
+                transaction.delete(recent(before.last_message_at));
+            }
+            let after = Chat {
+                last_message_at: now,
+                ..before
+            };
+            transaction.put(recent(now), &after.recent(snippet(content)));
+            transaction.put(key, &after);
+            op.set_created_id(message.id.0);
+            op.done(message)
+        })
         .await
     }
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use crate::access::Credential;
 use crate::digest::{etag, hex};
 use crate::error::Error;
 use crate::keys;
@@ -25,7 +24,7 @@ use crate::service::workspace::dashboard_cache::{Asking, Dashboard, Sources};
 use crate::service::workspace::dashboard_chats::{RecentChats, chats_read};
 use crate::service::workspace::mcp_key_types::McpKey;
 use crate::service::workspace::retention::StoredRetention;
-use crate::service::{KnowledgeService, WithEtag};
+use crate::service::{Caller, KnowledgeService, WithEtag};
 use crate::store::{
     Entry, Key, KeyEntry, RangeRead, StoreError, Transaction, decode_value, read_json,
 };
@@ -62,10 +61,10 @@ impl KnowledgeService {
     /// ```
     pub async fn get_dashboard_summary(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
     ) -> Result<WithEtag<DashboardSummary>, Error> {
-        let dashboard = self.dashboard(credential, workspace).await?;
+        let dashboard = self.dashboard(caller, workspace).await?;
         Ok(WithEtag {
             value: dashboard.summary.clone(),
             etag: dashboard.etag.clone(),
@@ -76,19 +75,19 @@ impl KnowledgeService {
     /// does.
     pub(crate) async fn dashboard(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
     ) -> Result<Arc<Dashboard>, Error> {
         let cache = &self.inner.dashboards;
         let store = &**self.store();
-        let asked = (Asking::by(credential), workspace);
+        let asked = (Asking::by(caller.credential()), workspace);
         if let Some(dashboard) = cache.unchanged.get(store, &asked, self.env().now()) {
             return Ok(dashboard);
         }
         let asked = &asked;
         self.perform(
             Operation::GetDashboardSummary,
-            credential,
+            caller,
             |caller| async move {
                 let org = caller.org();
                 let areas = asked.0.key().into_iter().chain([keys::org(org)]);

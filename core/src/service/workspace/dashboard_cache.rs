@@ -232,8 +232,8 @@ mod tests {
         service: KnowledgeService,
         time: Arc<AtomicI64>,
         workspace: WorkspaceId,
-        owner: Credential,
-        viewer: Credential,
+        owner: Caller,
+        viewer: Caller,
     }
 
     impl World {
@@ -270,10 +270,8 @@ mod tests {
                 .slug("support")
                 .build();
             let workspace = run(operator.create_workspace(org.id, &support)).unwrap().id;
-            let trusted = |member| Credential::Trusted {
-                org: org.id,
-                member,
-            };
+            let org = org.id;
+            let trusted = |member| Caller::new(Credential::Trusted { org, member });
             Self {
                 time,
                 workspace,
@@ -283,7 +281,7 @@ mod tests {
             }
         }
 
-        fn dashboard(&self, caller: &Credential) -> Arc<Dashboard> {
+        fn dashboard(&self, caller: &Caller) -> Arc<Dashboard> {
             run(self.service.dashboard(caller, self.workspace)).unwrap()
         }
 

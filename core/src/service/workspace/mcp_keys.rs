@@ -5,9 +5,7 @@
 
 use std::time::Duration;
 
-use crate::access::{
-    Action, ActionSet, Credential, CredentialKind, CredentialRecord, Secret, TokenScope,
-};
+use crate::access::{Action, ActionSet, CredentialKind, CredentialRecord, Secret, TokenScope};
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
@@ -16,7 +14,6 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::request::rules::RotationSeconds;
-use crate::service::KnowledgeService;
 use crate::service::access::principal::{Delegator, Principal};
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
@@ -24,6 +21,7 @@ use crate::service::quota::RecordLimit;
 use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::dashboard::same_id;
 use crate::service::workspace::mcp_key_types::{IssuedMcpKey, McpKey, NewMcpKey};
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{Direction, Key, RangeRead, Transaction, decode_value};
 
 /// Actions of a key: reading memories, writing chats and registering recalls.
@@ -56,9 +54,8 @@ impl KnowledgeService {
     ///
     /// ```
     #[doc = include_str!("../example.txt")]
-    /// use knowledge_core::access::Credential;
     /// use knowledge_core::model::McpClient;
-    /// use knowledge_core::service::NewMcpKey;
+    /// use knowledge_core::service::{Caller, NewMcpKey};
     ///
     /// let new = NewMcpKey::builder()
     ///     .name("Claude on Ada's laptop")
@@ -67,7 +64,7 @@ impl KnowledgeService {
     ///     .build();
     /// let issued = service.create_mcp_key(&owner, workspace, &new).await?;
     /// // The client sends the secret with each request.
-    /// let client = Credential::Secret(issued.secret);
+    /// let client = Caller::new(issued.secret);
     /// assert!(service.get_memory(&client, memories[0]).await?.value.content.is_some());
     ///
     /// service.revoke_mcp_key(&owner, workspace, issued.summary.id).await?;
@@ -77,12 +74,12 @@ impl KnowledgeService {
     /// ```
     pub async fn create_mcp_key(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         new: &NewMcpKey,
     ) -> Result<IssuedMcpKey, Error> {
         self.checks().check(new)?;
-        self.perform(Operation::CreateMcpKey, credential, |caller| async move {
+        self.perform(Operation::CreateMcpKey, caller, |caller| async move {
             let org = caller.org();
             let counter = keys::mcp_key_count(org, workspace);
             let stored = RangeRead::all(keys::mcp_keys(org, workspace));
@@ -131,11 +128,11 @@ impl KnowledgeService {
     /// there.
     pub async fn list_mcp_keys(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<McpKeySummary>, Error> {
-        self.perform(Operation::ListMcpKeys, credential, |caller| async move {
+        self.perform(Operation::ListMcpKeys, caller, |caller| async move {
             let org = caller.org();
             let range = keys::mcp_keys(org, workspace);
             let listing = Listing::new("mcp_keys", &(), range, Direction::Forward);
@@ -163,11 +160,11 @@ impl KnowledgeService {
     /// [`Error::Forbidden`] without `dashboard:read` there.
     pub async fn get_mcp_key(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         key: CredentialId,
     ) -> Result<McpKeySummary, Error> {
-        self.perform(Operation::GetMcpKey, credential, |caller| async move {
+        self.perform(Operation::GetMcpKey, caller, |caller| async move {
             let [record, used] = records(caller.org(), workspace, key);
             let prefetch = Prefetch::keys([record.clone(), used.clone()]);
             let mut op = caller.in_workspace(workspace, prefetch).await?;
@@ -192,14 +189,14 @@ impl KnowledgeService {
     /// that does not cover the caller.
     pub async fn rotate_mcp_key(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         key: CredentialId,
         rotation: Option<Duration>,
     ) -> Result<IssuedMcpKey, Error> {
         self.checks()
             .value::<Option<RotationSeconds>>("rotationSeconds", &rotation)?;
-        self.perform(Operation::RotateMcpKey, credential, |caller| async move {
+        self.perform(Operation::RotateMcpKey, caller, |caller| async move {
             let mut op = in_workspace_of_key(caller, workspace, key).await?;
             let (org, now, member) = (op.org(), op.now, op.principal.member_id());
             let [place, used] = records(org, workspace, key);
@@ -239,11 +236,11 @@ impl KnowledgeService {
     /// the caller.
     pub async fn revoke_mcp_key(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         key: CredentialId,
     ) -> Result<(), Error> {
-        self.perform(Operation::RevokeMcpKey, credential, |caller| async move {
+        self.perform(Operation::RevokeMcpKey, caller, |caller| async move {
             let mut op = in_workspace_of_key(caller, workspace, key).await?;
             let (org, now) = (op.org(), op.now);
             let [place, _] = records(org, workspace, key);
@@ -283,10 +280,10 @@ impl KnowledgeService {
     /// workspace.
     pub async fn note_mcp_key_use(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
     ) -> Result<(), Error> {
-        self.perform(Operation::NoteMcpKeyUse, credential, |caller| async move {
+        self.perform(Operation::NoteMcpKeyUse, caller, |caller| async move {
             let mut caller = caller.authenticate(Prefetch::none()).await?;
             let (org, id) = (caller.org(), caller.credential());
             let place = id.map(|id| keys::mcp_key(org, workspace, id));

@@ -1,13 +1,12 @@
 //! Workspaces as callers see them. Provisioning creates them.
 
-use crate::access::Credential;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{Workspace, WorkspaceId};
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::service::operation::Prefetch;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{Direction, Key};
 
 /// # Workspaces
@@ -36,10 +35,10 @@ impl KnowledgeService {
     /// ```
     pub async fn list_workspaces(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         page: &PageRequest,
     ) -> Result<Page<Workspace>, Error> {
-        self.perform(Operation::ListWorkspaces, credential, |caller| async move {
+        self.perform(Operation::ListWorkspaces, caller, |caller| async move {
             let range = keys::workspaces(caller.org());
             let listing = Listing::new("workspaces", &(), range, Direction::Forward);
             let prefetch = Prefetch::page(&listing, page);
@@ -62,10 +61,10 @@ impl KnowledgeService {
     /// is scoped to other workspaces.
     pub async fn get_workspace(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
     ) -> Result<Workspace, Error> {
-        self.perform(Operation::GetWorkspace, credential, |caller| async move {
+        self.perform(Operation::GetWorkspace, caller, |caller| async move {
             let op = caller.in_workspace(workspace, Prefetch::none()).await?;
             let found = op.workspace().clone();
             op.done(found)

@@ -1,9 +1,8 @@
 //! Callers of the operations, with real credentials.
 
-use knowledge_core::access::{
-    ActionSet, BaseRole, Credential, CredentialKind, RoleRef, Secret, TokenScope,
-};
+use knowledge_core::access::{ActionSet, BaseRole, CredentialKind, RoleRef, Secret, TokenScope};
 use knowledge_core::model::MemberId;
+use knowledge_core::service;
 use knowledge_testing::seed::Seed;
 
 use crate::make::{ADMIN, new_token};
@@ -14,7 +13,7 @@ use knowledge_testing::requests::with;
 pub(crate) struct Caller {
     pub(crate) member: MemberId,
     /// Credential of the member that the host vouches for.
-    pub(crate) trusted: Credential,
+    pub(crate) trusted: service::Caller,
     pub(crate) token: String,
     pub(crate) session: String,
 }

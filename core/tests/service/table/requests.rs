@@ -2,9 +2,8 @@
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use knowledge_core::access::Credential;
 use knowledge_core::api::{Api, Authentication, Operation, OperationSpec};
-use knowledge_core::service::Endpoint;
+use knowledge_core::service::{self, Endpoint};
 use serde_json::{Value, json};
 use standardwebhooks::Webhook as Signer;
 
@@ -44,7 +43,7 @@ impl Call {
             headers.extend(signed(world, &records.inbound_secret, &body));
         }
         let secret = records.key_secret.parse().unwrap();
-        let used = Credential::Secret(secret);
+        let used = service::Caller::new(secret);
         world.service.note_use(&used).await;
         Self {
             spec,

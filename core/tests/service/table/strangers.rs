@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use http::Request;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use knowledge_core::access::{Credential, TokenScope};
+use knowledge_core::access::TokenScope;
 use knowledge_core::api::{Api, Authentication, OPERATIONS, OperationSpec};
+use knowledge_core::service;
 
 use super::callers::Caller;
 use super::reads::reads;
@@ -113,7 +114,7 @@ async fn authentication_precedes_a_long_body() {
     let world = World::new().await;
     let workspace = world.workspace.id;
     let token = world.token(world.owner_id, TokenScope::default()).await;
-    let by = Credential::from(token.secret);
+    let by = service::Caller::from(token.secret);
     let new = new_mcp_key("workspace:research");
     let key = world.service.create_mcp_key(&by, workspace, &new).await;
     let key = key.unwrap().secret;

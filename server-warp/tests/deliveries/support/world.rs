@@ -4,14 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use knowledge_core::access::Credential;
 use knowledge_core::env::{Clock, Env, OsRandomness};
 use knowledge_core::model::{
     AddressPolicy, Delivery, EventType, MemoryId, NewWebhook, SourceId, Timestamp, Webhook,
     WebhookId, WorkspaceId,
 };
 use knowledge_core::service::{
-    Endpoint, KnowledgeService, Options, OutboxStatus, PageRequest, SealingKey,
+    Caller, Endpoint, KnowledgeService, Options, OutboxStatus, PageRequest, SealingKey,
 };
 use knowledge_core::store::{MemoryStore, Store};
 use knowledge_testing::fixture;
@@ -81,7 +80,7 @@ pub(crate) async fn open(store: Arc<dyn Store>, env: Env) -> KnowledgeService {
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) service: KnowledgeService,
-    pub(crate) owner: Credential,
+    pub(crate) owner: Caller,
     pub(crate) workspace: WorkspaceId,
     source: SourceId,
 }

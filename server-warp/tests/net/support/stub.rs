@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, Uri};
-use knowledge_core::api::Caller;
+use knowledge_core::api::KnownCaller;
 use knowledge_core::model::OrgId;
 use knowledge_server::net::{Rejection, Responder};
 use tokio::sync::Semaphore;
@@ -124,10 +124,10 @@ impl Responder for Stub {
         response
     }
 
-    async fn identify(&self, request: &mut Request<Bytes>) -> Option<Caller> {
+    async fn identify(&self, request: &mut Request<Bytes>) -> Option<KnownCaller> {
         let number = request.headers().get("organization")?.to_str().ok()?;
         let id = Uuid::from_u128(number.parse().ok()?);
-        Some(Caller {
+        Some(KnownCaller {
             organization: OrgId(id),
             principal: id,
         })

@@ -60,8 +60,8 @@ impl Described for BulkUpdateMemories {
 
     fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
         Box::pin(async move {
-            let updated =
-                service.bulk_update_memories(&self.by.credential, &self.key, &self.request);
+            let by = &self.by.of_service();
+            let updated = service.bulk_update_memories(by, &self.key, &self.request);
             Ok(shown(&updated.await?))
         })
     }
@@ -299,13 +299,13 @@ impl BulkUpdateMemories {
                 }),
             });
             let is_removed = org.removing.memories.contains(id);
-            // It does not tell the labels of a hidden memory.
+            // It does not reveal the labels of a hidden memory.
             let shown = before.as_ref();
             let shown = shown.filter(|_| code != Some(BulkItemErrorCode::NotFound));
             audit.push(AuditFacts {
                 outcome: match code {
                     None => "ok",
-                    // The audit log tells that the memory was hidden.
+                    // The audit log records that the memory was hidden.
                     Some(BulkItemErrorCode::NotFound) if before.is_none() && !is_removed => {
                         "not_found"
                     }

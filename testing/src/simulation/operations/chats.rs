@@ -26,7 +26,9 @@ requests! {
     GetChat by get_chat { workspace: WorkspaceId, chat: ChatId }
     DeleteChat by delete_chat { workspace: WorkspaceId, chat: ChatId }
     PostChatMessage by post_chat_message { workspace: WorkspaceId, chat: ChatId, content: Text }
-    ListChatMessages by list_chat_messages { workspace: WorkspaceId, chat: ChatId, page: PageRequest }
+    ListChatMessages by list_chat_messages {
+        workspace: WorkspaceId, chat: ChatId, page: PageRequest
+    }
 }
 
 /// Text of a message.

@@ -27,7 +27,9 @@ requests! {
     CreateConnector by create_connector details { workspace: WorkspaceId, new: NewConnector }
     ListConnectors by list_connectors { workspace: WorkspaceId, page: PageRequest }
     GetConnector by get_connector { workspace: WorkspaceId, connector: ConnectorId }
-    UpdateConnector by update_connector { workspace: WorkspaceId, connector: ConnectorId, update: ConnectorUpdate }
+    UpdateConnector by update_connector {
+        workspace: WorkspaceId, connector: ConnectorId, update: ConnectorUpdate
+    }
     DeleteConnector by delete_connector { workspace: WorkspaceId, connector: ConnectorId }
     ReportSync by report_sync { workspace: WorkspaceId, connector: ConnectorId, report: SyncReport }
 }

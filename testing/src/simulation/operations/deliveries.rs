@@ -152,7 +152,9 @@ impl Request for ListDeliveries {
 /// Returns a test event of an endpoint.
 fn find(
     model: &Model,
-    (by, endpoint, id): (&Caller, Endpoint, DeliveryId),
+    by: &Caller,
+    endpoint: Endpoint,
+    id: DeliveryId,
     now: Timestamp,
 ) -> Result<(crate::model::Who, EventId, PendingPing), ErrorResponse> {
     let (who, _) = model.authorize_for_endpoint(by, endpoint, now)?;
@@ -165,7 +167,7 @@ fn find(
 
 impl Request for GetDelivery {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (_, event, ping) = find(model, (&self.by, self.endpoint, self.id), at.now)?;
+        let (_, event, ping) = find(model, &self.by, self.endpoint, self.id, at.now)?;
         Ok(Response::of(&ping.delivery(event, id_of(self.endpoint))))
     }
 }
@@ -180,7 +182,7 @@ fn action(endpoint: Endpoint, webhook: AuditAction, subscription: AuditAction) -
 
 impl Request for Redeliver {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let found = find(model, (&self.by, self.endpoint, self.id), at.now)?;
+        let found = find(model, &self.by, self.endpoint, self.id, at.now)?;
         let (who, event, mut ping) = found;
         let org = model.org_mut(who.org);
         if !org.is_active(self.endpoint) {

@@ -60,7 +60,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
                     Op::by(by, move |view| {
                         let memories = view.memories(&memories, None);
                         let new = NewErasure::builder();
-                        // The counts of a wide one include what is left of a removed workspace.
+                        // The counts of a wide erasure include the remains of a removed workspace.
                         let removed = &view.own.workspaces[1].0;
                         let is_wide = scope != Scope::Both && scope != Scope::Nothing;
                         let is_narrowed = is_wide && view.own.deleted.contains(removed);
@@ -341,14 +341,16 @@ impl Erasing<'_> {
         let Some(member) = request.member_id else {
             return;
         };
-        let theirs = self.org.recalls.values();
-        let theirs = theirs.filter(|recall| recall.created_by == member);
-        let theirs: Vec<RecallId> = theirs.map(|recall| recall.id).collect();
+        let recalls = self.org.recalls.values();
+        let theirs: Vec<RecallId> = recalls
+            .filter(|recall| recall.created_by == member)
+            .map(|recall| recall.id)
+            .collect();
         self.recalls(&theirs, &mut entries);
         self.record(std::mem::take(&mut entries), false);
-        let theirs = self.org.chats.values();
-        let theirs = theirs.filter(|facts| facts.chat.created_by == member);
-        let theirs: BTreeSet<_> = theirs
+        let chats = self.org.chats.values();
+        let theirs: BTreeSet<_> = chats
+            .filter(|facts| facts.chat.created_by == member)
             .map(|facts| (facts.chat.workspace_id, facts.chat.id))
             .collect();
         for (_, id) in theirs {

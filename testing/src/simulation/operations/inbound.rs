@@ -23,7 +23,9 @@ use knowledge_core::service::{AuditAction, IfMatch, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateInboundWebhook by create_inbound_webhook { workspace: WorkspaceId, new: NewInboundWebhook }
+    CreateInboundWebhook by create_inbound_webhook {
+        workspace: WorkspaceId, new: NewInboundWebhook
+    }
     ListInboundWebhooks by list_inbound_webhooks { workspace: WorkspaceId, page: PageRequest }
     GetInboundWebhook by get_inbound_webhook tagged { workspace: WorkspaceId, id: InboundWebhookId }
     UpdateInboundWebhook by update_inbound_webhook tagged {
@@ -33,7 +35,9 @@ requests! {
         if_match: Option<IfMatch>,
     }
     DeleteInboundWebhook by delete_inbound_webhook { workspace: WorkspaceId, id: InboundWebhookId }
-    RotateInboundWebhookSecret by rotate_inbound_webhook_secret { workspace: WorkspaceId, id: InboundWebhookId }
+    RotateInboundWebhookSecret by rotate_inbound_webhook_secret {
+        workspace: WorkspaceId, id: InboundWebhookId
+    }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
@@ -161,11 +165,12 @@ impl Request for ListInboundWebhooks {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let action = Action::InboundWebhookManage;
         let who = model.authorize_in(&self.by, self.workspace, action, at.now)?;
-        let records = model.org(who.org).inbound_webhooks.values();
-        let records = records.map(|facts| &facts.record);
-        let here = records.filter(|webhook| webhook.workspace_id == self.workspace);
-        let records = here.map(|webhook| (webhook.id.0, json!(webhook)));
-        let records = records.collect();
+        let webhooks = model.org(who.org).inbound_webhooks.values();
+        let records = webhooks
+            .map(|facts| &facts.record)
+            .filter(|webhook| webhook.workspace_id == self.workspace)
+            .map(|webhook| (webhook.id.0, json!(webhook)))
+            .collect();
         let list = (self.list().unwrap_or_default(), Direction::Forward);
         model.page(list, records, &self.page, at)
     }

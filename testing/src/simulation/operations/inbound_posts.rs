@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{Op, Weighted, alone};
 use crate::call::ApiCall;
-use crate::model::{Announcement, ErrorResponse, Expected, Model, Moment, Response};
+use crate::model::{Announcement, Batch, ErrorResponse, Expected, Model, Moment, Response};
 use crate::simulation::call::{Described, Request, Run};
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::part::Part;
@@ -160,8 +160,12 @@ impl Request for PostToInboundWebhook {
         let ids = ids.unwrap_or_default().into_iter();
         let ids = std::cell::RefCell::new(ids);
         let next = |_| ids.borrow_mut().next().map(|id| id.0);
-        let place = (workspace, webhook.source_id, true);
-        model.ingest(&who, place, &self.memories, at.now, next)?;
+        let batch = Batch {
+            workspace,
+            source: webhook.source_id,
+            is_signed: true,
+        };
+        model.ingest(&who, batch, &self.memories, at.now, next)?;
         let org = model.org_mut(self.org);
         org.messages.insert(message, (false, expires_at));
         Ok(Response::done())

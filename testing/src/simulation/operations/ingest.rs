@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::{Op, Weighted, of};
 use crate::call::ApiCall;
-use crate::model::{Caller, ErrorResponse, Expected, Model, Moment, Response};
+use crate::model::{Batch, Caller, ErrorResponse, Expected, Model, Moment, Response};
 use crate::simulation::call::{Described, Request, Run};
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::part::Part;
@@ -52,7 +52,7 @@ impl Described for IngestMemories {
                     memories,
                     ..
                 },
-            ) = (&self.by.credential, &self.batch);
+            ) = (&self.by.of_service(), &self.batch);
             let ingested = service.ingest_memories(by, self.workspace, *source_id, memories);
             let memories = ingested.await?;
             Ok(Response::of(&IngestResult { memories }))
@@ -97,8 +97,12 @@ impl Request for IngestMemories {
         {
             return Err(ErrorResponse::Forbidden.into());
         }
-        let place = (self.workspace, self.batch.source_id, false);
-        model.ingest(&who, place, &self.batch.memories, at.now, |index| {
+        let batch = Batch {
+            workspace: self.workspace,
+            source: self.batch.source_id,
+            is_signed: false,
+        };
+        model.ingest(&who, batch, &self.batch.memories, at.now, |index| {
             at.learned?.get(&format!("/memories/{index}/id"))
         })
     }

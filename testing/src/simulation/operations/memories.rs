@@ -29,10 +29,14 @@ use knowledge_core::store::Direction;
 
 requests! {
     CreateMemory by create_memory tagged { workspace: WorkspaceId, new: NewSingleMemory }
-    ListMemories by list_memories { workspace: WorkspaceId, filter: MemoryFilter, page: PageRequest }
+    ListMemories by list_memories {
+        workspace: WorkspaceId, filter: MemoryFilter, page: PageRequest
+    }
     CheckMemoryAccess by check_memory_access { check: AccessCheck }
     GetMemory by get_memory tagged { memory: MemoryId }
-    UpdateMemory by update_memory tagged { memory: MemoryId, update: MemoryUpdate, if_match: Option<IfMatch> }
+    UpdateMemory by update_memory tagged {
+        memory: MemoryId, update: MemoryUpdate, if_match: Option<IfMatch>
+    }
     DeleteMemory by delete_memory { memory: MemoryId }
 }
 

@@ -183,7 +183,7 @@ macro_rules! requests {
                     Ok(requests!(@form $($form)?)(
                         service
                             .$function(
-                                &self.by.credential,
+                                &self.by.of_service(),
                                 $($crate::simulation::part::Part::arg(&self.$field)),*
                             )
                             .await?,
@@ -212,7 +212,7 @@ use requests;
 /// Strategy for operations with its weight among those of its group.
 struct Weighted {
     weight: u32,
-    /// False if the result is not that of one moment, or if the call commits more than once.
+    /// False if the result does not show one point in time, or if the call commits more than once.
     is_atomic: bool,
     strategy: BoxedStrategy<Op>,
 }

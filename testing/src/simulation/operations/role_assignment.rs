@@ -55,7 +55,7 @@ impl Described for AssignRole {
                 Some(workspace) => MemberAssignment::Workspace(workspace, Some(self.role)),
                 None => MemberAssignment::Organization(self.role),
             };
-            let by = &self.by.credential;
+            let by = &self.by.of_service();
             let assigned = service.assign_role(by, &self.org, self.member, assignment);
             Ok(plain(assigned.await?))
         })
@@ -124,13 +124,25 @@ pub(super) fn strategies() -> Vec<Weighted> {
     ]
 }
 
+/// Replacement of a member's role in the organisation or in a workspace; without a role, its end.
+struct RoleChange {
+    member: MemberId,
+    workspace: Option<WorkspaceId>,
+    role: Option<RoleRef>,
+}
+
 /// Replaces a role of a member, and returns true if that changes anything.
 fn assign(
     model: &mut Model,
     (by, org): (&Caller, &str),
-    (member, workspace, role): (MemberId, Option<WorkspaceId>, Option<RoleRef>),
+    change: RoleChange,
     now: Timestamp,
 ) -> Result<bool, Vec<ErrorResponse>> {
+    let RoleChange {
+        member,
+        workspace,
+        role,
+    } = change;
     let (who, found) = find(model, (by, Action::MemberManage), (org, member), now)?;
     let org = model.org(who.org);
     if workspace.is_some_and(|workspace| !org.workspaces.contains_key(&workspace)) {
@@ -159,8 +171,12 @@ fn assign(
 
 impl Request for AssignRole {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let role = (self.member, self.workspace, Some(self.role));
-        assign(model, (&self.by, &self.org), role, at.now)?;
+        let change = RoleChange {
+            member: self.member,
+            workspace: self.workspace,
+            role: Some(self.role),
+        };
+        assign(model, (&self.by, &self.org), change, at.now)?;
         Ok(Response::done())
     }
 
@@ -172,8 +188,12 @@ impl Request for AssignRole {
 
 impl Request for EndWorkspaceRole {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let role = (self.member, Some(self.workspace), None);
-        let is_changed = assign(model, (&self.by, &self.org), role, at.now)?;
+        let change = RoleChange {
+            member: self.member,
+            workspace: Some(self.workspace),
+            role: None,
+        };
+        let is_changed = assign(model, (&self.by, &self.org), change, at.now)?;
         is_changed
             .then(Response::done)
             .ok_or(ErrorResponse::NotFound.into())

@@ -4,18 +4,18 @@ use super::endpoint::Endpoint;
 use super::redelivery::{
     RedeliveryReport, first_dead_letters, redeliver_dead_letters, redeliver_one,
 };
-use crate::access::{Action, Credential};
+use crate::access::Action;
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId, RecallId};
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::service::deliveries::queue::{
     DeliveryRef, EndpointQueue, StoredDelivery, delivery_keys, find_delivery,
 };
 use crate::service::endpoints::{EndpointRecord, find_subscription};
 use crate::service::operation::{Authenticated, Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{Direction, Key, RangeRead, Transaction, decode};
 
 impl Endpoint {
@@ -144,7 +144,7 @@ impl KnowledgeService {
     /// ```
     pub async fn list_deliveries(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         endpoint: Endpoint,
         status: Option<DeliveryStatus>,
         page: &PageRequest,
@@ -153,7 +153,7 @@ impl KnowledgeService {
             Operation::ListWebhookDeliveries,
             Operation::ListCitationSubscriptionDeliveries,
         );
-        self.perform(operation, credential, |caller| async move {
+        self.perform(operation, caller, |caller| async move {
             let org = caller.org();
             let listing = listing(org, endpoint.id(), status);
             let prefetch = Prefetch::page(&listing, page).and_keys(endpoint.keys(org));
@@ -176,7 +176,7 @@ impl KnowledgeService {
     /// As [`KnowledgeService::list_deliveries`], and [`Error::NotFound`] for an unknown delivery.
     pub async fn get_delivery(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         endpoint: Endpoint,
         id: DeliveryId,
     ) -> Result<Delivery, Error> {
@@ -184,7 +184,7 @@ impl KnowledgeService {
             Operation::GetWebhookDelivery,
             Operation::GetCitationSubscriptionDelivery,
         );
-        self.perform(operation, credential, |caller| async move {
+        self.perform(operation, caller, |caller| async move {
             let (mut op, _) = endpoint.authorize_for_delivery(caller, id, None).await?;
             let org = op.org();
             let found = find_delivery(&mut op.transaction, org, endpoint.id(), id).await?;
@@ -202,7 +202,7 @@ impl KnowledgeService {
     /// inactive.
     pub async fn redeliver(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         endpoint: Endpoint,
         id: DeliveryId,
     ) -> Result<Delivery, Error> {
@@ -210,7 +210,7 @@ impl KnowledgeService {
             Operation::RedeliverToWebhook,
             Operation::RedeliverToCitationSubscription,
         );
-        self.perform(operation, credential, |caller| async move {
+        self.perform(operation, caller, |caller| async move {
             let state = Some(keys::endpoint(caller.org(), endpoint.id()));
             let (mut op, record) = endpoint.authorize_for_delivery(caller, id, state).await?;
             let (operation, actor) = op.audit(record.redelivery_action());
@@ -227,14 +227,14 @@ impl KnowledgeService {
     /// As [`KnowledgeService::redeliver`].
     pub async fn redeliver_dead(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         endpoint: Endpoint,
     ) -> Result<RedeliveryReport, Error> {
         let operation = endpoint.operation(
             Operation::RedeliverDeadToWebhook,
             Operation::RedeliverDeadToCitationSubscription,
         );
-        self.perform(operation, credential, |caller| async move {
+        self.perform(operation, caller, |caller| async move {
             let org = caller.org();
             let entries = first_dead_letters(org, endpoint.id());
             let prefetch = Prefetch::keys(endpoint.keys(org))
@@ -259,14 +259,10 @@ impl KnowledgeService {
     /// # Errors
     /// As [`KnowledgeService::list_deliveries`], and [`Error::EndpointInactive`] if its owner
     /// deactivated it.
-    pub async fn ping(
-        &self,
-        credential: &Credential,
-        endpoint: Endpoint,
-    ) -> Result<Delivery, Error> {
+    pub async fn ping(&self, caller: &Caller, endpoint: Endpoint) -> Result<Delivery, Error> {
         let operation =
             endpoint.operation(Operation::PingWebhook, Operation::PingCitationSubscription);
-        self.perform(operation, credential, |caller| async move {
+        self.perform(operation, caller, |caller| async move {
             let org = caller.org();
             let prefetch = Prefetch::keys(endpoint.keys(org))
                 .and_keys([keys::endpoint(org, endpoint.id())])

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::{ActionSet, Credential};
+use crate::access::ActionSet;
 use crate::env::Env;
 use crate::error::{Error, ProblemCode};
 use crate::keys;
@@ -22,11 +22,11 @@ use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::{Check, Content, Id, Items, List, Name, Object, Parsed, SourceKey};
 use crate::request::{Checks, Path, Problems};
-use crate::service::KnowledgeService;
 use crate::service::access::monitor::slugs_read;
 use crate::service::access::principal::Principal;
 use crate::service::memories::sources::{require_open_source, source_keys};
 use crate::service::operation::Prefetch;
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{Key, Transaction};
 
 request! {
@@ -164,13 +164,13 @@ impl KnowledgeService {
     /// ```
     pub async fn ingest_memories(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         source: SourceId,
         memories: &[NewMemory],
     ) -> Result<Vec<IngestedMemory>, Error> {
         check_batch(memories, &self.checks())?;
-        self.perform(Operation::IngestMemories, credential, |caller| async move {
+        self.perform(Operation::IngestMemories, caller, |caller| async move {
             let org = caller.org();
             let by_name = || by_source_key(org, workspace, source, memories);
             let prefetch = Prefetch::keys(by_name())

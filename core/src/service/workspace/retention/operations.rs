@@ -3,14 +3,13 @@
 use super::new_retention::{NewRetention, Retention};
 use super::retention_state::RetentionState;
 use super::stored_retention::StoredRetention;
-use crate::access::Credential;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{AuditAction, ResourceKind, WorkspaceId};
 use crate::operation::Operation;
-use crate::service::KnowledgeService;
 use crate::service::access::principal::Denial;
 use crate::service::operation::{Authorized, Prefetch};
+use crate::service::{Caller, KnowledgeService};
 
 /// # Retention
 impl KnowledgeService {
@@ -21,10 +20,10 @@ impl KnowledgeService {
     /// [`Error::Forbidden`] without `dashboard:read` there.
     pub async fn get_retention(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
     ) -> Result<Retention, Error> {
-        self.perform(Operation::GetRetention, credential, |caller| async move {
+        self.perform(Operation::GetRetention, caller, |caller| async move {
             let prefetch = Prefetch::keys([keys::retention(caller.org(), workspace)]);
             let mut op = caller.in_workspace(workspace, prefetch).await?;
             let found = op.retention(workspace).await?;
@@ -64,12 +63,12 @@ impl KnowledgeService {
     /// ```
     pub async fn set_retention(
         &self,
-        credential: &Credential,
+        caller: &Caller,
         workspace: WorkspaceId,
         new: &NewRetention,
     ) -> Result<Retention, Error> {
         self.checks().check(new)?;
-        self.perform(Operation::SetRetention, credential, |caller| async move {
+        self.perform(Operation::SetRetention, caller, |caller| async move {
             let org = caller.org();
             let prefetch = Prefetch::keys(RetentionState::keys(org, workspace));
             let mut op = caller.in_workspace(workspace, prefetch).await?;

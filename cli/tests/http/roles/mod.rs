@@ -1,6 +1,0 @@
-//! The custom roles of an organisation.
-
-mod delete;
-mod list;
-mod update;
-mod update_rejections;

@@ -1,0 +1,284 @@
+//! `/v1/erasures`
+
+use knowledge_testing::fixture::OrgFixture;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::{
+    Answer, Show, bulk, delete, error, get, new_key, own_org, post, put, subscribe,
+};
+
+suite![
+    erasure_of_named_memories_removes_what_cites_only_them,
+    erasure_counts_named_memories_that_it_leaves,
+    erasure_of_a_key_prefix_leaves_other_keys_of_the_source,
+    erasure_of_a_source_removes_all_its_memories,
+    erasure_of_a_removed_member_removes_memories_recalls_and_chats,
+];
+
+async fn erase_with_key(token: &str, key: &str, body: &Value) -> Answer {
+    post("/v1/erasures")
+        .bearer(token)
+        .key(key)
+        .json(body)
+        .send()
+        .await
+}
+
+pub(super) async fn erase(token: &str, body: &Value) -> Answer {
+    erase_with_key(token, &new_key(), body).await
+}
+
+/// Asserts that a receipt is complete, listed first, and read as it was returned.
+async fn assert_receipt(token: &str, receipt: &Answer) {
+    let receipt = receipt.json();
+    assert_eq!(receipt["status"], "completed");
+    let path = format!("/v1/erasures/{}", receipt["id"].as_str().unwrap());
+    let read = get(path).bearer(token).send().await;
+    assert_eq!((read.status.as_u16(), read.json()), (200, receipt.clone()));
+    let listed = get("/v1/erasures?limit=1").bearer(token).send().await;
+    assert_eq!(listed.json()["data"][0], receipt);
+}
+
+async fn ingest(org: &OrgFixture, token: &str, source: usize, keys: &[&str]) -> Vec<Value> {
+    let memories = keys
+        .iter()
+        .map(|key| json!({ "title": key, "content": "What it says.", "source_key": key }));
+    let body = json!({
+        "source_id": org.sources[source], "memories": memories.collect::<Vec<_>>(),
+    });
+    let path = format!("/v1/workspaces/{}/ingest", org.main.id);
+    let ingested = post(path).bearer(token).json(&body).send().await;
+    assert_eq!(ingested.status, 200, "{ingested:?}");
+    let ingested = ingested.json()["memories"].as_array().unwrap().clone();
+    ingested.iter().map(|memory| memory["id"].clone()).collect()
+}
+
+async fn status_of(token: &str, memory: &Value) -> u16 {
+    let path = format!("/v1/memories/{}", memory.as_str().unwrap());
+    get(path).bearer(token).send().await.status.as_u16()
+}
+
+async fn erasure_of_named_memories_removes_what_cites_only_them() {
+    let org = own_org();
+    let owner = &org.members.owner.token;
+    let subscription = json!({
+        "recall_id": org.recall, "webhook_url": "https://example.com/citations",
+    });
+    let subscribed = subscribe(owner, &subscription).send().await;
+    assert_eq!(subscribed.status, 201, "{subscribed:?}");
+    let named = &org.main.memories.internal[60..63];
+    let key = new_key();
+    let body = json!({ "memoryIds": named });
+    let erased = erase_with_key(owner, &key, &body).await;
+    insta::assert_snapshot!(erased.brief(), @r#"
+    201 Created
+
+    {
+      "id": "<uuid 1>", "createdBy": "<uuid 2>", "createdAt": "<time>",
+      "scope": {"memberId": null, "sourceId": null, "sourceKeyPrefix": null, "memoriesNamed": 3},
+      "status": "completed", "completedAt": "<time>",
+      "counts": {
+        "memories": 3, "sourceKeys": 0, "recalls": 1, "citationSubscriptions": 1, "chats": 0,
+        "chatMessages": 0
+      },
+      "notFound": 0, "forbidden": 0,
+      "remains": {
+        "auditLogUntil": "<time>", "deliveriesUntil": "<time>", "replaysUntil": "<time>",
+        "backupsBefore": "<time>"
+      }
+    }
+    "#);
+    assert_receipt(owner, &erased).await;
+    for memory in named {
+        assert_eq!(status_of(owner, &json!(memory)).await, 404);
+    }
+    let recall = format!("/v1/recalls/{}", org.recall);
+    assert_eq!(get(recall).bearer(owner).send().await.status, 404);
+
+    let replayed = erase_with_key(owner, &key, &body).await;
+    let marked = "201 Created\nidempotent-replayed: true\n";
+    let expected = erased.brief().replacen("201 Created\n", marked, 1);
+    assert_eq!(replayed.brief(), expected);
+    assert_eq!(replayed.json(), erased.json());
+    let other = json!({ "memoryIds": named[..1] });
+    let reused = erase_with_key(owner, &key, &other).await;
+    insta::assert_snapshot!(error(&reused), @"422 idempotency_key_reused: this Idempotency-Key was used for a different request; choose a new one");
+}
+
+async fn erasure_counts_named_memories_that_it_leaves() {
+    let org = own_org();
+    let (owner, admin) = (&org.members.owner, &org.members.admin);
+    let (here, there) = (&org.main.memories, &org.side.memories);
+    let approved = json!({ "memoryIds": there.internal[..1], "reviewStatus": "approved" });
+    assert_eq!(bulk(&owner.token, &approved).send().await.status, 200);
+    let role = put(format!(
+        "/v1/orgs/{}/members/{}/workspace-roles/{}",
+        org.slug, admin.id, org.side.id
+    ));
+    let role = role
+        .session(&owner.session)
+        .json(&json!({ "role": "viewer" }));
+    assert_eq!(role.send().await.status, 204);
+    // In `side` the administrator is a viewer, for whom what awaits review does not exist.
+    let named = json!([
+        here.internal[0],
+        there.internal[0],
+        there.internal[1],
+        Uuid::max(),
+    ]);
+    let erased = erase(&admin.token, &json!({ "memoryIds": named })).await;
+    insta::assert_snapshot!(erased.brief(), @r#"
+    201 Created
+
+    {
+      "id": "<uuid 1>", "createdBy": "<uuid 2>", "createdAt": "<time>",
+      "scope": {"memberId": null, "sourceId": null, "sourceKeyPrefix": null, "memoriesNamed": 4},
+      "status": "completed", "completedAt": "<time>",
+      "counts": {
+        "memories": 1, "sourceKeys": 0, "recalls": 0, "citationSubscriptions": 0, "chats": 0,
+        "chatMessages": 0
+      },
+      "notFound": 2, "forbidden": 1,
+      "remains": {
+        "auditLogUntil": "<time>", "deliveriesUntil": "<time>", "replaysUntil": "<time>",
+        "backupsBefore": "<time>"
+      }
+    }
+    "#);
+    let mut statuses = Vec::new();
+    for memory in named.as_array().unwrap() {
+        statuses.push(status_of(&owner.token, memory).await);
+    }
+    assert_eq!(statuses, [404, 200, 200, 404]);
+    let wide = json!({ "sourceId": org.sources[0] });
+    let refused = erase(&admin.token, &wide).await;
+    insta::assert_snapshot!(error(&refused), @"403 forbidden: missing permission erasure:manage");
+}
+
+async fn erasure_of_a_key_prefix_leaves_other_keys_of_the_source() {
+    let org = own_org();
+    let admin = &org.members.admin.token;
+    let here = ingest(org, admin, 1, &["page/1", "page/2", "note/1"]).await;
+    let elsewhere = ingest(org, admin, 2, &["page/1"]).await;
+    let body = json!({ "sourceId": org.sources[1], "sourceKeyPrefix": "page/" });
+    let erased = erase(admin, &body).await;
+    insta::assert_snapshot!(erased.brief(), @r#"
+    201 Created
+
+    {
+      "id": "<uuid 1>", "createdBy": "<uuid 2>", "createdAt": "<time>",
+      "scope": {
+        "memberId": null, "sourceId": "<uuid 3>", "sourceKeyPrefix": "page/", "memoriesNamed": null
+      },
+      "status": "completed", "completedAt": "<time>",
+      "counts": {
+        "memories": 2, "sourceKeys": 2, "recalls": 0, "citationSubscriptions": 0, "chats": 0,
+        "chatMessages": 0
+      },
+      "notFound": 0, "forbidden": 0,
+      "remains": {
+        "auditLogUntil": "<time>", "deliveriesUntil": "<time>", "replaysUntil": "<time>",
+        "backupsBefore": "<time>"
+      }
+    }
+    "#);
+    assert_receipt(admin, &erased).await;
+    let mut statuses = Vec::new();
+    for memory in here.iter().chain(&elsewhere) {
+        statuses.push(status_of(admin, memory).await);
+    }
+    assert_eq!(statuses, [404, 404, 200, 200]);
+    let again = ingest(org, admin, 1, &["page/1"]).await;
+    assert_ne!(again[0], here[0], "the key is free");
+}
+
+async fn erasure_of_a_source_removes_all_its_memories() {
+    let org = own_org();
+    let owner = &org.members.owner.token;
+    let erased = erase(owner, &json!({ "sourceId": org.sources[0] })).await;
+    insta::assert_snapshot!(erased.brief(), @r#"
+    201 Created
+
+    {
+      "id": "<uuid 1>", "createdBy": "<uuid 2>", "createdAt": "<time>",
+      "scope": {
+        "memberId": null, "sourceId": "<uuid 3>", "sourceKeyPrefix": null, "memoriesNamed": null
+      },
+      "status": "completed", "completedAt": "<time>",
+      "counts": {
+        "memories": 120, "sourceKeys": 0, "recalls": 1, "citationSubscriptions": 0, "chats": 0,
+        "chatMessages": 0
+      },
+      "notFound": 0, "forbidden": 0,
+      "remains": {
+        "auditLogUntil": "<time>", "deliveriesUntil": "<time>", "replaysUntil": "<time>",
+        "backupsBefore": "<time>"
+      }
+    }
+    "#);
+    assert_receipt(owner, &erased).await;
+    for workspace in [&org.main, &org.side] {
+        let path = format!("/v1/workspaces/{}/memories", workspace.id);
+        let listed = get(path).bearer(owner).send().await.json();
+        assert_eq!(listed, json!({ "data": [], "next_cursor": null }));
+    }
+}
+
+async fn erasure_of_a_removed_member_removes_memories_recalls_and_chats() {
+    let org = own_org();
+    let (owner, member) = (&org.members.owner, &org.members.member);
+    let added = ingest(org, &member.token, 1, &["page/1", "page/2"]).await;
+    let workspace = format!("/v1/workspaces/{}", org.main.id);
+    let cited = &org.main.memories.internal[60..61];
+    let recall = json!({ "query": "How long do keys live?", "memory_ids": cited });
+    let chat = json!({ "title": "Plans", "participants": [owner.id] });
+    let mut made = Vec::new();
+    for (path, body) in [("recalls", recall), ("chats", chat)] {
+        let path = format!("{workspace}/{path}");
+        let created = post(&path).bearer(&member.token).json(&body).send().await;
+        assert_eq!(created.status, 201, "{created:?}");
+        made.push(created.json()["id"].as_str().unwrap().to_owned());
+    }
+    let messages = format!("{workspace}/chats/{}/messages", made[1]);
+    let message = json!({ "content": "Where do we begin?" });
+    for author in [member, owner] {
+        let posted = post(&messages).bearer(&author.token).json(&message);
+        assert_eq!(posted.send().await.status, 201);
+    }
+    let removed = delete(format!("/v1/orgs/{}/members/{}", org.slug, member.id));
+    assert_eq!(removed.session(&owner.session).send().await.status, 204);
+
+    let erased = erase(&owner.token, &json!({ "memberId": member.id })).await;
+    insta::assert_snapshot!(erased.brief(), @r#"
+    201 Created
+
+    {
+      "id": "<uuid 1>", "createdBy": "<uuid 2>", "createdAt": "<time>",
+      "scope": {
+        "memberId": "<uuid 3>", "sourceId": null, "sourceKeyPrefix": null, "memoriesNamed": null
+      },
+      "status": "completed", "completedAt": "<time>",
+      "counts": {
+        "memories": 2, "sourceKeys": 2, "recalls": 1, "citationSubscriptions": 0, "chats": 1,
+        "chatMessages": 2
+      },
+      "notFound": 0, "forbidden": 0,
+      "remains": {
+        "auditLogUntil": "<time>", "deliveriesUntil": "<time>", "replaysUntil": "<time>",
+        "backupsBefore": "<time>"
+      }
+    }
+    "#);
+    assert_receipt(&owner.token, &erased).await;
+    for memory in &added {
+        assert_eq!(status_of(&owner.token, memory).await, 404);
+    }
+    for path in [
+        format!("/v1/recalls/{}", made[0]),
+        format!("{workspace}/chats/{}", made[1]),
+    ] {
+        assert_eq!(get(path).bearer(&owner.token).send().await.status, 404);
+    }
+    assert_eq!(status_of(&owner.token, &json!(cited[0])).await, 200);
+}

@@ -1,0 +1,43 @@
+//! The operations besides the eight of the interface.
+
+mod audit_log;
+mod chats;
+mod citation_subscriptions;
+mod connectors;
+mod dashboard;
+mod deliveries;
+mod erasure_rejections;
+mod erasures;
+mod inbound_posts;
+mod mcp_keys;
+mod members;
+mod memories;
+mod memory_rejections;
+mod recalls;
+mod roles;
+mod sources;
+mod takeovers;
+mod webhooks;
+mod workspaces;
+
+suites![
+    audit_log,
+    chats,
+    citation_subscriptions,
+    connectors,
+    dashboard,
+    deliveries,
+    erasure_rejections,
+    erasures,
+    inbound_posts,
+    mcp_keys,
+    members,
+    memories,
+    memory_rejections,
+    recalls,
+    roles,
+    sources,
+    takeovers,
+    webhooks,
+    workspaces,
+];

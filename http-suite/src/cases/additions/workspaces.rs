@@ -1,0 +1,113 @@
+//! `/v1/workspaces`
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::{Show, error, get, own_org, problems, put, quiet_org};
+
+suite![
+    workspaces_in_scope_of_credential_are_listed,
+    retention_is_set_and_read,
+    retention_of_memories_is_set_by_label,
+];
+
+async fn workspaces_in_scope_of_credential_are_listed() {
+    let org = quiet_org();
+    let all = get("/v1/workspaces")
+        .bearer(&org.members.viewer.token)
+        .send()
+        .await;
+    assert_eq!(all.json()["data"].as_array().unwrap().len(), 3);
+    let side = get("/v1/workspaces")
+        .bearer(&org.tokens.side_only)
+        .send()
+        .await;
+    insta::assert_snapshot!(side.brief(), @r#"
+    200 OK
+
+    {
+      "data": [
+        {
+          "id": "<uuid 1>", "name": "Support", "slug": "support", "audience": "workspace:support",
+          "created_at": "<time>"
+        }
+      ],
+      "next_cursor": null
+    }
+    "#);
+    let read = async |workspace: Uuid| {
+        let path = format!("/v1/workspaces/{workspace}");
+        get(path).bearer(&org.tokens.side_only).send().await
+    };
+    let found = read(org.side.id.0).await;
+    assert_eq!(
+        (found.status.as_u16(), &found.json()),
+        (200, &side.json()["data"][0])
+    );
+    insta::assert_snapshot!(error(&read(org.main.id.0).await), @r#"404 not_found: there is no such workspace {"kind":"workspace"}"#);
+    insta::assert_snapshot!(error(&read(Uuid::nil()).await), @r#"404 not_found: there is no such workspace {"kind":"workspace"}"#);
+    let wrong = get("/v1/workspaces?limit=201&page=2").bearer(&org.members.viewer.token);
+    insta::assert_snapshot!(problems(&wrong.send().await), @"
+    invalid_value: limit must be a number from 1 to 200
+    unknown_field: page is unknown; known parameters: limit, cursor
+    ");
+}
+
+async fn retention_is_set_and_read() {
+    let org = own_org();
+    let path = format!("/v1/workspaces/{}/retention", org.empty.id);
+    let set = async |token: &str, days: u32| {
+        let body = json!({ "chat_days": days });
+        put(&path).bearer(token).json(&body).send().await
+    };
+    let token = &org.members.admin.token;
+    insta::assert_snapshot!(set(token, 90).await.brief(), @r#"
+    200 OK
+
+    {"chat_days": 90, "memory_days": {}}
+    "#);
+    let viewer = &org.members.viewer.token;
+    let read = get(&path).bearer(viewer).send().await;
+    assert_eq!(read.json(), json!({ "chat_days": 90, "memory_days": {} }));
+    assert_eq!(set(viewer, 1).await.status.as_u16(), 403);
+    let wrong = set(token, 36_501).await;
+    assert_eq!(wrong.status.as_u16(), 400);
+    let problem = &wrong.json()["details"]["fields"][0];
+    assert_eq!(
+        *problem,
+        json!({
+            "path": "chat_days",
+            "code": "invalid_value",
+            "message": "must be between 1 and 36,500 days",
+        })
+    );
+    let removed = put(&path).bearer(token).json(&json!({})).send().await;
+    let nothing = json!({ "chat_days": null, "memory_days": {} });
+    assert_eq!(removed.json(), nothing);
+}
+
+async fn retention_of_memories_is_set_by_label() {
+    let org = own_org();
+    let path = format!("/v1/workspaces/{}/retention", org.empty.id);
+    let token = &org.members.admin.token;
+    let set = async |body: Value| put(&path).bearer(token).json(&body).send().await;
+    let days = json!({ "public": 36_500, "restricted": 30 });
+    let body = json!({ "chat_days": 90, "memory_days": days });
+    assert_eq!(set(body.clone()).await.json(), body);
+    assert_eq!(get(&path).bearer(token).send().await.json(), body);
+    for (days, code) in [
+        (json!({ "secret": 1 }), "memory_days.secret unknown_field"),
+        (json!({ "public": 0 }), "memory_days.public invalid_value"),
+        (json!({ "public": "1" }), "memory_days.public invalid_type"),
+        (json!(30), "memory_days invalid_type"),
+    ] {
+        let wrong = set(json!({ "memory_days": days })).await;
+        assert_eq!(wrong.status.as_u16(), 400);
+        let problem = &wrong.json()["details"]["fields"][0];
+        let text = |name: &str| problem[name].as_str().unwrap().to_owned();
+        assert_eq!(format!("{} {}", text("path"), text("code")), code);
+    }
+    assert_eq!(get(&path).bearer(token).send().await.json(), body);
+    let none = set(json!({})).await.json();
+    assert_eq!(none, json!({ "chat_days": null, "memory_days": {} }));
+}

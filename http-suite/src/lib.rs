@@ -1,0 +1,15 @@
+#![doc = include_str!("../README.md")]
+
+#[macro_use]
+mod harness;
+
+mod address;
+mod cases;
+pub mod client;
+pub mod contract;
+pub mod support;
+mod target;
+
+pub use self::address::Address;
+pub use self::harness::{run, run_with};
+pub use self::target::{Deliveries, Service, Settings, Target};
