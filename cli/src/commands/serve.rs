@@ -5,17 +5,17 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use knowledge_core::env::{Env, OsRandomness, SystemClock};
+use knowledge_core::service::Options;
 #[cfg(unix)]
 use knowledge_server::admin::AdminSocket;
 use knowledge_server::app::App;
 #[cfg(unix)]
 use knowledge_server::backup::Backup;
 use knowledge_server::config::{BaseUrl, Config, Sources, settings_for_help};
-#[cfg(unix)]
 use knowledge_server::data::Data;
 use knowledge_server::deliveries::{Deliveries, DeliveryClient, POLL_INTERVAL_SHARED};
 use knowledge_server::logging::{self, LogConfig, LogControl, LogFormat};
-use knowledge_server::metrics::{self, Metrics};
+use knowledge_server::metrics::{self, Endpoint, Metrics};
 use knowledge_server::net::{BindError, Certificates};
 #[cfg(feature = "oidc")]
 use knowledge_server::oidc::Oidc;
@@ -77,11 +77,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         }
     }
     let deliveries = deliveries(&config, telemetry.as_ref())?;
-    let mut options = data.options(config.limits.clone());
-    options.public_url = config.public_url.as_ref().map(BaseUrl::to_string);
-    options.audit_reads = config.audit_reads;
-    options.session_timeouts = config.session_timeouts;
-    options.webhook_addresses = config.webhooks.addresses.clone();
+    let options = options(&config, &data);
     let env = Env::new(metrics.meter_clock(SystemClock), OsRandomness);
     #[cfg(unix)]
     let backup = {
@@ -106,14 +102,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     if let Some(deliveries) = deliveries {
         app = app.deliver_with(deliveries);
     }
-    let scraped = match config.metrics_listen {
-        Some(address) => {
-            let served = metrics::serve(address, metrics, app.service().clone()).await;
-            let remedy = "set metrics.listen to another address";
-            Some(served.map_err(|error| Failure::of_bind(&error, remedy))?)
-        }
-        None => None,
-    };
+    let scraped = serve_metrics(&config, metrics, &app).await?;
     // Registered before the address is announced, as a client may stop the server from then on.
     let shutdown = shutdown_signal()?;
     sighup.reload(app.certificates(), log, sources);
@@ -127,6 +116,31 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         telemetry.shut_down().await;
     }
     Ok(())
+}
+
+/// Returns the options of the service that are configured.
+fn options(config: &Config, data: &Data) -> Options {
+    let mut options = data.options(config.limits.clone());
+    options.public_url = config.public_url.as_ref().map(BaseUrl::to_string);
+    options.audit_reads = config.audit_reads;
+    options.session_timeouts = config.session_timeouts;
+    options.webhook_addresses = config.webhooks.addresses.clone();
+    options
+}
+
+/// Serves metrics, if configured.
+async fn serve_metrics(
+    config: &Config,
+    metrics: Arc<Metrics>,
+    app: &App,
+) -> Result<Option<Endpoint>, Failure> {
+    let Some(address) = config.metrics_listen else {
+        return Ok(None);
+    };
+    let served = metrics::serve(address, metrics, app.service().clone()).await;
+    let remedy = "set metrics.listen to another address";
+    let endpoint = served.map_err(|error| Failure::of_bind(&error, remedy))?;
+    Ok(Some(endpoint))
 }
 
 /// Returns the delivery of webhooks, if enabled.

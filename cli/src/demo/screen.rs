@@ -56,23 +56,9 @@ impl Walkthrough {
                 format!("curl -sS {roles_url} {session}"),
             ),
         ];
-        if let Some(first) = roles.first() {
-            steps.push((
-                "Change a custom role",
-                format!(
-                    "curl -sS -X PATCH {roles_url}/{} {session} {site} {json} \
-                     -d '{{\"description\":\"Changed from the command line\"}}'",
-                    first.id
-                ),
-            ));
-            steps.push((
-                "Delete it; its holders become members",
-                format!(
-                    "curl -sS -i -X DELETE {roles_url}/{} {session} {site} {json} -d \
-                     '{{\"reassign_to\":\"member\"}}'",
-                    first.id
-                ),
-            ));
+        if let Some(role) = roles.first() {
+            let role_url = format!("{roles_url}/{}", role.id);
+            steps.extend(role_steps(&role_url, &format!("{session} {site} {json}")));
         }
         steps.extend([
             (
@@ -108,6 +94,25 @@ impl Walkthrough {
         ]);
         Self { steps }
     }
+}
+
+/// Returns the steps that change and delete a custom role.
+fn role_steps(role_url: &str, headers: &str) -> [(&'static str, String); 2] {
+    [
+        (
+            "Change a custom role",
+            format!(
+                "curl -sS -X PATCH {role_url} {headers} \
+                 -d '{{\"description\":\"Changed from the command line\"}}'"
+            ),
+        ),
+        (
+            "Delete it; its holders become members",
+            format!(
+                "curl -sS -i -X DELETE {role_url} {headers} -d '{{\"reassign_to\":\"member\"}}'"
+            ),
+        ),
+    ]
 }
 
 /// The output for a demo that is being served.
@@ -182,26 +187,10 @@ impl Screen<'_> {
         format!("export{set}")
     }
 
-    /// Returns the output for people.
-    #[must_use]
-    pub(crate) fn text(&self, has_colours: bool) -> String {
-        let style = |style: console::Style| style.force_styling(has_colours);
-        let strong = style(console::Style::new().bold());
-        let faint = style(console::Style::new().dim());
-        let accent = style(console::Style::new().cyan());
+    /// Returns the name and the value of each fact about the demo.
+    fn facts(&self) -> [(&'static str, String); 8] {
         let (demo, counts) = (self.demo, &self.demo.counts);
-        let mut text = String::new();
-        let mut line = |content: String| {
-            let _ = writeln!(text, "{content}");
-        };
-        line(String::new());
-        line(format!(
-            "  {}  {}",
-            strong.apply_to(&demo.org_name),
-            faint.apply_to("a demo of the workspace knowledge service")
-        ));
-        line(String::new());
-        let facts = [
+        [
             (
                 "memories",
                 format!(
@@ -230,8 +219,28 @@ impl Screen<'_> {
             ("listening on", self.base_url.clone()),
             ("sign in, once", self.login_url.clone()),
             ("reference", format!("{}{PAGE_PATH}", self.base_url)),
-        ];
-        for (name, value) in facts {
+        ]
+    }
+
+    /// Returns the output for people.
+    #[must_use]
+    pub(crate) fn text(&self, has_colours: bool) -> String {
+        let style = |style: console::Style| style.force_styling(has_colours);
+        let strong = style(console::Style::new().bold());
+        let faint = style(console::Style::new().dim());
+        let accent = style(console::Style::new().cyan());
+        let mut text = String::new();
+        let mut line = |content: String| {
+            let _ = writeln!(text, "{content}");
+        };
+        line(String::new());
+        line(format!(
+            "  {}  {}",
+            strong.apply_to(&self.demo.org_name),
+            faint.apply_to("a demo of the workspace knowledge service")
+        ));
+        line(String::new());
+        for (name, value) in self.facts() {
             let name = format!("{name:>14}");
             line(format!("{}  {value}", faint.apply_to(name)));
         }
@@ -242,7 +251,7 @@ impl Screen<'_> {
         ));
         line(self.variables());
         line(String::new());
-        let walkthrough = Walkthrough::new(&self.base_url, demo, self.roles, self.key);
+        let walkthrough = Walkthrough::new(&self.base_url, self.demo, self.roles, self.key);
         for (number, (title, command)) in (1..).zip(&walkthrough.steps) {
             line(format!(
                 "  {} {}",
