@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
@@ -19,6 +19,7 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+pub use crate::answer::Answer;
 use crate::contract;
 
 /// Time limit of a test that would hang.
@@ -35,40 +36,6 @@ thread_local! {
 /// Returns the number of requests that this thread has sent.
 pub(crate) fn calls_of_this_thread() -> u64 {
     CALLS.get()
-}
-
-/// A received response.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    /// Status.
-    pub status: StatusCode,
-    /// Headers.
-    pub headers: HeaderMap,
-    /// Body, which may be compressed.
-    pub body: Bytes,
-}
-
-impl Answer {
-    /// Returns the body as JSON.
-    ///
-    /// # Panics
-    /// If it is none.
-    pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body)
-            .unwrap_or_else(|error| panic!("no JSON ({error}): {self:?}"))
-    }
-
-    /// Returns the text of a header that occurs once.
-    ///
-    /// # Panics
-    /// If it does not occur once, or is no text.
-    pub fn header(&self, name: &str) -> &str {
-        let mut values = self.headers.get_all(name).into_iter();
-        match (values.next(), values.next()) {
-            (Some(value), None) => value.to_str().expect("visible ASCII"),
-            _ => panic!("{name} is not there once: {self:?}"),
-        }
-    }
 }
 
 /// A request to send.

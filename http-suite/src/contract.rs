@@ -12,7 +12,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::client::Answer;
+use crate::answer::Answer;
 
 /// Headers of HTTP itself and of intermediaries, which no operation describes.
 const PLAIN_HEADERS: &[&str] = &[

@@ -4,6 +4,7 @@
 mod harness;
 
 mod address;
+mod answer;
 mod cases;
 pub mod client;
 pub mod contract;
