@@ -2,6 +2,7 @@
 
 pub mod authorization;
 mod call;
+mod client;
 #[cfg(feature = "openapi")]
 pub mod conversation;
 pub mod fixture;

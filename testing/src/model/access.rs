@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 use super::{Caller, ErrorResponse, Model, Org};
-use crate::simulation::REQUEST_ID;
+use crate::client::REQUEST_ID;
 use knowledge_core::access::{
     Action, BaseRole, BuiltInRole, Credential, CredentialKind, CredentialRecord, RoleRef,
     TokenScope,

@@ -14,7 +14,7 @@ use knowledge_core::model::{OrgId, Quota, Timestamp};
 use knowledge_core::service::{self, WithEtag};
 use knowledge_core::{Error, ProblemCode};
 
-use crate::simulation::CLIENT;
+use crate::client::CLIENT;
 
 /// Credential with the name that reports show.
 #[derive(Clone, PartialEq, Eq)]

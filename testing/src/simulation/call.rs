@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
-use uuid::Uuid;
 
 use super::indeterminate::Changes;
 use super::world::{OrgState, World};
 use crate::call::ApiCall;
+use crate::client::CLIENT;
 use crate::model::{Caller, ErrorResponse, Expected, Model, Moment, Outcome, Response};
 use knowledge_core::access::Credential;
-use knowledge_core::api::{Api, ClientInfo, Operation};
+use knowledge_core::api::{Api, Operation};
 use knowledge_core::limits::PAGE_ITEMS_MAX;
 use knowledge_core::model::{OrgId, Timestamp};
 use knowledge_core::service::{ErasureResult, KnowledgeService, WithEtag};
@@ -20,13 +20,6 @@ use knowledge_core::{Error, ProblemCode};
 
 /// Execution of a call by a function of the service.
 pub(crate) type Run<'a> = BoxFuture<'a, Result<Response, Error>>;
-
-/// Identifier of every request, which the audit log records.
-pub(crate) const REQUEST_ID: Uuid = Uuid::from_u128(0x00A0_0D17);
-pub(crate) const CLIENT: ClientInfo = ClientInfo {
-    address: None,
-    request_id: Some(REQUEST_ID),
-};
 
 /// Caller of a request, and the two ways to carry it out.
 pub(crate) trait Described: fmt::Debug + Send + Sync {

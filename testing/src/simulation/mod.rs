@@ -44,7 +44,6 @@ use proptest::prelude::any;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config as ProptestConfig, RngAlgorithm, RngSeed, TestRng, TestRunner};
 
-pub(crate) use self::call::{CLIENT, REQUEST_ID};
 pub use self::call::{Call, execute};
 pub use self::concurrent::ConcurrentRun;
 pub use self::env::SimulatedTime;
