@@ -42,9 +42,9 @@ macro_rules! events {
 
             /// Reads the data of an event of this type.
             pub(crate) fn read(event_type: EventType, data: &RawValue) -> serde_json::Result<Self> {
-                let fields: EventFields = read_json(data.get().as_bytes())?;
+                let data = data.get().as_bytes();
                 match event_type {
-                    $(EventType::$variant => fields.try_into().map(Self::$variant)),+
+                    $(EventType::$variant => read_json(data).map(Self::$variant)),+
                 }
             }
         }
@@ -220,56 +220,4 @@ pub struct WebhookPing {
     pub endpoint_id: EndpointId,
     /// Workspace of the endpoint.
     pub workspace_id: WorkspaceId,
-}
-
-/// Fields of the data of all events.
-///
-/// One decoder reads all of them, because a decoder for each type would be several times as large.
-#[derive(Deserialize)]
-struct EventFields {
-    change: Option<CitationChange>,
-    created: Option<usize>,
-    endpoint_id: Option<EndpointId>,
-    error: Option<String>,
-    from: Option<ConnectorStatus>,
-    inbound_webhook_id: Option<InboundWebhookId>,
-    memory_ids: Option<Vec<MemoryId>>,
-    message_id: Option<String>,
-    operation_id: Option<OperationId>,
-    recall_id: Option<RecallId>,
-    service_account_id: Option<ConnectorId>,
-    source_id: Option<SourceId>,
-    to: Option<ConnectorStatus>,
-    updated: Option<usize>,
-    workspace_id: Option<WorkspaceId>,
-}
-
-/// Implements the conversion from [`EventFields`] for types of event data.
-macro_rules! from_fields {
-    ($($data:ident {$($field:ident),+ $(; $optional:ident)?})+) => {$(
-        impl TryFrom<EventFields> for $data {
-            type Error = serde_json::Error;
-
-            fn try_from(fields: EventFields) -> serde_json::Result<Self> {
-                Ok(Self {
-                                        $($field: fields.$field.ok_or_else(|| missing(stringify!($field)))?,)+
-                    $($optional: fields.$optional,)?
-                })
-            }
-        }
-    )+};
-}
-
-from_fields! {
-    ChangedMemories { memory_ids, operation_id, workspace_id }
-    ChangedCitations { change, memory_ids, operation_id, recall_id, workspace_id }
-    IngestSummary { created, operation_id, source_id, updated, workspace_id }
-    IngestFailure { error, inbound_webhook_id, message_id, source_id, workspace_id }
-    ConnectorStatusChange { service_account_id, to, workspace_id; from }
-    WebhookPing { endpoint_id, workspace_id }
-}
-
-#[cold]
-fn missing(field: &'static str) -> serde_json::Error {
-    serde::de::Error::missing_field(field)
 }
