@@ -1,8 +1,7 @@
 //! Dashboard summary of a workspace.
 //!
 //! It never scans memories: each count is a counter that the commits maintain, so its cost does not
-//! grow with the number of memories. A summary that follows from the same entries as an earlier one
-//! is not made again.
+//! grow with the number of memories. While nothing has changed, it is not made again.
 
 use std::sync::Arc;
 
@@ -20,10 +19,9 @@ use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::types::Connector;
 use crate::service::generations::Generations;
 use crate::service::operation::Prefetch;
-use crate::service::workspace::dashboard_cache::{Asking, Dashboard, Sources};
+use crate::service::workspace::dashboard_cache::{Asking, Dashboard};
 use crate::service::workspace::dashboard_chats::{RecentChats, chats_read};
 use crate::service::workspace::mcp_key_types::McpKey;
-use crate::service::workspace::retention::StoredRetention;
 use crate::service::{Caller, KnowledgeService, WithEtag};
 use crate::store::{
     Entry, Key, KeyEntry, RangeRead, StoreError, Transaction, decode_value, read_json,
@@ -81,7 +79,7 @@ impl KnowledgeService {
         let cache = &self.inner.dashboards;
         let store = &**self.store();
         let asked = (Asking::by(caller.credential()), workspace);
-        if let Some(dashboard) = cache.unchanged.get(store, &asked, self.env().now()) {
+        if let Some(dashboard) = cache.get(store, &asked, self.env().now()) {
             return Ok(dashboard);
         }
         let asked = &asked;
@@ -97,34 +95,20 @@ impl KnowledgeService {
                 let place = (org, workspace);
                 let retention = op.retention(workspace).await?;
                 let facts = Facts::take(&mut op.transaction, place).await?;
-                let (member, now) = (op.principal.member_id(), op.now);
-                // A running erasure takes away chats that are still stored.
-                let is_kept = op.principal.org.erasing.is_empty();
-                let marks = marks.filter(|_| is_kept && !op.principal.is_dependent);
-                let credential_ends = op.principal.expires_at.unwrap_or(Timestamp::MAX);
-                let keep_unchanged = |dashboard: &Arc<Dashboard>, until: Timestamp| {
-                    if let Some(marks) = marks {
-                        let (asked, during) = (asked.clone(), now..until.min(credential_ends));
-                        cache
-                            .unchanged
-                            .keep(asked, Arc::clone(dashboard), marks, during);
-                    }
-                };
-                let found = cache.find(member, facts.sources(op.workspace(), &retention), now);
-                if let Some((dashboard, until)) = found.filter(|_| is_kept) {
-                    keep_unchanged(&dashboard, until);
-                    return op.done(dashboard);
-                }
-                let of = (&op.principal, &retention, now);
+                let of = (&op.principal, &retention, op.now);
                 let chats = RecentChats::take(&mut op.transaction, place, &facts.chats, of).await?;
-                let (dashboard, changes_at) = facts.dashboard(&chats, op.workspace(), now)?;
+                let (dashboard, changes_at) = facts.dashboard(&chats, op.workspace(), op.now)?;
                 let dashboard = Arc::new(dashboard);
-                if is_kept && chats.is_ahead {
-                    let expires_at = chats.expires_at.into_iter().chain(changes_at).min();
-                    let until = expires_at.unwrap_or(Timestamp::MAX);
-                    let sources = facts.sources(op.workspace(), &retention);
-                    cache.keep(member, sources, now..until, &dashboard);
-                    keep_unchanged(&dashboard, until);
+                // A running erasure takes away chats that are still stored. What a dependent credential
+                // sees also follows from another one, whose mark is not among these.
+                let is_kept = op.principal.org.erasing.is_empty()
+                    && !op.principal.is_dependent
+                    && chats.is_ahead;
+                if let Some(marks) = marks.filter(|_| is_kept) {
+                    let ends = [chats.expires_at, changes_at, op.principal.expires_at];
+                    let until = ends.into_iter().flatten().min().unwrap_or(Timestamp::MAX);
+                    let during = op.now..until;
+                    cache.keep(asked.clone(), Arc::clone(&dashboard), marks, during);
                 }
                 op.done(dashboard)
             },
@@ -202,26 +186,6 @@ impl Facts {
             mcp_key_uses: transaction.scan(&uses).await?,
             chats: transaction.scan(&chats).await?,
         })
-    }
-
-    /// Returns the entries that a summary follows from.
-    fn sources<'a>(
-        &'a self,
-        workspace: &'a Workspace,
-        retention: &'a StoredRetention,
-    ) -> Sources<'a> {
-        Sources {
-            workspace,
-            retention,
-            counts: &self.counts,
-            ranges: [
-                &self.connectors,
-                &self.connector_states,
-                &self.mcp_keys,
-                &self.mcp_key_uses,
-                &self.chats,
-            ],
-        }
     }
 
     /// Returns the dashboard, and the earliest time at which a connector status or the expiry of a key

@@ -1,29 +1,23 @@
 //! Dashboard summaries that are still valid.
 //!
-//! A summary follows from the entries that it was made from, from its caller and from the time. An
-//! entry with the same version has the same value, so a summary of the same versions is made once
-//! and then only compared. What a caller may see is decided by each call as ever: the entries that
-//! authorise it are read and checked, and a summary is kept for each member.
+//! While nothing of the caller's organisation and credential has changed, nothing is read: the decision
+//! would be the same, and so would the summary. It is kept with its JSON.
 //!
-//! While nothing of the caller's organisation and credential has changed at all, nothing is read:
-//! the decision would be the same, and so would the summary.
+//! A request for an unchanged summary takes 78,000 instructions, of the build for tests over the store
+//! in memory. It would take 492,000 if the JSON were written each time, and takes 1,008,000 without the
+//! generations. [Decision 0004](../../../../docs/decisions/0004-generations.md) has the caches that
+//! were decided against.
 
-use std::collections::VecDeque;
-use std::fmt;
-use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::retention::StoredRetention;
 use crate::access::{Credential, CredentialKind, SecretHash};
 use crate::keys;
-use crate::model::{DashboardSummary, MemberId, OrgId, Timestamp, Workspace, WorkspaceId};
+use crate::model::{DashboardSummary, MemberId, OrgId, WorkspaceId};
 use crate::service::generations::GenerationCache;
-use crate::store::{Entry, Key, KeyEntry, Version};
+use crate::store::Key;
 
-/// Maximum number of summaries that a process keeps. One takes some 20 kB.
-const KEPT_MAX: usize = 256;
 /// Maximum number of callers for whom a summary is kept while nothing has changed.
 const UNCHANGED_MAX: usize = 1_024;
 
@@ -55,78 +49,9 @@ impl Dashboard {
     }
 }
 
-/// Entries that a call read for a summary.
-#[derive(Clone, Copy)]
-pub(super) struct Sources<'a> {
-    pub(super) workspace: &'a Workspace,
-    pub(super) retention: &'a StoredRetention,
-    pub(super) counts: &'a [Option<Entry>],
-    pub(super) ranges: [&'a [KeyEntry]; 5],
-}
-
-impl Sources<'_> {
-    fn counts(&self) -> impl Iterator<Item = Option<Version>> {
-        let counts = self.counts.iter();
-        counts.map(|entry| entry.as_ref().map(|entry| entry.version))
-    }
-}
-
-/// Everything that a summary follows from.
-struct Origin {
-    workspace: Workspace,
-    retention: StoredRetention,
-    /// Times at which the summary is the same.
-    during: Range<Timestamp>,
-    counts: Vec<Option<Version>>,
-    ranges: [Vec<(Key, Version)>; 5],
-}
-
-impl Origin {
-    fn new(sources: Sources<'_>, during: Range<Timestamp>) -> Self {
-        let versions = |range: &[KeyEntry]| {
-            let found = range.iter();
-            let versions = found.map(|found| (found.key.clone(), found.entry.version));
-            versions.collect()
-        };
-        Self {
-            workspace: sources.workspace.clone(),
-            retention: sources.retention.clone(),
-            during,
-            counts: sources.counts().collect(),
-            ranges: sources.ranges.map(versions),
-        }
-    }
-
-    fn is_of(&self, sources: Sources<'_>, now: Timestamp) -> bool {
-        let is_same = |(found, seen): (&&[KeyEntry], &Vec<(Key, Version)>)| {
-            let found = found.iter().map(|found| (&found.key, found.entry.version));
-            found.eq(seen.iter().map(|(key, version)| (key, *version)))
-        };
-        self.during.contains(&now)
-            && sources.counts().eq(self.counts.iter().copied())
-            && sources.ranges.iter().zip(&self.ranges).all(is_same)
-            && self.workspace == *sources.workspace
-            && self.retention == *sources.retention
-    }
-}
-
-/// A summary that is kept.
-struct Kept {
-    workspace: WorkspaceId,
-    member: MemberId,
-    origin: Origin,
-    dashboard: Arc<Dashboard>,
-}
-
-impl Kept {
-    fn is_for(&self, workspace: WorkspaceId, member: MemberId) -> bool {
-        self.member == member && self.workspace == workspace
-    }
-}
-
 /// Caller that asks for a summary.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) enum Asking {
+pub(crate) enum Asking {
     /// Holder of the secret with this hash.
     Secret(SecretHash, CredentialKind),
     /// Member for whom the application vouches.
@@ -150,66 +75,9 @@ impl Asking {
     }
 }
 
-/// The latest summaries of a process, one for each workspace and member, in the order in which they
-/// were made.
-#[derive(Default)]
-pub(crate) struct DashboardCache {
-    latest: Mutex<VecDeque<Kept>>,
-    /// Summaries while the organisation and the credential are unchanged.
-    pub(super) unchanged: GenerationCache<(Asking, WorkspaceId), Arc<Dashboard>, UNCHANGED_MAX>,
-}
-
-impl fmt::Debug for DashboardCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DashboardCache").finish_non_exhaustive()
-    }
-}
-
-impl DashboardCache {
-    fn kept(&self) -> MutexGuard<'_, VecDeque<Kept>> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the summary for a member that follows from these entries, if it was kept, and the time
-    /// at which it changes by itself.
-    pub(super) fn find(
-        &self,
-        member: MemberId,
-        sources: Sources<'_>,
-        now: Timestamp,
-    ) -> Option<(Arc<Dashboard>, Timestamp)> {
-        let kept = self.kept();
-        let workspace = sources.workspace.id;
-        let found = kept.iter().find(|kept| kept.is_for(workspace, member))?;
-        let is_current = found.origin.is_of(sources, now);
-        is_current.then(|| (Arc::clone(&found.dashboard), found.origin.during.end))
-    }
-
-    /// Keeps the summary for a member that follows from these entries until it changes by itself.
-    pub(super) fn keep(
-        &self,
-        member: MemberId,
-        sources: Sources<'_>,
-        during: Range<Timestamp>,
-        dashboard: &Arc<Dashboard>,
-    ) {
-        let origin = Origin::new(sources, during);
-        let workspace = sources.workspace.id;
-        let mut kept = self.kept();
-        let earlier = kept.iter().position(|kept| kept.is_for(workspace, member));
-        match earlier {
-            Some(index) => drop(kept.remove(index)),
-            None if kept.len() == KEPT_MAX => drop(kept.pop_front()),
-            None => {}
-        }
-        kept.push_back(Kept {
-            workspace,
-            member,
-            origin,
-            dashboard: Arc::clone(dashboard),
-        });
-    }
-}
+/// The summaries of a process while the organisation and the credential of their caller are unchanged.
+pub(crate) type DashboardCache =
+    GenerationCache<(Asking, WorkspaceId), Arc<Dashboard>, UNCHANGED_MAX>;
 
 #[cfg(test)]
 mod tests {
