@@ -1,7 +1,7 @@
 //! JSON of bulk updates and of their results, byte by byte as their `Serialize` writes it.
 //!
-//! These are lists of a thousand and more items of one form, mostly identifiers. For 1,000 memories, the
-//! result takes 951,994 instructions instead of 4,912,224, and the update, which is digested for its
+//! These are lists of a thousand and more items of one form, mostly identifiers. For 1,000 memories,
+//! the result takes 951,994 instructions instead of 4,912,224, and the update, which is digested for its
 //! idempotency key, 185,630 instead of 551,000 (callgrind, release build without link-time
 //! optimisation).
 

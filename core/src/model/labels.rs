@@ -55,8 +55,8 @@ pub const AUDIENCE_NAME_CHARS_MAX: usize = 64;
 
 /// Audience of a memory: `<scope>:<name>`, for example `team:platform`.
 ///
-/// Names belong to one organisation and never match in another. Clones share the name: in a bulk update
-/// of 1,000 memories, decoding labels and building the result take a third of the instructions.
+/// Names belong to one organisation and never match in another. Clones share the name: in a bulk
+/// update of 1,000 memories, decoding labels and building the result take a third of the instructions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AudienceLabel {
     scope: AudienceScope,

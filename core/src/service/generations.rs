@@ -3,6 +3,8 @@
 //! They follow from areas of the store and from the time. The mark of an area, see [`Store::mark`],
 //! is its generation; comparing generations takes the place of reading again. They have to be taken
 //! before the reads begin: a change during the reads is then noticed.
+//!
+//! What each use gains is in `workspace::dashboard_cache` and `operation::login`.
 
 use std::collections::HashMap;
 use std::fmt;

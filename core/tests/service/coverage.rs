@@ -353,7 +353,7 @@ async fn held_custom_role_is_changed_only_by_others() {
                 .id,
         ))
         .await;
-    let Credential::Trusted { member, .. } = restricted.credential() else {
+    let &Credential::Trusted { member, .. } = restricted.credential() else {
         unreachable!("a trusted credential")
     };
     org.restrict(member, custom(local.id)).await;
@@ -379,7 +379,7 @@ async fn role_of_workspace_is_covered_in_its_workspace() {
     let org = Org::new().await;
     let manages = [Action::RoleManage, Action::MemberManage];
     let manager = org.viewer_who_may(&manages).await;
-    let Credential::Trusted { member, .. } = manager.credential() else {
+    let &Credential::Trusted { member, .. } = manager.credential() else {
         unreachable!("a trusted credential")
     };
     let delete = [Action::MemoryDelete];

@@ -199,7 +199,7 @@ async fn last_owner_cannot_be_demoted() {
     world.assign(world.owner_id, ADMIN).await.unwrap();
     let second = world.trusted(second);
     let demoted = MemberAssignment::Organization(VIEWER);
-    let Credential::Trusted { member, .. } = second.credential() else {
+    let &Credential::Trusted { member, .. } = second.credential() else {
         unreachable!()
     };
     assert_eq!(

@@ -276,6 +276,7 @@ fn describe(error: &SignInError) -> (StatusCode, &'static str) {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
     use http::header::COOKIE;
 
     use super::*;

@@ -118,7 +118,7 @@ async fn claims_stop_while_leases_cannot_be_renewed() {
 async fn delivery_of_a_held_organisation_gives_its_place_up_and_is_made_again() {
     let (store, env, world) = World::virtual_time().await;
     world.chunk_webhook(URL).await;
-    let Credential::Trusted { org, .. } = world.owner.credential() else {
+    let &Credential::Trusted { org, .. } = world.owner.credential() else {
         unreachable!("a trusted owner");
     };
     let hold = keys::hold(org);

@@ -99,8 +99,8 @@ impl KnowledgeService {
                 let chats = RecentChats::take(&mut op.transaction, place, &facts.chats, of).await?;
                 let (dashboard, changes_at) = facts.dashboard(&chats, op.workspace(), op.now)?;
                 let dashboard = Arc::new(dashboard);
-                // A running erasure takes away chats that are still stored. What a dependent credential
-                // sees also follows from another one, whose mark is not among these.
+                // A running erasure takes away chats that are still stored. A dependent credential also
+                // ends with another one, whose mark is not among these.
                 let is_kept = op.principal.org.erasing.is_empty()
                     && !op.principal.is_dependent
                     && chats.is_ahead;

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
+use knowledge_core::access::Secret;
 use knowledge_core::api::{Api, Authentication, Operation, OperationSpec};
 use knowledge_core::service::{self, Endpoint};
 use serde_json::{Value, json};
@@ -42,7 +43,7 @@ impl Call {
         if spec.authentication == Authentication::Signature {
             headers.extend(signed(world, &records.inbound_secret, &body));
         }
-        let secret = records.key_secret.parse().unwrap();
+        let secret = records.key_secret.parse::<Secret>().unwrap();
         let used = service::Caller::new(secret);
         world.service.note_use(&used).await;
         Self {
