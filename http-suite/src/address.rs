@@ -34,7 +34,7 @@ impl Address {
     }
 }
 
-#[async_trait]
+#[async_trait(?Send)]
 impl Target for Address {
     async fn start(&self, _: &Settings) -> Service {
         let path = self.fixture.display();
@@ -60,7 +60,7 @@ struct Dispatch {
     path: String,
 }
 
-#[async_trait]
+#[async_trait(?Send)]
 impl Deliveries for Dispatch {
     async fn fan_out(&self) {
         // It fans out before each attempt.

@@ -15,7 +15,7 @@ use crate::client::{Answer, Call};
 const UNCHANGED_ORGS: usize = 2;
 
 /// Something that starts services for the suite: a front end with a store.
-#[async_trait]
+#[async_trait(?Send)]
 pub trait Target: Send + Sync {
     /// Starts a service over a new store with a fixture in it, and returns it with its address.
     ///
@@ -49,7 +49,7 @@ pub struct Service {
 }
 
 /// Control of the deliveries of a service.
-#[async_trait]
+#[async_trait(?Send)]
 pub trait Deliveries: Send + Sync {
     /// Creates the deliveries of all events.
     async fn fan_out(&self);

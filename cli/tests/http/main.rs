@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 /// The server of this workspace.
 struct Server;
 
-#[async_trait]
+#[async_trait(?Send)]
 impl Target for Server {
     async fn start(&self, settings: &Settings) -> Service {
         if settings.delivers_on_demand {
@@ -68,7 +68,7 @@ impl Target for Server {
 /// The server's library, which makes no deliveries by itself.
 struct OnDemand(InProcess);
 
-#[async_trait]
+#[async_trait(?Send)]
 impl Deliveries for OnDemand {
     async fn fan_out(&self) {
         let fan_out = || self.0.service.fan_out(Env::system().now());
@@ -77,8 +77,9 @@ impl Deliveries for OnDemand {
 
     async fn attempt(&self, url: &str, status: Option<u16>) -> Option<AttemptOutcome> {
         let (service, now) = (&self.0.service, Env::system().now());
-        let claimed = service.claim_deliveries(now, 10, &InFlight::default());
-        let claimed = claimed.await.expect("claimed");
+        let in_flight = InFlight::default();
+        let claimed = service.claim_deliveries(now, 10, &in_flight).await;
+        let claimed = claimed.expect("claimed");
         let [delivery] = claimed.deliveries.as_slice() else {
             panic!("one is due: {claimed:?}");
         };
