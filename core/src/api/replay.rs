@@ -1,7 +1,5 @@
 //! Requests that create something with an idempotency key: each is carried out at most once.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::Request;
 use serde::Serialize;
@@ -16,7 +14,7 @@ use crate::error::Error;
 use crate::model::{ChatId, ChatMessageId, CredentialId, McpKeySummary, WorkspaceId};
 use crate::operation::Operation;
 use crate::service::Caller;
-use crate::service::operation::idempotency::{IdempotencyRecord, KeyedRequest};
+use crate::service::operation::idempotency::{Creation, IdempotencyRecord, KeyedRequest, Replay};
 
 /// An MCP key whose secret is not shown again.
 #[derive(Serialize)]
@@ -49,7 +47,11 @@ impl Call<'_> {
             let is_empty = |fields: &Map<String, Value>| fields.is_empty();
             let body = body.filter(|body| !body.as_object().is_some_and(is_empty));
             let fingerprint = self.service.request_fingerprint(&(self.parameters, body));
-            KeyedRequest::new(operation, key, fingerprint)
+            KeyedRequest {
+                operation,
+                key,
+                fingerprint,
+            }
         }))
     }
 
@@ -60,18 +62,18 @@ impl Call<'_> {
         operation: Operation,
         caller: &Caller,
     ) -> HandlerResult {
-        let request = Arc::new(request);
-        let service = self.service.for_request(Arc::clone(&request));
-        let call = Call {
-            service: &service,
-            ..*self
-        };
-        match dispatch(&call, operation, caller).await {
-            Err(Error::IdempotencyKeyReused) => match request.earlier() {
-                Some(record) => call.replay(record, operation, caller).await,
-                None => Err(Error::IdempotencyKeyReused),
-            },
-            handled => handled,
+        let first = caller
+            .clone()
+            .with_creation(Creation::Request(request.clone()));
+        loop {
+            match dispatch(self, operation, &first).await {
+                Err(Error::IdempotencyKeyReused) => {}
+                handled => return handled,
+            }
+            // A record that has expired in between leaves the key to this request.
+            if let Some(record) = self.service.earlier_request(caller, &request).await? {
+                return self.replay(record, operation, caller).await;
+            }
         }
     }
 
@@ -91,9 +93,11 @@ impl Call<'_> {
             Some(response) if operation.spec().replay == Some(operation) => {
                 Ok(ApiResponse::json(self.success(), &response))
             }
-            _ => {
+            kept => {
                 let id = record.operation_id.0;
-                self.read_created(id, operation, caller).await
+                let replay = Replay { operation, kept };
+                let caller = caller.clone().with_creation(Creation::Replay(replay));
+                self.read_created(id, operation, &caller).await
             }
         };
         match response {

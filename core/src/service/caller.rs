@@ -1,7 +1,11 @@
 //! Callers of operations.
 
-use crate::access::{Credential, Secret};
+use std::sync::Arc;
+
+use crate::access::{Credential, RequiredPermission, Secret};
+use crate::operation::Operation;
 use crate::service::ClientInfo;
+use crate::service::operation::idempotency::{Creation, KeyedRequest, Replay};
 
 /// A caller of an operation: its credential, and the facts about its client.
 ///
@@ -27,6 +31,8 @@ use crate::service::ClientInfo;
 pub struct Caller {
     credential: Credential,
     client: ClientInfo,
+    /// Request with an idempotency key that the caller makes or repeats.
+    creation: Option<Arc<Creation>>,
 }
 
 impl Caller {
@@ -36,6 +42,7 @@ impl Caller {
         Self {
             credential: credential.into(),
             client: ClientInfo::default(),
+            creation: None,
         }
     }
 
@@ -56,6 +63,46 @@ impl Caller {
     #[must_use]
     pub fn client(&self) -> ClientInfo {
         self.client
+    }
+
+    /// Returns the caller as it makes, or repeats, a request with an idempotency key.
+    pub(crate) fn with_creation(mut self, creation: Creation) -> Self {
+        self.creation = Some(Arc::new(creation));
+        self
+    }
+
+    /// Returns the request with an idempotency key that asks for this operation.
+    pub(in crate::service) fn keyed(&self, operation: Operation) -> Option<&KeyedRequest> {
+        match self.creation.as_deref()? {
+            Creation::Request(request) => {
+                Some(request).filter(|found| found.operation == operation)
+            }
+            Creation::Replay(_) => None,
+        }
+    }
+
+    /// Returns the creation that is being replayed, if this operation reads what it created.
+    pub(in crate::service) fn replayed(&self, operation: Operation) -> Option<&Replay> {
+        match self.creation.as_deref()? {
+            Creation::Request(_) => None,
+            Creation::Replay(replay) => {
+                let reads = replay.operation.spec().replay == Some(operation);
+                reads.then_some(replay)
+            }
+        }
+    }
+
+    /// Returns the permissions that an operation requires.
+    ///
+    /// A replay shows what was created to whoever may create it, so that its reading requires the
+    /// permissions of the creation.
+    pub(in crate::service) fn permissions_of(
+        &self,
+        operation: Operation,
+    ) -> &'static [RequiredPermission] {
+        let replayed = self.replayed(operation);
+        let decisive = replayed.map_or(operation, |replay| replay.operation);
+        decisive.spec().permissions
     }
 }
 

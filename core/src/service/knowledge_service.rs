@@ -14,7 +14,6 @@ use crate::model::{AddressPolicy, AuditReads};
 use crate::request::Checks;
 use crate::service::audit::written_in_hour::WrittenInHour;
 use crate::service::meta::{Meta, known_meta};
-use crate::service::operation::idempotency::KeyedRequest;
 use crate::service::process::Inner;
 use crate::service::{Caller, OpenError, Options, Principal, SealingKeys};
 use crate::store::{MaybeSend, Prepared, Store, StoreError, StoreExt, Transaction, transact};
@@ -53,8 +52,6 @@ use crate::store::{MaybeSend, Prepared, Store, StoreError, StoreExt, Transaction
 #[derive(Clone)]
 pub struct KnowledgeService {
     pub(super) inner: Arc<Inner>,
-    /// Request with an idempotency key that this clone carries out.
-    pub(super) keyed: Option<Arc<KeyedRequest>>,
 }
 
 impl fmt::Debug for KnowledgeService {
@@ -124,7 +121,6 @@ impl KnowledgeService {
         .await?;
         Ok(Self {
             inner: Arc::new(Inner::new(store, given, env, options)),
-            keyed: None,
         })
     }
 

@@ -19,13 +19,13 @@ use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation, state};
 use crate::service::quota::{AuditQuota, reserve_units};
 use crate::service::secrets::sealing::{RotatedSecret, Sealer};
-use crate::service::{ClientInfo, KnowledgeService};
+use crate::service::{Caller, KnowledgeService};
 use crate::store::{Key, MaybeSend, Prepared, Transaction};
 
 /// An operation of an authorised caller, which ends in at most one commit.
 pub(crate) struct Authorized<'c> {
     pub(crate) service: &'c KnowledgeService,
-    pub(super) client: ClientInfo,
+    pub(super) caller: &'c Caller,
     pub(super) operation: Operation,
     pub(crate) transaction: Transaction,
     pub(crate) principal: Principal,
@@ -173,7 +173,7 @@ impl Authorized<'_> {
     /// The permissions without a condition are all required. If each has one, one suffices here, and
     /// the operation checks the conditions.
     fn check_permissions(&self, id: WorkspaceId, held: ActionSet) -> Result<(), Denial> {
-        let permissions = self.service.permissions_of(self.operation);
+        let permissions = self.caller.permissions_of(self.operation);
         let decide = |action: Action| {
             let place = Resource::Workspace { id, held };
             self.principal.authorize(action, place)
@@ -348,7 +348,7 @@ impl Authorized<'_> {
         self.is_audited = true;
         self.is_metered |= action.is_metered();
         let operation = AuditedOperation::begin(&self.transaction, self.service.env(), self.now);
-        (operation, Actor::new(&self.principal, self.client))
+        (operation, Actor::new(&self.principal, self.caller.client()))
     }
 
     /// Audits a read of these memories, with their labels, of which those count that are

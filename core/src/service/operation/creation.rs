@@ -19,7 +19,7 @@ impl Authorized<'_> {
     /// Sets a value that a replay needs: the response that it repeats, or the labels of a new
     /// memory. It must not have content of memories.
     pub(crate) fn set_replay_data<T: Serialize>(&mut self, data: &T) {
-        if self.service.keyed(self.operation).is_some() {
+        if self.caller.keyed(self.operation).is_some() {
             let data = serde_json::to_value(data).expect("responses and labels serialise");
             self.created.replay_data = Some(data);
         }
@@ -33,11 +33,10 @@ impl Authorized<'_> {
         id: MemoryId,
         labels: &MemoryLabels,
     ) -> bool {
-        let Some(request) = self.service.replayed(self.operation) else {
+        let Some(replay) = self.caller.replayed(self.operation) else {
             return false;
         };
-        let kept = request.earlier().and_then(|record| record.kept);
-        let has_kept = || kept == serde_json::to_value(labels).ok();
+        let has_kept = || replay.kept == serde_json::to_value(labels).ok();
         !monitor.is_erased(id, labels) && (monitor.exists(id, labels) || has_kept())
     }
 
@@ -50,13 +49,14 @@ impl Authorized<'_> {
     /// [`Error::IdempotencyKeyReused`] otherwise, also if the request was the same, which is then
     /// replayed; those of the store.
     pub(super) async fn check_idempotency_key(&mut self) -> Result<(), Error> {
-        let service = self.service;
-        let Some(request) = service.keyed(self.operation) else {
+        let Some(request) = self.caller.keyed(self.operation) else {
             return Ok(());
         };
         let key = request.record_key(self.org(), self.principal.member_id());
         let found = self.transaction.read::<IdempotencyRecord>(&key).await?;
-        request.accept(found.filter(|record| self.now < record.expires_at))?;
+        if found.is_some_and(|record| self.now < record.expires_at) {
+            return Err(Error::IdempotencyKeyReused);
+        }
         self.created.record_key = Some(key);
         Ok(())
     }
@@ -68,7 +68,7 @@ impl Authorized<'_> {
     /// would be a defect, and nothing is committed.
     pub(super) fn write_idempotency_record(&mut self) -> Result<(), Error> {
         let service = self.service;
-        let Some(request) = service.keyed(self.operation) else {
+        let Some(request) = self.caller.keyed(self.operation) else {
             return Ok(());
         };
         let created = std::mem::take(&mut self.created);

@@ -2,13 +2,11 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::digest::sha256;
-use crate::error::Error;
 use crate::keys;
 use crate::model::{AuditLogId, MemberId, OperationId, OrgId, Timestamp};
 use crate::operation::Operation;
@@ -95,60 +93,49 @@ pub(crate) struct IdempotencyRecord {
     pub(crate) expires_at: Timestamp,
 }
 
+/// How a caller creates something with an idempotency key.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Creation {
+    /// By the first request with the key; any other one is rejected.
+    Request(KeyedRequest),
+    /// By a repetition, which reads what the first request created.
+    Replay(Replay),
+}
+
+/// A repetition of a request that created something.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Replay {
+    pub(crate) operation: Operation,
+    /// What the record kept for the replay.
+    pub(crate) kept: Option<Value>,
+}
+
 /// A request to create something, with an idempotency key.
 ///
 /// The look-up follows the authorisation of the caller, and the record is part of the commit that
 /// creates, which checks that there was none: of two concurrent requests with the same key, one
 /// commits, and the other finds its record.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyedRequest {
-    pub(super) operation: Operation,
-    key: IdempotencyKey,
+    pub(crate) operation: Operation,
+    pub(crate) key: IdempotencyKey,
     /// Fingerprint of the path and the JSON of the body.
-    fingerprint: String,
-    /// Record of an earlier request that was the same.
-    earlier: Mutex<Option<IdempotencyRecord>>,
+    pub(crate) fingerprint: String,
 }
 
 impl KeyedRequest {
-    pub(crate) fn new(operation: Operation, key: IdempotencyKey, fingerprint: String) -> Self {
-        Self {
-            operation,
-            key,
-            fingerprint,
-            earlier: Mutex::default(),
-        }
-    }
-
     /// Returns the key of the record, if this member sends the request.
-    pub(crate) fn record_key(&self, org: OrgId, member: MemberId) -> Key {
+    pub(super) fn record_key(&self, org: OrgId, member: MemberId) -> Key {
         keys::idempotency(org, member, &self.operation.id(), self.key.as_str())
     }
 
-    /// Accepts the request as the first one with its key, unless there is a record.
-    ///
-    /// # Errors
-    /// [`Error::IdempotencyKeyReused`] if there is one. If it is that of the same request,
-    /// [`KeyedRequest::earlier`] returns it from then on.
-    pub(crate) fn accept(&self, found: Option<IdempotencyRecord>) -> Result<(), Error> {
-        let is_first = found.is_none();
-        let same = found.filter(|record| record.fingerprint == self.fingerprint);
-        *self.earlier.lock().unwrap_or_else(PoisonError::into_inner) = same;
-        if is_first {
-            Ok(())
-        } else {
-            Err(Error::IdempotencyKeyReused)
-        }
-    }
-
-    /// Returns the record that a replay is made from, if the last attempt found one.
-    pub(crate) fn earlier(&self) -> Option<IdempotencyRecord> {
-        let earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
-        earlier.clone()
+    /// Returns true if the record is of the same request.
+    pub(super) fn is_recorded_in(&self, record: &IdempotencyRecord) -> bool {
+        record.fingerprint == self.fingerprint
     }
 
     /// Returns the record of the request, which created something with the identifier `created`.
-    pub(crate) fn record(
+    pub(super) fn record(
         &self,
         created: uuid::Uuid,
         kept: Option<Value>,
@@ -218,7 +205,11 @@ mod tests {
         };
         let memories = vec![memory; INGEST_MEMORIES_MAX];
         let key = "k".repeat(KEY_CHARS_MAX).parse().unwrap();
-        let request = KeyedRequest::new(Operation::IngestMemories, key, "f".repeat(64));
+        let request = KeyedRequest {
+            operation: Operation::IngestMemories,
+            key,
+            fingerprint: "f".repeat(64),
+        };
         let kept = serde_json::to_value(IngestResult { memories }).unwrap();
         let at = Timestamp::from_millis(i64::MAX);
         let record = request.record(uuid::Uuid::max(), Some(kept), at);

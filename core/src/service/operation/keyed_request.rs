@@ -1,48 +1,13 @@
-//! Requests with an idempotency key, as a clone of the service carries them out.
-
-use std::sync::Arc;
+//! Requests with an idempotency key: their fingerprints, and the records of earlier ones.
 
 use serde::Serialize;
 
-use super::idempotency::KeyedRequest;
-use crate::access::RequiredPermission;
-use crate::operation::Operation;
-use crate::service::KnowledgeService;
+use super::idempotency::{IdempotencyRecord, KeyedRequest};
+use crate::error::Error;
+use crate::service::{Caller, KnowledgeService};
+use crate::store::StoreExt;
 
 impl KnowledgeService {
-    /// Returns a clone for this request.
-    pub(crate) fn for_request(&self, request: Arc<KeyedRequest>) -> Self {
-        Self {
-            keyed: Some(request),
-            ..self.clone()
-        }
-    }
-
-    /// Returns the request with an idempotency key that asks for this operation.
-    pub(crate) fn keyed(&self, operation: Operation) -> Option<&KeyedRequest> {
-        let request = self.keyed.as_deref();
-        request.filter(|request| request.operation == operation)
-    }
-
-    /// Returns the request with an idempotency key that is being replayed, if this operation reads
-    /// what it created.
-    pub(crate) fn replayed(&self, operation: Operation) -> Option<&KeyedRequest> {
-        let request = self.keyed.as_deref();
-        request.filter(|request| {
-            request.operation.spec().replay == Some(operation) && request.earlier().is_some()
-        })
-    }
-
-    /// Returns the permissions that an operation requires.
-    ///
-    /// A replay shows what was created to whoever may create it, so that its reading requires the
-    /// permissions of the creation.
-    pub(crate) fn permissions_of(&self, operation: Operation) -> &'static [RequiredPermission] {
-        let replayed = self.replayed(operation);
-        let decisive = replayed.map_or(operation, |request| request.operation);
-        decisive.spec().permissions
-    }
-
     /// Returns the fingerprint of a parsed request that creates.
     ///
     /// It depends on the sealing key: the request may have short content, which a dump without the
@@ -50,5 +15,28 @@ impl KnowledgeService {
     pub(crate) fn request_fingerprint<T: Serialize>(&self, request: &T) -> String {
         let canonical = serde_json::to_vec(request).expect("requests serialise");
         self.inner.sealer.fingerprint_of(&canonical)
+    }
+
+    /// Returns the record of the earlier request with the key of this one, which an authorised
+    /// caller has repeated; `None` if it has expired in the meantime.
+    ///
+    /// # Errors
+    /// [`Error::IdempotencyKeyReused`] if the earlier request was another one;
+    /// [`Error::Unauthenticated`]; those of the store.
+    pub(crate) async fn earlier_request(
+        &self,
+        caller: &Caller,
+        request: &KeyedRequest,
+    ) -> Result<Option<IdempotencyRecord>, Error> {
+        let wanted = request.operation.spec().authentication.credential();
+        let wanted = wanted.ok_or_else(|| Error::internal("a signature identifies no caller"))?;
+        let (org, member) = self.recognize(caller.credential(), wanted).await?;
+        let key = request.record_key(org, member);
+        let found = self.store().get_as::<IdempotencyRecord>(&key).await?;
+        let found = found.map(|found| found.value);
+        match found.filter(|record| self.env().now() < record.expires_at) {
+            Some(record) if !request.is_recorded_in(&record) => Err(Error::IdempotencyKeyReused),
+            found => Ok(found),
+        }
     }
 }

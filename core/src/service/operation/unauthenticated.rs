@@ -224,7 +224,7 @@ impl<'c> Unauthenticated<'c> {
 
     /// Returns the key of the idempotency record, for a request that creates with an idempotency key.
     fn record_key(&self, login: &Login) -> Option<Key> {
-        let request = self.service.keyed(self.operation)?;
+        let request = self.caller.keyed(self.operation)?;
         Some(request.record_key(login.org, login.member))
     }
 
@@ -247,7 +247,7 @@ impl<'c> Unauthenticated<'c> {
         }
         Ok(Authorized {
             service: self.service,
-            client: self.caller.client(),
+            caller: self.caller,
             operation: self.operation,
             transaction: self.transaction,
             principal,
@@ -333,7 +333,7 @@ impl<'c> Authenticated<'c> {
                 kind: EntityKind::Organization,
             });
         }
-        for permission in op.service.permissions_of(op.operation) {
+        for permission in op.caller.permissions_of(op.operation) {
             debug_assert_eq!(permission.scope, PermissionScope::Organization);
             op.principal
                 .authorize(permission.action, Resource::Organization)?;
@@ -348,7 +348,7 @@ impl<'c> Authenticated<'c> {
     /// # Errors
     /// [`Error::Unauthenticated`] for a removed member; [`Error::Forbidden`].
     pub(crate) async fn anywhere(self) -> Result<Authorized<'c>, Error> {
-        let permissions = self.start.service.permissions_of(self.start.operation);
+        let permissions = self.start.caller.permissions_of(self.start.operation);
         let needed = permissions
             .iter()
             .map(|permission| permission.action)
