@@ -203,7 +203,7 @@ impl Seed {
     pub async fn connector(&self, workspace: WorkspaceId, new: &NewConnector) -> Done<ConnectorId> {
         let service = &self.service;
         let created = service.create_connector(&self.owner, workspace, new);
-        Ok(created.await?.id)
+        Ok(created.await?.connector.id)
     }
 
     /// Creates a chat of the owner and these members.

@@ -57,7 +57,11 @@ async fn create_connectors(stage: &Stage) -> Result<Vec<ConnectorId>, Error> {
             .scope(connector.scope)
             .sync_interval(connector.interval.0)
             .build();
-        let id = service.create_connector(&admin, workspace, &new).await?.id;
+        let id = service
+            .create_connector(&admin, workspace, &new)
+            .await?
+            .connector
+            .id;
         for report in &connector.reports {
             report_sync(stage, id, report).await?;
         }
@@ -104,7 +108,7 @@ async fn create_mcp_keys(stage: &Stage) -> Result<(), Error> {
         let issued = service.create_mcp_key(&admin, workspace, &new).await?;
         if let Some(ago) = key.used {
             stage.ago(ago.0);
-            let presented = Caller::from(issued.secret);
+            let presented = Caller::from(issued.secret.expect("a new key has a secret"));
             service.note_mcp_key_use(&presented, workspace).await?;
         }
     }

@@ -124,21 +124,3 @@ macro_rules! invoke {
 pub(super) use {functions, invoke, run};
 
 operations!(functions Operation Caller, service);
-
-/// Defines which operations have entity tags.
-macro_rules! etags {
-    ([] $($capability:literal $defaults:tt {$(
-        $(#[doc = $text:expr])+
-        $name:ident: $method:ident $path:expr, $success:literal, $errors:tt, $({ $($columns:tt)* },)?
-            $function:ident $arguments:tt -> $output:ty $(, $marker:ident $value:tt)*;
-    )+})+) => {
-        /// Returns true if a successful response of the operation has an entity tag.
-        pub(super) const fn has_etag(operation: Operation) -> bool {
-            match operation {$($(
-                Operation::$name => <$output as Output>::HAS_ETAG,
-            )+)+}
-        }
-    };
-}
-
-operations!(etags);

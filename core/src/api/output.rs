@@ -15,7 +15,7 @@ use super::response::ApiResponse;
 #[cfg(feature = "openapi")]
 use crate::model::DashboardSummary;
 use crate::model::{BulkResult, CustomRole, Erasure};
-use crate::service::{Connector, ConnectorDetails, Dashboard, ErasureResult, WithEtag};
+use crate::service::{Dashboard, ErasureResult, WithEtag};
 
 /// A response of an operation.
 ///
@@ -23,9 +23,6 @@ use crate::service::{Connector, ConnectorDetails, Dashboard, ErasureResult, With
 pub(super) trait Output {
     /// Result of the function, or what it converts to.
     type Result;
-
-    /// True if the response has an entity tag.
-    const HAS_ETAG: bool = false;
 
     /// Creates the response.
     fn respond(result: Self::Result, call: &Call<'_>) -> ApiResponse;
@@ -64,7 +61,6 @@ impl Output for Nothing {
 
 impl<T: Serialize + Schema> Output for WithEtag<T> {
     type Result = Self;
-    const HAS_ETAG: bool = true;
 
     fn respond(result: Self, call: &Call<'_>) -> ApiResponse {
         ApiResponse::json(call.success(), &result.value).etag(&result.etag)
@@ -82,7 +78,6 @@ pub(super) struct Revalidated<T>(PhantomData<T>);
 
 impl<T: Serialize + Schema> Output for Revalidated<T> {
     type Result = WithEtag<T>;
-    const HAS_ETAG: bool = true;
 
     fn respond(result: WithEtag<T>, call: &Call<'_>) -> ApiResponse {
         let response = || ApiResponse::json(call.success(), &result.value);
@@ -111,7 +106,6 @@ pub(super) struct RevalidatedDashboard;
 
 impl Output for RevalidatedDashboard {
     type Result = Arc<Dashboard>;
-    const HAS_ETAG: bool = true;
 
     fn respond(dashboard: Arc<Dashboard>, call: &Call<'_>) -> ApiResponse {
         let response = || ApiResponse::of_json(call.success(), dashboard.json());
@@ -148,7 +142,6 @@ impl<T: Serialize + Schema> Output for Data<T> {
 
 impl<T: Serialize + Schema> Output for Data<WithEtag<T>> {
     type Result = WithEtag<T>;
-    const HAS_ETAG: bool = true;
 
     fn respond(result: WithEtag<T>, call: &Call<'_>) -> ApiResponse {
         <Data<T> as Output>::respond(result.value, call).etag(&result.etag)
@@ -199,12 +192,6 @@ impl Output for Replayable<Erasure> {
     fn describe(operation: &mut Description<'_>) {
         operation.answers::<Erasure>();
         operation.header("Idempotent-Replayed");
-    }
-}
-
-impl From<Connector> for ConnectorDetails {
-    fn from(new: Connector) -> Self {
-        Self::of_new(new)
     }
 }
 

@@ -67,11 +67,6 @@ impl ApiResponse {
         self.header(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"))
     }
 
-    pub(super) fn without_etag(mut self) -> Self {
-        self.response.headers_mut().remove(ETAG);
-        self
-    }
-
     /// Marks the response as that to an earlier request, which nobody may store.
     pub(super) fn replayed(self) -> Self {
         let response = self.header(CACHE_CONTROL, NO_STORE);

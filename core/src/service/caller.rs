@@ -2,12 +2,22 @@
 
 use std::sync::Arc;
 
-use crate::access::{Credential, RequiredPermission, Secret};
-use crate::operation::Operation;
-use crate::service::ClientInfo;
-use crate::service::operation::idempotency::{Creation, KeyedRequest, Replay};
+use crate::access::{Credential, Secret};
+use crate::service::operation::idempotency::Creation;
+use crate::service::{ClientInfo, IdempotencyKey};
 
-/// A caller of an operation: its credential, and the facts about its client.
+/// A caller of an operation: its credential, the facts about its client, and the idempotency key of
+/// what it creates.
+///
+/// An operation that creates something, and does not take a key itself, does so at most once for
+/// each key of a member. The same call with the same key returns what the first one created, as it
+/// is now, to whoever may still create it: a secret is absent then, and the result of
+/// [`ingest_memories`](crate::service::KnowledgeService::ingest_memories) is repeated unchanged. It
+/// is [`Error::CreatedResourceGone`](crate::Error::CreatedResourceGone) if that was deleted, or the
+/// caller may not know of it. Another call with the same key is
+/// [`Error::IdempotencyKeyReused`](crate::Error::IdempotencyKeyReused), as is a request over HTTP.
+/// A key is kept for [24 hours](crate::limits::IDEMPOTENCY_RETENTION), and belongs to the operation;
+/// those that create nothing ignore it.
 ///
 /// # Examples
 ///
@@ -24,6 +34,12 @@ use crate::service::operation::idempotency::{Creation, KeyedRequest, Replay};
 /// let page = PageRequest::default();
 /// let entries = service.list_audit_entries(&caller, &filter, &page).await?.data;
 /// assert_eq!(entries[0].client_address, client.address);
+///
+/// // A call whose result was lost is repeated.
+/// let caller = caller.with_idempotency_key("tickets-1".parse()?);
+/// let new = NewSource::builder().name("Tickets").kind("help_desk").build();
+/// let source = service.create_source(&caller, &new).await?;
+/// assert_eq!(service.create_source(&caller, &new).await?, source);
 /// # Ok(())
 /// # }
 /// ```
@@ -31,6 +47,7 @@ use crate::service::operation::idempotency::{Creation, KeyedRequest, Replay};
 pub struct Caller {
     credential: Credential,
     client: ClientInfo,
+    idempotency_key: Option<IdempotencyKey>,
     /// Request with an idempotency key that the caller makes or repeats.
     creation: Option<Arc<Creation>>,
 }
@@ -42,6 +59,7 @@ impl Caller {
         Self {
             credential: credential.into(),
             client: ClientInfo::default(),
+            idempotency_key: None,
             creation: None,
         }
     }
@@ -50,6 +68,14 @@ impl Caller {
     #[must_use]
     pub fn with_client(mut self, client: ClientInfo) -> Self {
         self.client = client;
+        self
+    }
+
+    /// Sets the idempotency key of the next creation. Repeat the key with the call, and choose
+    /// another one for each other call.
+    #[must_use]
+    pub fn with_idempotency_key(mut self, key: IdempotencyKey) -> Self {
+        self.idempotency_key = Some(key);
         self
     }
 
@@ -65,44 +91,21 @@ impl Caller {
         self.client
     }
 
+    /// Returns the idempotency key, if there is one.
+    #[must_use]
+    pub fn idempotency_key(&self) -> Option<&IdempotencyKey> {
+        self.idempotency_key.as_ref()
+    }
+
     /// Returns the caller as it makes, or repeats, a request with an idempotency key.
     pub(crate) fn with_creation(mut self, creation: Creation) -> Self {
         self.creation = Some(Arc::new(creation));
         self
     }
 
-    /// Returns the request with an idempotency key that asks for this operation.
-    pub(in crate::service) fn keyed(&self, operation: Operation) -> Option<&KeyedRequest> {
-        match self.creation.as_deref()? {
-            Creation::Request(request) => {
-                Some(request).filter(|found| found.operation == operation)
-            }
-            Creation::Replay(_) => None,
-        }
-    }
-
-    /// Returns the creation that is being replayed, if this operation reads what it created.
-    pub(in crate::service) fn replayed(&self, operation: Operation) -> Option<&Replay> {
-        match self.creation.as_deref()? {
-            Creation::Request(_) => None,
-            Creation::Replay(replay) => {
-                let reads = replay.operation.spec().replay == Some(operation);
-                reads.then_some(replay)
-            }
-        }
-    }
-
-    /// Returns the permissions that an operation requires.
-    ///
-    /// A replay shows what was created to whoever may create it, so that its reading requires the
-    /// permissions of the creation.
-    pub(in crate::service) fn permissions_of(
-        &self,
-        operation: Operation,
-    ) -> &'static [RequiredPermission] {
-        let replayed = self.replayed(operation);
-        let decisive = replayed.map_or(operation, |replay| replay.operation);
-        decisive.spec().permissions
+    /// Returns how the caller makes a request with an idempotency key, once that is decided.
+    pub(in crate::service) fn creation(&self) -> Option<&Arc<Creation>> {
+        self.creation.as_ref()
     }
 }
 

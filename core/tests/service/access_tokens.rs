@@ -49,7 +49,7 @@ async fn access_token_acts_for_its_session() {
     let record = record.unwrap().unwrap();
     assert_eq!(record.created_with, Some(session.record.id));
     assert_eq!(record.expires_at, session.record.expires_at);
-    let key = Caller::from(key.secret);
+    let key = Caller::from(key.secret.unwrap());
     let reads = async || {
         let kind = CredentialKind::Bearer;
         world.service.authenticate(&key, kind).await.is_ok()
@@ -268,7 +268,7 @@ async fn what_a_session_creates_ends_with_its_idle_timeout() {
         .service
         .create_mcp_key(&token, world.workspace.id, &new);
     let created = created.await.unwrap();
-    let (id, key) = (created.summary.id, Caller::from(created.secret));
+    let (id, key) = (created.summary.id, Caller::from(created.secret.unwrap()));
     let sender = Sender::registered_by(&world, &token).await;
     let state = async || {
         let listed = get(&world, "/orgs/acme/credentials?kind=bearer").await;

@@ -185,7 +185,7 @@ async fn checklist_counts_chats_of_others() {
 #[tokio::test]
 async fn mcp_key_writes_in_chats_of_its_member_only() {
     let world = World::new().await;
-    let key: Caller = world.mcp_key_for("org:acme").await.secret.into();
+    let key: Caller = world.mcp_key_for("org:acme").await.secret.unwrap().into();
     let (service, workspace) = (&world.service, world.workspace.id);
     let own = chat_with(&world, "Plans", &[]).await;
     let member = world.caller(MEMBER).await;

@@ -308,7 +308,7 @@ async fn dashboard_etag_changes_exactly_with_its_content() {
     let key = world.mcp_key_for("org:acme").await;
     expect_change("an MCP key").await;
     service
-        .note_mcp_key_use(&key.secret.into(), workspace)
+        .note_mcp_key_use(&key.secret.unwrap().into(), workspace)
         .await
         .unwrap();
     expect_change("a use of a key").await;

@@ -77,7 +77,7 @@ async fn mcp_key_ends_with_its_credential_unless_rotated() {
     let created = created.await.unwrap();
     let expiry = Some(issued.record.expires_at);
     assert_eq!(created.summary.rotates_at, expiry);
-    let key = Caller::from(created.secret);
+    let key = Caller::from(created.secret.unwrap());
     world.service.get_memory(&key, memory).await.unwrap();
     revoke(&world, &issued).await;
     let found = world.service.get_memory(&key, memory).await;
@@ -87,7 +87,7 @@ async fn mcp_key_ends_with_its_credential_unless_rotated() {
     let rotated = world
         .service
         .rotate_mcp_key(&world.owner, workspace, id, None);
-    let key = Caller::from(rotated.await.unwrap().secret);
+    let key = Caller::from(rotated.await.unwrap().secret.unwrap());
     world.time.pass(HOUR);
     world.service.get_memory(&key, memory).await.unwrap();
     world.assert_whole().await;
@@ -113,7 +113,7 @@ async fn mcp_key_loses_team_that_its_member_left() {
     world.approve(&[memory]).await;
     let (caller, new) = (world.trusted(admin), new_mcp_key("team:legal"));
     let key = world.service.create_mcp_key(&caller, workspace, &new);
-    let key = Caller::from(key.await.unwrap().secret);
+    let key = Caller::from(key.await.unwrap().secret.unwrap());
     world.service.get_memory(&key, memory).await.unwrap();
     teams(&[]).await;
     let found = world.service.get_memory(&key, memory).await;

@@ -81,7 +81,12 @@ impl Scene {
                 world.owner.clone(),
                 member.clone(),
                 world.caller(ADMIN).await,
-                world.mcp_key_for("workspace:research").await.secret.into(),
+                world
+                    .mcp_key_for("workspace:research")
+                    .await
+                    .secret
+                    .unwrap()
+                    .into(),
             ],
             requests: vec![
                 NewErasure::builder().source_id(source).build(),

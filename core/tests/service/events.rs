@@ -42,7 +42,7 @@ async fn changes_in_the_workspace(world: &World) -> Vec<String> {
     let revoked = service.revoke_mcp_key(owner, workspace, key.summary.id);
     revoked.await.unwrap();
     let mut secrets = [key.secret, rotated.secret]
-        .map(|secret| secret.expose().to_owned())
+        .map(|secret| secret.unwrap().expose().to_owned())
         .to_vec();
 
     let id = world.webhook(EventType::ChunkCreated).await.id;
@@ -136,9 +136,9 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
         secrets.push(secret.unwrap());
     }
     let key = world.mcp_key_for("org:acme").await;
-    secrets.push(key.secret.expose().to_owned());
+    secrets.push(key.secret.as_ref().unwrap().expose().to_owned());
     service
-        .note_mcp_key_use(&key.secret.into(), workspace)
+        .note_mcp_key_use(&key.secret.unwrap().into(), workspace)
         .await
         .unwrap();
 

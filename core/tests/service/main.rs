@@ -22,6 +22,7 @@ mod citations;
 mod connector_changes;
 mod connectors;
 mod coverage;
+mod creation_once;
 mod credentials;
 mod dashboard;
 mod dashboard_unchanged;

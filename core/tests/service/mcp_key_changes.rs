@@ -46,7 +46,7 @@ async fn mcp_key_list_shows_keys_and_uses_until_expiry() {
         world.mcp_key_for("org:acme").await,
     );
     world.time.pass(HOUR);
-    let caller = first.secret.clone().into();
+    let caller = first.secret.clone().unwrap().into();
     let used = world.service.note_mcp_key_use(&caller, world.workspace.id);
     used.await.unwrap();
     let shown = list(&world).await;
@@ -81,8 +81,8 @@ async fn rotated_mcp_key_keeps_name_and_replaces_secret_at_once() {
         new.summary.rotates_at,
         Some(world.time.now().plus(90 * DAY))
     );
-    assert!(!is_taken(&world, &old.secret).await);
-    assert!(is_taken(&world, &new.secret).await);
+    assert!(!is_taken(&world, old.secret.as_ref().unwrap()).await);
+    assert!(is_taken(&world, new.secret.as_ref().unwrap()).await);
     assert_eq!(list(&world).await, std::slice::from_ref(&new.summary));
     let counter = keys::mcp_key_count(world.org.id, world.workspace.id);
     assert_eq!(world.counter(counter.clone()).await, 1);
@@ -93,12 +93,12 @@ async fn rotated_mcp_key_keeps_name_and_replaces_secret_at_once() {
     // The scheduled expiry of the old secret does not affect the new one.
     world.time.pass(96 * DAY + HOUR);
     world.maintain().await;
-    assert!(is_taken(&world, &new.secret).await);
+    assert!(is_taken(&world, new.secret.as_ref().unwrap()).await);
     assert_eq!(world.counter(counter.clone()).await, 1);
     assert_whole(&world).await;
     world.time.pass(DAY);
     world.maintain().await;
-    assert!(!is_taken(&world, &new.secret).await);
+    assert!(!is_taken(&world, new.secret.as_ref().unwrap()).await);
     assert_eq!(world.counter(counter).await, 0);
     assert_whole(&world).await;
 }
@@ -134,7 +134,7 @@ async fn mcp_key_rotation_transfers_responsibility() {
     let id = world.member(ADMIN).await;
     let admin = world.trusted(id);
     let rotated = rotate(&world, &admin, key.summary.id).await;
-    let caller = Caller::from(rotated.unwrap().secret);
+    let caller = Caller::from(rotated.unwrap().secret.unwrap());
     let principal = world.service.authenticate(&caller, CredentialKind::Bearer);
     assert_eq!(principal.await.unwrap().member_id(), id);
 
@@ -166,7 +166,7 @@ async fn mcp_key_rotation_transfers_responsibility() {
     world.assign(id, custom(idle.await.id)).await.unwrap();
     let mut scoped = rotate(&world, &keeper, key.summary.id).await.unwrap();
     scoped.summary.name.clear();
-    let caller = Caller::from(scoped.secret);
+    let caller = Caller::from(scoped.secret.unwrap());
     let chat = world
         .service
         .create_chat(&caller, workspace, &new_chat("Hi"))
@@ -191,7 +191,7 @@ async fn revoked_mcp_key_is_rejected_and_releases_its_quota() {
     let member = world.caller(MEMBER).await;
     assert_eq!(code(revoke(&member).await), "forbidden");
     revoke(&world.owner).await.unwrap();
-    assert!(!is_taken(&world, &key.secret).await);
+    assert!(!is_taken(&world, key.secret.as_ref().unwrap()).await);
     assert_eq!(code(revoke(&world.owner).await), "not_found");
     let rotated = rotate(&world, &world.owner, key.summary.id).await;
     assert_eq!(code(rotated), "not_found");

@@ -33,7 +33,7 @@ async fn mcp_key_appears_on_dashboard_without_secret() {
     assert_eq!(shown.rotates_at, Some(world.time.now().plus(90 * DAY)));
 
     world.time.pass(DAY);
-    let key = Caller::from(issued.secret);
+    let key = Caller::from(issued.secret.unwrap());
     world
         .service
         .note_mcp_key_use(&key, world.workspace.id)
@@ -51,7 +51,8 @@ async fn mcp_key_use_is_recorded_only_in_its_workspace() {
         create(&world, &new_mcp_key("org:acme"))
             .await
             .unwrap()
-            .secret,
+            .secret
+            .unwrap(),
     );
     let token = world
         .token(world.owner_id, TokenScope::default())
@@ -76,7 +77,8 @@ async fn mcp_key_only_reads_its_workspace() {
         create(&world, &new_mcp_key("org:acme"))
             .await
             .unwrap()
-            .secret,
+            .secret
+            .unwrap(),
     );
     let workspace = world.workspace.id;
     world
@@ -116,7 +118,7 @@ async fn mcp_key_sees_only_its_audience() {
             .query("Where?")
             .memory_ids(ids.clone())
             .build();
-        let caller = Caller::from(key.secret);
+        let caller = Caller::from(key.secret.unwrap());
         let made = world
             .service
             .create_recall(&caller, world.workspace.id, &recall)
@@ -167,7 +169,7 @@ async fn scoped_token_creates_scoped_mcp_keys() {
         .service
         .create_mcp_key(&token, workspace, &new_mcp_key("org:acme"))
         .await;
-    let key = Caller::from(made.unwrap().secret);
+    let key = Caller::from(made.unwrap().secret.unwrap());
     assert_eq!(
         code(
             world
@@ -197,7 +199,8 @@ async fn mcp_key_is_valid_for_a_week_past_its_rotation() {
         create(&world, &new_mcp_key("org:acme"))
             .await
             .unwrap()
-            .secret,
+            .secret
+            .unwrap(),
     );
     let note = async || {
         world
@@ -215,7 +218,7 @@ async fn mcp_key_is_valid_for_a_week_past_its_rotation() {
 async fn mcp_key_of_removed_workspace_does_not_exist() {
     let world = World::new().await;
     let key = create(&world, &new_mcp_key("org:acme")).await.unwrap();
-    let (key, workspace) = (Caller::from(key.secret), world.workspace.id);
+    let (key, workspace) = (Caller::from(key.secret.unwrap()), world.workspace.id);
     let provisioning = world.service.provisioning();
     let removed = provisioning.delete_workspace(world.org.id, workspace);
     removed.await.unwrap();
@@ -289,7 +292,7 @@ async fn expired_mcp_key_is_gone_and_releases_its_quota() {
 async fn expired_mcp_key_is_purged() {
     let world = World::new().await;
     let issued = create(&world, &new_mcp_key("org:acme")).await.unwrap();
-    let key = Caller::from(issued.secret);
+    let key = Caller::from(issued.secret.unwrap());
     let workspace = world.workspace.id;
     world
         .service

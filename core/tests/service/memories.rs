@@ -265,7 +265,7 @@ async fn mcp_key_reads_memories_of_its_audience() {
     let memories = world.approved_memories(2).await;
     relabel(&world, &memories[..1], audience("org:acme")).await;
     let key = world.mcp_key_for("org:acme").await;
-    let key = Caller::from(key.secret.clone());
+    let key = Caller::from(key.secret.clone().unwrap());
     let found = list(&world, &key, &MemoryFilter::default()).await;
     assert_eq!(ids(&found), memories[..1].iter().copied().collect());
     assert!(world.service.get_memory(&key, memories[0]).await.is_ok());

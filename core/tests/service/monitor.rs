@@ -119,7 +119,7 @@ async fn memory_under_review_is_unknown_to_viewers_and_mcp_keys() {
     let world = World::new().await;
     let memory = world.memories(1).await[0];
     let key = world.mcp_key_for("workspace:research").await;
-    let key = Caller::from(key.secret.clone());
+    let key = Caller::from(key.secret.clone().unwrap());
     let viewer = world.caller(VIEWER).await;
     for status in [ReviewStatus::Pending, ReviewStatus::Rejected] {
         let status = review(status);
@@ -151,7 +151,7 @@ async fn memory_under_review_is_known_to_its_author_but_not_to_the_authors_mcp_k
     assert!(found.value.content.is_some());
     let new = new_mcp_key("workspace:research");
     let key = world.service.create_mcp_key(&author, workspace, &new).await;
-    assert_unknown(&world, &Caller::from(key.unwrap().secret), memory).await;
+    assert_unknown(&world, &Caller::from(key.unwrap().secret.unwrap()), memory).await;
     let another = actions(&[Action::MemoryCreate, Action::MemoryRead]);
     assert_unknown(&world, &world.caller_who_may(another).await, memory).await;
 }

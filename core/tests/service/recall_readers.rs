@@ -103,7 +103,12 @@ async fn hidden_recall_is_deleted_by_those_alone_who_may_erase_it() {
 #[tokio::test]
 async fn mcp_key_knows_no_recall_of_its_member_beyond_its_audience() {
     let world = World::new().await;
-    let key: Caller = world.mcp_key_for("workspace:research").await.secret.into();
+    let key: Caller = world
+        .mcp_key_for("workspace:research")
+        .await
+        .secret
+        .unwrap()
+        .into();
     let ids = world.approved_memories(2).await;
     let recall = register(&world, &key, &ids[..1]).await;
     let other = register(&world, &world.owner, &ids[1..]).await;

@@ -18,7 +18,7 @@ async fn uses(world: &World) -> Vec<Key> {
 async fn use_of_an_mcp_key_ends_with_its_workspace() {
     let world = World::new().await;
     let key = world.mcp_key_for("org:acme").await;
-    world.service.note_use(&key.secret.into()).await;
+    world.service.note_use(&key.secret.unwrap().into()).await;
     let recorded = uses(&world).await;
     assert_eq!(recorded.len(), 1);
     let value = world.contents().await[&recorded[0]].clone();

@@ -209,7 +209,7 @@ impl Site {
             let new = new_mcp_key(audience);
             let key = service.create_mcp_key(&tester, workspaces[MAIN], &new);
             let scope = Scope::of_mcp_key(MAIN, &[audience]);
-            mcp_keys.push((scope, key.await?.secret));
+            mcp_keys.push((scope, key.await?.secret.expect("a new key has a secret")));
         }
         let cited = [new_memory("Cited")];
         let cited = seed.ingest(workspaces[MAIN], source, &cited).await?[0];

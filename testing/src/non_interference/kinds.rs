@@ -218,7 +218,7 @@ impl Kind {
             let service = &seed.service;
             let (by, key) = (seed.trusted(member), new_mcp_key(KEY_LABEL));
             let key = service.create_mcp_key(&by, workspaces[0], &key);
-            token = key.await?.secret;
+            token = key.await?.secret.expect("a new key has a secret");
         }
         Ok(Principal {
             member,

@@ -43,7 +43,7 @@ impl KnowledgeService {
     ///     .scope(ConnectorScope::Workspace)
     ///     .sync_interval(Duration::from_secs(60 * 60))
     ///     .build();
-    /// let connector = service.create_connector(&owner, workspace, &new).await?.id;
+    /// let connector = service.create_connector(&owner, workspace, &new).await?.connector.id;
     ///
     /// // The program that syncs reports each result.
     /// let outcome = SyncOutcome::Failure { error: "401".to_owned(), is_authentication: true };
@@ -59,43 +59,52 @@ impl KnowledgeService {
         caller: &Caller,
         workspace: WorkspaceId,
         new: &NewConnector,
-    ) -> Result<Connector, Error> {
+    ) -> Result<ConnectorDetails, Error> {
         self.checks().check(new)?;
-        self.perform(Operation::CreateConnector, caller, |caller| async move {
-            let org = caller.org();
-            let counter = keys::connector_count(org, workspace);
-            let prefetch = Prefetch::keys([counter.clone()]);
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            let now = op.now;
-            RecordLimit::CONNECTORS
-                .reserve(&mut op.transaction, self.limits(), counter)
-                .await?;
-            let connector = Connector {
-                id: ConnectorId(self.env().uuid_at(now)),
-                workspace_id: workspace,
-                kind: new.kind.clone(),
-                account_label: new.account_label.clone(),
-                scope: new.scope,
-                sync_interval_seconds: new.sync_interval.as_secs(),
-                is_paused: false,
-                created_at: now,
-            };
-            let mut state = ConnectorState::default();
-            state.announced = Some(ConnectorStatus::Pending);
-            let reference = ConnectorRef {
-                org,
-                workspace,
-                connector: connector.id,
-            };
-            op.transaction.create(reference.key(), &connector);
-            op.transaction.create(reference.state_key(), &state);
-            op.created(
-                AuditAction::ConnectorCreate,
-                (ResourceKind::Connector, connector.id.0),
-                &connector,
-            );
-            op.done(connector)
-        })
+        self.once(
+            Operation::CreateConnector,
+            caller,
+            &(workspace, new),
+            |caller| async move {
+                let org = caller.org();
+                let counter = keys::connector_count(org, workspace);
+                let prefetch = Prefetch::keys([counter.clone()]);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let now = op.now;
+                RecordLimit::CONNECTORS
+                    .reserve(&mut op.transaction, self.limits(), counter)
+                    .await?;
+                let connector = Connector {
+                    id: ConnectorId(self.env().uuid_at(now)),
+                    workspace_id: workspace,
+                    kind: new.kind.clone(),
+                    account_label: new.account_label.clone(),
+                    scope: new.scope,
+                    sync_interval_seconds: new.sync_interval.as_secs(),
+                    is_paused: false,
+                    created_at: now,
+                };
+                let mut state = ConnectorState::default();
+                state.announced = Some(ConnectorStatus::Pending);
+                let reference = ConnectorRef {
+                    org,
+                    workspace,
+                    connector: connector.id,
+                };
+                op.transaction.create(reference.key(), &connector);
+                op.transaction.create(reference.state_key(), &state);
+                op.created(
+                    AuditAction::ConnectorCreate,
+                    (ResourceKind::Connector, connector.id.0),
+                    &connector,
+                );
+                op.done(ConnectorDetails::of_new(connector))
+            },
+            |caller, replay| async move {
+                self.get_connector(&caller, workspace, ConnectorId(replay.created))
+                    .await
+            },
+        )
         .await
     }
 

@@ -66,9 +66,10 @@ impl KnowledgeService {
         request: &NewCitationSubscription,
     ) -> Result<CitationSubscription, Error> {
         self.checks().check(request)?;
-        self.perform(
+        self.once(
             Operation::CreateCitationSubscription,
             caller,
+            request,
             |caller| async move {
                 let recall = request.recall_id;
                 let org = caller.org();
@@ -107,6 +108,10 @@ impl KnowledgeService {
                 EndpointQueue::create(transaction, org, workspace, endpoint, parent, now).await?;
                 subscription.signing_secret = Some(secret);
                 op.done(subscription)
+            },
+            |caller, replay| async move {
+                let id = SubscriptionId(replay.created);
+                self.get_citation_subscription(&caller, id).await
             },
         )
         .await

@@ -57,50 +57,60 @@ impl KnowledgeService {
         request: &NewWebhook,
     ) -> Result<Webhook, Error> {
         self.checks().check(request)?;
-        self.perform(Operation::CreateWebhook, caller, |caller| async move {
-            let org = caller.org();
-            let counter = keys::webhook_count(org, workspace);
-            let prefetch = Prefetch::keys([
-                counter.clone(),
-                keys::endpoint_sequence(org, workspace),
-                keys::usage(org, Quota::Endpoints),
-            ]);
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            let now = op.now;
-            RecordLimit::WEBHOOKS
-                .reserve(&mut op.transaction, self.limits(), counter)
-                .await?;
-            op.reserve(Quota::Endpoints, 1).await?;
-            let id = WebhookId(self.env().uuid());
-            let (secret, sealed) = op.sealer().await?.new_secret(id.0, self.env());
-            let mut webhook = Webhook {
-                id,
-                org_id: org,
-                workspace_id: workspace,
-                event_type: request.event_type,
-                url: request.url.clone(),
-                is_active: true,
-                disabled_reason: None,
-                is_confirmed: false,
-                signing_secret: None,
-                created_by: op.principal.member_id(),
-                created_at: now,
-                updated_at: now,
-            };
-            op.created(
-                AuditAction::WebhookCreate,
-                (ResourceKind::Webhook, id.0),
-                &webhook,
-            );
-            let stored = SealedRecord::new(&webhook, sealed, op.principal.delegator());
-            let key = keys::webhook(org, workspace, id);
-            op.transaction.create(key, &stored);
-            let parent = EndpointParent::Webhook(workspace);
-            let (transaction, endpoint) = (&mut op.transaction, id.into());
-            EndpointQueue::create(transaction, org, workspace, endpoint, parent, now).await?;
-            webhook.signing_secret = Some(secret);
-            op.done(webhook)
-        })
+        self.once(
+            Operation::CreateWebhook,
+            caller,
+            &(workspace, request),
+            |caller| async move {
+                let org = caller.org();
+                let counter = keys::webhook_count(org, workspace);
+                let prefetch = Prefetch::keys([
+                    counter.clone(),
+                    keys::endpoint_sequence(org, workspace),
+                    keys::usage(org, Quota::Endpoints),
+                ]);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let now = op.now;
+                RecordLimit::WEBHOOKS
+                    .reserve(&mut op.transaction, self.limits(), counter)
+                    .await?;
+                op.reserve(Quota::Endpoints, 1).await?;
+                let id = WebhookId(self.env().uuid());
+                let (secret, sealed) = op.sealer().await?.new_secret(id.0, self.env());
+                let mut webhook = Webhook {
+                    id,
+                    org_id: org,
+                    workspace_id: workspace,
+                    event_type: request.event_type,
+                    url: request.url.clone(),
+                    is_active: true,
+                    disabled_reason: None,
+                    is_confirmed: false,
+                    signing_secret: None,
+                    created_by: op.principal.member_id(),
+                    created_at: now,
+                    updated_at: now,
+                };
+                op.created(
+                    AuditAction::WebhookCreate,
+                    (ResourceKind::Webhook, id.0),
+                    &webhook,
+                );
+                let stored = SealedRecord::new(&webhook, sealed, op.principal.delegator());
+                let key = keys::webhook(org, workspace, id);
+                op.transaction.create(key, &stored);
+                let parent = EndpointParent::Webhook(workspace);
+                let (transaction, endpoint) = (&mut op.transaction, id.into());
+                EndpointQueue::create(transaction, org, workspace, endpoint, parent, now).await?;
+                webhook.signing_secret = Some(secret);
+                op.done(webhook)
+            },
+            |caller, replay| async move {
+                let id = WebhookId(replay.created);
+                let webhook = self.get_webhook(&caller, workspace, id).await?;
+                Ok(webhook.value)
+            },
+        )
         .await
     }
 

@@ -60,9 +60,10 @@ impl KnowledgeService {
         request: &NewInboundWebhook,
     ) -> Result<InboundWebhook, Error> {
         self.checks().check(request)?;
-        self.perform(
+        self.once(
             Operation::CreateInboundWebhook,
             caller,
+            &(workspace, request),
             |caller| async move {
                 let org = caller.org();
                 let counter = keys::inbound_webhook_count(org, workspace);
@@ -107,6 +108,11 @@ impl KnowledgeService {
                 transaction.create(keys::inbound_webhook_id(org, id), &workspace);
                 webhook.signing_secret = Some(secret);
                 op.done(webhook)
+            },
+            |caller, replay| async move {
+                let id = InboundWebhookId(replay.created);
+                let webhook = self.get_inbound_webhook(&caller, workspace, id).await?;
+                Ok(webhook.value)
             },
         )
         .await

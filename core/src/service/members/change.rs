@@ -151,44 +151,54 @@ impl KnowledgeService {
         new: &NewMember,
     ) -> Result<WithEtag<MemberDetails>, Error> {
         self.checks().check(new)?;
-        self.perform(Operation::AddMember, caller, |caller| async move {
-            let org = caller.org();
-            let role = match new.role {
-                RoleRef::BuiltIn(_) => None,
-                RoleRef::Custom(role) => Some(keys::role(org, role)),
-            };
-            let handle = keys::member_handle(org, &new.handle);
-            let quota = keys::usage(org, Quota::Members);
-            let prefetch = with_roles(Prefetch::keys([handle.clone(), quota]).and_keys(role), org);
-            let caller = caller.authenticate(prefetch).await?;
-            let mut op = caller.in_organization(Some(org_slug)).await?;
-            let now = op.now;
-            require_teams(&op.principal, &[], &new.teams)?;
-            let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
-            let authority = Authority::Caller(&coverage);
-            let actions = check_role(&mut op.transaction, org, new.role, None).await?;
-            authority.require(actions, Reach::Organization(&BTreeMap::new()))?;
-            check_owners(&mut op.transaction, authority, None, Some(new.role)).await?;
-            if op.transaction.read::<MemberId>(&handle).await?.is_some() {
-                return Err(Error::SlugTaken {
-                    kind: EntityKind::Member,
-                });
-            }
-            let provisioning = self.provisioning();
-            let member = provisioning
-                .add_member(&mut op.transaction, org, new, now)
-                .await?;
-            op.created(
-                AuditAction::MemberCreate,
-                (ResourceKind::Member, member.id.0),
-                &member,
-            );
-            let workspace_roles = Vec::new();
-            op.done(WithEtag::strong(MemberDetails {
-                member,
-                workspace_roles,
-            }))
-        })
+        self.once(
+            Operation::AddMember,
+            caller,
+            &(org_slug, new),
+            |caller| async move {
+                let org = caller.org();
+                let role = match new.role {
+                    RoleRef::BuiltIn(_) => None,
+                    RoleRef::Custom(role) => Some(keys::role(org, role)),
+                };
+                let handle = keys::member_handle(org, &new.handle);
+                let quota = keys::usage(org, Quota::Members);
+                let prefetch =
+                    with_roles(Prefetch::keys([handle.clone(), quota]).and_keys(role), org);
+                let caller = caller.authenticate(prefetch).await?;
+                let mut op = caller.in_organization(Some(org_slug)).await?;
+                let now = op.now;
+                require_teams(&op.principal, &[], &new.teams)?;
+                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
+                let authority = Authority::Caller(&coverage);
+                let actions = check_role(&mut op.transaction, org, new.role, None).await?;
+                authority.require(actions, Reach::Organization(&BTreeMap::new()))?;
+                check_owners(&mut op.transaction, authority, None, Some(new.role)).await?;
+                if op.transaction.read::<MemberId>(&handle).await?.is_some() {
+                    return Err(Error::SlugTaken {
+                        kind: EntityKind::Member,
+                    });
+                }
+                let provisioning = self.provisioning();
+                let member = provisioning
+                    .add_member(&mut op.transaction, org, new, now)
+                    .await?;
+                op.created(
+                    AuditAction::MemberCreate,
+                    (ResourceKind::Member, member.id.0),
+                    &member,
+                );
+                let workspace_roles = Vec::new();
+                op.done(WithEtag::strong(MemberDetails {
+                    member,
+                    workspace_roles,
+                }))
+            },
+            |caller, replay| async move {
+                let member = MemberId(replay.created);
+                self.get_member(&caller, org_slug, member).await
+            },
+        )
         .await
     }
 

@@ -127,49 +127,60 @@ impl KnowledgeService {
         request: &NewCustomRole,
     ) -> Result<CustomRole, Error> {
         self.checks().check(request)?;
-        self.perform(Operation::CreateCustomRole, caller, |caller| async move {
-            let org = caller.org();
-            let workspace = request.workspace_id.map(|id| keys::workspace(org, id));
-            let keys = [keys::role_count(org), keys::role_slug(org, &request.slug)];
-            let prefetch = with_roles(Prefetch::keys(keys).and_keys(workspace.clone()), org);
-            let caller = caller.authenticate(prefetch).await?;
-            let mut op = caller.in_organization(Some(org_slug)).await?;
-            let now = op.now;
-            if let Some(key) = workspace
-                && op.transaction.read::<Workspace>(&key).await?.is_none()
-            {
-                let (path, message) = ("workspace_id", "must be a workspace of the organisation");
-                return Err(Error::invalid(path, ProblemCode::NotFound, message));
-            }
-            let role = CustomRole {
-                id: RoleId(self.env().uuid()),
-                org_id: org,
-                workspace_id: request.workspace_id,
-                name: request.name.clone(),
-                slug: request.slug.clone(),
-                base_role: request.base_role,
-                description: request.description.clone(),
-                is_active: true,
-                created_by: op.principal.member_id(),
-                created_at: now,
-                updated_at: now,
-                actions: request.actions,
-            };
-            let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
-            coverage.require_role(&role, role.actions_if_active())?;
-            let counter = keys::role_count(org);
-            RecordLimit::CUSTOM_ROLES
-                .reserve(&mut op.transaction, self.limits(), counter)
-                .await?;
-            claim_slug(&mut op.transaction, &role).await?;
-            op.transaction.create(keys::role(org, role.id), &role);
-            op.created(
-                AuditAction::RoleCreate,
-                (ResourceKind::Role, role.id.0),
-                &role,
-            );
-            op.done(role)
-        })
+        self.once(
+            Operation::CreateCustomRole,
+            caller,
+            &(org_slug, request),
+            |caller| async move {
+                let org = caller.org();
+                let workspace = request.workspace_id.map(|id| keys::workspace(org, id));
+                let keys = [keys::role_count(org), keys::role_slug(org, &request.slug)];
+                let prefetch = with_roles(Prefetch::keys(keys).and_keys(workspace.clone()), org);
+                let caller = caller.authenticate(prefetch).await?;
+                let mut op = caller.in_organization(Some(org_slug)).await?;
+                let now = op.now;
+                if let Some(key) = workspace
+                    && op.transaction.read::<Workspace>(&key).await?.is_none()
+                {
+                    let (path, message) =
+                        ("workspace_id", "must be a workspace of the organisation");
+                    return Err(Error::invalid(path, ProblemCode::NotFound, message));
+                }
+                let role = CustomRole {
+                    id: RoleId(self.env().uuid()),
+                    org_id: org,
+                    workspace_id: request.workspace_id,
+                    name: request.name.clone(),
+                    slug: request.slug.clone(),
+                    base_role: request.base_role,
+                    description: request.description.clone(),
+                    is_active: true,
+                    created_by: op.principal.member_id(),
+                    created_at: now,
+                    updated_at: now,
+                    actions: request.actions,
+                };
+                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
+                coverage.require_role(&role, role.actions_if_active())?;
+                let counter = keys::role_count(org);
+                RecordLimit::CUSTOM_ROLES
+                    .reserve(&mut op.transaction, self.limits(), counter)
+                    .await?;
+                claim_slug(&mut op.transaction, &role).await?;
+                op.transaction.create(keys::role(org, role.id), &role);
+                op.created(
+                    AuditAction::RoleCreate,
+                    (ResourceKind::Role, role.id.0),
+                    &role,
+                );
+                op.done(role)
+            },
+            |caller, replay| async move {
+                let role = RoleId(replay.created);
+                let role = self.get_custom_role(&caller, org_slug, role).await?;
+                Ok(role.value)
+            },
+        )
         .await
     }
 

@@ -128,59 +128,68 @@ impl KnowledgeService {
     ) -> Result<WithEtag<MemoryDetails>, Error> {
         self.checks().check(request)?;
         let memory = &request.memory();
-        self.perform(Operation::CreateMemory, caller, |caller| async move {
-            let (org, source) = (caller.org(), request.source_id);
-            let name = memory.source_key.as_ref();
-            let key = name.map(|name| keys::source_key(org, workspace, source, name));
-            let prefetch = Prefetch::keys(key.clone())
-                .and_keys(source_keys(org, source))
-                .and_keys([
-                    keys::endpoint_sequence(org, workspace),
-                    keys::usage(org, Quota::Memories),
-                ])
-                .and_range(slugs_read(org));
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            let now = op.now;
-            check_source(&mut op.transaction, org, Some(source)).await?;
-            require_open_source(&mut op.transaction, &op.principal.org, source).await?;
-            if let Some(key) = key
-                && let Some(holder) = op.transaction.read::<MemoryId>(&key).await?
-            {
-                op.require_not_erased(holder).await?;
-                let message = "must not be the key of another memory from the source";
-                return Err(Error::invalid("sourceKey", ProblemCode::Duplicate, message));
-            }
-            op.reserve(Quota::Memories, 1).await?;
-            let place = op.workspace().clone();
-            let context = IngestContext {
-                caller: &op.principal,
-                workspace: &place,
-                held: op.held_in(workspace),
-                source,
-                is_signed: false,
-            };
-            let added = context.add(&mut op.transaction, self.env(), now, memory);
-            let last_ingest = keys::last_ingest(org, workspace);
-            op.transaction.put(last_ingest, &now);
-            let found = FoundMemory {
-                id: added.id,
-                labels: added.labels,
-                content: added.content,
-            };
-            let trace = Trace {
-                action: AuditAction::MemoryCreate,
-                event: EventData::ChunkCreated,
-                before: None,
-                after: Some(found.labels.clone()),
-            };
-            op.set_created_id(found.id.0);
-            op.set_replay_data(&found.labels);
-            op.leave(found.id, trace).await?;
-            // Whoever adds a memory sees its labels, even if it is for others.
-            let monitor = op.monitor(&[found.subject()]).await?;
-            let visibility = monitor.visibility(found.id, &found.labels);
-            op.done(found.shown(visibility.unwrap_or(Visibility::Labels)))
-        })
+        self.once(
+            Operation::CreateMemory,
+            caller,
+            &(workspace, request),
+            |caller| async move {
+                let (org, source) = (caller.org(), request.source_id);
+                let name = memory.source_key.as_ref();
+                let key = name.map(|name| keys::source_key(org, workspace, source, name));
+                let prefetch = Prefetch::keys(key.clone())
+                    .and_keys(source_keys(org, source))
+                    .and_keys([
+                        keys::endpoint_sequence(org, workspace),
+                        keys::usage(org, Quota::Memories),
+                    ])
+                    .and_range(slugs_read(org));
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let now = op.now;
+                check_source(&mut op.transaction, org, Some(source)).await?;
+                require_open_source(&mut op.transaction, &op.principal.org, source).await?;
+                if let Some(key) = key
+                    && let Some(holder) = op.transaction.read::<MemoryId>(&key).await?
+                {
+                    op.require_not_erased(holder).await?;
+                    let message = "must not be the key of another memory from the source";
+                    return Err(Error::invalid("sourceKey", ProblemCode::Duplicate, message));
+                }
+                op.reserve(Quota::Memories, 1).await?;
+                let place = op.workspace().clone();
+                let context = IngestContext {
+                    caller: &op.principal,
+                    workspace: &place,
+                    held: op.held_in(workspace),
+                    source,
+                    is_signed: false,
+                };
+                let added = context.add(&mut op.transaction, self.env(), now, memory);
+                let last_ingest = keys::last_ingest(org, workspace);
+                op.transaction.put(last_ingest, &now);
+                let found = FoundMemory {
+                    id: added.id,
+                    labels: added.labels,
+                    content: added.content,
+                };
+                let trace = Trace {
+                    action: AuditAction::MemoryCreate,
+                    event: EventData::ChunkCreated,
+                    before: None,
+                    after: Some(found.labels.clone()),
+                };
+                op.set_created_id(found.id.0);
+                op.set_replay_data(&found.labels);
+                op.leave(found.id, trace).await?;
+                // Whoever adds a memory sees its labels, even if it is for others.
+                let monitor = op.monitor(&[found.subject()]).await?;
+                let visibility = monitor.visibility(found.id, &found.labels);
+                op.done(found.shown(visibility.unwrap_or(Visibility::Labels)))
+            },
+            |caller, replay| async move {
+                let memory = MemoryId(replay.created);
+                self.get_memory(&caller, memory).await
+            },
+        )
         .await
     }
 

@@ -73,64 +73,74 @@ impl KnowledgeService {
         new: &NewRecall,
     ) -> Result<Recall, Error> {
         self.checks().check(new)?;
-        self.perform(Operation::CreateRecall, caller, |caller| async move {
-            let org = caller.org();
-            let ids = new.memory_ids.iter();
-            let memory_keys: Vec<Key> = ids.map(|id| keys::memory(org, *id)).collect();
-            let prefetch = Prefetch::keys(memory_keys.iter().cloned())
-                .and_keys([keys::usage(org, Quota::Recalls)])
-                .and_range(slugs_read(org));
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            let now = op.now;
-            let memories = op
-                .transaction
-                .read_many::<MemoryLabels>(&memory_keys)
-                .await?;
-            let named = new.memory_ids.iter().zip(&memories);
-            let cited = named.filter_map(|(id, labels)| Some(Subject::new(*id, labels.as_ref()?)));
-            let cited: Vec<Subject<'_>> = cited.collect();
-            let monitor = op.monitor(&cited).await?;
-            let mut problems = Problems::default();
-            for (index, (id, labels)) in new.memory_ids.iter().zip(&memories).enumerate() {
-                let may_cite = labels.as_ref().is_some_and(|labels| {
-                    labels.workspace_id == workspace
-                        && monitor.decide(*id, labels, Use::Cite).is_ok()
-                });
-                if !may_cite {
-                    let message = "must be an approved memory of the workspace";
-                    problems.push(
-                        format!("memory_ids[{index}]"),
-                        ProblemCode::NotFound,
-                        message,
-                    );
+        self.once(
+            Operation::CreateRecall,
+            caller,
+            &(workspace, new),
+            |caller| async move {
+                let org = caller.org();
+                let ids = new.memory_ids.iter();
+                let memory_keys: Vec<Key> = ids.map(|id| keys::memory(org, *id)).collect();
+                let prefetch = Prefetch::keys(memory_keys.iter().cloned())
+                    .and_keys([keys::usage(org, Quota::Recalls)])
+                    .and_range(slugs_read(org));
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let now = op.now;
+                let memories = op
+                    .transaction
+                    .read_many::<MemoryLabels>(&memory_keys)
+                    .await?;
+                let named = new.memory_ids.iter().zip(&memories);
+                let cited =
+                    named.filter_map(|(id, labels)| Some(Subject::new(*id, labels.as_ref()?)));
+                let cited: Vec<Subject<'_>> = cited.collect();
+                let monitor = op.monitor(&cited).await?;
+                let mut problems = Problems::default();
+                for (index, (id, labels)) in new.memory_ids.iter().zip(&memories).enumerate() {
+                    let may_cite = labels.as_ref().is_some_and(|labels| {
+                        labels.workspace_id == workspace
+                            && monitor.decide(*id, labels, Use::Cite).is_ok()
+                    });
+                    if !may_cite {
+                        let message = "must be an approved memory of the workspace";
+                        problems.push(
+                            format!("memory_ids[{index}]"),
+                            ProblemCode::NotFound,
+                            message,
+                        );
+                    }
                 }
-            }
-            problems.into_result()?;
-            op.reserve(Quota::Recalls, 1).await?;
-            let recall = Recall {
-                id: RecallId(self.env().uuid_at(now)),
-                workspace_id: workspace,
-                query: new.query.clone(),
-                memory_ids: new.memory_ids.clone(),
-                created_by: op.principal.member_id(),
-                created_at: now,
-            };
-            let transaction = &mut op.transaction;
-            transaction.create(keys::recall(org, recall.id), &recall);
-            transaction.put(keys::workspace_recall(org, workspace, recall.id), &());
-            for memory in &recall.memory_ids {
-                transaction.put(keys::cited_by(org, *memory, recall.id), &());
-            }
-            // The audit log stores identifiers, not the query.
-            let audited = serde_json::json!({
-                "id": recall.id,
-                "workspace_id": workspace,
-                "memory_ids": recall.memory_ids,
-            });
-            let resource = (ResourceKind::Recall, recall.id.0);
-            op.created(AuditAction::RecallCreate, resource, &audited);
-            op.done(recall)
-        })
+                problems.into_result()?;
+                op.reserve(Quota::Recalls, 1).await?;
+                let recall = Recall {
+                    id: RecallId(self.env().uuid_at(now)),
+                    workspace_id: workspace,
+                    query: new.query.clone(),
+                    memory_ids: new.memory_ids.clone(),
+                    created_by: op.principal.member_id(),
+                    created_at: now,
+                };
+                let transaction = &mut op.transaction;
+                transaction.create(keys::recall(org, recall.id), &recall);
+                transaction.put(keys::workspace_recall(org, workspace, recall.id), &());
+                for memory in &recall.memory_ids {
+                    transaction.put(keys::cited_by(org, *memory, recall.id), &());
+                }
+                // The audit log stores identifiers, not the query.
+                let audited = serde_json::json!({
+                    "id": recall.id,
+                    "workspace_id": workspace,
+                    "memory_ids": recall.memory_ids,
+                });
+                let resource = (ResourceKind::Recall, recall.id.0);
+                op.created(AuditAction::RecallCreate, resource, &audited);
+                op.done(recall)
+            },
+            |caller, replay| async move {
+                let recall = RecallId(replay.created);
+                self.get_recall(&caller, recall).await
+            },
+        )
         .await
     }
 

@@ -56,24 +56,33 @@ impl KnowledgeService {
     /// ```
     pub async fn create_source(&self, caller: &Caller, new: &NewSource) -> Result<Source, Error> {
         self.checks().check(new)?;
-        self.perform(Operation::CreateSource, caller, |caller| async move {
-            let org = caller.org();
-            let prefetch = Prefetch::keys([keys::usage(org, Quota::Sources)]);
-            let mut op = caller.in_organization(None, prefetch).await?;
-            op.reserve(Quota::Sources, 1).await?;
-            let now = op.now;
-            let source = Source {
-                id: SourceId(self.env().uuid_at(now)),
-                name: new.name.clone(),
-                kind: new.kind.clone(),
-                created_at: now,
-            };
-            let key = keys::source(org, source.id);
-            op.transaction.create(key, &source);
-            let resource = (ResourceKind::Source, source.id.0);
-            op.created(AuditAction::SourceCreate, resource, &source);
-            op.done(source)
-        })
+        self.once(
+            Operation::CreateSource,
+            caller,
+            new,
+            |caller| async move {
+                let org = caller.org();
+                let prefetch = Prefetch::keys([keys::usage(org, Quota::Sources)]);
+                let mut op = caller.in_organization(None, prefetch).await?;
+                op.reserve(Quota::Sources, 1).await?;
+                let now = op.now;
+                let source = Source {
+                    id: SourceId(self.env().uuid_at(now)),
+                    name: new.name.clone(),
+                    kind: new.kind.clone(),
+                    created_at: now,
+                };
+                let key = keys::source(org, source.id);
+                op.transaction.create(key, &source);
+                let resource = (ResourceKind::Source, source.id.0);
+                op.created(AuditAction::SourceCreate, resource, &source);
+                op.done(source)
+            },
+            |caller, replay| async move {
+                let source = SourceId(replay.created);
+                self.get_source(&caller, source).await
+            },
+        )
         .await
     }
 

@@ -1,9 +1,12 @@
 //! Authorised operations: their permissions, their audit entries and their end.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use uuid::Uuid;
 
 use super::created::Created;
+use super::idempotency::Creation;
 use crate::access::{Action, ActionSet};
 use crate::error::{EntityKind, Error};
 use crate::keys;
@@ -19,13 +22,15 @@ use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation, state};
 use crate::service::quota::{AuditQuota, reserve_units};
 use crate::service::secrets::sealing::{RotatedSecret, Sealer};
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{ClientInfo, KnowledgeService};
 use crate::store::{Key, MaybeSend, Prepared, Transaction};
 
 /// An operation of an authorised caller, which ends in at most one commit.
 pub(crate) struct Authorized<'c> {
     pub(crate) service: &'c KnowledgeService,
-    pub(super) caller: &'c Caller,
+    pub(super) client: ClientInfo,
+    /// Request with an idempotency key that the caller makes or repeats.
+    pub(super) creation: Option<Arc<Creation>>,
     pub(super) operation: Operation,
     pub(crate) transaction: Transaction,
     pub(crate) principal: Principal,
@@ -173,7 +178,7 @@ impl Authorized<'_> {
     /// The permissions without a condition are all required. If each has one, one suffices here, and
     /// the operation checks the conditions.
     fn check_permissions(&self, id: WorkspaceId, held: ActionSet) -> Result<(), Denial> {
-        let permissions = self.caller.permissions_of(self.operation);
+        let permissions = Creation::permissions_of(self.creation.as_deref(), self.operation);
         let decide = |action: Action| {
             let place = Resource::Workspace { id, held };
             self.principal.authorize(action, place)
@@ -348,7 +353,7 @@ impl Authorized<'_> {
         self.is_audited = true;
         self.is_metered |= action.is_metered();
         let operation = AuditedOperation::begin(&self.transaction, self.service.env(), self.now);
-        (operation, Actor::new(&self.principal, self.caller.client()))
+        (operation, Actor::new(&self.principal, self.client))
     }
 
     /// Audits a read of these memories, with their labels, of which those count that are

@@ -19,7 +19,8 @@ impl Authorized<'_> {
     /// Sets a value that a replay needs: the response that it repeats, or the labels of a new
     /// memory. It must not have content of memories.
     pub(crate) fn set_replay_data<T: Serialize>(&mut self, data: &T) {
-        if self.caller.keyed(self.operation).is_some() {
+        let creation = self.creation.as_deref();
+        if creation.is_some_and(|creation| creation.request(self.operation).is_some()) {
             let data = serde_json::to_value(data).expect("responses and labels serialise");
             self.created.replay_data = Some(data);
         }
@@ -33,7 +34,8 @@ impl Authorized<'_> {
         id: MemoryId,
         labels: &MemoryLabels,
     ) -> bool {
-        let Some(replay) = self.caller.replayed(self.operation) else {
+        let creation = self.creation.as_deref();
+        let Some(replay) = creation.and_then(|creation| creation.replay(self.operation)) else {
             return false;
         };
         let has_kept = || replay.kept == serde_json::to_value(labels).ok();
@@ -49,7 +51,8 @@ impl Authorized<'_> {
     /// [`Error::IdempotencyKeyReused`] otherwise, also if the request was the same, which is then
     /// replayed; those of the store.
     pub(super) async fn check_idempotency_key(&mut self) -> Result<(), Error> {
-        let Some(request) = self.caller.keyed(self.operation) else {
+        let creation = self.creation.as_deref();
+        let Some(request) = creation.and_then(|found| found.request(self.operation)) else {
             return Ok(());
         };
         let key = request.record_key(self.org(), self.principal.member_id());
@@ -68,7 +71,8 @@ impl Authorized<'_> {
     /// would be a defect, and nothing is committed.
     pub(super) fn write_idempotency_record(&mut self) -> Result<(), Error> {
         let service = self.service;
-        let Some(request) = self.caller.keyed(self.operation) else {
+        let creation = self.creation.as_deref();
+        let Some(request) = creation.and_then(|found| found.request(self.operation)) else {
             return Ok(());
         };
         let created = std::mem::take(&mut self.created);

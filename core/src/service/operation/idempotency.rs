@@ -3,9 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::access::RequiredPermission;
 use crate::digest::sha256;
 use crate::keys;
 use crate::model::{AuditLogId, MemberId, OperationId, OrgId, Timestamp};
@@ -102,12 +104,61 @@ pub(crate) enum Creation {
     Replay(Replay),
 }
 
+impl Creation {
+    /// Returns the request, if it asks for this operation.
+    pub(super) fn request(&self, operation: Operation) -> Option<&KeyedRequest> {
+        match self {
+            Self::Request(request) => Some(request).filter(|found| found.operation == operation),
+            Self::Replay(_) => None,
+        }
+    }
+
+    /// Returns the replay, if this operation reads what was created.
+    pub(super) fn replay(&self, operation: Operation) -> Option<&Replay> {
+        match self {
+            Self::Request(_) => None,
+            Self::Replay(replay) => {
+                let reads = replay.operation.spec().replay == Some(operation);
+                reads.then_some(replay)
+            }
+        }
+    }
+
+    /// Returns the permissions that an operation requires.
+    ///
+    /// A replay shows what was created to whoever may create it, so that its reading requires the
+    /// permissions of the creation.
+    pub(super) fn permissions_of(
+        creation: Option<&Self>,
+        operation: Operation,
+    ) -> &'static [RequiredPermission] {
+        let replay = creation.and_then(|creation| creation.replay(operation));
+        let decisive = replay.map_or(operation, |replay| replay.operation);
+        decisive.spec().permissions
+    }
+}
+
 /// A repetition of a request that created something.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Replay {
-    pub(crate) operation: Operation,
+    pub(in crate::service) operation: Operation,
+    /// Identifier of what was created.
+    pub(in crate::service) created: uuid::Uuid,
     /// What the record kept for the replay.
-    pub(crate) kept: Option<Value>,
+    pub(in crate::service) kept: Option<Value>,
+}
+
+impl Replay {
+    /// Returns the response to the first request, which the record kept.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if it kept none.
+    pub(in crate::service) fn response<T: DeserializeOwned>(self) -> Result<T, Error> {
+        let kept = self
+            .kept
+            .ok_or_else(|| Error::internal("a replay without what it shows"))?;
+        serde_json::from_value(kept).map_err(|error| Error::internal(error.to_string()))
+    }
 }
 
 /// A request to create something, with an idempotency key.
@@ -119,7 +170,7 @@ pub(crate) struct Replay {
 pub(crate) struct KeyedRequest {
     pub(crate) operation: Operation,
     pub(crate) key: IdempotencyKey,
-    /// Fingerprint of the path and the JSON of the body.
+    /// Fingerprint of the arguments; over HTTP, of the path and the JSON of the body.
     pub(crate) fingerprint: String,
 }
 

@@ -9,15 +9,15 @@
 //!
 //! This file has the authorised operation: its permissions, its audit entries and its end.
 //! `unauthenticated` has the way to it, `login` the authentication, and `prefetch` the reads that
-//! operations announce. `creation` makes operations that create something happen once per
-//! idempotency key.
+//! operations announce. `once` and `creation` make operations that create something happen
+//! once per idempotency key.
 
 mod authorized;
 mod created;
 mod creation;
 pub(crate) mod idempotency;
-mod keyed_request;
 mod login;
+mod once;
 mod prefetch;
 mod recognition;
 mod unauthenticated;

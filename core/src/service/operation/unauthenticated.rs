@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::Authorized;
 use super::created::Created;
+use super::idempotency::Creation;
 use super::login::{KnownLogin, Login, RolesRead, credential_key};
 use super::prefetch::{Next, Prefetch};
 use crate::access::PermissionScope;
@@ -25,6 +26,8 @@ pub(crate) struct Unauthenticated<'c> {
     service: &'c KnowledgeService,
     operation: Operation,
     caller: &'c Caller,
+    /// Request with an idempotency key that the caller makes or repeats.
+    creation: Option<Arc<Creation>>,
     transaction: Transaction,
     org: OrgId,
     pub(crate) now: Timestamp,
@@ -39,6 +42,23 @@ impl KnowledgeService {
         &'c self,
         operation: Operation,
         caller: &'c Caller,
+        decide: F,
+    ) -> impl Future<Output = Result<T, Error>>
+    where
+        T: MaybeSend,
+        F: FnMut(Unauthenticated<'c>) -> D + MaybeSend,
+        D: Future<Output = Result<Prepared<T>, Error>> + MaybeSend,
+    {
+        let creation = caller.creation().cloned();
+        self.perform_as(operation, caller, creation, decide)
+    }
+
+    /// Performs an operation of a caller that makes or repeats a request with an idempotency key.
+    pub(super) fn perform_as<'c, T, F, D>(
+        &'c self,
+        operation: Operation,
+        caller: &'c Caller,
+        creation: Option<Arc<Creation>>,
         mut decide: F,
     ) -> impl Future<Output = Result<T, Error>>
     where
@@ -52,6 +72,7 @@ impl KnowledgeService {
                 service: self,
                 operation,
                 caller,
+                creation: creation.clone(),
                 transaction,
                 org,
                 now: self.env().now(),
@@ -224,7 +245,7 @@ impl<'c> Unauthenticated<'c> {
 
     /// Returns the key of the idempotency record, for a request that creates with an idempotency key.
     fn record_key(&self, login: &Login) -> Option<Key> {
-        let request = self.caller.keyed(self.operation)?;
+        let request = self.creation.as_ref()?.request(self.operation)?;
         Some(request.record_key(login.org, login.member))
     }
 
@@ -247,7 +268,8 @@ impl<'c> Unauthenticated<'c> {
         }
         Ok(Authorized {
             service: self.service,
-            caller: self.caller,
+            client: self.caller.client(),
+            creation: self.creation,
             operation: self.operation,
             transaction: self.transaction,
             principal,
@@ -333,7 +355,8 @@ impl<'c> Authenticated<'c> {
                 kind: EntityKind::Organization,
             });
         }
-        for permission in op.caller.permissions_of(op.operation) {
+        let permissions = Creation::permissions_of(op.creation.as_deref(), op.operation);
+        for permission in permissions {
             debug_assert_eq!(permission.scope, PermissionScope::Organization);
             op.principal
                 .authorize(permission.action, Resource::Organization)?;
@@ -348,7 +371,8 @@ impl<'c> Authenticated<'c> {
     /// # Errors
     /// [`Error::Unauthenticated`] for a removed member; [`Error::Forbidden`].
     pub(crate) async fn anywhere(self) -> Result<Authorized<'c>, Error> {
-        let permissions = self.start.caller.permissions_of(self.start.operation);
+        let creation = self.start.creation.as_deref();
+        let permissions = Creation::permissions_of(creation, self.start.operation);
         let needed = permissions
             .iter()
             .map(|permission| permission.action)

@@ -167,31 +167,40 @@ impl KnowledgeService {
         new: &NewChat,
     ) -> Result<Chat, Error> {
         self.checks().check(new)?;
-        self.perform(Operation::CreateChat, caller, |caller| async move {
-            let org = caller.org();
-            let members = new.participants.iter().map(|id| keys::member(org, *id));
-            let prefetch = Prefetch::keys(members).and_keys([keys::usage(org, Quota::Chats)]);
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            let now = op.now;
-            let participants = participants(&mut op, new).await?;
-            op.reserve(Quota::Chats, 1).await?;
-            let chat = Chat {
-                id: ChatId(self.env().uuid_at(now)),
-                workspace_id: workspace,
-                title: new.title.clone(),
-                created_by: op.principal.member_id(),
-                created_at: now,
-                last_message_at: now,
-                participants,
-            };
-            let recent = keys::chat_recent(org, workspace, now, chat.id);
-            let key = keys::chat(org, workspace, chat.id);
-            op.transaction.create(key, &chat);
-            op.transaction.put(recent, &chat.recent(String::new()));
-            let resource = (ResourceKind::Chat, chat.id.0);
-            op.created(AuditAction::ChatCreate, resource, &chat);
-            op.done(chat)
-        })
+        self.once(
+            Operation::CreateChat,
+            caller,
+            &(workspace, new),
+            |caller| async move {
+                let org = caller.org();
+                let members = new.participants.iter().map(|id| keys::member(org, *id));
+                let prefetch = Prefetch::keys(members).and_keys([keys::usage(org, Quota::Chats)]);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let now = op.now;
+                let participants = participants(&mut op, new).await?;
+                op.reserve(Quota::Chats, 1).await?;
+                let chat = Chat {
+                    id: ChatId(self.env().uuid_at(now)),
+                    workspace_id: workspace,
+                    title: new.title.clone(),
+                    created_by: op.principal.member_id(),
+                    created_at: now,
+                    last_message_at: now,
+                    participants,
+                };
+                let recent = keys::chat_recent(org, workspace, now, chat.id);
+                let key = keys::chat(org, workspace, chat.id);
+                op.transaction.create(key, &chat);
+                op.transaction.put(recent, &chat.recent(String::new()));
+                let resource = (ResourceKind::Chat, chat.id.0);
+                op.created(AuditAction::ChatCreate, resource, &chat);
+                op.done(chat)
+            },
+            |caller, replay| async move {
+                let chat = ChatId(replay.created);
+                self.get_chat(&caller, workspace, chat).await
+            },
+        )
         .await
     }
 
@@ -317,37 +326,47 @@ impl KnowledgeService {
     ) -> Result<ChatMessage, Error> {
         self.checks()
             .value::<Content>("content", &content.to_owned())?;
-        self.perform(Operation::PostChatMessage, caller, |caller| async move {
-            let org = caller.org();
-            let counter = keys::usage(org, Quota::ChatMessages);
-            let prefetch = Prefetch::keys(chat_keys(org, workspace, chat)).and_keys([counter]);
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            let now = op.now;
-            let key = keys::chat(org, workspace, chat);
-            let before = find(&mut op, workspace, chat).await?;
-            op.reserve(Quota::ChatMessages, 1).await?;
-            let transaction = &mut op.transaction;
-            let message = ChatMessage {
-                id: ChatMessageId(transaction.unique()),
-                chat_id: chat,
-                author_id: op.principal.member_id(),
-                content: content.to_owned(),
-                created_at: now,
-            };
-            transaction.create_unique(keys::chat_message(org, chat, message.id), &message);
-            let recent = |at| keys::chat_recent(org, workspace, at, chat);
-            if before.last_message_at != now {
-                transaction.delete(recent(before.last_message_at));
-            }
-            let after = Chat {
-                last_message_at: now,
-                ..before
-            };
-            transaction.put(recent(now), &after.recent(snippet(content)));
-            transaction.put(key, &after);
-            op.set_created_id(message.id.0);
-            op.done(message)
-        })
+        self.once(
+            Operation::PostChatMessage,
+            caller,
+            &(workspace, chat, content),
+            |caller| async move {
+                let org = caller.org();
+                let counter = keys::usage(org, Quota::ChatMessages);
+                let prefetch = Prefetch::keys(chat_keys(org, workspace, chat)).and_keys([counter]);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let now = op.now;
+                let key = keys::chat(org, workspace, chat);
+                let before = find(&mut op, workspace, chat).await?;
+                op.reserve(Quota::ChatMessages, 1).await?;
+                let transaction = &mut op.transaction;
+                let message = ChatMessage {
+                    id: ChatMessageId(transaction.unique()),
+                    chat_id: chat,
+                    author_id: op.principal.member_id(),
+                    content: content.to_owned(),
+                    created_at: now,
+                };
+                transaction.create_unique(keys::chat_message(org, chat, message.id), &message);
+                let recent = |at| keys::chat_recent(org, workspace, at, chat);
+                if before.last_message_at != now {
+                    transaction.delete(recent(before.last_message_at));
+                }
+                let after = Chat {
+                    last_message_at: now,
+                    ..before
+                };
+                transaction.put(recent(now), &after.recent(snippet(content)));
+                transaction.put(key, &after);
+                op.set_created_id(message.id.0);
+                op.done(message)
+            },
+            |caller, replay| async move {
+                let message = ChatMessageId(replay.created);
+                self.get_chat_message(&caller, workspace, chat, message)
+                    .await
+            },
+        )
         .await
     }
 }

@@ -42,11 +42,11 @@ pub struct IssuedMcpKey {
     /// `Idempotency-Key`.
     #[serde(serialize_with = "expose")]
     #[cfg_attr(feature = "openapi", schemars(with = "Option<String>"))]
-    pub secret: Secret,
+    pub secret: Option<Secret>,
 }
 
-fn expose<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(secret.expose())
+fn expose<S: Serializer>(secret: &Option<Secret>, serializer: S) -> Result<S::Ok, S::Error> {
+    secret.as_ref().map(Secret::expose).serialize(serializer)
 }
 
 /// Stored record of an MCP key, apart from its credential.

@@ -64,7 +64,7 @@ impl KnowledgeService {
     ///     .build();
     /// let issued = service.create_mcp_key(&owner, workspace, &new).await?;
     /// // The client sends the secret with each request.
-    /// let client = Caller::new(issued.secret);
+    /// let client = Caller::new(issued.secret.ok_or("no secret")?);
     /// assert!(service.get_memory(&client, memories[0]).await?.value.content.is_some());
     ///
     /// service.revoke_mcp_key(&owner, workspace, issued.summary.id).await?;
@@ -79,44 +79,54 @@ impl KnowledgeService {
         new: &NewMcpKey,
     ) -> Result<IssuedMcpKey, Error> {
         self.checks().check(new)?;
-        self.perform(Operation::CreateMcpKey, caller, |caller| async move {
-            let org = caller.org();
-            let counter = keys::mcp_key_count(org, workspace);
-            let stored = RangeRead::all(keys::mcp_keys(org, workspace));
-            let prefetch = Prefetch::keys([counter.clone()]).and_range(stored);
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            let (now, member) = (op.now, op.principal.member_id());
-            require_audience(&op.principal, op.workspace(), &new.audience)?;
-            free_expired_keys(&mut op.transaction, org, workspace, now).await?;
-            RecordLimit::MCP_KEYS
-                .reserve(&mut op.transaction, self.limits(), counter)
-                .await?;
-            let (rotates_at, expires_at) = validity(&op.principal, new.rotation, now);
-            let secret = Secret::generate(CredentialKind::Bearer, org, self.env());
-            let key = McpKey {
-                id: CredentialId(self.env().uuid_at(now)),
-                name: new.name.clone(),
-                client: new.client,
-                audience: new.audience.clone(),
-                created_by: member,
-                created_at: now,
-                acts_as: member,
-                rotation_seconds: new.rotation.as_secs(),
-                rotates_at,
-                expires_at,
-            };
-            let record = credential_of(&key, &op.principal, workspace, now);
-            self.put_credential(&mut op.transaction, &record, &secret);
-            let place = keys::mcp_key(org, workspace, key.id);
-            op.transaction.create(place, &key);
-            self.plan_expiry(&mut op.transaction, org, workspace, &key);
-            let resource = (ResourceKind::Credential, key.id.0);
-            op.created(AuditAction::McpKeyCreate, resource, &key);
-            op.done(IssuedMcpKey {
-                secret,
-                summary: key.summary(workspace, None),
-            })
-        })
+        self.once(
+            Operation::CreateMcpKey,
+            caller,
+            &(workspace, new),
+            |caller| async move {
+                let org = caller.org();
+                let counter = keys::mcp_key_count(org, workspace);
+                let stored = RangeRead::all(keys::mcp_keys(org, workspace));
+                let prefetch = Prefetch::keys([counter.clone()]).and_range(stored);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let (now, member) = (op.now, op.principal.member_id());
+                require_audience(&op.principal, op.workspace(), &new.audience)?;
+                free_expired_keys(&mut op.transaction, org, workspace, now).await?;
+                RecordLimit::MCP_KEYS
+                    .reserve(&mut op.transaction, self.limits(), counter)
+                    .await?;
+                let (rotates_at, expires_at) = validity(&op.principal, new.rotation, now);
+                let secret = Secret::generate(CredentialKind::Bearer, org, self.env());
+                let key = McpKey {
+                    id: CredentialId(self.env().uuid_at(now)),
+                    name: new.name.clone(),
+                    client: new.client,
+                    audience: new.audience.clone(),
+                    created_by: member,
+                    created_at: now,
+                    acts_as: member,
+                    rotation_seconds: new.rotation.as_secs(),
+                    rotates_at,
+                    expires_at,
+                };
+                let record = credential_of(&key, &op.principal, workspace, now);
+                self.put_credential(&mut op.transaction, &record, &secret);
+                let place = keys::mcp_key(org, workspace, key.id);
+                op.transaction.create(place, &key);
+                self.plan_expiry(&mut op.transaction, org, workspace, &key);
+                let resource = (ResourceKind::Credential, key.id.0);
+                op.created(AuditAction::McpKeyCreate, resource, &key);
+                op.done(IssuedMcpKey {
+                    secret: Some(secret),
+                    summary: key.summary(workspace, None),
+                })
+            },
+            |caller, replay| async move {
+                let key = CredentialId(replay.created);
+                let (summary, secret) = (self.get_mcp_key(&caller, workspace, key).await?, None);
+                Ok(IssuedMcpKey { summary, secret })
+            },
+        )
         .await
     }
 
@@ -223,6 +233,7 @@ impl KnowledgeService {
             let resource = (ResourceKind::Credential, key.0);
             op.changed(AuditAction::McpKeyRotate, resource, &before, &after);
             let summary = after.summary(workspace, used);
+            let secret = Some(secret);
             op.done(IssuedMcpKey { secret, summary })
         })
         .await

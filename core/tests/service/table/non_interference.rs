@@ -102,7 +102,14 @@ impl Kind {
                 let new = new_mcp_key("workspace:research");
                 let service = &world.service;
                 let key = service.create_mcp_key(&caller.trusted, world.workspace.id, &new);
-                caller.token = key.await.unwrap().secret.expose().to_owned();
+                caller.token = key
+                    .await
+                    .unwrap()
+                    .secret
+                    .as_ref()
+                    .unwrap()
+                    .expose()
+                    .to_owned();
                 caller
             }
         }

@@ -88,7 +88,7 @@ impl Records {
             memory: memories[0],
             connector,
             mcp_key: world.mcp_key_for("org:acme").await.summary.id,
-            key_secret: key.secret.expose().to_owned(),
+            key_secret: key.secret.as_ref().unwrap().expose().to_owned(),
             chat,
             role,
             member,

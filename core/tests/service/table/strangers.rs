@@ -117,7 +117,7 @@ async fn authentication_precedes_a_long_body() {
     let by = service::Caller::from(token.secret);
     let new = new_mcp_key("workspace:research");
     let key = world.service.create_mcp_key(&by, workspace, &new).await;
-    let key = key.unwrap().secret;
+    let key = key.unwrap().secret.unwrap();
     let status = async |body: &(Bytes, &'static str)| {
         let request = Request::post(format!("/v1/workspaces/{workspace}/recalls"))
             .header("authorization", format!("Bearer {}", key.expose()));

@@ -12,6 +12,14 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
+    /// Returns the identifiers by which a caller names it.
+    pub(super) fn named(self) -> (Option<WorkspaceId>, EndpointId) {
+        match self {
+            Self::Webhook(workspace, _) => (Some(workspace), self.id()),
+            Self::Subscription(_) => (None, self.id()),
+        }
+    }
+
     /// Returns the identifier, which both kinds have.
     pub(in crate::service) fn id(self) -> EndpointId {
         match self {

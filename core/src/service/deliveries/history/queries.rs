@@ -262,20 +262,29 @@ impl KnowledgeService {
     pub async fn ping(&self, caller: &Caller, endpoint: Endpoint) -> Result<Delivery, Error> {
         let operation =
             endpoint.operation(Operation::PingWebhook, Operation::PingCitationSubscription);
-        self.perform(operation, caller, |caller| async move {
-            let org = caller.org();
-            let prefetch = Prefetch::keys(endpoint.keys(org))
-                .and_keys([keys::endpoint(org, endpoint.id())])
-                .and_range(EndpointQueue::front(org, endpoint.id(), 1));
-            let caller = caller.authenticate(prefetch).await?;
-            let (mut op, record) = endpoint.authorize(caller, Vec::new()).await?;
-            let (operation, actor) = op.audit(record.ping_action());
-            let delivery = self
-                .send_ping(&mut op.transaction, operation, actor, &record)
-                .await?;
-            op.set_created_id(delivery.id.0);
-            op.done(delivery)
-        })
+        self.once(
+            operation,
+            caller,
+            &endpoint.named(),
+            |caller| async move {
+                let org = caller.org();
+                let prefetch = Prefetch::keys(endpoint.keys(org))
+                    .and_keys([keys::endpoint(org, endpoint.id())])
+                    .and_range(EndpointQueue::front(org, endpoint.id(), 1));
+                let caller = caller.authenticate(prefetch).await?;
+                let (mut op, record) = endpoint.authorize(caller, Vec::new()).await?;
+                let (operation, actor) = op.audit(record.ping_action());
+                let delivery = self
+                    .send_ping(&mut op.transaction, operation, actor, &record)
+                    .await?;
+                op.set_created_id(delivery.id.0);
+                op.done(delivery)
+            },
+            |caller, replay| async move {
+                let id = DeliveryId(replay.created);
+                self.get_delivery(&caller, endpoint, id).await
+            },
+        )
         .await
     }
 }

@@ -170,44 +170,54 @@ impl KnowledgeService {
         memories: &[NewMemory],
     ) -> Result<Vec<IngestedMemory>, Error> {
         check_batch(memories, &self.checks())?;
-        self.perform(Operation::IngestMemories, caller, |caller| async move {
-            let org = caller.org();
-            let by_name = || by_source_key(org, workspace, source, memories);
-            let prefetch = Prefetch::keys(by_name())
-                .and_keys(source_keys(org, source))
-                .and_keys([
-                    keys::endpoint_sequence(org, workspace),
-                    keys::usage(org, Quota::Memories),
-                ])
-                .and_range(slugs_read(org));
-            let known = |transaction: &Transaction| known_memories(transaction, org, by_name());
-            let mut op = caller
-                .in_workspace_then(workspace, prefetch, &known)
-                .await?;
-            let key = keys::source(org, source);
-            if op.transaction.read::<Source>(&key).await?.is_none() {
-                let message = "must be a source of the organisation";
-                return Err(Error::invalid("source_id", ProblemCode::NotFound, message));
-            }
-            require_open_source(&mut op.transaction, &op.principal.org, source).await?;
-            let audit = op.audit(AuditAction::MemoryIngest);
-            let place = op.workspace().clone();
-            let held = op.held_in(workspace);
-            let context = IngestContext {
-                caller: &op.principal,
-                workspace: &place,
-                held,
-                source,
-                is_signed: false,
-            };
-            let memories = self
-                .ingest_batch(&mut op.transaction, context, audit, memories)
-                .await?;
-            let result = IngestResult { memories };
-            op.set_created_id(audit.0.id.0);
-            op.set_replay_data(&result);
-            op.done(result.memories)
-        })
+        self.once(
+            Operation::IngestMemories,
+            caller,
+            &(workspace, source, memories),
+            |caller| async move {
+                let org = caller.org();
+                let by_name = || by_source_key(org, workspace, source, memories);
+                let prefetch = Prefetch::keys(by_name())
+                    .and_keys(source_keys(org, source))
+                    .and_keys([
+                        keys::endpoint_sequence(org, workspace),
+                        keys::usage(org, Quota::Memories),
+                    ])
+                    .and_range(slugs_read(org));
+                let known = |transaction: &Transaction| known_memories(transaction, org, by_name());
+                let mut op = caller
+                    .in_workspace_then(workspace, prefetch, &known)
+                    .await?;
+                let key = keys::source(org, source);
+                if op.transaction.read::<Source>(&key).await?.is_none() {
+                    let message = "must be a source of the organisation";
+                    return Err(Error::invalid("source_id", ProblemCode::NotFound, message));
+                }
+                require_open_source(&mut op.transaction, &op.principal.org, source).await?;
+                let audit = op.audit(AuditAction::MemoryIngest);
+                let place = op.workspace().clone();
+                let held = op.held_in(workspace);
+                let context = IngestContext {
+                    caller: &op.principal,
+                    workspace: &place,
+                    held,
+                    source,
+                    is_signed: false,
+                };
+                let memories = self
+                    .ingest_batch(&mut op.transaction, context, audit, memories)
+                    .await?;
+                let result = IngestResult { memories };
+                op.set_created_id(audit.0.id.0);
+                op.set_replay_data(&result);
+                op.done(result.memories)
+            },
+            |_, replay| async move {
+                replay
+                    .response::<IngestResult>()
+                    .map(|result| result.memories)
+            },
+        )
         .await
     }
 }

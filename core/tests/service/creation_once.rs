@@ -1,0 +1,158 @@
+//! Tests of calls of the service that create something with an idempotency key.
+
+use http::Request;
+use knowledge_core::access::RoleRef;
+use knowledge_core::api::Api;
+use knowledge_core::limits::IDEMPOTENCY_RETENTION;
+use knowledge_core::model::EventType;
+use knowledge_core::service::{Caller, NewSource, NewWebhook, PageRequest};
+use knowledge_testing::requests::{new_chat, new_mcp_key, new_memory};
+
+use crate::make::{ADMIN, VIEWER, code};
+use crate::world::World;
+
+/// Returns a caller with an idempotency key.
+fn once(caller: &Caller) -> Caller {
+    caller.clone().with_idempotency_key("key".parse().unwrap())
+}
+
+fn tickets() -> NewSource {
+    NewSource::builder().name("Tickets").kind("drive").build()
+}
+
+#[tokio::test]
+async fn repeated_call_returns_what_the_first_created() {
+    let world = World::new().await;
+    let (service, by) = (&world.service, once(&world.owner));
+    let first = service.create_source(&by, &tickets()).await.unwrap();
+    let before = world.contents().await;
+    for _ in 0..2 {
+        let again = service.create_source(&by, &tickets()).await;
+        assert_eq!(again.unwrap(), first);
+    }
+    assert!(world.contents().await == before);
+    // Without the key, it is another one.
+    let other = service.create_source(&world.owner, &tickets()).await;
+    assert_ne!(other.unwrap().id, first.id);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn repeated_message_is_read_alone() {
+    let world = World::new().await;
+    let chat = world.add_chat("Plans").await;
+    let (service, workspace) = (&world.service, world.workspace.id);
+    let post = async |by: &Caller, text| service.post_chat_message(by, workspace, chat, text).await;
+    let by = once(&world.owner);
+    let first = post(&by, "Hello.").await.unwrap();
+    post(&world.owner, "Anybody?").await.unwrap();
+    assert_eq!(post(&by, "Hello.").await.unwrap(), first);
+    assert_eq!(code(post(&by, "Bye.").await), "idempotency_key_reused");
+    let page = PageRequest::default();
+    let listed = service.list_chat_messages(&world.owner, workspace, chat, &page);
+    assert_eq!(listed.await.unwrap().data.len(), 2);
+}
+
+#[tokio::test]
+async fn repeated_batch_returns_the_first_result() {
+    let world = World::new().await;
+    let (service, workspace) = (&world.service, world.workspace.id);
+    let batch = [new_memory("First"), new_memory("Second")];
+    let by = once(&world.owner);
+    let ingest = async || {
+        let ingested = service.ingest_memories(&by, workspace, world.source, &batch);
+        ingested.await.unwrap()
+    };
+    let first = ingest().await;
+    let deleted = service.delete_memory(&world.owner, first[0].id).await;
+    deleted.unwrap();
+    assert_eq!(ingest().await, first);
+}
+
+#[tokio::test]
+async fn repetition_has_no_secret() {
+    let world = World::new().await;
+    let (service, workspace) = (&world.service, world.workspace.id);
+    let by = once(&world.owner);
+    let url = "https://example.com/hooks".parse().unwrap();
+    let new = NewWebhook::builder().event_type(EventType::ChunkCreated);
+    let new = new.url(url).build();
+    let mut first = service.create_webhook(&by, workspace, &new).await.unwrap();
+    assert!(first.signing_secret.take().is_some());
+    let again = service.create_webhook(&by, workspace, &new).await;
+    assert_eq!(again.unwrap(), first);
+
+    let new = new_mcp_key("org:acme");
+    let mut first = service.create_mcp_key(&by, workspace, &new).await.unwrap();
+    assert!(first.secret.take().is_some());
+    let again = service.create_mcp_key(&by, workspace, &new).await;
+    assert_eq!(again.unwrap(), first);
+}
+
+#[tokio::test]
+async fn key_belongs_to_the_call_the_operation_and_the_member() {
+    let world = World::new().await;
+    let (service, workspace) = (&world.service, world.workspace.id);
+    let by = once(&world.owner);
+    let chat = service.create_chat(&by, workspace, &new_chat("Plans"));
+    let chat = chat.await.unwrap();
+    let other = service.create_chat(&by, workspace, &new_chat("Ideas"));
+    assert_eq!(code(other.await), "idempotency_key_reused");
+    let elsewhere = world.workspace("elsewhere").await;
+    let other = service.create_chat(&by, elsewhere, &new_chat("Plans"));
+    assert_eq!(code(other.await), "idempotency_key_reused");
+
+    service.create_source(&by, &tickets()).await.unwrap();
+    let admin = once(&world.caller(ADMIN).await);
+    let other = service.create_chat(&admin, workspace, &new_chat("Plans"));
+    assert_ne!(other.await.unwrap().id, chat.id);
+}
+
+#[tokio::test]
+async fn repetition_requires_the_permissions_of_the_operation() {
+    let world = World::new().await;
+    let member = world.member(ADMIN).await;
+    let by = once(&world.trusted(member));
+    let create = async || world.service.create_source(&by, &tickets()).await;
+    let first = create().await.unwrap();
+    let assign = async |role: RoleRef| world.assign(member, role).await.unwrap();
+    assign(VIEWER).await;
+    assert_eq!(code(create().await), "forbidden");
+    assign(ADMIN).await;
+    assert_eq!(create().await.unwrap(), first);
+}
+
+#[tokio::test]
+async fn deleted_creation_is_gone_until_the_key_expires() {
+    let world = World::new().await;
+    let (service, workspace) = (&world.service, world.workspace.id);
+    let by = once(&world.owner);
+    let create = async || {
+        let created = service.create_chat(&by, workspace, &new_chat("Plans"));
+        created.await.map(|chat| chat.id)
+    };
+    let first = create().await.unwrap();
+    let deleted = service.delete_chat(&world.owner, workspace, first).await;
+    deleted.unwrap();
+    assert_eq!(code(create().await), "created_resource_gone");
+    world.time.pass(IDEMPOTENCY_RETENTION);
+    assert_ne!(create().await.unwrap(), first);
+}
+
+/// A request over HTTP is compared with others as JSON, and a call by its arguments.
+#[tokio::test]
+async fn request_over_http_is_another_one() {
+    let world = World::new().await;
+    let token = world.token(world.owner_id, Default::default()).await.secret;
+    let by = once(&world.owner);
+    let created = world.service.create_source(&by, &tickets()).await;
+    created.unwrap();
+    let request = Request::post("/v1/sources")
+        .header("authorization", format!("Bearer {}", token.expose()))
+        .header("content-type", "application/json")
+        .header("idempotency-key", "key")
+        .body(r#"{"name": "Tickets", "kind": "drive"}"#.into());
+    let api = Api::new(world.service.clone());
+    let response = api.handle(request.unwrap()).await;
+    assert_eq!(response.status(), 422);
+}
