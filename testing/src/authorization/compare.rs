@@ -89,7 +89,7 @@ impl Site {
         secret: Secret,
         extent: Extent,
     ) -> Result<(), String> {
-        let reference = self.reference.clone();
+        let reference = self.reference;
         let session = Caller {
             scope: Scope::default(),
             ..caller.clone()

@@ -5,7 +5,7 @@
 //! [`Access`] applies the rules of its sections *Authorisation* and *Visibility* to sets of names.
 //! Nothing here comes from the code that enforces the rules, so that a defect there cannot hide a
 //! defect here. `core/tests/authorization` compares the two, and so does the fuzz target
-//! `authorization`.
+//! `authorization`; the model of the simulation asks here who may do what.
 //!
 //! ```
 //! use knowledge_testing::authorization::{Caller, Directory, Labels, Reference, Use, Verdict};
@@ -35,6 +35,9 @@ pub use self::site::{AUDIENCES, Case, HeldRole, Place, Site};
 
 /// Set of names: actions, labels, teams or slugs.
 pub type Names = BTreeSet<String>;
+
+/// Set of actions, by their names in the documentation.
+pub type Actions = BTreeSet<&'static str>;
 
 /// Returns the set of these names.
 pub fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> Names {
@@ -203,7 +206,7 @@ pub enum Use {
 }
 
 /// Decision on a use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// The response is that for a thing that does not exist.
     Unknown,

@@ -1,68 +1,61 @@
 //! The rules of the documentation, applied to names.
 
+use std::borrow::Cow;
+
 use super::reference::Need;
-use super::{Caller, Change, Directory, Labels, Names, Reference, Role, Use, Verdict};
+use super::{Actions, Caller, Change, Directory, Labels, Reference, Use, Verdict};
 
 /// The rules for one caller.
 #[derive(Clone, Debug)]
 pub struct Access<'r> {
     pub(super) reference: &'r Reference,
-    pub(super) directory: &'r Directory,
+    pub(super) directory: Cow<'r, Directory>,
     /// The caller.
     pub caller: Caller,
 }
 
 impl Access<'_> {
     /// Returns the actions of a role, or of the one that replaced it.
-    fn role_actions(&self, role: &str) -> Names {
+    fn role_actions(&self, role: &str) -> Actions {
         let mut role = role;
         while let Some(next) = self.directory.redirects.get(role) {
             role = next;
         }
         match self.directory.roles.get(role) {
-            Some(custom) => self.custom_actions(custom),
-            None => self.reference.built_in[role].clone(),
+            Some(custom) => self.reference.custom_actions(custom),
+            None => self.reference.built_in_actions(role).clone(),
         }
     }
 
-    /// (Base ∪ allow) − deny; without `allow` if the role is inactive.
-    fn custom_actions(&self, role: &Role) -> Names {
-        let mut actions = self.reference.built_in[&role.base].clone();
-        if role.is_active {
-            actions.extend(role.allow.iter().cloned());
-        }
-        actions.retain(|action| !role.deny.contains(action));
-        actions
-    }
-
-    fn narrowed(&self, mut actions: Names) -> Names {
+    fn narrowed(&self, mut actions: Actions) -> Actions {
         if let Some(allowed) = &self.caller.scope.actions {
-            actions.retain(|action| allowed.contains(action));
+            actions.retain(|action| allowed.contains(*action));
         }
         actions
     }
 
     /// Returns the actions that the caller holds for the organisation as a whole.
     #[must_use]
-    pub fn actions(&self) -> Names {
+    pub fn actions(&self) -> Actions {
         match self.caller.scope.workspaces {
-            Some(_) => Names::new(),
+            Some(_) => Actions::new(),
             None => self.narrowed(self.role_actions(&self.caller.role)),
         }
     }
 
     /// Returns the actions that the caller holds in a workspace.
     #[must_use]
-    pub fn actions_in(&self, workspace: &str) -> Names {
+    pub fn actions_in(&self, workspace: &str) -> Actions {
         if !self.works_in(workspace) {
-            return Names::new();
+            return Actions::new();
         }
         let there = self.caller.workspace_roles.get(workspace);
         self.narrowed(self.role_actions(there.unwrap_or(&self.caller.role)))
     }
 
     /// Returns true if the credential works in a workspace of the organisation.
-    fn works_in(&self, workspace: &str) -> bool {
+    #[must_use]
+    pub fn works_in(&self, workspace: &str) -> bool {
         let admitted = &self.caller.scope.workspaces;
         self.directory.workspaces.contains(workspace)
             && admitted
@@ -75,7 +68,11 @@ impl Access<'_> {
     }
 
     /// Returns true if an audience label covers the caller.
-    fn is_covered(&self, label: &str) -> bool {
+    ///
+    /// # Panics
+    /// If it is no audience label.
+    #[must_use]
+    pub fn is_covered(&self, label: &str) -> bool {
         let listed = &self.caller.scope.audience;
         let (scope, name) = label.split_once(':').expect("a label has a scope");
         let covers_member = match scope {
@@ -111,7 +108,7 @@ impl Access<'_> {
         };
         self.is_covered(&memory.audience)
             && held.contains("memory:read")
-            && for_sensitivity.is_none_or(|action| held.contains(&action))
+            && for_sensitivity.is_none_or(|action| held.contains(action.as_str()))
     }
 
     /// Returns the decision on a use of a memory.
@@ -129,8 +126,8 @@ impl Access<'_> {
                 } else {
                     "getMemory"
                 };
-                let mut rows = self.rows(operation);
-                if !rows.any(|row| held.contains(&row.action)) {
+                let mut rows = self.reference.rows(operation).iter();
+                if !rows.any(|row| held.contains(row.action)) {
                     return if is_check {
                         Verdict::Unknown
                     } else {
@@ -148,14 +145,9 @@ impl Access<'_> {
         }
     }
 
-    fn rows(&self, operation: &str) -> impl Iterator<Item = &Need> {
-        let rows = self.reference.needs.iter();
-        rows.filter(move |row| row.operation == operation)
-    }
-
-    fn holds_always(&self, operation: &str, held: &Names) -> bool {
-        let mut rows = self.rows(operation).filter(|row| row.condition == "always");
-        rows.all(|row| held.contains(&row.action))
+    fn holds_always(&self, operation: &str, held: &Actions) -> bool {
+        let mut rows = self.reference.rows(operation).iter();
+        rows.all(|row| row.condition != "always" || held.contains(row.action))
     }
 
     /// A citation is seen by others, so the audience has to cover the caller.
@@ -173,7 +165,8 @@ impl Access<'_> {
     }
 
     /// Returns true unless the caller lacks what a bulk update requires in every workspace.
-    fn may_begin(&self, change: &Change) -> bool {
+    #[must_use]
+    pub fn may_begin(&self, change: &Change) -> bool {
         let operation = "bulkUpdateMemories";
         let mut needed = Vec::new();
         if change.relabels() {
@@ -189,7 +182,7 @@ impl Access<'_> {
     fn is_held_somewhere(&self, needed: &[&str]) -> bool {
         let everywhere = self.directory.workspaces.iter();
         let mut places = everywhere.map(|slug| self.actions_in(slug));
-        let is_held = |held: &Names| needed.iter().all(|action| held.contains(*action));
+        let is_held = |held: &Actions| needed.iter().all(|action| held.contains(*action));
         is_held(&self.actions()) || places.any(|held| is_held(&held))
     }
 
@@ -227,7 +220,7 @@ impl Access<'_> {
         let order = |label: &String| {
             let mut order = self.reference.sensitivities.iter();
             order
-                .position(|known| known == label)
+                .position(|known| *known == label)
                 .expect("a known label")
         };
         let is_other = |wanted: &String| {
@@ -252,20 +245,20 @@ impl Access<'_> {
 
     /// Returns the decision on an operation of a workspace or of the organisation.
     ///
-    /// It considers only the actions that the operation always requires; for operations on
-    /// memories, one of the actions.
+    /// It considers only the actions that the operation always requires; for an operation that always
+    /// requires none, any of its actions.
     #[must_use]
     pub fn operation(&self, operation: &str, workspace: &str) -> Verdict {
-        let scope = self.rows(operation).next().map(|row| row.scope.as_str());
-        let always: Vec<&Need> = self
-            .rows(operation)
+        let rows = self.reference.rows(operation);
+        let always: Vec<&Need> = rows
+            .iter()
             .filter(|row| row.condition == "always")
             .collect();
-        let held = match scope {
+        let held = match rows.first().map(|row| row.scope) {
             None => return Verdict::Everything,
             Some("the organisation") => self.actions(),
             Some("the organisation or any workspace") => {
-                let needed: Vec<&str> = always.iter().map(|row| row.action.as_str()).collect();
+                let needed: Vec<&str> = always.iter().map(|row| row.action).collect();
                 return permitted(self.is_held_somewhere(&needed));
             }
             Some("the workspace") if !self.works_in(workspace) => return Verdict::Unknown,
@@ -273,9 +266,30 @@ impl Access<'_> {
             Some(other) => panic!("{operation} has the scope “{other}”"),
         };
         permitted(match always.is_empty() {
-            true => self.rows(operation).any(|row| held.contains(&row.action)),
-            false => always.iter().all(|row| held.contains(&row.action)),
+            true => rows.iter().any(|row| held.contains(row.action)),
+            false => always.iter().all(|row| held.contains(row.action)),
         })
+    }
+
+    /// Returns the decision on an operation of a workspace under a condition, which is the text of
+    /// the table.
+    ///
+    /// # Panics
+    /// If no operation has the condition.
+    #[must_use]
+    pub fn operation_if(&self, operation: &str, condition: &str, workspace: &str) -> Verdict {
+        let mut known = self.reference.needs.values().flatten();
+        assert!(
+            known.any(|row| row.condition == condition),
+            "no row has “{condition}”"
+        );
+        if !self.works_in(workspace) {
+            return Verdict::Unknown;
+        }
+        let held = self.actions_in(workspace);
+        let rows = self.reference.rows(operation).iter();
+        let mut needed = rows.filter(|row| ["always", condition].contains(&row.condition));
+        permitted(needed.all(|row| held.contains(row.action)))
     }
 }
 

@@ -119,7 +119,7 @@ pub struct Site {
     /// Service over the same data that changes nothing.
     pub(super) dry: KnowledgeService,
     pub(super) api: Api,
-    pub(super) reference: Reference,
+    pub(super) reference: &'static Reference,
     pub(super) random: fastrand::Rng,
     pub(super) memories: Vec<(MemoryId, Labels)>,
     pub(super) workspaces: BTreeMap<&'static str, WorkspaceId>,

@@ -1,18 +1,22 @@
-//! Callers and their permissions.
-
-use std::collections::BTreeSet;
+//! Callers, and the translation of the model's state into questions to the oracle.
+//!
+//! The oracle is [`authorization`](crate::authorization), which decides who may do what by the tables
+//! of the documentation.
 
 use uuid::Uuid;
 
 use super::{Caller, ErrorResponse, Model, Org};
+use crate::authorization::{
+    self, Access, Actions, Change, Directory, Labels, Reference, Role, Scope, Use, Verdict, names,
+};
 use crate::client::REQUEST_ID;
 use knowledge_core::access::{
-    Action, BaseRole, BuiltInRole, Credential, CredentialKind, CredentialRecord, RoleRef,
-    TokenScope,
+    Action, ActionSet, Credential, CredentialKind, CredentialRecord, RoleRef, TokenScope,
 };
+use knowledge_core::api::Operation;
 use knowledge_core::model::{
-    AudienceLabel, AudienceScope, CredentialId, CustomRole, InboundWebhookId, MemberId, OrgId,
-    Timestamp, WorkspaceId,
+    AudienceLabel, AudienceScope, CredentialId, CustomRole, InboundWebhookId, MemberId,
+    MemoryChange, MemoryId, MemoryLabels, OrgId, Timestamp, WorkspaceId,
 };
 
 /// Issued credential. Without a secret, the response that had it was lost.
@@ -35,6 +39,13 @@ pub(crate) struct Who {
     pub(crate) request_id: Option<Uuid>,
 }
 
+/// Operation that a caller asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'c> {
+    pub(crate) by: &'c Caller,
+    pub(crate) operation: Operation,
+}
+
 /// Member and credential that created something or took it over.
 pub(crate) type Owner = (MemberId, Option<CredentialId>);
 
@@ -44,140 +55,212 @@ impl Who {
     }
 }
 
-/// Returns the actions of a built-in role, according to the reference.
-#[must_use]
-pub fn builtin_actions(role: BuiltInRole) -> BTreeSet<Action> {
-    let names: &[&str] = match role {
-        BuiltInRole::Viewer => &["memory:read", "dashboard:read", "role:read"],
-        BuiltInRole::Member => &[
-            "memory:read",
-            "dashboard:read",
-            "role:read",
-            "memory:create",
-            "memory:update",
-            "memory:review",
-            "connector:report",
-            "chat:write",
-            "recall:create",
-            "citation_subscription:manage",
-        ],
-        BuiltInRole::Admin | BuiltInRole::Owner => return Action::ALL.iter().copied().collect(),
-    };
-    let action = |name: &&str| name.parse().expect("the action exists");
-    names.iter().map(action).collect()
-}
-
-/// Returns the actions of a custom role.
-pub(crate) fn custom_actions(role: &CustomRole) -> BTreeSet<Action> {
-    actions_of(role, role.is_active)
+/// Returns a custom role as the oracle knows it.
+fn role_of(role: &CustomRole) -> Role {
+    let listed = |actions: ActionSet| names(actions.iter().map(Action::as_str));
+    Role {
+        base: role.base_role.as_str().to_owned(),
+        allow: listed(role.actions.allow),
+        deny: listed(role.actions.deny),
+        is_active: role.is_active,
+    }
 }
 
 /// Returns the actions of a custom role as if it were active.
-pub(crate) fn possible_actions(role: &CustomRole) -> BTreeSet<Action> {
-    actions_of(role, true)
+pub(crate) fn possible_actions(role: &CustomRole) -> Actions {
+    let role = Role {
+        is_active: true,
+        ..role_of(role)
+    };
+    Reference::read().custom_actions(&role)
 }
 
-fn actions_of(role: &CustomRole, is_active: bool) -> BTreeSet<Action> {
-    let mut actions = builtin_actions(match role.base_role {
-        BaseRole::Viewer => BuiltInRole::Viewer,
-        BaseRole::Member => BuiltInRole::Member,
-    });
-    if is_active {
-        actions.extend(role.actions.allow.iter());
+/// Returns a change of a memory as the oracle knows it.
+pub(crate) fn change_of(change: &MemoryChange, rewrites: bool) -> Change {
+    Change {
+        audience: change.audience_tag.as_ref().map(ToString::to_string),
+        sensitivity: change.sensitivity_label.map(|label| label.to_string()),
+        review: change.review_status.map(|status| status.to_string()),
+        moves: change.source_id.is_some(),
+        rewrites,
     }
-    for denied in role.actions.deny.iter() {
-        actions.remove(&denied);
-    }
-    actions
+}
+
+/// The rules for a caller, which the oracle knows: it is asked with names.
+pub(crate) struct Rules<'o> {
+    org: &'o Org,
+    who: &'o Who,
+    access: Access<'static>,
 }
 
 impl Org {
-    pub(crate) fn role_actions(&self, role: RoleRef) -> BTreeSet<Action> {
+    pub(crate) fn role_actions(&self, role: RoleRef) -> Actions {
         match role {
-            RoleRef::BuiltIn(role) => builtin_actions(role),
-            RoleRef::Custom(id) => custom_actions(&self.roles[&id]),
+            RoleRef::BuiltIn(role) => Reference::read().built_in_actions(role.as_str()).clone(),
+            RoleRef::Custom(id) => Reference::read().custom_actions(&role_of(&self.roles[&id])),
         }
     }
 
-    /// Returns the actions of a caller for the organisation as a whole.
-    pub(crate) fn actions(&self, who: &Who) -> BTreeSet<Action> {
-        if who.scope.workspaces.is_some() {
-            return BTreeSet::new();
-        }
-        self.scoped(who, self.members[&who.member].role)
+    /// Returns the name of a workspace: its slug, or its identifier if it was removed.
+    fn name_of(&self, workspace: WorkspaceId) -> String {
+        let found = self.workspaces.get(&workspace);
+        found.map_or_else(|| workspace.to_string(), |found| found.slug.clone())
     }
 
-    /// Returns the actions of a caller in a workspace.
-    pub(crate) fn actions_in(&self, who: &Who, workspace: WorkspaceId) -> BTreeSet<Action> {
-        let scoped_to = who.scope.workspaces.as_ref();
-        let is_outside = scoped_to.is_some_and(|workspaces| !workspaces.contains(&workspace));
-        if is_outside || self.removing.includes(workspace) {
-            return BTreeSet::new();
-        }
-        let own = self.members[&who.member].role;
-        let role = self.overrides.get(&(who.member, workspace));
-        self.scoped(who, *role.unwrap_or(&own))
-    }
-
-    fn scoped(&self, who: &Who, role: RoleRef) -> BTreeSet<Action> {
-        let mut actions = self.role_actions(role);
-        if let Some(scoped_to) = who.scope.actions {
-            actions.retain(|action| scoped_to.contains(*action));
-        }
-        actions
-    }
-
-    /// Returns true if a credential works in a workspace.
-    pub(crate) fn works_in(who: &Who, workspace: WorkspaceId) -> bool {
-        let scoped_to = who.scope.workspaces.as_ref();
-        scoped_to.is_none_or(|workspaces| workspaces.contains(&workspace))
-    }
-
-    /// Returns true if the actions are held in the organisation or in some workspace.
-    pub(crate) fn allows_somewhere(&self, who: &Who, required: &BTreeSet<Action>) -> bool {
-        let everywhere = Who {
-            scope: TokenScope {
-                workspaces: None,
-                ..who.scope.clone()
-            },
-            ..who.clone()
-        };
-        let is_overridden =
-            |workspace: &WorkspaceId| self.overrides.contains_key(&(who.member, *workspace));
-        // Through a scoped credential, the role in the organisation counts where it is not replaced.
-        let mut places = who.scope.workspaces.iter().flatten();
-        let is_there = |place: &WorkspaceId| self.workspaces.contains_key(place);
-        let counts = who.scope.workspaces.is_none()
-            || places.any(|place| is_there(place) && !is_overridden(place));
-        let mut overridden = self.workspaces.keys().filter(|place| is_overridden(place));
-        counts && required.is_subset(&self.actions(&everywhere))
-            || overridden.any(|workspace| required.is_subset(&self.actions_in(who, *workspace)))
-    }
-
-    /// Returns true if an audience includes a caller.
-    ///
-    /// `here` limits the workspaces that the label may name.
-    pub(crate) fn is_covered(
-        &self,
-        who: &Who,
-        label: &AudienceLabel,
-        here: Option<WorkspaceId>,
-    ) -> bool {
-        let listed = who.scope.audience.as_ref();
-        if listed.is_some_and(|audience| !audience.contains(label)) {
-            return false;
-        }
+    /// Returns the rules for a caller.
+    pub(crate) fn rules<'o>(&'o self, who: &'o Who) -> Rules<'o> {
         let member = &self.members[&who.member];
-        match label.scope() {
-            AudienceScope::Org => label.name() == self.slug,
-            AudienceScope::Workspace => self.workspaces.values().any(|workspace| {
-                label.name() == workspace.slug
-                    && here.is_none_or(|here| here == workspace.id)
-                    && Self::works_in(who, workspace.id)
-            }),
-            AudienceScope::Team => member.teams.iter().any(|team| team == label.name()),
-            AudienceScope::User => label.name() == member.handle,
+        let workspaces = self.workspaces.values();
+        let mut directory = Directory {
+            slug: self.slug.clone(),
+            workspaces: workspaces.map(|place| place.slug.clone()).collect(),
+            ..Directory::default()
+        };
+        let mut name_of_role = |role: RoleRef| match role {
+            RoleRef::BuiltIn(role) => role.as_str().to_owned(),
+            RoleRef::Custom(id) => {
+                let role = role_of(&self.roles[&id]);
+                directory.roles.insert(id.to_string(), role);
+                id.to_string()
+            }
+        };
+        let least = (who.member, WorkspaceId(Uuid::nil()));
+        let held = self.overrides.range(least..);
+        let held = held.take_while(|((member, _), _)| *member == who.member);
+        let held = held.map(|((_, place), role)| (self.name_of(*place), name_of_role(*role)));
+        let workspace_roles = held.collect();
+        let caller = authorization::Caller {
+            handle: member.handle.clone(),
+            teams: member.teams.iter().cloned().collect(),
+            role: name_of_role(member.role),
+            workspace_roles,
+            scope: self.scope_of(&who.scope),
+        };
+        Rules {
+            org: self,
+            who,
+            access: Reference::read().access_in(directory, caller),
         }
+    }
+
+    fn scope_of(&self, scope: &TokenScope) -> Scope {
+        let workspaces = scope.workspaces.as_ref().map(|workspaces| {
+            let workspaces = workspaces.iter();
+            workspaces.map(|place| self.name_of(*place)).collect()
+        });
+        let audience = scope.audience.as_ref();
+        Scope {
+            workspaces,
+            actions: scope
+                .actions
+                .map(|actions| names(actions.iter().map(Action::as_str))),
+            audience: audience.map(|labels| labels.iter().map(ToString::to_string).collect()),
+        }
+    }
+}
+
+impl Rules<'_> {
+    /// Returns the actions of the caller for the organisation as a whole.
+    pub(crate) fn actions(&self) -> Actions {
+        self.access.actions()
+    }
+
+    /// Returns the actions of the caller in a workspace.
+    pub(crate) fn actions_in(&self, workspace: WorkspaceId) -> Actions {
+        self.access.actions_in(self.org.name_of(workspace).as_str())
+    }
+
+    pub(crate) fn holds(&self, action: Action, workspace: WorkspaceId) -> bool {
+        self.actions_in(workspace).contains(action.as_str())
+    }
+
+    /// Returns true if the credential works in a workspace.
+    pub(crate) fn works_in(&self, workspace: WorkspaceId) -> bool {
+        self.access.works_in(self.org.name_of(workspace).as_str())
+    }
+
+    /// Returns true if the caller may do an operation, by what that always requires.
+    ///
+    /// `None` for an operation of the organisation.
+    pub(crate) fn operation(
+        &self,
+        operation: Operation,
+        workspace: Option<WorkspaceId>,
+    ) -> Result<(), ErrorResponse> {
+        let place = workspace.map(|workspace| self.org.name_of(workspace));
+        let place = place.unwrap_or_default();
+        done(self.access.operation(&operation.id(), &place))
+    }
+
+    /// Returns true if the caller may do an operation of a workspace under a condition of the table.
+    pub(crate) fn may(
+        &self,
+        operation: Operation,
+        condition: &str,
+        workspace: WorkspaceId,
+    ) -> bool {
+        let place = self.org.name_of(workspace);
+        let verdict = self.access.operation_if(&operation.id(), condition, &place);
+        verdict == Verdict::Everything
+    }
+
+    /// Returns true unless the caller lacks everywhere what a bulk update requires.
+    pub(crate) fn may_begin(&self, change: &MemoryChange) -> bool {
+        self.access.may_begin(&change_of(change, false))
+    }
+
+    /// Returns true if an audience includes the caller.
+    pub(crate) fn is_covered(&self, label: &AudienceLabel) -> bool {
+        self.access.is_covered(&label.to_string())
+    }
+
+    /// Returns true if an audience that names no other workspace includes the caller.
+    pub(crate) fn is_covered_in(&self, workspace: WorkspaceId, label: &AudienceLabel) -> bool {
+        let here = self.org.name_of(workspace);
+        let names_other = label.scope() == AudienceScope::Workspace && label.name() != here;
+        !names_other && self.is_covered(label)
+    }
+
+    /// Returns a memory with these labels, present or earlier ones, as the oracle knows it.
+    fn labels_of(&self, id: MemoryId, labels: &MemoryLabels) -> Labels {
+        let memory = self.org.memories.get(&id);
+        let is_own = memory.is_some_and(|memory| memory.content.created_by == self.who.member);
+        let author = if is_own {
+            self.access.caller.handle.as_str()
+        } else {
+            ""
+        };
+        Labels::new(
+            &self.org.name_of(labels.workspace_id),
+            &labels.audience.to_string(),
+            labels.sensitivity.as_str(),
+            labels.review.as_str(),
+            author,
+        )
+    }
+
+    /// Returns true if a memory exists for the caller: if it may know that there is such a memory.
+    pub(crate) fn exists(&self, id: MemoryId, labels: &MemoryLabels) -> bool {
+        self.access.exists(&self.labels_of(id, labels))
+    }
+
+    /// Returns the decision on a use of a memory.
+    pub(crate) fn verdict(&self, id: MemoryId, labels: &MemoryLabels, wanted: &Use) -> Verdict {
+        self.access.verdict(&self.labels_of(id, labels), wanted)
+    }
+
+    /// Returns the part of a memory that the caller sees.
+    pub(crate) fn sight(&self, id: MemoryId, labels: &MemoryLabels) -> Verdict {
+        self.verdict(id, labels, &Use::Check)
+    }
+}
+
+/// Returns the error that stands for a decision.
+pub(crate) fn done(verdict: Verdict) -> Result<(), ErrorResponse> {
+    match verdict {
+        Verdict::Unknown => Err(ErrorResponse::NotFound),
+        Verdict::Forbidden => Err(ErrorResponse::Forbidden),
+        Verdict::Labels | Verdict::Everything => Ok(()),
     }
 }
 
@@ -278,97 +361,70 @@ impl Model {
         who: &Who,
         workspace: WorkspaceId,
         owner: Owner,
-        allowed: &BTreeSet<Action>,
+        allowed: &Actions,
         now: Timestamp,
     ) -> Result<(), ErrorResponse> {
         let org = self.org(who.org);
         let Some(acting) = self.acting_for(who.org, owner, now) else {
             return Ok(());
         };
-        let theirs = org.actions_in(&acting, workspace);
-        let own = org.actions_in(who, workspace);
-        match theirs
-            .intersection(allowed)
-            .all(|action| own.contains(action))
-        {
-            true => Ok(()),
-            false => Err(ErrorResponse::Forbidden),
-        }
-    }
-
-    /// Authenticates the bearer of a token and authorises `action` for the organisation as a whole.
-    pub(crate) fn bearer(
-        &self,
-        by: &Caller,
-        action: Action,
-        now: Timestamp,
-    ) -> Result<Who, ErrorResponse> {
-        let who = self.authenticate(by, CredentialKind::Bearer, now)?;
-        if self.org(who.org).actions(&who).contains(&action) {
-            Ok(who)
+        let theirs = org.rules(&acting).actions_in(workspace);
+        let own = org.rules(who).actions_in(workspace);
+        let mut needed = theirs.intersection(allowed);
+        if needed.all(|action| own.contains(action)) {
+            Ok(())
         } else {
             Err(ErrorResponse::Forbidden)
         }
     }
 
-    /// Authenticates the bearer of a token and authorises `action` in a workspace.
+    /// Authenticates the bearer of a token and authorises its operation of the organisation.
+    pub(crate) fn authorize(&self, asked: Asked<'_>, now: Timestamp) -> Result<Who, ErrorResponse> {
+        let who = self.authenticate(asked.by, CredentialKind::Bearer, now)?;
+        self.org(who.org)
+            .rules(&who)
+            .operation(asked.operation, None)?;
+        Ok(who)
+    }
+
+    /// Authenticates the bearer of a token and authorises its operation of a workspace.
     pub(crate) fn authorize_in(
         &self,
-        by: &Caller,
+        asked: Asked<'_>,
         workspace: WorkspaceId,
-        action: Action,
         now: Timestamp,
     ) -> Result<Who, ErrorResponse> {
-        let who = self.authenticate(by, CredentialKind::Bearer, now)?;
-        let org = self.org(who.org);
-        if !org.workspaces.contains_key(&workspace) {
-            return Err(ErrorResponse::NotFound);
-        }
-        if !Org::works_in(&who, workspace) {
-            Err(ErrorResponse::NotFound)
-        } else if org.actions_in(&who, workspace).contains(&action) {
-            Ok(who)
-        } else {
-            Err(ErrorResponse::Forbidden)
-        }
+        let who = self.authenticate(asked.by, CredentialKind::Bearer, now)?;
+        let rules = self.org(who.org).rules(&who);
+        rules.operation(asked.operation, Some(workspace))?;
+        Ok(who)
     }
 
-    /// Authenticates the bearer of a token and returns its actions in a workspace.
+    /// Authenticates the bearer of a token that works in a workspace.
     pub(crate) fn enter(
         &self,
         by: &Caller,
         workspace: WorkspaceId,
         now: Timestamp,
-    ) -> Result<(Who, BTreeSet<Action>), ErrorResponse> {
+    ) -> Result<Who, ErrorResponse> {
         let who = self.authenticate(by, CredentialKind::Bearer, now)?;
-        let org = self.org(who.org);
-        if !org.workspaces.contains_key(&workspace) {
-            return Err(ErrorResponse::NotFound);
-        }
-        if !Org::works_in(&who, workspace) {
-            return Err(ErrorResponse::NotFound);
-        }
-        let held = org.actions_in(&who, workspace);
-        Ok((who, held))
+        let works = self.org(who.org).rules(&who).works_in(workspace);
+        works.then_some(who).ok_or(ErrorResponse::NotFound)
     }
 
-    /// Authenticates the holder of a session and authorises `action` in an organisation.
+    /// Authenticates the holder of a session and authorises its operation of an organisation.
     pub(crate) fn authorize_in_org(
         &self,
-        by: &Caller,
+        asked: Asked<'_>,
         slug: &str,
-        action: Action,
         now: Timestamp,
     ) -> Result<Who, ErrorResponse> {
-        let who = self.authenticate(by, CredentialKind::Session, now)?;
+        let who = self.authenticate(asked.by, CredentialKind::Session, now)?;
         let org = self.org(who.org);
         if org.slug != slug {
             return Err(ErrorResponse::NotFound);
         }
-        if org.actions(&who).contains(&action) {
-            Ok(who)
-        } else {
-            Err(ErrorResponse::Forbidden)
-        }
+        org.rules(&who).operation(asked.operation, None)?;
+        Ok(who)
     }
 }

@@ -6,8 +6,8 @@ use std::fmt::Debug;
 use serde::Deserialize;
 
 use super::compare::announcement;
-use super::{Announcement, Caller, ErrorResponse, LabelChanges, Model, Org, Who};
-use knowledge_core::access::Action;
+use super::{Announcement, Asked, ErrorResponse, LabelChanges, Model, Org, Who};
+use knowledge_core::api::Operation;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
     CitationChange, Delivery, DeliveryId, DeliveryStatus, EndpointId, EventData, EventId,
@@ -167,10 +167,11 @@ impl Model {
         let mut wanted = Deliveries::new();
         let mut notify =
             |endpoint, notification| *wanted.entry((endpoint, notification)).or_default() += 1;
-        let receiver = |endpoint: EndpointId, workspace, action| {
+        // An endpoint receives while its owner may create such a one.
+        let receiver = |endpoint: EndpointId, workspace, created_by| {
             let who = self.acting_for(org.id, org.owners[&endpoint], now)?;
-            let held = org.actions_in(&who, workspace);
-            held.contains(&action).then_some((endpoint, who))
+            let permitted = org.rules(&who).operation(created_by, Some(workspace));
+            permitted.ok().map(|()| (endpoint, who))
         };
         for (endpoint, pings) in &org.pings {
             pings
@@ -188,7 +189,7 @@ impl Model {
                 let webhooks = webhooks.map(|webhook| EndpointId::from(webhook.id));
                 let webhooks = webhooks.filter(|webhook| was_there(*webhook));
                 webhooks.filter_map(|webhook| {
-                    receiver(webhook, event.workspace(), Action::WebhookManage)
+                    receiver(webhook, event.workspace(), Operation::CreateWebhook)
                 })
             };
             for (webhook, who) in webhooks(event.event_type()) {
@@ -211,11 +212,11 @@ impl Model {
                 if cited.is_empty() {
                     continue;
                 }
-                let action = Action::CitationSubscriptionManage;
+                let created_by = Operation::CreateCitationSubscription;
                 let subscriptions = org.subscriptions.values();
                 let subscriptions = subscriptions
                     .filter(|to| to.recall_id == recall.id && was_there(to.id.into()))
-                    .filter_map(|to| receiver(to.id.into(), to.workspace_id, action));
+                    .filter_map(|to| receiver(to.id.into(), to.workspace_id, created_by));
                 for (endpoint, who) in subscriptions.chain(webhooks(EventType::CitationChanged)) {
                     if !org.recall_is_known(&who, recall, changes) {
                         continue;
@@ -243,9 +244,10 @@ impl Model {
 impl Org {
     /// Returns those changed memories that existed for a receiver before or after.
     fn known(&self, who: &Who, changes: &LabelChanges) -> Known {
+        let rules = self.rules(who);
         let exists = |id, labels: &Option<MemoryLabels>| {
             let labels = labels.as_ref();
-            labels.is_some_and(|labels| self.exists(who, id, labels))
+            labels.is_some_and(|labels| rules.exists(id, labels))
         };
         let known = changes.iter().map(|(id, (before, after))| {
             let existence = (exists(*id, before), exists(*id, after));
@@ -321,15 +323,13 @@ impl Model {
     /// Authorises a caller for the deliveries of an endpoint, and returns its workspace.
     pub(crate) fn authorize_for_endpoint(
         &self,
-        by: &Caller,
+        asked: Asked<'_>,
         endpoint: Endpoint,
         now: Timestamp,
     ) -> Result<(Who, WorkspaceId), ErrorResponse> {
         let who = match endpoint {
-            Endpoint::Webhook(workspace, _) => {
-                self.authorize_in(by, workspace, Action::WebhookManage, now)?
-            }
-            Endpoint::Subscription(id) => self.authorize_for_subscription(by, id, true, now)?.0,
+            Endpoint::Webhook(workspace, _) => self.authorize_in(asked, workspace, now)?,
+            Endpoint::Subscription(id) => self.authorize_for_subscription(asked, id, now)?.0,
         };
         let workspace = self.org(who.org).workspace_of(endpoint);
         Ok((who, workspace.ok_or(ErrorResponse::NotFound)?))

@@ -1,14 +1,12 @@
 //! Endpoints in both directions.
 
-use super::{ErrorResponse, Model, Org, Owner, RequestErrors, Who};
+use super::{Asked, ErrorResponse, Model, Org, Owner, RequestErrors, Who};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::{Action, CredentialKind};
 use knowledge_core::model::{
     CitationSubscription, InboundWebhook, InboundWebhookId, SubscriptionId, Timestamp, Webhook,
     WebhookId, WebhookUrl, WorkspaceId,
 };
-
-use super::Caller;
 
 /// Period for which a replaced signing secret remains valid.
 pub(crate) const SECRET_OVERLAP: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
@@ -82,8 +80,11 @@ impl Org {
         found: &CitationSubscription,
     ) -> CitationSubscription {
         let mut found = found.clone();
-        let held = self.actions_in(who, found.workspace_id);
-        if found.subscriber_user_id != who.member && !held.contains(&Action::WebhookManage) {
+        let manages = || {
+            self.rules(who)
+                .holds(Action::WebhookManage, found.workspace_id)
+        };
+        if found.subscriber_user_id != who.member && !manages() {
             let parts: Vec<&str> = found.webhook_url.as_str().splitn(4, '/').collect();
             let origin = format!("{}//{}", parts[0], parts[2]);
             found.webhook_url = origin.parse().expect("the origin of a URL is a URL");
@@ -94,25 +95,24 @@ impl Org {
 
 impl Model {
     /// Authorises a caller for a subscription.
-    ///
-    /// `is_change` also requires `webhook:manage` for the subscription of another member.
     pub(crate) fn authorize_for_subscription(
         &self,
-        by: &Caller,
+        asked: Asked<'_>,
         id: SubscriptionId,
-        is_change: bool,
         now: Timestamp,
     ) -> Result<(Who, CitationSubscription), ErrorResponse> {
-        let who = self.authenticate(by, CredentialKind::Bearer, now)?;
+        let who = self.authenticate(asked.by, CredentialKind::Bearer, now)?;
         let found = self.org(who.org).subscriptions.get(&id);
         let found = found.ok_or(ErrorResponse::NotFound)?.clone();
         let place = found.workspace_id;
         if found.subscriber_user_id != who.member || who.scope.audience.is_some() {
             self.org(who.org).recall(&who, found.recall_id)?;
         }
-        self.authorize_in(by, place, Action::CitationSubscriptionManage, now)?;
-        if is_change && found.subscriber_user_id != who.member {
-            self.authorize_in(by, place, Action::WebhookManage, now)?;
+        self.authorize_in(asked, place, now)?;
+        let condition = "for another member's subscription";
+        let rules = self.org(who.org).rules(&who);
+        if found.subscriber_user_id != who.member && !rules.may(asked.operation, condition, place) {
+            return Err(ErrorResponse::Forbidden);
         }
         Ok((who, found))
     }

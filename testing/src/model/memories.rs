@@ -1,17 +1,16 @@
 //! Rules of memories that several operations share: visibility, batches and events.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::audit::AuditFacts;
 use super::{
     Announcement, ErrorResponse, Expected, LabelChanges, Memory, Model, Org, RequestErrors,
-    Response, Who,
+    Response, Who, change_of, done,
 };
+use crate::authorization::{Use, Verdict};
 use knowledge_core::ProblemCode;
-use knowledge_core::access::Action;
+use knowledge_core::api::Operation;
 use knowledge_core::model::{
     BulkItemErrorCode, EventType, Memory as WireMemory, MemoryChange, MemoryContent, MemoryDetails,
     MemoryId, MemoryLabels, MemorySummary, Quota, Recall, RecallId, ReviewStatus, SensitivityLabel,
@@ -30,85 +29,33 @@ pub(crate) struct Batch {
     pub(crate) is_signed: bool,
 }
 
-/// Part of a memory that a caller sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Sight {
-    Nothing,
-    Labels,
-    Everything,
-}
-
-/// Returns the actions that a change requires for any memory.
-pub(crate) fn required_actions(change: &MemoryChange) -> BTreeSet<Action> {
-    let labels = change.audience_tag.is_some()
-        || change.sensitivity_label.is_some()
-        || change.source_id.is_some();
-    let mut required_actions = BTreeSet::new();
-    if labels {
-        required_actions.insert(Action::MemoryUpdate);
-    }
-    if change.review_status.is_some() {
-        required_actions.insert(Action::MemoryReview);
-    }
-    required_actions
-}
-
 impl Org {
-    /// Returns the reason why a caller may not change a memory, if any.
+    /// Returns the reason why a caller may not change a memory in a bulk update, if any.
     pub(crate) fn denied(
         &self,
         who: &Who,
         id: MemoryId,
         change: &MemoryChange,
     ) -> Option<BulkItemErrorCode> {
-        let memory = self.memories.get(&id);
-        let Some(memory) = memory.filter(|memory| self.exists(who, id, &memory.labels)) else {
-            return Some(BulkItemErrorCode::NotFound);
-        };
-        let required_actions = self.required_actions(who, change, &memory.labels);
-        let held = self.actions_in(who, memory.labels.workspace_id);
-        (!required_actions.is_subset(&held)).then_some(BulkItemErrorCode::Forbidden)
+        let wanted = Use::BulkUpdate(change_of(change, false));
+        match self.used(who, id, &wanted) {
+            Ok(_) => None,
+            Err(ErrorResponse::NotFound) => Some(BulkItemErrorCode::NotFound),
+            Err(_) => Some(BulkItemErrorCode::Forbidden),
+        }
     }
 
-    /// Returns the actions that a change requires for a memory with these labels.
-    pub(crate) fn required_actions(
+    /// Returns a memory and the decision on a use of it, if it is permitted.
+    pub(crate) fn used(
         &self,
         who: &Who,
-        change: &MemoryChange,
-        labels: &MemoryLabels,
-    ) -> BTreeSet<Action> {
-        let mut required = required_actions(change);
-        if change
-            .sensitivity_label
-            .is_some_and(|wanted| wanted < labels.sensitivity)
-        {
-            required.insert(Action::MemoryDeclassify);
-        }
-        let relabels = required.contains(&Action::MemoryUpdate);
-        let own = format!("user:{}", self.members[&who.member].handle);
-        let gives_away = change.audience_tag.as_ref().is_some_and(|wanted| {
-            let text = wanted.to_string();
-            *wanted != labels.audience && text.starts_with("user:") && text != own
-        });
-        if gives_away || (relabels && !self.is_covered(who, &labels.audience, None)) {
-            required.insert(Action::MemoryShare);
-        }
-        required
-    }
-
-    /// Returns true if a memory exists for a caller: if it may know that there is such a memory.
-    pub(crate) fn exists(&self, who: &Who, id: MemoryId, labels: &MemoryLabels) -> bool {
-        let held = self.actions_in(who, labels.workspace_id);
-        let is_narrowed = who.scope.audience.is_some();
-        let is_own = self
-            .memories
-            .get(&id)
-            .is_some_and(|memory| memory.content.created_by == who.member && !is_narrowed);
-        let is_reviewed = labels.review == ReviewStatus::Approved;
-        let shares = held.contains(&Action::MemoryShare) && !is_narrowed;
-        Self::works_in(who, labels.workspace_id)
-            && (shares || self.is_covered(who, &labels.audience, None))
-            && (is_reviewed || is_own || held.contains(&Action::MemoryReview))
+        id: MemoryId,
+        wanted: &Use,
+    ) -> Result<(&Memory, Verdict), ErrorResponse> {
+        let memory = self.memories.get(&id).ok_or(ErrorResponse::NotFound)?;
+        let verdict = self.rules(who).verdict(id, &memory.labels, wanted);
+        done(verdict)?;
+        Ok((memory, verdict))
     }
 
     /// Returns true if a source exists for a caller: always, unless its credential is limited to
@@ -116,15 +63,16 @@ impl Org {
     pub(crate) fn source_exists(&self, who: &Who, source: SourceId) -> bool {
         let is_limited = who.scope.workspaces.is_some() || who.scope.audience.is_some();
         let mut memories = self.memories.iter();
+        let rules = self.rules(who);
         !is_limited
             || memories.any(|(id, memory)| {
-                memory.labels.source_id == source && self.exists(who, *id, &memory.labels)
+                memory.labels.source_id == source && rules.exists(*id, &memory.labels)
             })
     }
 
     /// Returns true if a recall shows a caller that it cites a memory.
     pub(crate) fn shows_citation(&self, who: &Who, id: MemoryId, labels: &MemoryLabels) -> bool {
-        labels.review == ReviewStatus::Approved && self.exists(who, id, labels)
+        labels.review == ReviewStatus::Approved && self.rules(who).exists(id, labels)
     }
 
     /// Returns a recall that exists for a caller.
@@ -149,10 +97,9 @@ impl Org {
     ) -> bool {
         let is_own = recall.created_by == who.member && who.scope.audience.is_none();
         let mut cited = recall.memory_ids.iter();
-        is_own
-            || cited.all(|id| {
-                labels(*id).is_none_or(|labels| self.sight(who, *id, labels) == Sight::Everything)
-            })
+        let rules = self.rules(who);
+        let is_readable = |id, labels| rules.sight(id, labels) == Verdict::Everything;
+        is_own || cited.all(|id| labels(*id).is_none_or(|labels| is_readable(*id, labels)))
     }
 
     /// Changes a memory and returns true if anything is different.
@@ -188,43 +135,6 @@ impl Org {
 }
 
 impl Org {
-    /// Returns the action that reading a memory requires besides `memory:read`.
-    fn extra_action(labels: &MemoryLabels) -> Option<Action> {
-        match labels.sensitivity {
-            SensitivityLabel::Public | SensitivityLabel::Internal => None,
-            SensitivityLabel::Confidential => Some(Action::MemoryReadConfidential),
-            SensitivityLabel::Restricted => Some(Action::MemoryReadRestricted),
-        }
-    }
-
-    /// Returns true if the actions suffice to read the content of a memory with these labels.
-    pub(crate) fn may_read(held: &BTreeSet<Action>, labels: &MemoryLabels) -> bool {
-        let extra = Self::extra_action(labels);
-        held.contains(&Action::MemoryRead) && extra.is_none_or(|extra| held.contains(&extra))
-    }
-
-    /// Returns the part of a memory with these labels that a caller sees.
-    pub(crate) fn sight(&self, who: &Who, id: MemoryId, labels: &MemoryLabels) -> Sight {
-        let held = self.actions_in(who, labels.workspace_id);
-        let covered = self.is_covered(who, &labels.audience, None);
-        let shows = [Action::MemoryRead, Action::MemoryShare];
-        if !self.exists(who, id, labels) || !shows.iter().any(|action| held.contains(action)) {
-            Sight::Nothing
-        } else if covered && Self::may_read(&held, labels) {
-            Sight::Everything
-        } else {
-            Sight::Labels
-        }
-    }
-
-    /// Returns a memory that exists for a caller.
-    pub(crate) fn memory(&self, who: &Who, id: MemoryId) -> Result<&Memory, ErrorResponse> {
-        let found = self.memories.get(&id);
-        found
-            .filter(|found| self.exists(who, id, &found.labels))
-            .ok_or(ErrorResponse::NotFound)
-    }
-
     /// Records a change to one memory with its event.
     pub(crate) fn leave(
         &mut self,
@@ -244,12 +154,12 @@ impl Org {
 }
 
 impl Memory {
-    pub(crate) fn summary(&self, id: MemoryId, sight: Sight) -> MemorySummary {
+    pub(crate) fn summary(&self, id: MemoryId, sight: Verdict) -> MemorySummary {
         self.details(id, sight).summary
     }
 
-    pub(crate) fn details(&self, id: MemoryId, sight: Sight) -> MemoryDetails {
-        let is_readable = sight == Sight::Everything;
+    pub(crate) fn details(&self, id: MemoryId, sight: Verdict) -> MemoryDetails {
+        let is_readable = sight == Verdict::Everything;
         let shown = |text: &String| is_readable.then(|| text.clone());
         MemoryDetails {
             summary: MemorySummary {
@@ -334,9 +244,10 @@ impl Model {
             })
         };
         let changed: Vec<bool> = memories.iter().zip(&known).map(changes).collect();
-        let is_hidden = |id: &Option<MemoryId>| {
-            id.is_some_and(|id| org.sight(who, id, &org.memories[&id].labels) != Sight::Everything)
-        };
+        let rules = org.rules(who);
+        let sight = |id| rules.sight(id, &org.memories[&id].labels);
+        let is_hidden =
+            |id: &Option<MemoryId>| id.is_some_and(|id| sight(id) != Verdict::Everything);
         let hidden: Vec<bool> = known.iter().map(is_hidden).collect();
         let is_own = |id: MemoryId| {
             let is_author = org.memories[&id].content.created_by == who.member;
@@ -344,13 +255,12 @@ impl Model {
         };
         let created = known.iter().filter(|id| id.is_none()).count();
         self.check_quota(who.org, Quota::Memories, created)?;
-        let held = org.actions_in(who, workspace);
+        let to_update = "to update a memory with a known source key";
+        let updates = rules.may(Operation::IngestMemories, to_update, workspace);
         let reported: Vec<bool> = changed.iter().zip(&hidden).map(|(a, b)| *a || *b).collect();
         let is_taken =
             |(id, hidden): (&Option<MemoryId>, &bool)| *hidden && id.is_some_and(|id| !is_own(id));
-        if known.iter().zip(&hidden).any(is_taken)
-            || (reported.contains(&true) && !held.contains(&Action::MemoryUpdate))
-        {
+        if known.iter().zip(&hidden).any(is_taken) || (reported.contains(&true) && !updates) {
             return Err(ErrorResponse::Forbidden.into());
         }
         let mut ingested = Vec::new();

@@ -1,7 +1,8 @@
 //! Reference model: the domain in plain maps, computed in the simplest way.
 //!
 //! The [`Model`] runs on one thread, keeps everything in memory and shares no decision with the
-//! service: permissions, connector health, holders of deleted roles, idempotent replays. From the
+//! service: connector health, holders of deleted roles, idempotent replays. Who may do what it asks
+//! [`authorization`](crate::authorization), which reads that from the documentation. From the
 //! service it uses only the types of records and requests. It learns identifiers, secrets, entity
 //! tags and cursors created by the service from the responses, and requires that they are new.
 //!
@@ -33,13 +34,12 @@ use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-pub use self::access::builtin_actions;
-pub(crate) use self::access::{Owner, Token, Who, possible_actions};
+pub(crate) use self::access::{Asked, Owner, Token, Who, change_of, done, possible_actions};
 pub(crate) use self::audit::{AuditFacts, AuditOperation};
 pub(crate) use self::dashboard::ConnectorFacts;
 pub(crate) use self::deliveries::{PendingPing, id_of, resource_of};
 pub(crate) use self::endpoints::{InboundFacts, SECRET_OVERLAP, limit_reached};
-pub(crate) use self::memories::{Batch, Sight, labels_state, required_actions, wire_memory};
+pub(crate) use self::memories::{Batch, labels_state, wire_memory};
 use self::refusals::Refusals;
 pub(crate) use self::removal::Removing;
 pub(crate) use self::request_errors::{RequestErrors, none_of};

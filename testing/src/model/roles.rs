@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::access::{builtin_actions, possible_actions};
+use super::access::possible_actions;
 use super::{ErrorResponse, Org, RequestErrors, Who};
+use crate::authorization::Actions;
 use knowledge_core::ProblemCode;
 use knowledge_core::access::{Action, BuiltInRole, RoleRef};
 use knowledge_core::model::{
@@ -45,11 +46,11 @@ impl Org {
     /// Returns true if a caller lacks some of the actions in a workspace.
     ///
     /// An owner is not bound by its own roles there, because it may change them.
-    fn exceeds_in(&self, who: &Who, workspace: WorkspaceId, actions: &BTreeSet<Action>) -> bool {
-        if self.is_owner(who) || self.removing.includes(workspace) {
-            return !actions.is_subset(&self.actions(who));
+    fn exceeds_in(&self, who: &Who, workspace: WorkspaceId, actions: &Actions) -> bool {
+        if self.is_owner(who) || !self.workspaces.contains_key(&workspace) {
+            return !actions.is_subset(&self.rules(who).actions());
         }
-        !actions.is_subset(&self.actions_in(who, workspace))
+        !actions.is_subset(&self.rules(who).actions_in(workspace))
     }
 
     /// Returns true if a caller lacks some of these actions somewhere a role may be held.
@@ -59,12 +60,12 @@ impl Org {
         &self,
         who: &Who,
         workspace: Option<WorkspaceId>,
-        actions: &BTreeSet<Action>,
+        actions: &Actions,
     ) -> bool {
         match workspace {
             Some(workspace) => self.exceeds_in(who, workspace, actions),
             None => {
-                !actions.is_subset(&self.actions(who))
+                !actions.is_subset(&self.rules(who).actions())
                     || self
                         .workspaces
                         .keys()
@@ -76,7 +77,7 @@ impl Org {
     /// Returns true if a caller lacks some of what a member has, with `role` in the organisation.
     pub(crate) fn exceeds_member(&self, who: &Who, member: MemberId, role: RoleRef) -> bool {
         let own = self.possible_actions(role);
-        !own.is_subset(&self.actions(who))
+        !own.is_subset(&self.rules(who).actions())
             || self.workspaces.keys().any(|workspace| {
                 let there = self.overrides.get(&(member, *workspace));
                 let actions = there.map(|role| self.possible_actions(*role));
@@ -84,9 +85,9 @@ impl Org {
             })
     }
 
-    fn possible_actions(&self, role: RoleRef) -> BTreeSet<Action> {
+    fn possible_actions(&self, role: RoleRef) -> Actions {
         match role {
-            RoleRef::BuiltIn(role) => builtin_actions(role),
+            RoleRef::BuiltIn(_) => self.role_actions(role),
             RoleRef::Custom(id) => possible_actions(&self.roles[&id]),
         }
     }
@@ -202,7 +203,8 @@ impl Org {
         let added = after.iter().filter(|team| !before.contains(team));
         let removed = before.iter().filter(|team| !after.contains(team));
         let mut changed = added.chain(removed);
-        self.actions(who).len() < Action::ALL.len() && changed.any(|team| !own.contains(team))
+        self.rules(who).actions().len() < Action::ALL.len()
+            && changed.any(|team| !own.contains(team))
     }
 
     /// Assigns a role to a member, or removes that in a workspace.

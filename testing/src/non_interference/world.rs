@@ -66,7 +66,7 @@ pub(super) struct World {
     pub(super) sent: Vec<ApiCall>,
     /// First results of bulk updates, by key.
     pub(super) first_results: BTreeMap<String, Value>,
-    reference: Reference,
+    reference: &'static Reference,
     directory: Directory,
     time: SimulatedTime,
     random: Arc<Mutex<fastrand::Rng>>,

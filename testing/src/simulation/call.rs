@@ -9,7 +9,7 @@ use super::indeterminate::Changes;
 use super::world::{OrgState, World};
 use crate::call::ApiCall;
 use crate::client::CLIENT;
-use crate::model::{Caller, ErrorResponse, Expected, Model, Moment, Outcome, Response};
+use crate::model::{Asked, Caller, ErrorResponse, Expected, Model, Moment, Outcome, Response};
 use knowledge_core::access::Credential;
 use knowledge_core::api::{Api, Operation};
 use knowledge_core::limits::PAGE_ITEMS_MAX;
@@ -68,6 +68,14 @@ pub(crate) trait Request: Described {
     ///
     /// A rejected call changes nothing.
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected;
+
+    /// Returns the caller and the operation that it asks for.
+    fn asked(&self) -> Asked<'_> {
+        Asked {
+            by: self.caller().expect("the operator asks for nothing"),
+            operation: self.operation().expect("a caller asks for an operation"),
+        }
+    }
 
     /// Removes texts for people from the response.
     fn trim(&self, _response: &mut Response) {}

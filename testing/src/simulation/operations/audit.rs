@@ -13,7 +13,6 @@ use crate::simulation::env::BEGIN_MILLIS;
 use crate::simulation::world::OrgState;
 use crate::strategies::{entity, governor, page};
 use knowledge_core::ProblemCode;
-use knowledge_core::access::Action;
 use knowledge_core::model::{AuditLogId, MemoryId, OutcomeKind, Timestamp};
 use knowledge_core::service::{AuditAction, AuditFilter, PageRequest, ResourceKind};
 
@@ -76,7 +75,7 @@ impl Request for ListAuditEntries {
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let filter = &self.filter;
-        let authorized = model.bearer(&self.by, Action::AuditRead, at.now);
+        let authorized = model.authorize(self.asked(), at.now);
         if filter.resource_id.is_some() && filter.resource_kind.is_none() {
             let wrong = ErrorResponse::invalid("resource_kind", ProblemCode::Required);
             return Err(authorized.err().into_iter().chain([wrong]).collect());
@@ -103,7 +102,7 @@ impl Request for GetAuditEntry {
     }
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = model.bearer(&self.by, Action::AuditRead, at.now)?;
+        let who = model.authorize(self.asked(), at.now)?;
         model.audit_entry(who.org, self.id.0, at.now)
     }
 }

@@ -12,7 +12,7 @@ use super::{Op, Weighted, of};
 use crate::call::ApiCall;
 use crate::model::{
     AuditFacts, Expected, LabelChanges, Model, Org, Replay, RequestErrors, Response, Who,
-    labels_state, required_actions, wire_memory,
+    labels_state, wire_memory,
 };
 use crate::model::{Caller, ErrorResponse, Moment};
 use crate::requests::with;
@@ -161,11 +161,12 @@ impl Request for BulkUpdateMemories {
             let path = format!("memoryIds[{index}]");
             errors.when(is_second, &path, ProblemCode::Duplicate);
         }
-        let needed = required_actions(&self.request.change);
-        errors.when(needed.is_empty(), "body", ProblemCode::Required);
+        let change = &self.request.change;
+        let is_empty = *change == MemoryChange::default();
+        errors.when(is_empty, "body", ProblemCode::Required);
         let authenticated = model.authenticate(&self.by, CredentialKind::Bearer, at.now);
         let authorised = authenticated.and_then(|who| {
-            let may = model.org(who.org).allows_somewhere(&who, &needed);
+            let may = model.org(who.org).rules(&who).may_begin(change);
             may.then_some(who).ok_or(ErrorResponse::Forbidden)
         });
         let who = errors.then(authorised)?;
@@ -231,10 +232,11 @@ impl Request for BulkUpdateMemories {
 /// Returns the stored result as far as a caller may see it now.
 fn replayed(org: &Org, who: &Who, stored: &Replay) -> BulkResult {
     let mut result = stored.result.clone();
+    let rules = org.rules(who);
     for (item, (before, after)) in result.results.iter_mut().zip(&stored.labels) {
         let id = item.memory_id;
         let now = org.memories.get(&id).map(|memory| &memory.labels);
-        let exists = |labels: &MemoryLabels| org.exists(who, id, labels);
+        let exists = |labels: &MemoryLabels| rules.exists(id, labels);
         let stays = |after: &MemoryLabels| org.workspaces.contains_key(&after.workspace_id);
         let is_given = |after: &MemoryLabels| !exists(after) && stays(after);
         let is_given_away = item.ok && after.as_ref().is_some_and(is_given);

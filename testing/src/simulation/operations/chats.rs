@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Op, Weighted, list_in, list_of, of, placed, requests};
 use crate::call::ApiCall;
-use crate::model::{Caller, ErrorResponse, Moment};
+use crate::model::{Asked, ErrorResponse, Moment};
 use crate::model::{ChatFacts, Expected, Model, RequestErrors, Response, Who};
 use crate::simulation::call::Request;
 use crate::simulation::indeterminate::Changes;
@@ -15,7 +15,7 @@ use crate::simulation::part::Part;
 use crate::simulation::world::OrgState;
 use crate::strategies::{actor, elsewhere, entity, name, page, text};
 use knowledge_core::ProblemCode;
-use knowledge_core::access::Action;
+use knowledge_core::api::Operation;
 use knowledge_core::model::{ChatId, ChatMessageId, MemberId, Quota, Timestamp, WorkspaceId};
 use knowledge_core::service::{AuditAction, Chat, ChatMessage, NewChat, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
@@ -112,8 +112,7 @@ impl Request for CreateChat {
             let is_second = named[..index].contains(member);
             errors.when(is_second, &path, ProblemCode::Duplicate);
         }
-        let action = Action::ChatWrite;
-        let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         let mut unknown = RequestErrors::default();
         for (index, member) in named.iter().enumerate() {
             let is_known = model.org(who.org).members.contains_key(member);
@@ -152,7 +151,7 @@ impl Request for CreateChat {
 
 impl Request for ListChats {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
+        let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let chats = model.org(who.org).chats.values();
         let place = (who.member, self.workspace);
         let shown = chats.filter(|facts| model.org(who.org).shows_chat(facts, place, at.now));
@@ -170,11 +169,11 @@ impl Request for ListChats {
 /// Authorises a caller and returns the chat.
 fn find(
     model: &Model,
-    by: &Caller,
+    asked: Asked<'_>,
     (workspace, chat): (WorkspaceId, ChatId),
     now: Timestamp,
 ) -> Result<(Who, ChatFacts), ErrorResponse> {
-    let who = model.authorize_in(by, workspace, Action::DashboardRead, now)?;
+    let who = model.authorize_in(asked, workspace, now)?;
     let org = model.org(who.org);
     let found = org.chats.get(&chat);
     let found = found.filter(|facts| org.shows_chat(facts, (who.member, workspace), now));
@@ -183,31 +182,32 @@ fn find(
 
 impl Request for GetChat {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (_, found) = find(model, &self.by, (self.workspace, self.chat), at.now)?;
+        let (_, found) = find(model, self.asked(), (self.workspace, self.chat), at.now)?;
         Ok(Response::of(&found.chat))
     }
 }
 
 impl Request for DeleteChat {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (who, held) = model.enter(&self.by, self.workspace, at.now)?;
-        let deletes = [Action::ChatWrite, Action::ErasureManage];
-        if !deletes.iter().any(|action| held.contains(action)) {
-            return Err(ErrorResponse::Forbidden.into());
-        }
-        let erases = held.contains(&Action::ErasureManage) && who.scope.audience.is_none();
+        let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let org = model.org(who.org);
+        let rules = org.rules(&who);
+        let may = |condition| rules.may(Operation::DeleteChat, condition, self.workspace);
+        let others = may("for a chat of another member, also one that the caller takes no part in");
+        let erases = others && who.scope.audience.is_none();
         let found = org.chats.get(&self.chat).filter(|facts| {
             let is_here = facts.chat.workspace_id == self.workspace;
             let is_known = erases || facts.chat.participants.contains(&who.member);
             is_here && is_known && org.keeps_chat(facts, at.now)
         });
         let chat = found.ok_or(ErrorResponse::NotFound)?.chat.clone();
-        let needed = match chat.created_by == who.member {
-            true => Action::ChatWrite,
-            false => Action::ErasureManage,
+        let is_own = chat.created_by == who.member;
+        let is_permitted = if is_own {
+            may("for a chat that the caller created")
+        } else {
+            others
         };
-        if !held.contains(&needed) {
+        if !is_permitted {
             return Err(ErrorResponse::Forbidden.into());
         }
         let org = model.org_mut(who.org);
@@ -227,8 +227,7 @@ impl Request for PostChatMessage {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let mut errors = RequestErrors::default();
         errors.text("content", &self.content.0, model.limits.content_bytes_max);
-        let action = Action::ChatWrite;
-        let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         let org = model.org(who.org);
         let found = org.chats.get(&self.chat);
         let place = (who.member, self.workspace);
@@ -260,7 +259,7 @@ impl Request for PostChatMessage {
 
 impl Request for ListChatMessages {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (_, found) = find(model, &self.by, (self.workspace, self.chat), at.now)?;
+        let (_, found) = find(model, self.asked(), (self.workspace, self.chat), at.now)?;
         let messages = found.messages.values();
         let records = messages.map(|message| (message.id.0, json!(message)));
         let list = (self.list().unwrap_or_default(), Direction::Forward);

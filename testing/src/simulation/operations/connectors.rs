@@ -8,14 +8,13 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use super::{Op, Weighted, alone, create_in, list_in, list_of, of, placed, requests};
-use crate::model::{Caller, ErrorResponse, Moment};
+use crate::model::{Asked, ErrorResponse, Moment};
 use crate::model::{ConnectorFacts, Expected, Model, RequestErrors, Response, Who, limit_reached};
 use crate::simulation::call::Request;
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::world::OrgState;
 use crate::strategies::{elsewhere, entity, governor, name, new_connector, sync_report};
 use knowledge_core::ProblemCode;
-use knowledge_core::access::Action;
 use knowledge_core::model::{ConnectorId, ConnectorScope, ConnectorStatus, Timestamp, WorkspaceId};
 use knowledge_core::service::{
     AuditAction, Connector, ConnectorDetails, ConnectorUpdate, NewConnector, PageRequest,
@@ -126,8 +125,7 @@ impl Request for CreateConnector {
         errors.name("kind", &new.kind);
         errors.name("account_label", &new.account_label);
         check_interval(&mut errors, new.sync_interval);
-        let action = Action::ConnectorManage;
-        let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         let count = model.org(who.org).connectors_of(self.workspace).count();
         if count as u64 >= model.limits.connectors_per_workspace_max {
             return Err(limit_reached("body"));
@@ -164,7 +162,7 @@ impl Request for CreateConnector {
 
 impl Request for ListConnectors {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
+        let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let connectors = model.org(who.org).connectors_of(self.workspace);
         let records = connectors.map(|facts| {
             let details = facts.details(at.now);
@@ -183,11 +181,11 @@ impl Request for ListConnectors {
 /// Authorises a caller and returns the connector.
 fn find(
     model: &Model,
-    (by, action): (&Caller, Action),
+    asked: Asked<'_>,
     (workspace, connector): (WorkspaceId, ConnectorId),
     now: Timestamp,
 ) -> Result<(Who, ConnectorFacts), ErrorResponse> {
-    let who = model.authorize_in(by, workspace, action, now)?;
+    let who = model.authorize_in(asked, workspace, now)?;
     let found = model.org(who.org).connectors.get(&connector);
     let found = found.filter(|facts| facts.connector.workspace_id == workspace);
     Ok((who, found.ok_or(ErrorResponse::NotFound)?.clone()))
@@ -195,11 +193,8 @@ fn find(
 
 impl Request for GetConnector {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (by, place) = (
-            (&self.by, Action::DashboardRead),
-            (self.workspace, self.connector),
-        );
-        let (_, found) = find(model, by, place, at.now)?;
+        let place = (self.workspace, self.connector);
+        let (_, found) = find(model, self.asked(), place, at.now)?;
         Ok(Response::of(&found.details(at.now)))
     }
 }
@@ -212,10 +207,9 @@ impl Request for UpdateConnector {
         labels.for_each(|label| errors.name("account_label", label));
         let intervals = update.sync_interval.into_iter();
         intervals.for_each(|interval| check_interval(&mut errors, interval));
-        let action = Action::ConnectorManage;
-        errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         let place = (self.workspace, self.connector);
-        let (who, mut facts) = find(model, (&self.by, action), place, at.now)?;
+        let (who, mut facts) = find(model, self.asked(), place, at.now)?;
         let before = facts.connector.clone();
         let label = update.account_label.clone();
         let interval = update.sync_interval.map(|interval| interval.as_secs());
@@ -256,11 +250,8 @@ impl Request for UpdateConnector {
 
 impl Request for DeleteConnector {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (by, place) = (
-            (&self.by, Action::ConnectorManage),
-            (self.workspace, self.connector),
-        );
-        let (who, facts) = find(model, by, place, at.now)?;
+        let place = (self.workspace, self.connector);
+        let (who, facts) = find(model, self.asked(), place, at.now)?;
         let org = model.org_mut(who.org);
         org.connectors.remove(&self.connector);
         let resource = (ResourceKind::Connector, self.connector.0);
@@ -276,11 +267,8 @@ impl Request for DeleteConnector {
 
 impl Request for ReportSync {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (by, place) = (
-            (&self.by, Action::ConnectorReport),
-            (self.workspace, self.connector),
-        );
-        let (who, mut facts) = find(model, by, place, at.now)?;
+        let place = (self.workspace, self.connector);
+        let (who, mut facts) = find(model, self.asked(), place, at.now)?;
         facts.note(&self.report, at.now);
         let org = model.org_mut(who.org);
         org.announce_status(&mut facts, at.now);

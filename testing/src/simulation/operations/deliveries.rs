@@ -9,7 +9,7 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use super::{Op, Weighted, of, requests};
-use crate::model::{Caller, ErrorResponse, Moment};
+use crate::model::{Asked, ErrorResponse, Moment};
 use crate::model::{Expected, Model, PendingPing, Response, id_of, resource_of};
 use crate::simulation::call::Request;
 use crate::simulation::indeterminate::Changes;
@@ -128,7 +128,7 @@ fn of_endpoint(
 
 impl Request for ListDeliveries {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (who, _) = model.authorize_for_endpoint(&self.by, self.endpoint, at.now)?;
+        let (who, _) = model.authorize_for_endpoint(self.asked(), self.endpoint, at.now)?;
         let records: Vec<_> = match self.status {
             None | Some(DeliveryStatus::Pending) => {
                 let pings = model.org(who.org).pings_of(self.endpoint).into_iter();
@@ -152,12 +152,12 @@ impl Request for ListDeliveries {
 /// Returns a test event of an endpoint.
 fn find(
     model: &Model,
-    by: &Caller,
+    asked: Asked<'_>,
     endpoint: Endpoint,
     id: DeliveryId,
     now: Timestamp,
 ) -> Result<(crate::model::Who, EventId, PendingPing), ErrorResponse> {
-    let (who, _) = model.authorize_for_endpoint(by, endpoint, now)?;
+    let (who, _) = model.authorize_for_endpoint(asked, endpoint, now)?;
     let mut pings = model.org(who.org).pings_of(endpoint).into_iter();
     let is_wanted = |event| DeliveryId::of(event, id_of(endpoint)) == id;
     let found = pings.find(|(event, _)| is_wanted(*event));
@@ -167,7 +167,7 @@ fn find(
 
 impl Request for GetDelivery {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (_, event, ping) = find(model, &self.by, self.endpoint, self.id, at.now)?;
+        let (_, event, ping) = find(model, self.asked(), self.endpoint, self.id, at.now)?;
         Ok(Response::of(&ping.delivery(event, id_of(self.endpoint))))
     }
 }
@@ -182,7 +182,7 @@ fn action(endpoint: Endpoint, webhook: AuditAction, subscription: AuditAction) -
 
 impl Request for Redeliver {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let found = find(model, &self.by, self.endpoint, self.id, at.now)?;
+        let found = find(model, self.asked(), self.endpoint, self.id, at.now)?;
         let (who, event, mut ping) = found;
         let org = model.org_mut(who.org);
         if !org.is_active(self.endpoint) {
@@ -205,7 +205,7 @@ impl Request for Redeliver {
 
 impl Request for RedeliverDead {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (who, _) = model.authorize_for_endpoint(&self.by, self.endpoint, at.now)?;
+        let (who, _) = model.authorize_for_endpoint(self.asked(), self.endpoint, at.now)?;
         if !model.org(who.org).is_active(self.endpoint) {
             return Err(ErrorResponse::EndpointInactive.into());
         }
@@ -217,7 +217,7 @@ impl Request for RedeliverDead {
 
 impl Request for Ping {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (who, _) = model.authorize_for_endpoint(&self.by, self.endpoint, at.now)?;
+        let (who, _) = model.authorize_for_endpoint(self.asked(), self.endpoint, at.now)?;
         if !model.org(who.org).is_active(self.endpoint) {
             return Err(ErrorResponse::EndpointInactive.into());
         }

@@ -100,9 +100,7 @@ impl Request for CreateErasure {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let request = &self.request;
         let named = request.memory_ids.as_ref();
-        let who = self
-            .errors()
-            .then(model.bearer(&self.by, Action::ErasureManage, at.now))?;
+        let who = self.errors().then(model.authorize(self.asked(), at.now))?;
         let name = (who.member, self.key.as_str().to_owned());
         let stored = model.org(who.org).erasure_replays.get(&name);
         if let Some((stored, id, expires_at)) = stored
@@ -231,8 +229,7 @@ fn check_scope(org: &Org, who: &Who, request: &NewErasure) -> Result<(), ErrorRe
     let is_owner = org.is_owner(who);
     let is_restricted = !is_owner
         && places.any(|(member, workspace)| {
-            let held = || org.actions_in(who, *workspace);
-            *member == who.member && !held().contains(&Action::ErasureManage)
+            *member == who.member && !org.rules(who).holds(Action::ErasureManage, *workspace)
         });
     if who.scope != TokenScope::default() || is_restricted {
         return Err(ErrorResponse::Forbidden);
@@ -271,12 +268,10 @@ impl Erasing<'_> {
                 .memories
                 .get(id)
                 .map(|memory| memory.labels.clone());
+            let rules = self.org.rules(self.who);
             let exists = labels.as_ref();
-            let exists = exists.filter(|labels| self.org.exists(self.who, *id, labels));
-            let may = exists.map(|labels| {
-                let held = self.org.actions_in(self.who, labels.workspace_id);
-                held.contains(&Action::ErasureManage)
-            });
+            let exists = exists.filter(|labels| rules.exists(*id, labels));
+            let may = exists.map(|labels| rules.holds(Action::ErasureManage, labels.workspace_id));
             let outcome = match (may, &labels) {
                 (Some(true), _) => {
                     removed.push(*id);
@@ -422,7 +417,7 @@ impl Org {
 
 impl Request for ListErasures {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = model.bearer(&self.by, Action::ErasureManage, at.now)?;
+        let who = model.authorize(self.asked(), at.now)?;
         let erasures = model.org(who.org).erasures.values();
         let records = erasures.map(|erasure| (erasure.id.0, json!(erasure)));
         let records = records.collect();
@@ -437,7 +432,7 @@ impl Request for ListErasures {
 
 impl Request for GetErasure {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = model.bearer(&self.by, Action::ErasureManage, at.now)?;
+        let who = model.authorize(self.asked(), at.now)?;
         let found = model.org(who.org).erasures.get(&self.erasure);
         Ok(Response::of(found.ok_or(ErrorResponse::NotFound)?))
     }

@@ -1,13 +1,12 @@
 //! Inbound webhooks.
 
-use std::collections::BTreeSet;
-
 use proptest::option::weighted;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Op, Weighted, create_in, list_in, list_of, of, placed, requests};
-use crate::model::{Caller, ErrorResponse, Moment};
+use crate::authorization::Actions;
+use crate::model::{Asked, ErrorResponse, Moment};
 use crate::model::{
     Expected, InboundFacts, Model, RequestErrors, Response, SECRET_OVERLAP, Who, limit_reached,
 };
@@ -100,8 +99,7 @@ impl Request for CreateInboundWebhook {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let mut errors = RequestErrors::default();
         errors.name("name", &self.new.name);
-        let action = Action::InboundWebhookManage;
-        let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         let webhooks = model.org(who.org).inbound_webhooks.values();
         let here = webhooks.filter(|other| other.record.workspace_id == self.workspace);
         if here.count() as u64 >= model.limits.inbound_webhooks_per_workspace_max {
@@ -163,8 +161,7 @@ impl Request for CreateInboundWebhook {
 
 impl Request for ListInboundWebhooks {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let action = Action::InboundWebhookManage;
-        let who = model.authorize_in(&self.by, self.workspace, action, at.now)?;
+        let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let webhooks = model.org(who.org).inbound_webhooks.values();
         let records = webhooks
             .map(|facts| &facts.record)
@@ -187,26 +184,26 @@ fn require_covered(
     facts: &InboundFacts,
     now: Timestamp,
 ) -> Result<(), ErrorResponse> {
-    let allowed = BTreeSet::from([Action::MemoryCreate, Action::MemoryUpdate]);
+    let allowed = Actions::from([Action::MemoryCreate, Action::MemoryUpdate].map(Action::as_str));
     model.require_covered(who, facts.record.workspace_id, facts.owner, &allowed, now)
 }
 
 /// Authorises a caller and returns the inbound webhook.
 fn find(
     model: &Model,
-    by: &Caller,
+    asked: Asked<'_>,
     workspace: WorkspaceId,
     id: InboundWebhookId,
     now: Timestamp,
 ) -> Result<(Who, InboundFacts), ErrorResponse> {
-    let who = model.authorize_in(by, workspace, Action::InboundWebhookManage, now)?;
+    let who = model.authorize_in(asked, workspace, now)?;
     let found = model.org(who.org).inbound_webhook(workspace, id)?.clone();
     Ok((who, found))
 }
 
 impl Request for GetInboundWebhook {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (_, found) = find(model, &self.by, self.workspace, self.id, at.now)?;
+        let (_, found) = find(model, self.asked(), self.workspace, self.id, at.now)?;
         Ok(model.tagged(&found.record, at))
     }
 }
@@ -216,8 +213,7 @@ impl Request for UpdateInboundWebhook {
         let mut errors = RequestErrors::default();
         let new_name = self.update.name.iter();
         new_name.for_each(|name| errors.name("name", name));
-        let action = Action::InboundWebhookManage;
-        let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         let found = model
             .org(who.org)
             .inbound_webhook(self.workspace, self.id)?;
@@ -248,7 +244,7 @@ impl Request for UpdateInboundWebhook {
 
 impl Request for DeleteInboundWebhook {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (who, before) = find(model, &self.by, self.workspace, self.id, at.now)?;
+        let (who, before) = find(model, self.asked(), self.workspace, self.id, at.now)?;
         require_covered(model, &who, &before, at.now)?;
         let org = model.org_mut(who.org);
         org.inbound_webhooks.remove(&self.id);
@@ -271,7 +267,7 @@ impl Request for DeleteInboundWebhook {
 
 impl Request for RotateInboundWebhookSecret {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (who, mut facts) = find(model, &self.by, self.workspace, self.id, at.now)?;
+        let (who, mut facts) = find(model, self.asked(), self.workspace, self.id, at.now)?;
         require_covered(model, &who, &facts, at.now)?;
         let secret = model.secret(at, "/signing_secret", "whsec_");
         let until = at.now.plus(SECRET_OVERLAP);

@@ -17,7 +17,6 @@ use crate::simulation::indeterminate::Changes;
 use crate::simulation::part::Part;
 use crate::simulation::world::OrgState;
 use crate::strategies::{entity, new_memory};
-use knowledge_core::access::Action;
 use knowledge_core::api::Operation;
 use knowledge_core::model::{InboundWebhookId, MemoryId, OrgId, Timestamp};
 use knowledge_core::service::{InboundBatch, KnowledgeService, NewMemory, SigningSecret};
@@ -149,8 +148,9 @@ impl Request for PostToInboundWebhook {
         let org = model.org(self.org);
         let who = model.acting_for(self.org, facts.owner, at.now);
         let who = who.filter(|who| {
-            let held = org.actions_in(who, workspace);
-            held.contains(&Action::MemoryCreate)
+            let held = "held by the member that the inbound webhook acts as";
+            let rules = org.rules(who);
+            rules.may(Operation::PostToInboundWebhook, held, workspace)
         });
         let mut who = who.ok_or(ErrorResponse::Forbidden)?;
         who.webhook = Some(self.id);

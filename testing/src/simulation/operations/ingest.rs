@@ -12,7 +12,6 @@ use crate::simulation::part::Part;
 use crate::simulation::world::OrgState;
 use crate::strategies::{actor, entity, new_memory};
 use knowledge_core::ProblemCode;
-use knowledge_core::access::Action;
 use knowledge_core::api::Operation;
 use knowledge_core::model::{MemoryId, Timestamp, WorkspaceId};
 use knowledge_core::service::{
@@ -81,8 +80,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
 impl Request for IngestMemories {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let errors = model.errors_of_batch(&self.batch.memories);
-        let action = Action::MemoryCreate;
-        let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         if !model
             .org(who.org)
             .sources

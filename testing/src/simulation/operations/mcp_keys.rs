@@ -8,7 +8,7 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use super::{Op, Weighted, alone, list_in, list_of, of, placed, requests};
-use crate::model::{Caller, ErrorResponse, Moment};
+use crate::model::{Asked, ErrorResponse, Moment};
 use crate::model::{Expected, McpKey, Model, RequestErrors, Response, Who, limit_reached, none_of};
 use crate::simulation::call::Request;
 use crate::simulation::indeterminate::Changes;
@@ -182,12 +182,11 @@ impl Request for CreateMcpKey {
         errors.name("name", &new.name);
         errors.count("audience", new.audience.len(), 32);
         check_rotation(&mut errors, new.rotation);
-        let action = Action::McpKeyManage;
-        let who = errors.then(model.authorize_in(&self.by, place, action, at.now))?;
+        let who = errors.then(model.authorize_in(self.asked(), place, at.now))?;
         let org = model.org(who.org);
         let mut errors = Vec::new();
-        let mut audience = new.audience.iter();
-        if !audience.all(|label| org.is_covered(&who, label, Some(place))) {
+        let (rules, mut audience) = (org.rules(&who), new.audience.iter());
+        if !audience.all(|label| rules.is_covered_in(place, label)) {
             errors.push(ErrorResponse::Forbidden);
         }
         let keys = org.mcp_keys.values();
@@ -229,7 +228,7 @@ impl Request for CreateMcpKey {
 
 impl Request for ListMcpKeys {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
+        let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let keys = model.org(who.org).mcp_keys.values();
         let here = keys.filter(|key| key.workspace_id == self.workspace && key.is_live(at.now));
         let records = here.map(|key| (key.id.0, json!(key.summary())));
@@ -246,11 +245,11 @@ impl Request for ListMcpKeys {
 /// Authorises a caller and returns the key, if it has not expired.
 fn find(
     model: &Model,
-    (by, action): (&Caller, Action),
+    asked: Asked<'_>,
     (workspace, key): (WorkspaceId, CredentialId),
     now: Timestamp,
 ) -> Result<(Who, McpKey), ErrorResponse> {
-    let who = model.authorize_in(by, workspace, action, now)?;
+    let who = model.authorize_in(asked, workspace, now)?;
     let found = model.org(who.org).mcp_keys.get(&key);
     let found = found.filter(|key| key.workspace_id == workspace && key.is_live(now));
     Ok((who, found.ok_or(ErrorResponse::NotFound)?.clone()))
@@ -272,17 +271,15 @@ fn require_covered(
         .actions
         .unwrap_or(ActionSet::ALL)
         .iter()
+        .map(Action::as_str)
         .collect();
     model.require_covered(who, key.workspace_id, owner, &allowed, now)
 }
 
 impl Request for GetMcpKey {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (by, place) = (
-            (&self.by, Action::DashboardRead),
-            (self.workspace, self.key),
-        );
-        let (_, found) = find(model, by, place, at.now)?;
+        let place = (self.workspace, self.key);
+        let (_, found) = find(model, self.asked(), place, at.now)?;
         Ok(Response::of(&found.summary()))
     }
 }
@@ -292,14 +289,13 @@ impl Request for RotateMcpKey {
         let mut errors = RequestErrors::default();
         let rotations = self.rotation.into_iter();
         rotations.for_each(|rotation| check_rotation(&mut errors, rotation));
-        let action = Action::McpKeyManage;
-        errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         let place = (self.workspace, self.key);
-        let (who, before) = find(model, (&self.by, action), place, at.now)?;
+        let (who, before) = find(model, self.asked(), place, at.now)?;
         require_covered(model, &who, &before, at.now)?;
         let org = model.org(who.org);
-        let mut audience = before.audience.iter();
-        if !audience.all(|label| org.is_covered(&who, label, Some(self.workspace))) {
+        let (rules, mut audience) = (org.rules(&who), before.audience.iter());
+        if !audience.all(|label| rules.is_covered_in(self.workspace, label)) {
             return Err(ErrorResponse::Forbidden.into());
         }
         let rotation = self.rotation;
@@ -328,8 +324,8 @@ impl Request for RotateMcpKey {
 
 impl Request for RevokeMcpKey {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (by, place) = ((&self.by, Action::McpKeyManage), (self.workspace, self.key));
-        let (who, before) = find(model, by, place, at.now)?;
+        let place = (self.workspace, self.key);
+        let (who, before) = find(model, self.asked(), place, at.now)?;
         require_covered(model, &who, &before, at.now)?;
         if let Some(token) = model.tokens_mut().get_mut(&self.key) {
             token.record.revoked_at = Some(at.now);

@@ -7,13 +7,13 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use super::{Op, Weighted, alone, list_of, of, requests};
-use crate::model::{Caller, ErrorResponse, Moment};
+use crate::model::{Asked, ErrorResponse, Moment};
 use crate::model::{Expected, Model, OWNER, Org, RequestErrors, Response, Who, none_of};
 use crate::simulation::call::Request;
 use crate::simulation::world::OrgState;
 use crate::strategies::{RoleEntityRef, entity, etag, governor, name, page, role_pick};
 use knowledge_core::ProblemCode;
-use knowledge_core::access::{Action, BuiltInRole};
+use knowledge_core::access::BuiltInRole;
 use knowledge_core::model::{Member, MemberId, MemberKind, Quota, Timestamp};
 use knowledge_core::service::{
     AuditAction, IfMatch, MemberDetails, MemberUpdate, NewMember, PageRequest, ResourceKind,
@@ -160,11 +160,11 @@ fn details(org: &Org, member: &Member) -> MemberDetails {
 /// Authorises a caller and returns the member.
 pub(super) fn find(
     model: &Model,
-    (by, action): (&Caller, Action),
+    asked: Asked<'_>,
     (org, member): (&str, MemberId),
     now: Timestamp,
 ) -> Result<(Who, Member), ErrorResponse> {
-    let who = model.authorize_in_org(by, org, action, now)?;
+    let who = model.authorize_in_org(asked, org, now)?;
     let found = model.org(who.org).members.get(&member);
     Ok((who, found.ok_or(ErrorResponse::NotFound)?.clone()))
 }
@@ -177,7 +177,7 @@ fn check_teams(errors: &mut RequestErrors, teams: &[String]) {
 
 impl Request for ListMembers {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = model.authorize_in_org(&self.by, &self.org, Action::RoleRead, at.now)?;
+        let who = model.authorize_in_org(self.asked(), &self.org, at.now)?;
         let members = model.org(who.org).members.values();
         let records = members.map(|member| (member.id.0, json!(member)));
         let records = records.collect();
@@ -192,8 +192,8 @@ impl Request for ListMembers {
 
 impl Request for GetMember {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (by, place) = ((&self.by, Action::RoleRead), (&*self.org, self.member));
-        let (who, member) = find(model, by, place, at.now)?;
+        let place = (&*self.org, self.member);
+        let (who, member) = find(model, self.asked(), place, at.now)?;
         let details = details(model.org(who.org), &member);
         Ok(model.tagged(&details, at))
     }
@@ -206,8 +206,7 @@ impl Request for AddMember {
         errors.slug("handle", &new.handle);
         errors.name("name", &new.name);
         check_teams(&mut errors, &new.teams);
-        let action = Action::MemberManage;
-        let who = errors.then(model.authorize_in_org(&self.by, &self.org, action, at.now))?;
+        let who = errors.then(model.authorize_in_org(self.asked(), &self.org, at.now))?;
         let org = model.org(who.org);
         let mut errors = Vec::new();
         if org.exceeds_teams(&who, &[], &new.teams) {
@@ -263,10 +262,9 @@ impl Request for UpdateMember {
             .teams
             .iter()
             .for_each(|teams| check_teams(&mut errors, teams));
-        let action = Action::MemberManage;
-        errors.then(model.authorize_in_org(&self.by, &self.org, action, at.now))?;
-        let (by, place) = ((&self.by, action), (&*self.org, self.member));
-        let (who, before) = find(model, by, place, at.now)?;
+        errors.then(model.authorize_in_org(self.asked(), &self.org, at.now))?;
+        let place = (&*self.org, self.member);
+        let (who, before) = find(model, self.asked(), place, at.now)?;
         let org = model.org(who.org);
         if !model.is_current(self.if_match.as_ref(), &details(org, &before)) {
             return Err(ErrorResponse::PreconditionFailed.into());
@@ -311,8 +309,8 @@ impl Request for UpdateMember {
 
 impl Request for RemoveMember {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (by, place) = ((&self.by, Action::MemberManage), (&*self.org, self.member));
-        let (who, before) = find(model, by, place, at.now)?;
+        let place = (&*self.org, self.member);
+        let (who, before) = find(model, self.asked(), place, at.now)?;
         let org = model.org(who.org);
         let mut errors = Vec::new();
         let is_protected = before.role == OWNER && !org.is_owner(&who);

@@ -7,8 +7,9 @@ use serde_json::json;
 
 use super::bulk::change;
 use super::{Op, Weighted, alone, list_of, of, requests};
+use crate::authorization::{Use, Verdict};
 use crate::model::{ErrorResponse, Moment};
-use crate::model::{Expected, Memory, Model, Org, RequestErrors, Response, Sight};
+use crate::model::{Expected, Memory, Model, Org, RequestErrors, Response, change_of};
 use crate::requests::with;
 use crate::simulation::call::Request;
 use crate::simulation::world::OrgState;
@@ -17,7 +18,7 @@ use crate::strategies::{
     sensitivity_label, text,
 };
 use knowledge_core::ProblemCode;
-use knowledge_core::access::{Action, CredentialKind};
+use knowledge_core::access::CredentialKind;
 use knowledge_core::model::{
     AccessCheck, AccessCheckResult, AccessLabels, EventType, MemoryAccess, MemoryFilter, MemoryId,
     MemoryUpdate, Quota, ReviewStatus, WorkspaceId,
@@ -171,7 +172,7 @@ impl Request for CreateMemory {
             .build();
         let mut errors = RequestErrors::default();
         errors.memory("", "sourceKey", &memory, model.limits.content_bytes_max);
-        let who = errors.then(model.authorize_in(&self.by, place, Action::MemoryCreate, at.now))?;
+        let who = errors.then(model.authorize_in(self.asked(), place, at.now))?;
         let org = model.org(who.org);
         if !org.sources.contains_key(&new.source_id) {
             return Err(ErrorResponse::invalid("sourceId", ProblemCode::NotFound).into());
@@ -191,7 +192,10 @@ impl Request for CreateMemory {
         org.last_ingest.insert(place, at.now);
         let change = (AuditAction::MemoryCreate, EventType::ChunkCreated);
         org.leave(&who, change, id, (None, Some(&added.labels)), at.now);
-        let sight = org.sight(&who, id, &added.labels).max(Sight::Labels);
+        let sight = org
+            .rules(&who)
+            .sight(id, &added.labels)
+            .max(Verdict::Labels);
         Ok(model.tagged(&added.details(id, sight), at))
     }
 
@@ -203,12 +207,9 @@ impl Request for CreateMemory {
 
 impl Request for ListMemories {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (who, held) = model.enter(&self.by, self.workspace, at.now)?;
-        let shows = [Action::MemoryRead, Action::MemoryShare];
-        if !shows.iter().any(|action| held.contains(action)) {
-            return Err(ErrorResponse::Forbidden.into());
-        }
+        let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let org = model.org(who.org);
+        let rules = org.rules(&who);
         let is_wanted = |memory: &Memory| {
             let (filter, labels) = (&self.filter, &memory.labels);
             let (audience, source) = (filter.audience_tag.as_ref(), filter.source_id);
@@ -221,8 +222,8 @@ impl Request for ListMemories {
         let memories = org.memories.iter();
         let here = memories.filter(|(_, memory)| memory.labels.workspace_id == self.workspace);
         let records = here.filter_map(|(id, memory)| {
-            let sight = org.sight(&who, *id, &memory.labels);
-            let is_shown = sight != Sight::Nothing && is_wanted(memory);
+            let sight = rules.sight(*id, &memory.labels);
+            let is_shown = sight != Verdict::Unknown && is_wanted(memory);
             is_shown.then(|| (id.0, json!(memory.summary(*id, sight))))
         });
         let records = records.collect();
@@ -239,11 +240,7 @@ impl Request for GetMemory {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
         let org = model.org(who.org);
-        let memory = org.memory(&who, self.memory)?;
-        let sight = org.sight(&who, self.memory, &memory.labels);
-        if sight == Sight::Nothing {
-            return Err(ErrorResponse::Forbidden.into());
-        }
+        let (memory, sight) = org.used(&who, self.memory, &Use::Read)?;
         let details = memory.details(self.memory, sight);
         Ok(model.tagged(&details, at))
     }
@@ -253,14 +250,15 @@ impl Request for CheckMemoryAccess {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
         let org = model.org(who.org);
+        let rules = org.rules(&who);
         let item = |id: &MemoryId| {
             let mut item = MemoryAccess::none(*id);
-            let Ok(memory) = org.memory(&who, *id) else {
+            let Some(memory) = org.memories.get(id) else {
                 return item;
             };
-            let sight = org.sight(&who, *id, &memory.labels);
-            item.readable = sight == Sight::Everything;
-            item.labels = (sight != Sight::Nothing).then(|| AccessLabels::from(&memory.labels));
+            let sight = rules.sight(*id, &memory.labels);
+            item.readable = sight == Verdict::Everything;
+            item.labels = (sight != Verdict::Unknown).then(|| AccessLabels::from(&memory.labels));
             if item.readable && self.check.include_content {
                 item.title = Some(memory.content.title.clone());
                 item.content = Some(memory.content.content.clone());
@@ -294,23 +292,18 @@ impl UpdateMemory {
     }
 
     /// Returns the part of the memory that the response shows, if the caller may make the update.
-    fn authorise(&self, org: &Org, who: &crate::model::Who) -> Result<Sight, ErrorResponse> {
-        let memory = org.memory(who, self.memory)?;
-        let (update, labels) = (&self.update, &memory.labels);
-        let held = org.actions_in(who, labels.workspace_id);
+    fn authorise(&self, org: &Org, who: &crate::model::Who) -> Result<Verdict, ErrorResponse> {
+        let update = &self.update;
         let rewrites = update.title.is_some() || update.content.is_some();
-        let mut needed = org.required_actions(who, &update.change, labels);
-        if rewrites {
-            needed.insert(Action::MemoryUpdate);
-        }
-        let sight = org.sight(who, self.memory, labels);
-        if !needed.is_subset(&held)
-            || (needed.is_empty() && sight == Sight::Nothing)
-            || (rewrites && sight != Sight::Everything)
-        {
-            return Err(ErrorResponse::Forbidden);
-        }
-        Ok(sight.max(Sight::Labels))
+        // One that sets nothing shows the memory.
+        let wanted = if *update == MemoryUpdate::default() {
+            Use::Read
+        } else {
+            Use::Update(change_of(&update.change, rewrites))
+        };
+        let (memory, _) = org.used(who, self.memory, &wanted)?;
+        let sight = org.rules(who).sight(self.memory, &memory.labels);
+        Ok(sight.max(Verdict::Labels))
     }
 }
 
@@ -354,8 +347,9 @@ impl Request for UpdateMemory {
         let labels = (Some(&before.labels), Some(&after.labels));
         org.leave(&who, change, self.memory, labels, at.now);
         let sight = org
-            .sight(&who, self.memory, &after.labels)
-            .max(Sight::Labels);
+            .rules(&who)
+            .sight(self.memory, &after.labels)
+            .max(Verdict::Labels);
         Ok(model.tagged(&after.details(self.memory, sight), at))
     }
 }
@@ -364,11 +358,7 @@ impl Request for DeleteMemory {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
         let org = model.org(who.org);
-        let memory = org.memory(&who, self.memory)?;
-        let held = org.actions_in(&who, memory.labels.workspace_id);
-        if !held.contains(&Action::MemoryDelete) {
-            return Err(ErrorResponse::Forbidden.into());
-        }
+        let (memory, _) = org.used(&who, self.memory, &Use::Delete)?;
         let before = memory.labels.clone();
         let org = model.org_mut(who.org);
         org.memories.remove(&self.memory);

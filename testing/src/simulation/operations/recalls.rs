@@ -5,14 +5,16 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{Op, Weighted, list_in, list_of, of, one_of, requests};
-use crate::model::{ErrorResponse, Moment, Org};
+use crate::authorization::{Use, Verdict};
+use crate::model::{ErrorResponse, Moment};
 use crate::model::{Expected, Model, RequestErrors, Response};
 use crate::simulation::call::Request;
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::world::OrgState;
 use crate::strategies::{actor, entity, memory_entity};
 use knowledge_core::ProblemCode;
-use knowledge_core::access::{Action, CredentialKind};
+use knowledge_core::access::CredentialKind;
+use knowledge_core::api::Operation;
 use knowledge_core::model::{Quota, Recall, RecallId, RecallSummary, WorkspaceId};
 use knowledge_core::service::{AuditAction, NewRecall, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
@@ -66,16 +68,15 @@ impl Request for CreateRecall {
             let path = format!("memory_ids[{index}]");
             errors.when(is_second, &path, ProblemCode::Duplicate);
         }
-        let action = Action::RecallCreate;
-        let who = errors.then(model.authorize_in(&self.by, place, action, at.now))?;
+        let who = errors.then(model.authorize_in(self.asked(), place, at.now))?;
         let org = model.org(who.org);
+        let rules = org.rules(&who);
         let mut unknown = RequestErrors::default();
         for (index, id) in ids.iter().enumerate() {
             let is_known = org.memories.get(id).is_some_and(|memory| {
                 let labels = &memory.labels;
                 labels.workspace_id == place
-                    && org.shows_citation(&who, *id, labels)
-                    && org.is_covered(&who, &labels.audience, None)
+                    && rules.verdict(*id, labels, &Use::Cite) == Verdict::Everything
             });
             let path = format!("memory_ids[{index}]");
             unknown.when(!is_known, &path, ProblemCode::NotFound);
@@ -106,7 +107,7 @@ impl Request for CreateRecall {
 
 impl Request for ListRecalls {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = model.authorize_in(&self.by, self.workspace, Action::MemoryRead, at.now)?;
+        let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let org = model.org(who.org);
         let here = org.recalls.values().filter(|recall| {
             recall.workspace_id == self.workspace && org.recall_exists(&who, recall)
@@ -136,7 +137,7 @@ impl Request for GetRecall {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
         let mut recall = model.org(who.org).recall(&who, self.recall)?.clone();
         let place = recall.workspace_id;
-        model.authorize_in(&self.by, place, Action::MemoryRead, at.now)?;
+        model.authorize_in(self.asked(), place, at.now)?;
         let org = model.org(who.org);
         recall.memory_ids.retain(|id| {
             let cited = org.memories.get(id);
@@ -152,16 +153,21 @@ impl Request for DeleteRecall {
         let org = model.org(who.org);
         let found = org.recalls.get(&self.recall);
         let found = found.ok_or(ErrorResponse::NotFound)?;
-        let held = org.actions_in(&who, found.workspace_id);
-        let erases = held.contains(&Action::ErasureManage) && who.scope.audience.is_none();
-        if !erases && !org.recall_exists(&who, found) || !Org::works_in(&who, found.workspace_id) {
+        let (rules, place) = (org.rules(&who), found.workspace_id);
+        let may = |condition| rules.may(Operation::DeleteRecall, condition, place);
+        let others =
+            may("for a recall of another member, also one that does not exist for the caller");
+        let erases = others && who.scope.audience.is_none();
+        if !erases && !org.recall_exists(&who, found) || !rules.works_in(place) {
             return Err(ErrorResponse::NotFound.into());
         }
-        let needed = match found.created_by == who.member {
-            true => Action::RecallCreate,
-            false => Action::ErasureManage,
+        let is_own = found.created_by == who.member;
+        let is_permitted = if is_own {
+            may("for a recall that the caller registered")
+        } else {
+            others
         };
-        if !held.contains(&needed) {
+        if !is_permitted {
             return Err(ErrorResponse::Forbidden.into());
         }
         let org = model.org_mut(who.org);

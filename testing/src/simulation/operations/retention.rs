@@ -10,7 +10,6 @@ use crate::model::{ErrorResponse, Expected, Model, RequestErrors, Response};
 use crate::simulation::call::Request;
 use crate::strategies::{actor, entity};
 use knowledge_core::ProblemCode;
-use knowledge_core::access::Action;
 use knowledge_core::model::WorkspaceId;
 use knowledge_core::service::{AuditAction, MemoryDays, NewRetention, ResourceKind};
 
@@ -54,7 +53,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
 
 impl Request for GetRetention {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
+        let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         Ok(Response::of(&model.org(who.org).retention(self.workspace)))
     }
 }
@@ -72,8 +71,7 @@ impl Request for SetRetention {
         check(days.internal, "memory_days.internal");
         check(days.confidential, "memory_days.confidential");
         check(days.restricted, "memory_days.restricted");
-        let action = Action::ErasureManage;
-        let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         if who.scope.audience.is_some() {
             return Err(ErrorResponse::Forbidden.into());
         }

@@ -7,12 +7,12 @@ use serde_json::json;
 use super::members::find;
 use super::{Op, Weighted, of, requests};
 use crate::call::ApiCall;
-use crate::model::{Caller, ErrorResponse, Expected, Model, Moment, Response, none_of};
+use crate::model::{Asked, Caller, ErrorResponse, Expected, Model, Moment, Response, none_of};
 use crate::simulation::call::{Described, Request, Run, plain};
 use crate::simulation::part::Part;
 use crate::simulation::world::OrgState;
 use crate::strategies::{Actor, EntityRef, RoleEntityRef, entity, governor, role_pick};
-use knowledge_core::access::{Action, RoleRef};
+use knowledge_core::access::RoleRef;
 use knowledge_core::api::Operation;
 use knowledge_core::model::{MemberId, Timestamp, WorkspaceId};
 use knowledge_core::service::{AuditAction, KnowledgeService, MemberAssignment, ResourceKind};
@@ -134,7 +134,7 @@ struct RoleChange {
 /// Replaces a role of a member, and returns true if that changes anything.
 fn assign(
     model: &mut Model,
-    (by, org): (&Caller, &str),
+    (asked, org): (Asked<'_>, &str),
     change: RoleChange,
     now: Timestamp,
 ) -> Result<bool, Vec<ErrorResponse>> {
@@ -143,7 +143,7 @@ fn assign(
         workspace,
         role,
     } = change;
-    let (who, found) = find(model, (by, Action::MemberManage), (org, member), now)?;
+    let (who, found) = find(model, asked, (org, member), now)?;
     let org = model.org(who.org);
     if workspace.is_some_and(|workspace| !org.workspaces.contains_key(&workspace)) {
         return Err(ErrorResponse::NotFound.into());
@@ -176,7 +176,7 @@ impl Request for AssignRole {
             workspace: self.workspace,
             role: Some(self.role),
         };
-        assign(model, (&self.by, &self.org), change, at.now)?;
+        assign(model, (self.asked(), &self.org), change, at.now)?;
         Ok(Response::done())
     }
 
@@ -193,7 +193,7 @@ impl Request for EndWorkspaceRole {
             workspace: Some(self.workspace),
             role: None,
         };
-        let is_changed = assign(model, (&self.by, &self.org), change, at.now)?;
+        let is_changed = assign(model, (self.asked(), &self.org), change, at.now)?;
         is_changed
             .then(Response::done)
             .ok_or(ErrorResponse::NotFound.into())

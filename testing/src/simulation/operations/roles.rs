@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Op, Weighted, of, requests};
-use crate::model::{Caller, ErrorResponse, Moment};
+use crate::model::{Asked, ErrorResponse, Moment};
 use crate::model::{
     Expected, Model, RequestErrors, Response, Who, none_of, possible_actions, updated_role,
 };
@@ -17,7 +17,7 @@ use crate::strategies::{
     new_custom_role, role_pick,
 };
 use knowledge_core::ProblemCode;
-use knowledge_core::access::{Action, BuiltInRole, RoleRef};
+use knowledge_core::access::{BuiltInRole, RoleRef};
 use knowledge_core::model::{
     CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate, RoleId, Timestamp,
 };
@@ -115,18 +115,18 @@ pub(super) fn strategies() -> Vec<Weighted> {
 /// Authorises a caller and returns the role.
 fn find(
     model: &Model,
-    (by, action): (&Caller, Action),
+    asked: Asked<'_>,
     (org, role): (&str, RoleId),
     now: Timestamp,
 ) -> Result<(Who, CustomRole), ErrorResponse> {
-    let who = model.authorize_in_org(by, org, action, now)?;
+    let who = model.authorize_in_org(asked, org, now)?;
     let found = model.org(who.org).roles.get(&role);
     Ok((who, found.ok_or(ErrorResponse::NotFound)?.clone()))
 }
 
 impl Request for ListCustomRoles {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = model.authorize_in_org(&self.by, &self.org, Action::RoleRead, at.now)?;
+        let who = model.authorize_in_org(self.asked(), &self.org, at.now)?;
         let mut roles: Vec<_> = model.org(who.org).roles.values().collect();
         roles.sort_by_key(|role| (&role.name, role.id));
         Ok(Response::of(&roles))
@@ -135,8 +135,8 @@ impl Request for ListCustomRoles {
 
 impl Request for GetCustomRole {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (by, place) = ((&self.by, Action::RoleRead), (&*self.org, self.role));
-        let (_, role) = find(model, by, place, at.now)?;
+        let place = (&*self.org, self.role);
+        let (_, role) = find(model, self.asked(), place, at.now)?;
         Ok(model.tagged(&role, at))
     }
 }
@@ -149,8 +149,7 @@ impl Request for CreateCustomRole {
         errors.slug("slug", &new.slug);
         errors.description("description", &new.description);
         errors.actions(&new.actions);
-        let action = Action::RoleManage;
-        let who = errors.then(model.authorize_in_org(&self.by, &self.org, action, at.now))?;
+        let who = errors.then(model.authorize_in_org(self.asked(), &self.org, at.now))?;
         let role = CustomRole {
             id: RoleId(uuid::Uuid::nil()),
             org_id: who.org,
@@ -215,8 +214,7 @@ impl Request for UpdateCustomRole {
         {
             errors.actions(&RoleActions { allow, deny });
         }
-        let action = Action::RoleManage;
-        let who = errors.then(model.authorize_in_org(&self.by, &self.org, action, at.now))?;
+        let who = errors.then(model.authorize_in_org(self.asked(), &self.org, at.now))?;
         let org = model.org(who.org);
         let before = org.roles.get(&self.role).ok_or(ErrorResponse::NotFound)?;
         let mut errors = Vec::new();
@@ -255,8 +253,8 @@ impl Request for UpdateCustomRole {
 
 impl Request for DeleteCustomRole {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (by, place) = ((&self.by, Action::RoleManage), (&*self.org, self.role));
-        let (who, before) = find(model, by, place, at.now)?;
+        let place = (&*self.org, self.role);
+        let (who, before) = find(model, self.asked(), place, at.now)?;
         let org = model.org(who.org);
         let deleted = RoleRef::Custom(self.role);
         let holders = org.holders(deleted);

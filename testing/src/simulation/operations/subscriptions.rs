@@ -11,7 +11,7 @@ use crate::simulation::call::Request;
 use crate::simulation::part::Part;
 use crate::simulation::world::OrgState;
 use crate::strategies::{entity, governor, page, webhook_url};
-use knowledge_core::access::{Action, CredentialKind};
+use knowledge_core::access::CredentialKind;
 use knowledge_core::model::{
     CitationSubscription, NewCitationSubscription, Quota, RecallId, SubscriptionId,
 };
@@ -107,8 +107,7 @@ impl Request for CreateCitationSubscription {
         let authorized = authenticated.and_then(|who| {
             let recall = model.org(who.org).recall(&who, new.recall_id)?;
             let workspace = recall.workspace_id;
-            let action = Action::CitationSubscriptionManage;
-            let who = model.authorize_in(&self.by, workspace, action, at.now)?;
+            let who = model.authorize_in(self.asked(), workspace, at.now)?;
             Ok((who, workspace))
         });
         let (who, workspace) = errors.then(authorized)?;
@@ -152,8 +151,7 @@ impl Request for ListCitationSubscriptions {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
         let workspace = model.org(who.org).recall(&who, self.recall.0)?.workspace_id;
-        let action = Action::CitationSubscriptionManage;
-        model.authorize_in(&self.by, workspace, action, at.now)?;
+        model.authorize_in(self.asked(), workspace, at.now)?;
         let all = model.org(who.org).subscriptions.values();
         let found = all.filter(|subscription| subscription.recall_id == self.recall.0);
         let org = model.org(who.org);
@@ -171,7 +169,7 @@ impl Request for ListCitationSubscriptions {
 
 impl Request for GetCitationSubscription {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (who, found) = model.authorize_for_subscription(&self.by, self.id, false, at.now)?;
+        let (who, found) = model.authorize_for_subscription(self.asked(), self.id, at.now)?;
         let shown = model.org(who.org).shown_subscription(&who, &found);
         Ok(Response::of(&shown))
     }
@@ -179,7 +177,7 @@ impl Request for GetCitationSubscription {
 
 impl Request for DeleteCitationSubscription {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (who, before) = model.authorize_for_subscription(&self.by, self.id, true, at.now)?;
+        let (who, before) = model.authorize_for_subscription(self.asked(), self.id, at.now)?;
         let org = model.org_mut(who.org);
         org.subscriptions.remove(&self.id);
         org.delete_endpoint(self.id.into());
@@ -202,7 +200,7 @@ impl Request for DeleteCitationSubscription {
 
 impl Request for RotateCitationSubscriptionSecret {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (who, found) = model.authorize_for_subscription(&self.by, self.id, true, at.now)?;
+        let (who, found) = model.authorize_for_subscription(self.asked(), self.id, at.now)?;
         let until = at.now.plus(SECRET_OVERLAP);
         let org = model.org_mut(who.org);
         if found.subscriber_user_id == who.member {

@@ -11,7 +11,6 @@ use crate::model::{Expected, Model, RequestErrors, Response, SECRET_OVERLAP, lim
 use crate::simulation::call::Request;
 use crate::simulation::world::OrgState;
 use crate::strategies::{elsewhere, entity, etag, governor, new_webhook, webhook_url};
-use knowledge_core::access::Action;
 use knowledge_core::model::{
     EventType, NewWebhook, Quota, Webhook, WebhookId, WebhookUpdate, WorkspaceId,
 };
@@ -91,8 +90,7 @@ impl Request for CreateWebhook {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let mut errors = RequestErrors::default();
         errors.url("url", &self.new.url);
-        let action = Action::WebhookManage;
-        let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         let webhooks = model.org(who.org).webhooks.values();
         let here = webhooks.filter(|other| other.workspace_id == self.workspace);
         if here.count() as u64 >= model.limits.webhooks_per_workspace_max {
@@ -133,7 +131,7 @@ impl Request for CreateWebhook {
 
 impl Request for ListWebhooks {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = model.authorize_in(&self.by, self.workspace, Action::WebhookManage, at.now)?;
+        let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let webhooks = model.org(who.org).webhooks.values();
         let here = webhooks.filter(|webhook| webhook.workspace_id == self.workspace);
         let records = here.map(|webhook| (webhook.id.0, json!(webhook)));
@@ -149,7 +147,7 @@ impl Request for ListWebhooks {
 
 impl Request for GetWebhook {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = model.authorize_in(&self.by, self.workspace, Action::WebhookManage, at.now)?;
+        let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let found = model.org(who.org).webhook(self.workspace, self.id)?.clone();
         Ok(model.tagged(&found, at))
     }
@@ -160,8 +158,7 @@ impl Request for UpdateWebhook {
         let mut errors = RequestErrors::default();
         let update = &self.update;
         update.url.iter().for_each(|url| errors.url("url", url));
-        let action = Action::WebhookManage;
-        let who = errors.then(model.authorize_in(&self.by, self.workspace, action, at.now))?;
+        let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         let before = model.org(who.org).webhook(self.workspace, self.id)?.clone();
         if !model.is_current(self.if_match.as_ref(), &before) {
             return Err(ErrorResponse::PreconditionFailed.into());
@@ -189,7 +186,7 @@ impl Request for UpdateWebhook {
 
 impl Request for DeleteWebhook {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = model.authorize_in(&self.by, self.workspace, Action::WebhookManage, at.now)?;
+        let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let before = model.org(who.org).webhook(self.workspace, self.id)?.clone();
         let org = model.org_mut(who.org);
         org.webhooks.remove(&self.id);
@@ -207,7 +204,7 @@ impl Request for DeleteWebhook {
 
 impl Request for RotateWebhookSecret {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = model.authorize_in(&self.by, self.workspace, Action::WebhookManage, at.now)?;
+        let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         model.org(who.org).webhook(self.workspace, self.id)?;
         let until = at.now.plus(SECRET_OVERLAP);
         let org = model.org_mut(who.org);

@@ -4,13 +4,13 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{Op, Weighted, in_workspace, list, list_of, of, requests};
-use crate::model::{Caller, ErrorResponse, Moment};
-use crate::model::{Expected, Model, Org, RequestErrors, Response, Who};
+use crate::model::{ErrorResponse, Moment};
+use crate::model::{Expected, Model, RequestErrors, Response};
 use crate::simulation::call::Request;
 use crate::simulation::world::OrgState;
 use crate::strategies::{actor, entity, new_source};
-use knowledge_core::access::{Action, CredentialKind};
-use knowledge_core::model::{Quota, Source, SourceId, Timestamp, WorkspaceId};
+use knowledge_core::access::CredentialKind;
+use knowledge_core::model::{Quota, Source, SourceId, WorkspaceId};
 use knowledge_core::service::{AuditAction, NewSource, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
 
@@ -53,8 +53,9 @@ pub(super) fn strategies() -> Vec<Weighted> {
 impl Request for ListWorkspaces {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
-        let workspaces = model.org(who.org).workspaces.values();
-        let known = workspaces.filter(|workspace| Org::works_in(&who, workspace.id));
+        let org = model.org(who.org);
+        let (rules, workspaces) = (org.rules(&who), org.workspaces.values());
+        let known = workspaces.filter(|workspace| rules.works_in(workspace.id));
         let records = known.map(|workspace| (workspace.id.0, json!(workspace)));
         let records = records.collect();
         let list = (self.list().unwrap_or_default(), Direction::Forward);
@@ -68,7 +69,7 @@ impl Request for ListWorkspaces {
 
 impl Request for GetWorkspace {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let (who, _) = model.enter(&self.by, self.workspace, at.now)?;
+        let who = model.enter(&self.by, self.workspace, at.now)?;
         let found = &model.org(who.org).workspaces[&self.workspace];
         Ok(Response::of(found))
     }
@@ -85,7 +86,7 @@ impl Request for GetDashboardSummary {
     }
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = model.authorize_in(&self.by, self.workspace, Action::DashboardRead, at.now)?;
+        let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let org = model.org(who.org);
         let summary = org.summary(who.member, &org.workspaces[&self.workspace], at.now);
         Ok(model.loosely_tagged(&summary, at, 'W'))
@@ -97,7 +98,7 @@ impl Request for CreateSource {
         let mut errors = RequestErrors::default();
         errors.name("name", &self.new.name);
         errors.name("kind", &self.new.kind);
-        let who = errors.then(model.bearer(&self.by, Action::ConnectorManage, at.now))?;
+        let who = errors.then(model.authorize(self.asked(), at.now))?;
         model.check_quota(who.org, Quota::Sources, 1)?;
         let source = Source {
             id: SourceId(model.made(at.learned.and_then(Response::id))),
@@ -117,17 +118,9 @@ impl Request for CreateSource {
     }
 }
 
-/// Authorises a caller for reading sources.
-fn authorize(model: &Model, by: &Caller, now: Timestamp) -> Result<Who, ErrorResponse> {
-    let who = model.authenticate(by, CredentialKind::Bearer, now)?;
-    let required = [Action::MemoryRead].into();
-    let is_allowed = model.org(who.org).allows_somewhere(&who, &required);
-    is_allowed.then_some(who).ok_or(ErrorResponse::Forbidden)
-}
-
 impl Request for ListSources {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = authorize(model, &self.by, at.now)?;
+        let who = model.authorize(self.asked(), at.now)?;
         let org = model.org(who.org);
         let sources = org.sources.values();
         let sources = sources.filter(|source| org.source_exists(&who, source.id));
@@ -144,7 +137,7 @@ impl Request for ListSources {
 
 impl Request for GetSource {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = authorize(model, &self.by, at.now)?;
+        let who = model.authorize(self.asked(), at.now)?;
         let org = model.org(who.org);
         let found = org.sources.get(&self.source);
         let found = found.filter(|source| org.source_exists(&who, source.id));
