@@ -206,30 +206,23 @@ impl Model {
     pub fn apply(&mut self, call: &Call, now: Timestamp, learned: Option<&Response>) -> Expected {
         let request: &dyn Request = call.request();
         let expected = request.expected(self, &Moment { now, learned });
-        expected.map_err(|mut errors| {
+        expected.map_err(|errors| {
+            let limit = call.api_call(now).and_then(|api_call| api_call.limit());
+            let is_wrong = limit.is_some_and(|limit| !(1..=PAGE_ITEMS_MAX).contains(&limit));
             // Only an invalid credential takes precedence over the query.
-            let is_known = !errors.contains(&ErrorResponse::Unauthenticated);
-            let api_call = call.api_call(now).filter(|_| is_known);
-            if api_call
-                .and_then(|api_call| api_call.limit())
-                .is_some_and(|limit| !(1..=PAGE_ITEMS_MAX).contains(&limit))
-            {
-                // All problems of a query are reported at once.
-                let limit = ("limit".to_owned(), ProblemCode::InvalidValue);
-                let joined = errors.iter().filter_map(|error| match error {
-                    ErrorResponse::Invalid(others) => {
-                        let mut problems = others.clone();
-                        problems.push(limit.clone());
-                        problems.sort();
-                        Some(ErrorResponse::Invalid(problems))
-                    }
-                    _ => None,
-                });
-                let joined: Vec<_> = joined.collect();
-                errors.extend(joined);
-                errors.push(ErrorResponse::Invalid(vec![limit]));
+            if !is_wrong || errors.contains(&ErrorResponse::Unauthenticated) {
+                return errors;
             }
-            errors
+            // All problems of a query are reported at once.
+            let problems = errors.into_iter().filter_map(|error| match error {
+                ErrorResponse::Invalid(problems) => Some(problems),
+                _ => None,
+            });
+            let mut problems: Vec<_> = problems.flatten().collect();
+            problems.push(("limit".to_owned(), ProblemCode::InvalidValue));
+            problems.sort();
+            problems.dedup();
+            vec![ErrorResponse::Invalid(problems)]
         })
     }
 

@@ -78,7 +78,10 @@ impl Request for ListAuditEntries {
         let authorized = model.authorize(self.asked(), at.now);
         if filter.resource_id.is_some() && filter.resource_kind.is_none() {
             let wrong = ErrorResponse::invalid("resource_kind", ProblemCode::Required);
-            return Err(authorized.err().into_iter().chain([wrong]).collect());
+            let unauthenticated = ErrorResponse::Unauthenticated;
+            // The filter is checked before the permissions, by HTTP once the caller is known.
+            let unknown = authorized.err().filter(|error| *error == unauthenticated);
+            return Err(unknown.into_iter().chain([wrong]).collect());
         }
         let list = (self.list().unwrap_or_default(), filter);
         model.audit_page(authorized?.org, list, &self.page, at)
