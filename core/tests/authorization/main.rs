@@ -9,7 +9,7 @@
 mod generated;
 
 use knowledge_testing::authorization::{
-    Case, Extent, HeldRole, Names, Place, Reference, Role, Scope, Site, names,
+    Case, Extent, HeldRole, Names, Place, Reference, Role, Scope, Site, names, operations_left_out,
 };
 
 const BUILT_IN: [&str; 4] = ["viewer", "member", "admin", "owner"];
@@ -145,6 +145,35 @@ async fn each_change_and_operation_is_decided_as_reference_states() {
             assert_same(site.compare(&case, Extent::Full).await);
         }
     }
+}
+
+/// Through the scopes of all actions but one and of one alone, an administrator shows that what each
+/// operation requires is necessary, and that it suffices.
+#[tokio::test]
+async fn each_operation_requires_what_reference_states() {
+    let mut site = Site::new(4, Some(20)).await;
+    for (index, (scope, is_mcp_key)) in credentials(&site).into_iter().enumerate() {
+        let case = |role, place| Case {
+            role: HeldRole::BuiltIn(role),
+            place,
+            is_redirected: false,
+            scope: scope.clone(),
+            is_mcp_key,
+        };
+        let all = case("admin", Place::Organization);
+        assert_same(site.compare(&all, Extent::Operations).await);
+        let (role, place) = (BUILT_IN[index % 4], PLACES[index / 4 % PLACES.len()]);
+        let other = case(role, place);
+        if other.is_possible() {
+            assert_same(site.compare(&other, Extent::Operations).await);
+        }
+    }
+}
+
+#[test]
+fn each_operation_is_compared() {
+    // Its message has no credential; the tests of the service cover it.
+    assert_eq!(operations_left_out(), names(["postToInboundWebhook"]));
 }
 
 #[tokio::test]

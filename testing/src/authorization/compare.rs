@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::str::FromStr;
 
-use super::probes::PROBES;
-use super::site::{AUDIENCES, Case, MAIN, SIDE, Site};
+use super::probes::{MAIN, PROBES};
+use super::site::{AUDIENCES, Case, SIDE, Site};
 use super::{Access, Caller, Change, Directory, Labels, Scope, Use, Verdict};
 use crate::requests::{new_recall, with};
 use knowledge_core::Error;
@@ -23,6 +23,8 @@ const USES_OF_FULL: usize = 60;
 pub enum Extent {
     /// Every change of every memory, every operation, and every use of some memories.
     Full,
+    /// One change of every memory, every operation, and some random uses.
+    Operations,
     /// One change of every memory, and this many random uses and operations.
     Sample(usize),
 }
@@ -134,6 +136,7 @@ impl Site {
         }
         let uses = match extent {
             Extent::Full => USES_OF_FULL,
+            Extent::Operations => 6,
             Extent::Sample(uses) => uses,
         };
         for _ in 0..uses {
@@ -177,11 +180,9 @@ impl Site {
                 true => (session, &self.session),
                 false => (access, token),
             };
-            // A recall exists for its author, but not through a list of audience labels.
-            if probe.is_of_recall() && by.caller.scope.audience.is_some() {
+            let Some(verdict) = probe.verdict(by) else {
                 continue;
-            }
-            let verdict = by.operation(probe.operation, MAIN);
+            };
             let response = self.api.handle(self.records.request(probe, secret)).await;
             let status = response.status().as_u16();
             let agrees = match verdict {
@@ -190,7 +191,7 @@ impl Site {
                 Verdict::Labels | Verdict::Everything => status != 403 && status != 401,
             };
             if !agrees {
-                return Err(format!("{}: {status}, not {verdict:?}", probe.operation));
+                return Err(format!("{probe:?}: {status}, not {verdict:?}"));
             }
         }
         Ok(())

@@ -29,6 +29,7 @@ mod site;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use self::compare::Extent;
+pub use self::probes::operations_left_out;
 pub use self::reference::Reference;
 pub use self::rules::Access;
 pub use self::site::{AUDIENCES, Case, HeldRole, Place, Site};

@@ -3,106 +3,231 @@
 use bytes::Bytes;
 use http::{Method, Request};
 
-use crate::requests::new_recall;
+use super::{Access, Labels, Names, Reference, Use, Verdict};
+use crate::requests::{new_chat, new_memory, new_recall, new_role, with};
 use crate::seed::Seed;
 use knowledge_core::Error;
-use knowledge_core::access::Secret;
+use knowledge_core::access::{Action, ActionSet, Secret};
 use knowledge_core::api::{Authentication, OPERATIONS};
-use knowledge_core::model::{MemoryId, NewCitationSubscription, SourceId, WorkspaceId};
+use knowledge_core::model::{
+    MemoryId, NewCitationSubscription, RecallId, RoleId, SourceId, WorkspaceId,
+};
 use knowledge_core::service::Caller;
 
+/// Workspace of the requests.
+pub(super) const MAIN: &str = "main";
+/// Handle of the member that owns the organisation.
+pub(super) const OWNER: &str = "olga";
+
+/// What a request names, which decides under which condition of the table it is permitted.
+#[derive(Clone, Copy, Debug)]
+enum Named {
+    /// Nothing that belongs to anybody.
+    Nothing,
+    /// Something of the member.
+    Own(&'static str),
+    /// Something of another member.
+    Other(&'static str),
+}
+
 /// A request of an operation.
+#[derive(Debug)]
 pub(super) struct Probe {
     pub(super) operation: &'static str,
     /// Query and JSON body; `$` stands for records.
     query: &'static str,
     body: &'static str,
+    named: Named,
 }
 
-const fn probe(operation: &'static str, query: &'static str, body: &'static str) -> Probe {
+const fn probe(operation: &'static str, body: &'static str) -> Probe {
     Probe {
         operation,
-        query,
+        query: "",
         body,
+        named: Named::Nothing,
     }
 }
 
+/// Returns a request that names something of the member.
+const fn own(operation: &'static str, body: &'static str, condition: &'static str) -> Probe {
+    Probe {
+        operation,
+        query: "",
+        body,
+        named: Named::Own(condition),
+    }
+}
+
+/// Returns a request that names something of another member.
+const fn other(operation: &'static str, condition: &'static str) -> Probe {
+    Probe {
+        operation,
+        query: "",
+        body: "",
+        named: Named::Other(condition),
+    }
+}
+
+/// Condition of what is always required.
+const ALWAYS: &str = "always";
+const OTHERS: &str = "for another member's subscription";
+
+/// Operations that are compared memory by memory.
+const OF_MEMORIES: [&str; 5] = [
+    "bulkUpdateMemories",
+    "updateMemory",
+    "deleteMemory",
+    "checkMemoryAccess",
+    "getMemory",
+];
+
+/// Operations that a list of audience labels excludes, besides what they require.
+const WITHOUT_LIST: [&str; 2] = ["setRetention", "createMcpKey"];
+
 /// Operations that decide by what the table of the reference states, with a valid request.
 ///
-/// Most name an unknown identifier, which only a caller with the permission learns. Operations on
-/// memories are compared memory by memory. Operations that create or assign roles are missing,
-/// because they also depend on the actions that the caller holds.
-pub(super) const PROBES: [Probe; 49] = [
-    probe("listMemories", "", ""),
+/// Most name an unknown identifier, which only a caller with the permission learns. The operations
+/// that create or assign roles grant nothing here, because they also depend on the actions that the
+/// caller holds.
+pub(super) const PROBES: &[Probe] = &[
+    probe("listMemories", ""),
     probe(
         "createMemory",
-        "",
         r#"{"sourceId":"$source","title":"T","content":"C"}"#,
     ),
     probe(
         "ingestMemories",
-        "",
         r#"{"source_id":"$source","memories":[{"title":"T","content":"C"}]}"#,
     ),
-    probe("listWorkspaces", "", ""),
-    probe("getRetention", "", ""),
-    probe("createSource", "", r#"{"name":"N","kind":"k"}"#),
-    probe("listSources", "", ""),
-    probe("getSource", "", ""),
-    probe("getDashboardSummary", "", ""),
+    own(
+        "ingestMemories",
+        r#"{"source_id":"$source","memories":[{"title":"T","content":"C","source_key":"known"}]}"#,
+        "to update a memory with a known source key",
+    ),
+    probe("listWorkspaces", ""),
+    probe("getRetention", ""),
+    probe("setRetention", r#"{"chat_days":90}"#),
+    probe("createSource", r#"{"name":"N","kind":"k"}"#),
+    probe("listSources", ""),
+    probe("getSource", ""),
+    probe("getDashboardSummary", ""),
     probe(
         "createConnector",
-        "",
         r#"{"kind":"k","account_label":"l","scope":"personal","sync_interval_seconds":3600}"#,
     ),
-    probe("listConnectors", "", ""),
-    probe("getConnector", "", ""),
-    probe("updateConnector", "", r#"{"is_paused":true}"#),
-    probe("deleteConnector", "", ""),
-    probe("reportSync", "", r#"{"outcome":"success"}"#),
-    probe("listMcpKeys", "", ""),
-    probe("getMcpKey", "", ""),
-    probe("rotateMcpKey", "", ""),
-    probe("revokeMcpKey", "", ""),
-    probe("createChat", "", r#"{"title":"T"}"#),
-    probe("listChats", "", ""),
-    probe("getChat", "", ""),
-    probe("postChatMessage", "", r#"{"content":"C"}"#),
-    probe("listChatMessages", "", ""),
-    probe("deleteCustomRole", "", ""),
-    probe("updateCustomRole", "", r#"{"name":"N"}"#),
-    probe("listCustomRoles", "", ""),
-    probe("getCustomRole", "", ""),
-    probe("listMembers", "", ""),
-    probe("getMember", "", ""),
-    probe("removeMember", "", ""),
+    probe("listConnectors", ""),
+    probe("getConnector", ""),
+    probe("updateConnector", r#"{"is_paused":true}"#),
+    probe("deleteConnector", ""),
+    probe("reportSync", r#"{"outcome":"success"}"#),
     probe(
-        "createRecall",
-        "",
-        r#"{"query":"Q","memory_ids":["$unknown"]}"#,
+        "createMcpKey",
+        r#"{"name":"N","client":"claude_code","audience":["org:acme"]}"#,
     ),
-    probe("listRecalls", "", ""),
-    probe("getRecall", "", ""),
-    probe("listAuditEntries", "", ""),
-    probe("getAuditEntry", "", ""),
-    probe("listCitationSubscriptions", "?recall_id=$recall", ""),
-    probe("getCitationSubscription", "", ""),
+    probe("listMcpKeys", ""),
+    probe("getMcpKey", ""),
+    probe("rotateMcpKey", ""),
+    probe("revokeMcpKey", ""),
+    probe("createChat", r#"{"title":"T"}"#),
+    probe("listChats", ""),
+    probe("getChat", ""),
+    own("deleteChat", "", "for a chat that the caller created"),
+    other(
+        "deleteChat",
+        "for a chat of another member, also one that the caller takes no part in",
+    ),
+    probe("postChatMessage", r#"{"content":"C"}"#),
+    probe("listChatMessages", ""),
+    probe("createErasure", r#"{"memoryIds":["$unknown"]}"#),
+    probe("listErasures", ""),
+    probe("getErasure", ""),
+    probe("deleteCustomRole", ""),
+    probe("updateCustomRole", r#"{"name":"N"}"#),
+    probe("listCustomRoles", ""),
+    probe(
+        "createCustomRole",
+        r#"{"name":"N","slug":"n","base_role":"viewer","actions":{"allow":[],"deny":[$actions]}}"#,
+    ),
+    probe("getCustomRole", ""),
+    probe("listMembers", ""),
+    probe("addMember", r#"{"handle":"new","name":"N","role":"$idle"}"#),
+    probe("getMember", ""),
+    probe("updateMember", r#"{"name":"N"}"#),
+    probe("removeMember", ""),
+    probe("assignWorkspaceRole", r#"{"role":"viewer"}"#),
+    probe("endWorkspaceRole", ""),
+    probe("createRecall", r#"{"query":"Q","memory_ids":["$unknown"]}"#),
+    probe("listRecalls", ""),
+    own("getRecall", "", ALWAYS),
+    own(
+        "deleteRecall",
+        "",
+        "for a recall that the caller registered",
+    ),
+    other(
+        "deleteRecall",
+        "for a recall of another member, also one that does not exist for the caller",
+    ),
+    probe("listAuditEntries", ""),
+    probe("getAuditEntry", ""),
+    own(
+        "createCitationSubscription",
+        r#"{"recall_id":"$recall","webhook_url":"https://example.com/"}"#,
+        ALWAYS,
+    ),
+    Probe {
+        query: "?recall_id=$recall",
+        ..own("listCitationSubscriptions", "", ALWAYS)
+    },
+    own("getCitationSubscription", "", ALWAYS),
+    own("deleteCitationSubscription", "", ALWAYS),
+    own("rotateCitationSubscriptionSecret", "", ALWAYS),
+    own("listCitationSubscriptionDeliveries", "", ALWAYS),
+    own("getCitationSubscriptionDelivery", "", ALWAYS),
+    own("redeliverToCitationSubscription", "", ALWAYS),
+    own("redeliverDeadToCitationSubscription", "", ALWAYS),
+    own("pingCitationSubscription", "", ALWAYS),
+    other("getCitationSubscription", ALWAYS),
+    other("deleteCitationSubscription", OTHERS),
+    other("rotateCitationSubscriptionSecret", OTHERS),
+    other("listCitationSubscriptionDeliveries", OTHERS),
+    other("getCitationSubscriptionDelivery", OTHERS),
+    other("redeliverToCitationSubscription", OTHERS),
+    other("redeliverDeadToCitationSubscription", OTHERS),
+    other("pingCitationSubscription", OTHERS),
     probe(
         "createWebhook",
-        "",
         r#"{"event_type":"chunk.created","url":"https://example.com/"}"#,
     ),
-    probe("listWebhooks", "", ""),
-    probe("getWebhook", "", ""),
-    probe("updateWebhook", "", r#"{"is_active":false}"#),
-    probe("rotateWebhookSecret", "", ""),
-    probe("listWebhookDeliveries", "", ""),
-    probe("pingWebhook", "", ""),
-    probe("createInboundWebhook", "", r#"{"name":"N"}"#),
-    probe("listInboundWebhooks", "", ""),
-    probe("getInboundWebhook", "", ""),
-    probe("deleteInboundWebhook", "", ""),
+    probe("listWebhooks", ""),
+    probe("getWebhook", ""),
+    probe("updateWebhook", r#"{"is_active":false}"#),
+    probe("deleteWebhook", ""),
+    probe("rotateWebhookSecret", ""),
+    probe("listWebhookDeliveries", ""),
+    probe("getWebhookDelivery", ""),
+    probe("redeliverToWebhook", ""),
+    probe("redeliverDeadToWebhook", ""),
+    probe("pingWebhook", ""),
+    probe("createInboundWebhook", r#"{"name":"N"}"#),
+    probe("listInboundWebhooks", ""),
+    probe("getInboundWebhook", ""),
+    probe("updateInboundWebhook", r#"{"name":"N"}"#),
+    probe("deleteInboundWebhook", ""),
+    probe("rotateInboundWebhookSecret", ""),
 ];
+
+/// Returns the operations that require an action and that a comparison does not cover.
+#[must_use]
+pub fn operations_left_out() -> Names {
+    let is_covered = |operation: &&str| {
+        let mut probes = PROBES.iter();
+        OF_MEMORIES.contains(operation) || probes.any(|probe| probe.operation == *operation)
+    };
+    let operations = Reference::read().operations();
+    super::names(operations.filter(|operation| !is_covered(operation)))
+}
 
 impl Probe {
     fn spec(&self) -> &'static knowledge_core::api::OperationSpec {
@@ -115,26 +240,93 @@ impl Probe {
         self.spec().authentication == Authentication::Session
     }
 
-    /// Returns true if the request names the member's recall, or its subscription to it.
-    pub(super) fn is_of_recall(&self) -> bool {
-        self.query.contains("$recall")
-            || ["getRecall", "getCitationSubscription"].contains(&self.operation)
+    /// Returns what the rules state for a caller; `None` if the table does not.
+    pub(super) fn verdict(&self, by: &Access<'_>) -> Option<Verdict> {
+        let (operation, has_list) = (self.operation, by.caller.scope.audience.is_some());
+        let is_of_chat = operation == "deleteChat";
+        let is_excluded = match self.named {
+            Named::Nothing => WITHOUT_LIST.contains(&operation),
+            // What a member made exists for it, but not through a list of audience labels.
+            _ => !is_of_chat,
+        };
+        if has_list && is_excluded {
+            return None;
+        }
+        let always = by.operation(operation, MAIN);
+        let other = |condition| by.operation_if(operation, condition, MAIN);
+        let sees_recall = || by.verdict(&cited(), &Use::Check) == Verdict::Everything;
+        Some(match self.named {
+            Named::Nothing => always,
+            Named::Own(condition) => by.operation_if(operation, condition, MAIN),
+            // Those who may not erase it know of it only as others do.
+            Named::Other(condition) if is_of_chat => match (always, other(condition)) {
+                (Verdict::Everything, Verdict::Everything) if !has_list => Verdict::Everything,
+                (Verdict::Everything, _) => Verdict::Unknown,
+                (refused, _) => refused,
+            },
+            Named::Other(condition) if operation == "deleteRecall" => match other(condition) {
+                Verdict::Forbidden if !sees_recall() => Verdict::Unknown,
+                verdict => verdict,
+            },
+            Named::Other(condition) => other(condition),
+        })
     }
+}
+
+/// Returns the labels of the memory that the recalls cite.
+pub(super) fn cited() -> Labels {
+    Labels::new(MAIN, "org:acme", "internal", "approved", OWNER)
+}
+
+/// Records of one member that the requests name.
+struct Made {
+    recall: String,
+    subscription: String,
+    chat: String,
 }
 
 /// Records that the requests name.
 pub(super) struct Records {
     workspace: WorkspaceId,
     source: SourceId,
-    recall: String,
-    subscription: String,
+    idle: RoleId,
+    own: Made,
+    other: Made,
 }
 
 /// Identifier of no record.
 const UNKNOWN: &str = "00000000-0000-0000-0000-0000ffff0000";
 
+impl Made {
+    /// Creates the records of a member, with a subscription to `of` or to its own recall.
+    async fn new(
+        seed: &Seed,
+        member: &Caller,
+        workspace: WorkspaceId,
+        cited: MemoryId,
+        of: Option<RecallId>,
+    ) -> Result<Self, Error> {
+        let service = &seed.service;
+        let new = new_recall(&[cited]);
+        let recall = service.create_recall(member, workspace, &new).await?.id;
+        let new = NewCitationSubscription::builder()
+            .recall_id(of.unwrap_or(recall))
+            .webhook_url("https://example.com/".parse().expect("a URL"))
+            .build();
+        let subscription = service.create_citation_subscription(member, &new).await?;
+        let chat = service
+            .create_chat(member, workspace, &new_chat("Chat"))
+            .await?;
+        Ok(Self {
+            recall: recall.to_string(),
+            subscription: subscription.id.to_string(),
+            chat: chat.id.to_string(),
+        })
+    }
+}
+
 impl Records {
-    /// Creates the records of the member.
+    /// Creates the records of the member and of the owner.
     pub(super) async fn new(
         seed: &Seed,
         member: &Caller,
@@ -142,30 +334,39 @@ impl Records {
         source: SourceId,
         cited: MemoryId,
     ) -> Result<Self, Error> {
-        let service = &seed.service;
-        let new = new_recall(&[cited]);
-        let recall = service.create_recall(member, workspace, &new).await?.id;
-        let new = NewCitationSubscription::builder()
-            .recall_id(recall)
-            .webhook_url("https://example.com/".parse().expect("a URL"))
-            .build();
-        let subscription = service.create_citation_subscription(member, &new).await?;
+        let own = Made::new(seed, member, workspace, cited, None).await?;
+        let recall = own.recall.parse().expect("an identifier");
+        let other = Made::new(seed, &seed.owner, workspace, cited, Some(recall)).await?;
+        let known = with(new_memory("Known"), |new| {
+            new.source_key = Some("known".to_owned());
+        });
+        let ingested = seed
+            .service
+            .ingest_memories(member, workspace, source, &[known]);
+        ingested.await?;
+        let idle = with(new_role("idle"), |new| new.actions.deny = ActionSet::ALL);
         Ok(Self {
             workspace,
             source,
-            recall: recall.to_string(),
-            subscription: subscription.id.to_string(),
+            idle: seed.role(&idle).await?.id,
+            own,
+            other,
         })
     }
 
     /// Returns the request of a probe.
     pub(super) fn request(&self, probe: &Probe, secret: &Secret) -> Request<Bytes> {
         let spec = probe.spec();
+        let (made, chat) = match probe.named {
+            Named::Nothing => (&self.own, UNKNOWN),
+            Named::Own(_) => (&self.own, &*self.own.chat),
+            Named::Other(_) => (&self.other, &*self.other.chat),
+        };
         let id = match spec.path.split('/').nth(2) {
             Some("workspaces") => self.workspace.to_string(),
             Some("sources") => self.source.to_string(),
-            Some("recalls") => self.recall.clone(),
-            Some("citation-subscriptions") => self.subscription.clone(),
+            Some("recalls") => made.recall.clone(),
+            Some("citation-subscriptions") => made.subscription.clone(),
             _ => UNKNOWN.to_owned(),
         };
         let mut path = String::new();
@@ -174,13 +375,17 @@ impl Records {
             path.push_str(match segment {
                 "{id}" => &id,
                 "{orgSlug}" => "acme",
+                "{chatId}" => chat,
                 parameter if parameter.starts_with('{') => UNKNOWN,
                 segment => segment,
             });
         }
         let filled = |text: &str| {
-            let text = text.replace("$source", &self.source.to_string());
-            text.replace("$recall", &self.recall)
+            let actions: Vec<_> = Action::ALL.iter().map(|action| action.as_str()).collect();
+            text.replace("$source", &self.source.to_string())
+                .replace("$recall", &self.own.recall)
+                .replace("$idle", &self.idle.to_string())
+                .replace("$actions", &format!("\"{}\"", actions.join("\",\"")))
                 .replace("$unknown", UNKNOWN)
         };
         let mut request = Request::builder()
@@ -192,6 +397,9 @@ impl Records {
                 .header("sec-fetch-site", "none"),
             false => request.header("authorization", format!("Bearer {}", secret.expose())),
         };
+        if probe.operation == "createErasure" {
+            request = request.header("idempotency-key", "key");
+        }
         if !probe.body.is_empty() {
             request = request.header("content-type", "application/json");
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::probes::Records;
+use super::probes::{self, MAIN, OWNER, Records};
 use super::{Caller, Directory, Labels, Names, Reference, Role, Scope};
 use crate::requests::{
     ADMIN, DAY, new_mcp_key, new_member, new_memory, new_organization, new_role, new_token,
@@ -27,10 +27,8 @@ use knowledge_core::store::{
 };
 
 const ORG: &str = "acme";
-pub(super) const MAIN: &str = "main";
 pub(super) const SIDE: &str = "side";
 const TESTER: &str = "tina";
-const OWNER: &str = "olga";
 const TEAM: &str = "legal";
 /// Name of the custom role that varies, in the directory.
 const VARIED: &str = "varied";
@@ -211,7 +209,8 @@ impl Site {
             let scope = Scope::of_mcp_key(MAIN, &[audience]);
             mcp_keys.push((scope, key.await?.secret.expect("a new key has a secret")));
         }
-        let cited = [new_memory("Cited")];
+        let labels = probes::cited();
+        let cited = [with(memory(&labels), |new| new.title = "Cited".to_owned())];
         let cited = seed.ingest(workspaces[MAIN], source, &cited).await?[0];
         let approved = review("approved".parse().expect("a status"));
         seed.bulk_update("cited", &[cited], approved).await?;
