@@ -81,7 +81,6 @@ mod partition_commands;
 mod partition_holds;
 mod partition_races;
 mod partitions;
-mod permission_calls;
 mod permissions;
 mod probe;
 mod provisioning;
