@@ -44,7 +44,9 @@ pub use self::records::read_json;
 pub use self::target::{BoxFuture, MaybeSend, MaybeSendSync};
 pub use self::time::{InvalidTimestamp, Timestamp};
 pub use self::transact::{RETRIES_MAX, transact};
-pub use self::transaction::{Prepared, Transaction, TransactionError, encode};
+pub use self::transaction::{
+    FromEntry, Prefetched, Prepared, Transaction, TransactionError, Unchecked, encode,
+};
 
 /// Version of an entry; every put, delete and add of its key changes it.
 ///

@@ -1,7 +1,6 @@
-//! Reads of a transaction: the versions to check, and entries that were read ahead.
+//! What a transaction has read: entries and ranges, and the versions that its commit checks.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry as Place;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
@@ -9,30 +8,26 @@ use foldhash::fast::RandomState;
 use super::ext::StoreExt;
 use super::{Direction, Entry, Key, KeyEntry, KeyRange, Store, StoreError, Version};
 
-/// Number of entries up to which a read repeats what was read before.
+/// Number of checked keys up to which a read repeats them.
 const REPEATED_MAX: usize = 24;
 
-/// Entries that a transaction has read and its commit checks.
+/// Versions that a commit checks.
 ///
-/// It is shared with [`transact`](super::transact), because it outlives a decision that ends in an
-/// error.
+/// They are shared with [`transact`](super::transact), because they outlive a decision that ends in
+/// an error.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ReadSet(Arc<Mutex<ReadVersions>>);
+pub(super) struct Checks(Arc<Mutex<CheckedVersions>>);
 
-/// Versions that a transaction has read.
 #[derive(Debug, Default)]
-struct ReadVersions {
-    /// Versions in the order of the reads, so that equal decisions produce equal commits. Noting 1,000
-    /// takes 279,371 instructions, in an ordered map 963,069.
+struct CheckedVersions {
+    /// Versions in the order of the reads, so that equal decisions produce equal commits.
     versions: Vec<(Key, Option<Version>)>,
-    /// Index of the version of each key.
-    places: HashMap<Key, usize, RandomState>,
     /// True unless the last read has shown all of these versions together.
-    is_spread: bool,
+    is_unconfirmed: bool,
 }
 
-impl ReadSet {
-    fn versions(&self) -> MutexGuard<'_, ReadVersions> {
+impl Checks {
+    fn lock(&self) -> MutexGuard<'_, CheckedVersions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -41,11 +36,11 @@ impl ReadSet {
     /// This takes a read, unless the last one has shown it. A single key always was.
     pub(super) async fn is_current(&self, store: &dyn Store) -> Result<bool, StoreError> {
         let (keys, versions): (Vec<Key>, Vec<Option<Version>>) = {
-            let read = self.versions();
-            if read.versions.len() < 2 || !read.is_spread {
+            let checked = self.lock();
+            if checked.versions.len() < 2 || !checked.is_unconfirmed {
                 return Ok(true);
             }
-            read.versions.iter().cloned().unzip()
+            checked.versions.iter().cloned().unzip()
         };
         let found = store.get(&keys).await?.into_iter();
         Ok(found
@@ -53,53 +48,51 @@ impl ReadSet {
             .eq(versions))
     }
 
-    /// Adds versions that were read; the first one of a key is kept.
-    pub(super) fn add<'k>(&self, read: impl IntoIterator<Item = (&'k Key, Option<Version>)>) {
-        let (known, read) = (&mut *self.versions(), read.into_iter());
-        known.versions.reserve(read.size_hint().0);
-        known.places.reserve(read.size_hint().0);
-        for (key, version) in read {
-            match known.places.entry(key.clone()) {
-                Place::Occupied(place) => {
-                    known.is_spread |= known.versions[*place.get()].1 != version;
-                }
-                Place::Vacant(place) => {
-                    place.insert(known.versions.len());
-                    known.versions.push((key.clone(), version));
-                }
-            }
-        }
-    }
-
-    /// Notes that something is read, or was read, at another point in time.
-    pub(super) fn spread(&self) {
-        self.versions().is_spread = true;
+    /// Notes a version that was, or may be, of another point in time than the last read.
+    pub(super) fn set_unconfirmed(&self) {
+        self.lock().is_unconfirmed = true;
     }
 
     /// Returns the keys that the next read repeats: all, or none if there are many.
     pub(super) fn repeated(&self) -> Vec<Key> {
-        let read = self.versions();
-        if read.versions.len() > REPEATED_MAX {
+        let checked = self.lock();
+        if checked.versions.len() > REPEATED_MAX {
             return Vec::new();
         }
-        read.versions.iter().map(|(key, _)| key.clone()).collect()
+        let versions = checked.versions.iter();
+        versions.map(|(key, _)| key.clone()).collect()
     }
 
     /// Notes what the last read found under the repeated keys.
-    pub(super) fn repeat(&self, found: &[Option<Entry>]) {
-        let mut read = self.versions();
-        let found = found.iter();
-        let found = found.map(|entry| entry.as_ref().map(|entry| entry.version));
-        read.is_spread = !found.eq(read.versions.iter().map(|(_, version)| *version));
+    pub(super) fn confirm(&self, repeated: &[Option<Entry>]) {
+        let mut checked = self.lock();
+        let found = repeated.iter().map(version_of);
+        checked.is_unconfirmed = !found.eq(checked.versions.iter().map(|(_, version)| *version));
     }
 
     /// Takes the versions, for the checks of a commit.
     pub(super) fn take(&self) -> Vec<(Key, Option<Version>)> {
-        std::mem::take(&mut *self.versions()).versions
+        std::mem::take(&mut *self.lock()).versions
     }
 }
 
-/// First entries of a range, to be read by [`Transaction::read_ahead`](super::Transaction::read_ahead).
+impl CheckedVersions {
+    /// Adds the version of a key, whose index is kept in `check`; the first one stays.
+    fn add(&mut self, key: &Key, version: Option<Version>, check: &mut Option<usize>) {
+        if let Some(index) = *check {
+            self.is_unconfirmed |= self.versions[index].1 != version;
+        } else {
+            *check = Some(self.versions.len());
+            self.versions.push((key.clone(), version));
+        }
+    }
+}
+
+fn version_of(entry: &Option<Entry>) -> Option<Version> {
+    entry.as_ref().map(|entry| entry.version)
+}
+
+/// First entries of a range, to be read by [`Transaction::scan`](super::Transaction::scan).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeRead {
     /// Keys to read.
@@ -128,48 +121,157 @@ impl RangeRead {
     }
 }
 
-/// Entries that were read ahead and are not used yet.
+/// State of a key in a transaction.
 #[derive(Debug, Default)]
-pub(super) struct Ahead {
-    pub(super) entries: HashMap<Key, Option<Entry>, RandomState>,
-    pub(super) ranges: Vec<(RangeRead, Vec<KeyEntry>)>,
+struct KnownKey {
+    /// Entry that was read, or its absence; `None` if only a version was given.
+    entry: Option<Option<Entry>>,
+    /// Index among the versions that the commit checks; `None` without a check.
+    check: Option<usize>,
 }
 
-impl Ahead {
-    /// Returns true if nothing is left to use.
-    pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.ranges.is_empty()
+impl KnownKey {
+    /// Returns true if the key was prefetched and nothing has made it a check so far.
+    fn is_pending(&self) -> bool {
+        self.entry.is_some() && self.check.is_none()
+    }
+}
+
+/// Entries and ranges that a transaction has read, with the checks of its commit.
+///
+/// Prefetched keys and ranges are pending until a checked read uses the key, or a scan takes the
+/// range. Every read of the store repeats what is pending, so that it is of the last read.
+#[derive(Debug, Default)]
+pub(super) struct ReadSet {
+    keys: HashMap<Key, KnownKey, RandomState>,
+    /// Number of the pending keys.
+    pending: usize,
+    /// Prefetched ranges that no scan has taken.
+    ranges: Vec<(RangeRead, Vec<KeyEntry>)>,
+    pub(super) checks: Checks,
+}
+
+impl ReadSet {
+    /// Returns the entry under a key, or its absence; `None` if that is unknown.
+    pub(super) fn get(&self, key: &Key) -> Option<Option<&Entry>> {
+        match self.keys.get(key).and_then(|known| known.entry.as_ref()) {
+            Some(entry) => Some(entry.as_ref()),
+            None => self.get_in_range(key),
+        }
     }
 
-    /// Returns the entry under a key, or its absence; `None` if that is unknown.
-    pub(super) fn entry(&self, key: &Key) -> Option<Option<&Entry>> {
-        if let Some(entry) = self.entries.get(key) {
-            return Some(entry.as_ref());
-        }
-        let is_known = |(read, found): &&(RangeRead, Vec<KeyEntry>)| {
+    /// Returns the entry under a key, or its absence, from a range that was read to its end.
+    fn get_in_range(&self, key: &Key) -> Option<Option<&Entry>> {
+        let includes = |(read, found): &&(RangeRead, Vec<KeyEntry>)| {
             found.len() < read.limit && read.range.contains(key)
         };
-        let (_, found) = self.ranges.iter().find(is_known)?;
+        let (_, found) = self.ranges.iter().find(includes)?;
         let found = found.iter().find(|found| found.key == *key);
         Some(found.map(|found| &found.entry))
     }
 
-    /// Takes the entry under a key, as [`Ahead::entry`] returns it. One of a range stays there.
-    pub(super) fn take(&mut self, key: &Key) -> Option<Option<Entry>> {
-        let taken = self.entries.remove(key);
-        taken.or_else(|| self.entry(key).map(|entry| entry.cloned()))
+    /// Keeps the entry under a key, also after its range is taken. Returns false if it is unknown.
+    pub(super) fn keep(&mut self, key: &Key) -> bool {
+        if self
+            .keys
+            .get(key)
+            .is_some_and(|known| known.entry.is_some())
+        {
+            return true;
+        }
+        let Some(entry) = self.get_in_range(key).map(|entry| entry.cloned()) else {
+            return false;
+        };
+        self.add_keys([(key.clone(), entry)]);
+        true
     }
 
-    /// Returns the entries of a range, if it was read.
+    /// Adds entries that the last read found, without a check.
+    pub(super) fn add_keys(&mut self, found: impl IntoIterator<Item = (Key, Option<Entry>)>) {
+        for (key, entry) in found {
+            let known = self.keys.entry(key).or_default();
+            self.pending += usize::from(known.entry.is_none() && known.check.is_none());
+            known.entry = Some(entry);
+        }
+    }
+
+    /// Adds ranges that the last read found.
+    pub(super) fn add_ranges(
+        &mut self,
+        found: impl IntoIterator<Item = (RangeRead, Vec<KeyEntry>)>,
+    ) {
+        self.ranges.extend(found);
+    }
+
+    /// Adds entries that the commit checks; the first version of a key stays the checked one.
+    pub(super) fn add_checked(&mut self, keys: &[Key], found: &[Option<Entry>]) {
+        let mut checks = self.checks.lock();
+        self.keys.reserve(keys.len());
+        checks.versions.reserve(keys.len());
+        for (key, entry) in keys.iter().zip(found) {
+            let known = self.keys.entry(key.clone()).or_default();
+            self.pending -= usize::from(known.is_pending());
+            known.entry = Some(entry.clone());
+            checks.add(key, version_of(entry), &mut known.check);
+        }
+    }
+
+    /// Adds a version that was read elsewhere, as [`ReadSet::add_checked`] does.
+    pub(super) fn check(&mut self, key: Key, version: Option<Version>) {
+        let mut checks = self.checks.lock();
+        checks.is_unconfirmed = true;
+        let known = self.keys.entry(key.clone()).or_default();
+        self.pending -= usize::from(known.is_pending());
+        checks.add(&key, version, &mut known.check);
+    }
+
+    /// Returns the pending keys.
+    pub(super) fn pending_keys(&self) -> Vec<Key> {
+        if self.pending == 0 {
+            return Vec::new();
+        }
+        let keys = self.keys.iter().filter(|(_, known)| known.is_pending());
+        keys.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Forgets those of these keys that are pending, because they are read again.
+    pub(super) fn forget_pending(&mut self, keys: &[Key]) {
+        if self.pending == 0 {
+            return;
+        }
+        for key in keys {
+            if self.keys.get(key).is_some_and(KnownKey::is_pending) {
+                self.keys.remove(key);
+                self.pending -= 1;
+            }
+        }
+    }
+
+    /// Returns the entries of a range, if exactly this read was prefetched.
     pub(super) fn range(&self, read: &RangeRead) -> Option<&[KeyEntry]> {
         let mut ranges = self.ranges.iter();
         let (_, found) = ranges.find(|(range, _)| range == read)?;
         Some(found)
     }
 
-    /// Takes the entries of a range, if it was read.
+    /// Takes the entries of a prefetched range, or copies them from a read of the same range that
+    /// reached its end with another limit.
     pub(super) fn take_range(&mut self, read: &RangeRead) -> Option<Vec<KeyEntry>> {
-        let index = self.ranges.iter().position(|(range, _)| range == read)?;
-        Some(self.ranges.swap_remove(index).1)
+        if let Some(index) = self.ranges.iter().position(|(range, _)| range == read) {
+            return Some(self.ranges.swap_remove(index).1);
+        }
+        let is_whole = |(known, found): &&(RangeRead, Vec<KeyEntry>)| {
+            known.range == read.range
+                && known.direction == read.direction
+                && found.len() < known.limit.min(read.limit)
+        };
+        let (_, found) = self.ranges.iter().find(is_whole)?;
+        Some(found.clone())
+    }
+
+    /// Takes the ranges that no scan has taken.
+    pub(super) fn take_ranges(&mut self) -> Vec<RangeRead> {
+        let ranges = std::mem::take(&mut self.ranges);
+        ranges.into_iter().map(|(range, _)| range).collect()
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use uuid::Uuid;
 
-use super::read_set::ReadSet;
+use super::read_set::Checks;
 use super::transaction::{CommitProof, Prepared, Transaction, TransactionError};
 use super::{CommitOutcome, Entry, Key, MaybeSend, Store, StoreError, StoreErrorKind, StoreExt};
 use crate::env::Env;
@@ -140,8 +140,8 @@ struct Attempts<'t> {
     unique: Uuid,
     count: u32,
     delay_max: Duration,
-    /// Entries read by the current attempt.
-    reads: ReadSet,
+    /// Checks of the current attempt.
+    checks: Checks,
     /// Proofs of the indeterminate attempts.
     indeterminate: Vec<CommitProof>,
 }
@@ -154,7 +154,7 @@ impl<'t> Attempts<'t> {
             unique: env.uuid(),
             count: 0,
             delay_max: RETRY_DELAY_MIN,
-            reads: ReadSet::default(),
+            checks: Checks::default(),
             indeterminate: Vec::new(),
         }
     }
@@ -162,7 +162,7 @@ impl<'t> Attempts<'t> {
     fn begin(&mut self) -> Transaction {
         let mut transaction = Transaction::begin(Arc::clone(self.store));
         transaction.unique = self.unique;
-        self.reads = transaction.reads.clone();
+        self.checks = transaction.reads.checks.clone();
         transaction
     }
 
@@ -180,7 +180,7 @@ impl<'t> Attempts<'t> {
             return self.commit(transaction).await;
         }
         // Without a commit, nothing has checked yet what was read.
-        match self.reads.is_current(&**self.store).await {
+        match self.checks.is_current(&**self.store).await {
             Ok(false) => Ok(Next::Retry),
             // An error asserts that nothing was changed, which an attempt still under way could
             // refute.

@@ -8,12 +8,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::ext::{StoreExt, Versioned, decode};
+use super::ext::decode;
 use super::read::mismatch;
-use super::read_set::{Ahead, RangeRead, ReadSet};
+use super::read_set::{RangeRead, ReadSet};
 use super::{
-    Commit, Direction, Entry, InvalidCommit, Key, KeyEntry, KeyRange, MaybeSend, Mutation, Read,
-    Store, StoreError, Version,
+    Commit, Entry, InvalidCommit, Key, KeyEntry, MaybeSend, Mutation, Read, Store, StoreError,
+    Version,
 };
 
 /// Error of a transaction.
@@ -33,15 +33,16 @@ pub enum TransactionError {
 
 /// Reads that become checks, and writes that become one commit.
 ///
-/// The commit checks every entry read through [`Transaction::read`] and its siblings: the decision
-/// is based on the stored data, or it is repeated. It checks no ranges: a decision over one needs a
-/// guard, see [`Transaction::guard`]. A decision that commits nothing, errors
-/// included, is checked by one more read. Reads do not see the transaction's own writes.
+/// The commit checks every entry that [`Transaction::get`] and [`Transaction::get_many`] return:
+/// the decision is based on the stored data, or it is repeated. A checked key is not read again:
+/// later calls return the same entry. The commit checks no ranges: a decision over one needs a
+/// guard, a counter that every change of the range increments and that is read like any other
+/// entry. A decision that commits nothing, errors included, is checked by at most one more read.
+/// Reads do not see the transaction's own writes.
 #[derive(Debug)]
 pub struct Transaction {
     store: StoreHandle,
     pub(super) reads: ReadSet,
-    ahead: Ahead,
     mutations: Vec<Mutation>,
     /// Sums of the additions per counter, because a commit changes each key once.
     adds: BTreeMap<Key, i64>,
@@ -72,8 +73,37 @@ pub fn encode<T: Serialize>(value: &T) -> Bytes {
     Bytes::from(json.expect("records serialise: string keys, no fallible implementations"))
 }
 
-fn value<T: DeserializeOwned>(key: &Key, entry: &Entry) -> Result<T, StoreError> {
-    decode(key, entry).map(|found| found.value)
+/// Form in which a [`Transaction`] returns what is stored: an [`Entry`], or a JSON value.
+pub trait FromEntry: Sized + MaybeSend {
+    /// Converts the entry under a key.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Corrupt`](super::StoreErrorKind::Corrupt) if it has another form.
+    fn from_entry(key: &Key, entry: Entry) -> Result<Self, StoreError>;
+}
+
+impl FromEntry for Entry {
+    fn from_entry(_: &Key, entry: Entry) -> Result<Self, StoreError> {
+        Ok(entry)
+    }
+}
+
+impl<T: DeserializeOwned + MaybeSend> FromEntry for T {
+    fn from_entry(key: &Key, entry: Entry) -> Result<Self, StoreError> {
+        decode(key, &entry).map(|found| found.value)
+    }
+}
+
+fn convert<T: FromEntry>(key: &Key, entry: Option<Entry>) -> Result<Option<T>, StoreError> {
+    entry.map(|entry| T::from_entry(key, entry)).transpose()
+}
+
+fn convert_all<T: FromEntry>(
+    keys: &[Key],
+    found: Vec<Option<Entry>>,
+) -> Result<Vec<Option<T>>, StoreError> {
+    let found = keys.iter().zip(found);
+    found.map(|(key, entry)| convert(key, entry)).collect()
 }
 
 /// Decided transaction, with the output to return once it is durable.
@@ -90,7 +120,6 @@ impl Transaction {
         Self {
             store: StoreHandle(store),
             reads: ReadSet::default(),
-            ahead: Ahead::default(),
             mutations: Vec::new(),
             adds: BTreeMap::new(),
             unique: Uuid::nil(),
@@ -106,69 +135,129 @@ impl Transaction {
         self.unique
     }
 
-    /// Returns the store, for reads that the commit does not check.
-    #[must_use]
-    pub fn unchecked(&self) -> &Arc<dyn Store> {
-        self.reads.spread();
-        &self.store.0
-    }
-
-    /// Reads keys and ranges ahead of the calls that use them, in one [`Store::read`].
+    /// Prefetches keys and ranges that are not known yet, in one [`Store::read`].
     ///
-    /// The next call that reads one of these keys, or [`Transaction::scan`] for one of these ranges,
-    /// takes what was found here. So does a call that reads a key of a range that was read to its
-    /// end. Nothing becomes a check before that.
+    /// The calls that read one of these keys return what was found here, however often they are
+    /// repeated. So do those that read a key of a range that was read to its end, until
+    /// [`Transaction::scan`] takes its entries. Nothing becomes a check before that.
     ///
-    /// Every read of a transaction repeats what was read before, if it is not much: where it is
+    /// Every read of a transaction repeats what was read before, if it is not much: if it is
     /// unchanged, all of it was seen at one point in time, and a decision that commits nothing needs
     /// no further read.
     ///
     /// # Errors
-    /// Errors of [`Store::read`].
-    pub async fn read_ahead(
+    /// Those of [`Store::read`].
+    pub async fn prefetch(
         &mut self,
-        keys: Vec<Key>,
-        ranges: Vec<RangeRead>,
+        mut keys: Vec<Key>,
+        mut ranges: Vec<RangeRead>,
     ) -> Result<(), StoreError> {
+        keys.retain(|key| !self.reads.keep(key));
+        ranges.retain(|range| self.reads.range(range).is_none());
         if keys.is_empty() && ranges.is_empty() {
             return Ok(());
         }
-        let (entries, found) = self.refresh(&keys, &ranges).await?;
-        self.ahead.entries.extend(keys.into_iter().zip(entries));
-        self.ahead.ranges.extend(ranges.into_iter().zip(found));
+        let (entries, found) = self.read(&keys, &ranges).await?;
+        self.reads.add_keys(keys.into_iter().zip(entries));
+        self.reads.add_ranges(ranges.into_iter().zip(found));
         Ok(())
     }
 
-    /// Reads keys and ranges, and repeats what was read ahead.
-    async fn refresh(
+    /// Reads one JSON value or entry; the commit checks that it is unchanged.
+    ///
+    /// # Errors
+    /// Those of [`Store::read`] and [`FromEntry::from_entry`].
+    pub async fn get<T: FromEntry>(&mut self, key: &Key) -> Result<Option<T>, StoreError> {
+        let found = self.checked_entries(std::slice::from_ref(key)).await?;
+        convert(key, found.into_iter().next().flatten())
+    }
+
+    /// Reads many JSON values of one type, or entries of any; the commit checks each of them.
+    ///
+    /// They are read at one point in time, together with everything that was read before and is
+    /// not much.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub async fn get_many<T: FromEntry>(
+        &mut self,
+        keys: &[Key],
+    ) -> Result<Vec<Option<T>>, StoreError> {
+        convert_all(keys, self.checked_entries(keys).await?)
+    }
+
+    /// Returns the first entries of a range without a check.
+    ///
+    /// It takes those of a prefetch, if this was of the same read or reached the end of the range.
+    /// A decision over a range also needs a guard.
+    ///
+    /// # Errors
+    /// Those of [`Store::read`].
+    pub async fn scan(&mut self, read: &RangeRead) -> Result<Vec<KeyEntry>, StoreError> {
+        if let Some(found) = self.reads.take_range(read) {
+            return Ok(found);
+        }
+        let (_, ranges) = self.read(&[], std::slice::from_ref(read)).await?;
+        ranges.into_iter().next().ok_or_else(mismatch)
+    }
+
+    /// Returns the reads that the commit does not check, for values that are only displayed.
+    pub fn unchecked(&mut self) -> Unchecked<'_> {
+        Unchecked(self)
+    }
+
+    /// Returns what is known without a further read, which the commit does not check.
+    #[must_use]
+    pub fn prefetched(&self) -> Prefetched<'_> {
+        Prefetched(&self.reads)
+    }
+
+    async fn checked_entries(&mut self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+        let found = self.entries(keys).await?;
+        self.reads.add_checked(keys, &found);
+        Ok(found)
+    }
+
+    /// Returns entries that are known, or reads all of them if one is not.
+    async fn entries(&mut self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+        let known = keys.iter().map(|key| self.reads.get(key));
+        let known: Option<Vec<_>> = known.map(|found| Some(found?.cloned())).collect();
+        if let Some(found) = known {
+            return Ok(found);
+        }
+        self.reads.forget_pending(keys);
+        Ok(self.read(keys, &[]).await?.0)
+    }
+
+    /// Reads keys and ranges from the store, and repeats what is pending.
+    async fn read(
         &mut self,
         keys: &[Key],
         ranges: &[RangeRead],
     ) -> Result<(Vec<Option<Entry>>, Vec<Vec<KeyEntry>>), StoreError> {
-        if self.ahead.is_empty() {
-            return self.fetch(keys, ranges).await;
+        let pending_keys = self.reads.pending_keys();
+        let pending_ranges = self.reads.take_ranges();
+        if pending_keys.is_empty() && pending_ranges.is_empty() {
+            return self.read_checked(keys, ranges).await;
         }
-        let ahead = std::mem::take(&mut self.ahead);
-        let mut all_keys = keys.to_vec();
-        all_keys.extend(ahead.entries.into_keys());
-        let mut all_ranges = ranges.to_vec();
-        all_ranges.extend(ahead.ranges.into_iter().map(|(range, _)| range));
-        let (mut entries, mut found) = self.fetch(&all_keys, &all_ranges).await?;
-        let again = entries.split_off(keys.len());
-        self.ahead.entries = all_keys.into_iter().skip(keys.len()).zip(again).collect();
-        let again = found.split_off(ranges.len());
-        let again = all_ranges.into_iter().skip(ranges.len()).zip(again);
-        self.ahead.ranges = again.collect();
+        let all_keys: Vec<Key> = keys.iter().chain(&pending_keys).cloned().collect();
+        let all_ranges: Vec<RangeRead> = ranges.iter().chain(&pending_ranges).cloned().collect();
+        let (mut entries, mut found) = self.read_checked(&all_keys, &all_ranges).await?;
+        let repeated = entries.split_off(keys.len());
+        self.reads.add_keys(pending_keys.into_iter().zip(repeated));
+        let repeated = found.split_off(ranges.len());
+        let repeated = pending_ranges.into_iter().zip(repeated);
+        self.reads.add_ranges(repeated);
         Ok((entries, found))
     }
 
-    /// Reads keys and ranges, and repeats what was read before.
-    async fn fetch(
+    /// Reads keys and ranges from the store, and repeats what the commit checks.
+    async fn read_checked(
         &self,
         keys: &[Key],
         ranges: &[RangeRead],
     ) -> Result<(Vec<Option<Entry>>, Vec<Vec<KeyEntry>>), StoreError> {
-        let repeated = self.reads.repeated();
+        let repeated = self.reads.checks.repeated();
         let mut reads = vec![Read::Keys(keys), Read::Keys(&repeated)];
         reads.extend(ranges.iter().map(|read| Read::Range {
             range: &read.range,
@@ -181,198 +270,9 @@ impl Transaction {
         if entries.len() != keys.len() {
             return Err(mismatch());
         }
-        self.reads.repeat(&next()?.into_keys()?);
+        self.reads.checks.confirm(&next()?.into_keys()?);
         let ranges: Result<_, _> = ranges.iter().map(|_| next()?.into_range()).collect();
         Ok((entries, ranges?))
-    }
-
-    /// Reads one JSON value; the commit checks that it is unchanged.
-    ///
-    /// # Errors
-    /// As [`StoreExt::get_as`].
-    pub async fn read<T: DeserializeOwned + MaybeSend>(
-        &mut self,
-        key: &Key,
-    ) -> Result<Option<T>, StoreError> {
-        let found = self.entry(key).await?;
-        found.map(|entry| value(key, &entry)).transpose()
-    }
-
-    /// Reads one JSON value with its version; the commit checks that it is unchanged.
-    ///
-    /// # Errors
-    /// As [`StoreExt::get_as`].
-    pub async fn read_versioned<T: DeserializeOwned + MaybeSend>(
-        &mut self,
-        key: &Key,
-    ) -> Result<Option<Versioned<T>>, StoreError> {
-        let found = self.entry(key).await?;
-        found.map(|entry| decode(key, &entry)).transpose()
-    }
-
-    /// Reads many JSON values of one type at one point in time; the commit checks each of them.
-    ///
-    /// # Errors
-    /// As [`StoreExt::get_as`].
-    pub async fn read_many<T: DeserializeOwned + MaybeSend>(
-        &mut self,
-        keys: &[Key],
-    ) -> Result<Vec<Option<T>>, StoreError> {
-        let found = self.entries(keys).await?.into_iter().zip(keys);
-        found
-            .map(|(entry, key)| entry.map(|entry| value(key, &entry)).transpose())
-            .collect()
-    }
-
-    /// Reads one JSON value that other decisions of the transaction read too; the commit checks it.
-    ///
-    /// It does not use up what was read ahead.
-    ///
-    /// # Errors
-    /// As [`StoreExt::get_as`].
-    pub async fn read_shared<T: DeserializeOwned + MaybeSend>(
-        &mut self,
-        key: &Key,
-    ) -> Result<Option<T>, StoreError> {
-        let Some(entry) = self.ahead.entry(key).map(|entry| entry.cloned()) else {
-            return self.read(key).await;
-        };
-        let version = entry.as_ref().map(|entry| entry.version);
-        self.reads.add([(key, version)]);
-        entry.map(|entry| value(key, &entry)).transpose()
-    }
-
-    async fn entry(&mut self, key: &Key) -> Result<Option<Entry>, StoreError> {
-        let found = self.entries(std::slice::from_ref(key)).await?;
-        Ok(found.into_iter().next().flatten())
-    }
-
-    /// Reads entries of any types; the commit checks each of them.
-    ///
-    /// They are read at one point in time, together with everything that was read before and is
-    /// not much.
-    ///
-    /// # Errors
-    /// Errors of [`Store::read`].
-    pub async fn entries(&mut self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
-        let found = self.take(keys).await?;
-        let versions = found.iter();
-        let versions = versions.map(|entry| entry.as_ref().map(|entry| entry.version));
-        self.reads.add(keys.iter().zip(versions));
-        Ok(found)
-    }
-
-    /// Returns true if a key was read ahead and not used yet.
-    #[must_use]
-    pub fn has_ahead(&self, key: &Key) -> bool {
-        self.ahead.entry(key).is_some()
-    }
-
-    /// Returns the JSON value under a key that was read ahead, without using it.
-    ///
-    /// # Errors
-    /// As [`StoreExt::get_as`].
-    pub fn peek<T: DeserializeOwned>(&self, key: &Key) -> Result<Option<T>, StoreError> {
-        let entry = self.ahead.entry(key).flatten();
-        entry.map(|entry| value(key, entry)).transpose()
-    }
-
-    /// Returns the entries of a range, if it was read ahead, without using them.
-    #[must_use]
-    pub fn peek_range(&self, read: &RangeRead) -> Option<&[KeyEntry]> {
-        self.ahead.range(read)
-    }
-
-    /// Takes entries that were read ahead, or reads all of them if one was not.
-    ///
-    /// A key may be there twice.
-    async fn take(&mut self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
-        let mut found: Vec<Option<Entry>> = Vec::with_capacity(keys.len());
-        for (index, key) in keys.iter().enumerate() {
-            let earlier = || {
-                let earlier = keys[..index].iter().position(|earlier| earlier == key)?;
-                Some(found[earlier].clone())
-            };
-            let Some(entry) = self.ahead.take(key).or_else(earlier) else {
-                for key in &keys[index..] {
-                    self.ahead.entries.remove(key);
-                }
-                return Ok(self.refresh(keys, &[]).await?.0);
-            };
-            found.push(entry);
-        }
-        Ok(found)
-    }
-
-    /// Reads entries that the commit does not check, for values that are only displayed.
-    ///
-    /// # Errors
-    /// Errors of [`Store::read`].
-    pub async fn entries_unchecked(
-        &mut self,
-        keys: &[Key],
-    ) -> Result<Vec<Option<Entry>>, StoreError> {
-        self.take(keys).await
-    }
-
-    /// Returns the first entries of a range without a check.
-    ///
-    /// A decision over a range also needs a guard.
-    ///
-    /// # Errors
-    /// Errors of [`Store::read`].
-    pub async fn scan(&mut self, read: &RangeRead) -> Result<Vec<KeyEntry>, StoreError> {
-        if let Some(found) = self.ahead.take_range(read) {
-            return Ok(found);
-        }
-        let (_, ranges) = self.refresh(&[], std::slice::from_ref(read)).await?;
-        ranges.into_iter().next().ok_or_else(mismatch)
-    }
-
-    /// Reads a counter; any change of it is a conflict.
-    ///
-    /// It is meant for guards; read a counter that is only displayed through
-    /// [`Transaction::unchecked`].
-    ///
-    /// # Errors
-    /// As [`StoreExt::get_as`].
-    pub async fn guard(&mut self, key: &Key) -> Result<i64, StoreError> {
-        Ok(self.read(key).await?.unwrap_or(0))
-    }
-
-    /// Reads one JSON value that the commit does not check, for values that are only displayed.
-    ///
-    /// # Errors
-    /// As [`StoreExt::get_as`].
-    pub async fn read_unchecked<T: DeserializeOwned + MaybeSend>(
-        &self,
-        key: &Key,
-    ) -> Result<Option<T>, StoreError> {
-        let entry = match self.ahead.entry(key) {
-            Some(entry) => entry.cloned(),
-            None => {
-                let found = self.unchecked().get(std::slice::from_ref(key)).await?;
-                found.into_iter().next().flatten()
-            }
-        };
-        entry.map(|entry| value(key, &entry)).transpose()
-    }
-
-    /// Reads all entries of a short range without a check.
-    ///
-    /// It takes what was read ahead, if that went to the end of the range. A decision over a range
-    /// also needs a guard.
-    ///
-    /// # Errors
-    /// Errors of [`Store::read`].
-    pub async fn scan_unchecked(&self, range: &KeyRange) -> Result<Vec<KeyEntry>, StoreError> {
-        let is_whole = |(read, found): &&(RangeRead, Vec<KeyEntry>)| {
-            read.range == *range && read.direction == Direction::Forward && found.len() < read.limit
-        };
-        match self.ahead.ranges.iter().find(is_whole) {
-            Some((_, found)) => Ok(found.clone()),
-            None => self.unchecked().scan_all(range).await,
-        }
     }
 
     /// Returns the sum that this transaction adds to a counter so far.
@@ -385,8 +285,7 @@ impl Transaction {
     ///
     /// The first version of a key is kept: a later read that differs makes the commit a conflict.
     pub fn check(&mut self, key: Key, version: Option<Version>) {
-        self.reads.add([(&key, version)]);
-        self.reads.spread();
+        self.reads.check(key, version);
     }
 
     /// Writes a JSON value.
@@ -455,7 +354,7 @@ impl Transaction {
 
     pub(super) fn into_commit(self) -> Result<(Commit, Option<CommitProof>), InvalidCommit> {
         let mut builder = Commit::builder();
-        for (key, version) in self.reads.take() {
+        for (key, version) in self.reads.checks.take() {
             builder = builder.check(key, version);
         }
         for mutation in self.mutations {
@@ -465,5 +364,62 @@ impl Transaction {
             builder = builder.add(key, delta);
         }
         Ok((builder.build()?, self.proof))
+    }
+}
+
+/// Reads of a transaction that its commit does not check.
+#[derive(Debug)]
+pub struct Unchecked<'t>(&'t mut Transaction);
+
+impl<'t> Unchecked<'t> {
+    /// Reads one JSON value or entry, unless it is known.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub async fn get<T: FromEntry>(self, key: &Key) -> Result<Option<T>, StoreError> {
+        let found = self.0.entries(std::slice::from_ref(key)).await?;
+        convert(key, found.into_iter().next().flatten())
+    }
+
+    /// Reads many JSON values of one type, or entries of any, at one point in time, unless all of
+    /// them are known.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub async fn get_many<T: FromEntry>(self, keys: &[Key]) -> Result<Vec<Option<T>>, StoreError> {
+        convert_all(keys, self.0.entries(keys).await?)
+    }
+
+    /// Returns the store, for reads that do not return what is known.
+    #[must_use]
+    pub fn store(self) -> &'t Arc<dyn Store> {
+        self.0.reads.checks.set_unconfirmed();
+        &self.0.store.0
+    }
+}
+
+/// Entries that a transaction returns without a read of the store.
+#[derive(Clone, Copy, Debug)]
+pub struct Prefetched<'t>(&'t ReadSet);
+
+impl<'t> Prefetched<'t> {
+    /// Returns true if reading this key takes no read of the store.
+    #[must_use]
+    pub fn contains(self, key: &Key) -> bool {
+        self.0.get(key).is_some()
+    }
+
+    /// Returns the JSON value or entry under a key; `None` if it is absent or unknown.
+    ///
+    /// # Errors
+    /// Those of [`FromEntry::from_entry`].
+    pub fn get<T: FromEntry>(self, key: &Key) -> Result<Option<T>, StoreError> {
+        convert(key, self.0.get(key).flatten().cloned())
+    }
+
+    /// Returns the entries of a range, if exactly this read was prefetched and not taken.
+    #[must_use]
+    pub fn scan(self, read: &RangeRead) -> Option<&'t [KeyEntry]> {
+        self.0.range(read)
     }
 }

@@ -193,7 +193,7 @@ impl KnowledgeService {
         self.transact(|mut transaction| async move {
             // Of several concurrent callers, only one finds the task and reschedules it.
             if transaction
-                .read::<ScheduledTask>(&found.key)
+                .get::<ScheduledTask>(&found.key)
                 .await?
                 .is_some()
             {
@@ -238,7 +238,7 @@ impl KnowledgeService {
         self.transact(|mut transaction| async move {
             let firsts = expiries.iter().filter_map(|expiry| expiry.records.first());
             transaction
-                .read_ahead(firsts.cloned().collect(), Vec::new())
+                .prefetch(firsts.cloned().collect(), Vec::new())
                 .await?;
             let mut deleted = Vec::new();
             for expiry in expiries {
@@ -250,7 +250,7 @@ impl KnowledgeService {
                 if deleted.contains(&first) {
                     continue;
                 }
-                let found = transaction.read::<Expiring>(first).await?;
+                let found = transaction.get::<Expiring>(first).await?;
                 if found.is_none_or(|record| record.expires_at > expiry.now) {
                     continue;
                 }

@@ -25,12 +25,12 @@ pub(super) struct Meta {
 /// Reads `meta`, unless a program of another schema or an unfinished restore wrote it.
 pub(super) async fn known_meta(transaction: &mut Transaction) -> Result<Option<Meta>, OpenError> {
     // Only the number at first: the other fields of another schema are unknown.
-    let schema = transaction.read::<Schema>(&keys::meta()).await?;
+    let schema = transaction.get::<Schema>(&keys::meta()).await?;
     match schema {
         Some(Schema { schema }) if schema == UNFINISHED_SCHEMA => Err(OpenError::Unfinished),
         Some(Schema { schema: found }) if found > SCHEMA => Err(OpenError::LaterSchema { found }),
         Some(Schema { schema: found }) if found < SCHEMA => Err(OpenError::EarlierSchema { found }),
-        _ => Ok(transaction.read(&keys::meta()).await?),
+        _ => Ok(transaction.get(&keys::meta()).await?),
     }
 }
 

@@ -105,12 +105,12 @@ pub(crate) struct Outbox {
     endpoints: i64,
 }
 
-/// Number of workspaces of an organisation whose endpoints are read ahead.
-const SEQUENCES_AHEAD: usize = 64;
+/// Number of workspaces of an organisation whose endpoints are prefetched.
+const SEQUENCES_PREFETCHED: usize = 64;
 
 /// Returns the read of what [`Outbox::begin`] reads, for any workspace of an organisation.
 pub(crate) fn sequences_read(org: OrgId) -> RangeRead {
-    RangeRead::first(keys::endpoint_sequences(org), SEQUENCES_AHEAD)
+    RangeRead::first(keys::endpoint_sequences(org), SEQUENCES_PREFETCHED)
 }
 
 impl Outbox {
@@ -128,7 +128,7 @@ impl Outbox {
             org,
             workspace,
             at,
-            endpoints: transaction.guard(&sequence).await?,
+            endpoints: transaction.get::<i64>(&sequence).await?.unwrap_or(0),
         })
     }
 

@@ -246,7 +246,7 @@ impl Listing {
         }
     }
 
-    /// Returns the first read of a page, to be made ahead; `None` if the request is invalid.
+    /// Returns the first read of a page, to be prefetched; `None` if the request is invalid.
     ///
     /// It is for one record more than the page has items, to find out if another item follows.
     pub(crate) fn first_read(&self, request: &PageRequest) -> Option<RangeRead> {
@@ -258,12 +258,16 @@ impl Listing {
         })
     }
 
-    /// Returns the identifiers of the first records of a page, if they were read ahead.
+    /// Returns the identifiers of the first records of a page, if they were prefetched.
     pub(crate) fn first_ids(&self, request: &PageRequest, transaction: &Transaction) -> Vec<Uuid> {
         let Some(read) = self.first_read(request) else {
             return Vec::new();
         };
-        let found = transaction.peek_range(&read).unwrap_or_default().iter();
+        let found = transaction
+            .prefetched()
+            .scan(&read)
+            .unwrap_or_default()
+            .iter();
         found
             .filter_map(|found| keys::last_id(&found.key))
             .collect()

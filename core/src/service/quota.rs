@@ -80,7 +80,8 @@ impl RecordLimit {
         limits: &Limits,
         counter: Key,
     ) -> Result<(), Error> {
-        let count = transaction.guard(&counter).await? + transaction.added(&counter);
+        let count =
+            transaction.get::<i64>(&counter).await?.unwrap_or(0) + transaction.added(&counter);
         let maximum = (self.maximum)(limits);
         if u64::try_from(count).is_ok_and(|count| count >= maximum) {
             let (owner, records) = (self.owner, self.records);
@@ -117,7 +118,7 @@ fn total(used: i64, added: i64) -> u64 {
 
 /// Reserves units of a quota of an organisation.
 ///
-/// An operation reads the counter ahead ([`keys::usage`]).
+/// An operation prefetches the counter ([`keys::usage`]).
 ///
 /// # Errors
 /// [`Error::QuotaExceeded`]; those of the store.
@@ -134,9 +135,9 @@ pub(crate) async fn reserve_units(
         return Ok(());
     }
     let added = transaction.added(&counter).saturating_add(units);
-    let used = transaction.read_unchecked(&counter).await?.unwrap_or(0);
+    let used = transaction.unchecked().get(&counter).await?.unwrap_or(0);
     if total(used, added).saturating_add(UNITS_LEFT_MIN) > maximum {
-        let used = transaction.guard(&counter).await?;
+        let used = transaction.get::<i64>(&counter).await?.unwrap_or(0);
         if total(used, added) > maximum {
             return Err(Error::QuotaExceeded {
                 quota,
@@ -179,7 +180,7 @@ pub(crate) struct AuditQuota {
 }
 
 impl AuditQuota {
-    /// Reads the counter, which was read ahead.
+    /// Reads the counter, which was prefetched.
     ///
     /// # Errors
     /// Those of the store.
@@ -190,11 +191,11 @@ impl AuditQuota {
         now: Timestamp,
     ) -> Result<Self, Error> {
         let counter = audit_counter(org, now);
-        let used = transaction.read_unchecked(&counter).await?.unwrap_or(0);
+        let used = transaction.unchecked().get(&counter).await?.unwrap_or(0);
         let is_near = total(used, 0).saturating_add(AUDIT_BYTES_LEFT_MIN)
             > maximum(limits, Quota::AuditBytes);
         let used = if is_near {
-            Some(transaction.guard(&counter).await?)
+            Some(transaction.get::<i64>(&counter).await?.unwrap_or(0))
         } else {
             None
         };

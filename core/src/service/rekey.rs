@@ -161,7 +161,7 @@ impl Rekey {
         };
         let (this, within) = (&*self, &range);
         let (last, report) = transact(&self.store, &self.env, |mut transaction| async move {
-            let page = transaction.unchecked();
+            let page = transaction.unchecked().store();
             let page = page
                 .scan(within, RECORDS_PER_COMMIT, Direction::Forward)
                 .await

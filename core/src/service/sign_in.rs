@@ -170,7 +170,7 @@ impl KnowledgeService {
         self.transact(|mut transaction| async move {
             let now = self.env().now();
             let key = keys::credential(link.hash());
-            let found = transaction.read::<CredentialRecord>(&key).await?;
+            let found = transaction.get::<CredentialRecord>(&key).await?;
             let found = found.filter(|found| found.is_valid_at(now));
             let found = found.ok_or(INVALID_LINK)?;
             let consumed = CredentialRecord {
@@ -242,9 +242,8 @@ impl KnowledgeService {
         let (kind, now) = (CredentialKind::Session, self.env().now());
         let credential = Credential::Secret(session.clone());
         let principal = Principal::authenticate(transaction, &credential, kind, now).await?;
-        // The authentication made the record a check of the commit.
         let key = keys::credential(session.hash());
-        let session = transaction.read_unchecked(&key).await?;
+        let session = transaction.get(&key).await?;
         let session = session.ok_or(Error::Conflict)?;
         Ok(SignedIn { principal, session })
     }
@@ -276,7 +275,7 @@ impl KnowledgeService {
             let period = now.as_millis().div_euclid(TOKEN_PERIOD_MS);
             let secret = token_of(session, record.org_id, period);
             let key = keys::credential(secret.hash());
-            if let Some(found) = transaction.read::<CredentialRecord>(&key).await? {
+            if let Some(found) = transaction.get::<CredentialRecord>(&key).await? {
                 if !found.is_valid_at(now) {
                     return Err(Error::forbidden(
                         "the access token of this session was revoked; try again in five minutes",
@@ -398,9 +397,9 @@ impl KnowledgeService {
             let found = self.signed_in(&mut transaction, session).await?;
             let (principal, now) = (found.principal, self.env().now());
             let id_key = keys::credential_id(principal.org_id(), id);
-            let hash = transaction.read::<String>(&id_key).await?;
+            let hash = transaction.get::<String>(&id_key).await?;
             let key = hash.and_then(|hash| place(&hash)).ok_or_else(missing)?;
-            let record = transaction.read::<CredentialRecord>(&key).await?;
+            let record = transaction.get::<CredentialRecord>(&key).await?;
             let is_own = |record: &CredentialRecord| record.member_id == principal.member_id();
             let own = record.filter(|record| is_own(record) && is_listed(record, now));
             let own = own.ok_or_else(missing)?;

@@ -133,11 +133,11 @@ async fn result_without_commit_is_based_on_one_moment() {
         let attempts = &attempts;
         let told: Result<(u32, u32), TransactionError> =
             transact(store, &env, |mut transaction| async move {
-                let first = transaction.read::<u32>(&keys[0]).await?.unwrap();
+                let first = transaction.get::<u32>(&keys[0]).await?.unwrap();
                 if attempts.fetch_add(1, Ordering::SeqCst) == 0 {
                     put_both(store, keys, first + 1).await;
                 }
-                let second = transaction.read::<u32>(&keys[1]).await?.unwrap();
+                let second = transaction.get::<u32>(&keys[1]).await?.unwrap();
                 if refuses && first == second {
                     return Err(TransactionError::Contended);
                 }

@@ -426,7 +426,7 @@ async fn restriction_set_during_change_is_respected() {
     assert!(org.world.probe.has_happened());
 }
 
-/// More roles in workspaces than are read ahead count as well.
+/// More roles in workspaces than are prefetched count as well.
 #[tokio::test]
 async fn restriction_among_many_workspace_roles_is_respected() {
     let org = Org::new().await;

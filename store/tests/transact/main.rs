@@ -90,7 +90,7 @@ async fn conflict_is_retried_with_fresh_reads() {
     let attempts = AtomicU32::new(0);
     let (seen, inner) = (&attempts, faults.inner());
     let sum: Outcome<i64> = transact(&store, &env(), |mut transaction| async move {
-        let n: i64 = transaction.read(&key("n")).await?.unwrap();
+        let n: i64 = transaction.get(&key("n")).await?.unwrap();
         if seen.fetch_add(1, Ordering::SeqCst) == 0 {
             put(&**inner, "n", "10").await;
         }
@@ -158,7 +158,7 @@ async fn applied_commit_succeeds_although_next_attempt_is_rejected() {
     let slug_is_taken = || TransactionError::Contended;
     let outcome = transact(&store, &env(), |mut transaction| async move {
         // The second attempt finds the key that the first one wrote.
-        if transaction.read::<u32>(&key("slug")).await?.is_some() {
+        if transaction.get::<u32>(&key("slug")).await?.is_some() {
             return Err(slug_is_taken());
         }
         transaction.create_unique(key("slug"), &1);
@@ -247,7 +247,7 @@ async fn transaction_without_writes_commits_nothing() {
     let outcome: Outcome<Option<u32>> = transact(&store, &env(), |mut transaction| async move {
         transaction.add(key("total"), 1);
         transaction.add(key("total"), -1);
-        let read = transaction.read(&key("k")).await?;
+        let read = transaction.get(&key("k")).await?;
         Ok(transaction.done(read))
     })
     .await;
@@ -302,7 +302,7 @@ async fn value_of_unexpected_type_is_an_error() {
     let (_, store) = faulty(FaultPlan::none());
     put(&*store, "k", "\"text\"").await;
     let outcome: Outcome<Option<u32>> = transact(&store, &env(), |mut transaction| async move {
-        let read = transaction.read(&key("k")).await?;
+        let read = transaction.get(&key("k")).await?;
         Ok(transaction.done(read))
     })
     .await;
@@ -323,7 +323,7 @@ fn jittery() -> Env {
 
 async fn increment(store: &Arc<dyn Store>, env: &Env) -> Outcome<i64> {
     transact(store, env, |mut transaction| async move {
-        let n = transaction.read(&key("n")).await?.unwrap_or(0) + 1;
+        let n = transaction.get(&key("n")).await?.unwrap_or(0) + 1;
         transaction.put(key("n"), &n);
         Ok(transaction.done(n))
     })
@@ -424,10 +424,10 @@ impl Store for Placeless {
 async fn store_that_returns_too_few_places_is_corrupt() {
     let store: Arc<dyn Store> = Arc::new(Placeless);
     let mut transaction = Transaction::begin(Arc::clone(&store));
-    let ahead = transaction.read_ahead(vec![key("k")], Vec::new()).await;
-    let read = transaction.read::<u32>(&key("k")).await;
+    let prefetched = transaction.prefetch(vec![key("k")], Vec::new()).await;
+    let read = transaction.get::<u32>(&key("k")).await;
     let got = store.get(&[key("k")]).await;
-    for error in [ahead.unwrap_err(), read.unwrap_err(), got.unwrap_err()] {
+    for error in [prefetched.unwrap_err(), read.unwrap_err(), got.unwrap_err()] {
         assert_eq!(error.kind(), StoreErrorKind::Corrupt);
     }
 }

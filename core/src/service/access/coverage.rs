@@ -13,7 +13,7 @@ use crate::keys;
 use crate::model::{CustomRole, Member, MemberId, OrgId, Organization, RoleId, WorkspaceId};
 use crate::service::access::principal::Principal;
 use crate::service::access::roles::{ResolvedRole, follow_role};
-use crate::store::{Key, Transaction};
+use crate::store::{Key, RangeRead, Transaction};
 
 /// Roles of a member, after following the redirects of deleted roles.
 pub(crate) struct HeldRoles {
@@ -39,10 +39,10 @@ impl HeldRoles {
         let followed = follow_role(transaction, org, member.role).await?;
         let organization = followed.ok_or(Error::Conflict)?;
         let found = transaction
-            .scan_unchecked(&keys::workspace_roles(org, member.id))
+            .scan(&RangeRead::all(keys::workspace_roles(org, member.id)))
             .await?;
         let owner = keys::org(org);
-        let owner = transaction.read_shared::<Organization>(&owner).await?;
+        let owner = transaction.get::<Organization>(&owner).await?;
         let removing = owner.map(|owner| owner.removing).unwrap_or_default();
         let places = found.into_iter().map(|found| found.key);
         let is_there = |place: &Key| {
@@ -50,7 +50,7 @@ impl HeldRoles {
             workspace.is_none_or(|id| !removing.contains(&id))
         };
         let places: Vec<Key> = places.filter(is_there).collect();
-        let roles = transaction.read_many::<RoleRef>(&places).await?;
+        let roles = transaction.get_many::<RoleRef>(&places).await?;
         let mut workspaces = BTreeMap::new();
         for (key, role) in places.iter().zip(roles) {
             let workspace = keys::last_id(key).map(WorkspaceId);

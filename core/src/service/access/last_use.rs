@@ -35,7 +35,7 @@ impl KnowledgeService {
                     return Err(Error::Conflict);
                 }
                 let key = keys::credential(hash);
-                let Some(record) = transaction.read::<CredentialRecord>(&key).await? else {
+                let Some(record) = transaction.get::<CredentialRecord>(&key).await? else {
                     return Ok(transaction.done(()));
                 };
                 // A use of an access token is one of its session, whose idle time-out it delays.
@@ -43,12 +43,12 @@ impl KnowledgeService {
                 let session = record.idle_timeout().map(|timeout| timeout.session);
                 if let Some(session) = session.filter(|session| *session != record.id) {
                     let exists = keys::credential_id(record.org_id, session);
-                    let exists = transaction.read::<String>(&exists).await?;
+                    let exists = transaction.get::<String>(&exists).await?;
                     used.extend(exists.map(|_| session));
                 }
                 for id in used {
                     let used = keys::credential_use(record.org_id, id);
-                    let before = transaction.read_unchecked::<Timestamp>(&used).await?;
+                    let before = transaction.unchecked().get::<Timestamp>(&used).await?;
                     if before.is_none_or(|before| window(before) != window(now)) {
                         transaction.put(used, &now);
                     }

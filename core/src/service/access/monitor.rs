@@ -18,7 +18,7 @@ use crate::model::{
     ReviewStatus, WorkspaceId,
 };
 use crate::service::access::principal::{Denial, Principal};
-use crate::store::{Key, RangeRead, Transaction, decode};
+use crate::store::{Entry, Key, RangeRead, Transaction, decode};
 
 /// Part of a memory that a caller may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,12 +81,12 @@ pub(crate) struct Monitor {
 /// Number of contents that are read at once to find the origins of memories.
 const ORIGINS_AT_ONCE: usize = 100;
 
-/// Number of workspaces of an organisation whose slugs an operation reads ahead.
-const SLUGS_AHEAD: usize = 64;
+/// Number of workspaces of an organisation whose slugs an operation prefetches.
+const SLUGS_PREFETCHED: usize = 64;
 
 /// Returns the read of the slugs of an organisation's workspaces.
 pub(crate) fn slugs_read(org: OrgId) -> RangeRead {
-    RangeRead::first(keys::workspace_slugs(org), SLUGS_AHEAD)
+    RangeRead::first(keys::workspace_slugs(org), SLUGS_PREFETCHED)
 }
 
 /// Returns the slugs of the workspaces that the audience labels of these memories name, in order.
@@ -156,7 +156,7 @@ impl Monitor {
             let org = caller.org_id();
             let places = slugs.iter().map(|slug| keys::workspace_slug(org, slug));
             let places: Vec<Key> = places.collect();
-            let found = transaction.entries_unchecked(&places).await?;
+            let found = transaction.unchecked().get_many::<Entry>(&places).await?;
             for ((slug, key), entry) in slugs.into_iter().zip(&places).zip(&found) {
                 if let Some(entry) = entry {
                     named.push((slug.to_owned(), decode::<WorkspaceId>(key, entry)?.value));
@@ -205,16 +205,16 @@ impl Monitor {
         }
         let mut unread = Vec::new();
         for (id, content) in unknown {
-            match transaction.peek::<Origin>(&content)? {
+            match transaction.prefetched().get::<Origin>(&content)? {
                 Some(origin) => drop(self.origins.insert(id, origin)),
                 None => unread.push((id, content)),
             }
         }
-        // Contents that only this decision reads are not read ahead: each further read of the
+        // Contents that only this decision reads are not prefetched: each further read of the
         // transaction would repeat them.
         for batch in unread.chunks(ORIGINS_AT_ONCE) {
             let contents: Vec<Key> = batch.iter().map(|(_, content)| content.clone()).collect();
-            let found = transaction.entries_unchecked(&contents).await?;
+            let found = transaction.unchecked().get_many::<Entry>(&contents).await?;
             for ((id, content), entry) in batch.iter().zip(&found) {
                 if let Some(entry) = entry {
                     let origin = decode::<Origin>(content, entry)?.value;

@@ -12,7 +12,7 @@ use crate::model::{
     Organization, SensitivityLabel, Timestamp, WorkspaceId,
 };
 use crate::service::access::roles::held_role;
-use crate::store::{Key, RangeRead, Transaction};
+use crate::store::{Entry, Key, RangeRead, Transaction};
 
 /// An authenticated caller: a member of an organisation, possibly with a scoped credential.
 ///
@@ -58,12 +58,15 @@ impl Delegator {
     }
 }
 
-/// Number of workspace roles of a member that are read ahead.
-const WORKSPACE_ROLES_AHEAD: usize = 64;
+/// Number of workspace roles of a member that are prefetched.
+const WORKSPACE_ROLES_PREFETCHED: usize = 64;
 
 /// Returns the read of the roles that a member holds in workspaces.
 pub(crate) fn workspace_roles_read(org: OrgId, member: MemberId) -> RangeRead {
-    RangeRead::first(keys::workspace_roles(org, member), WORKSPACE_ROLES_AHEAD)
+    RangeRead::first(
+        keys::workspace_roles(org, member),
+        WORKSPACE_ROLES_PREFETCHED,
+    )
 }
 
 /// Resource that an action is performed on.
@@ -164,7 +167,7 @@ impl Principal {
             .iter()
             .map(|workspace| keys::workspace_role(self.org.id, self.member.id, *workspace))
             .collect();
-        let roles: Vec<Option<RoleRef>> = transaction.read_many(&overrides).await?;
+        let roles: Vec<Option<RoleRef>> = transaction.get_many(&overrides).await?;
         let mut actions = BTreeMap::new();
         // A role that is held in several workspaces is read once.
         let mut known: HashMap<RoleRef, ActionSet> = HashMap::new();
@@ -215,10 +218,7 @@ impl Principal {
             return Ok(());
         }
         let read = workspace_roles_read(self.org.id, self.member.id);
-        let held = match transaction.peek_range(&read) {
-            Some(held) if held.len() < read.limit => held.to_vec(),
-            _ => transaction.scan_unchecked(&read.range).await?,
-        };
+        let held = transaction.scan(&RangeRead::all(read.range)).await?;
         let workspaces: Vec<_> = held
             .iter()
             .filter_map(|found| keys::last_id(&found.key))
@@ -231,7 +231,7 @@ impl Principal {
         let admitted: Vec<Key> = admitted.collect();
         if !admitted.is_empty() {
             // A removed workspace is no place any more.
-            let found = transaction.entries_unchecked(&admitted).await?;
+            let found = transaction.unchecked().get_many::<Entry>(&admitted).await?;
             if found.iter().any(Option::is_some) {
                 return Ok(());
             }

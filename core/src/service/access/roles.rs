@@ -6,7 +6,7 @@ use crate::access::{ActionSet, BuiltInRole, RoleRef};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{CustomRole, OrgId, RoleId};
-use crate::store::{Key, MaybeSend, StoreError, StoreErrorKind, Transaction};
+use crate::store::{Key, MaybeSend, StoreError, StoreErrorKind, StoreExt, Transaction};
 
 /// Maximum length of a chain of redirects; a longer one is corruption.
 pub(crate) const REDIRECTS_MAX: usize = 128;
@@ -49,8 +49,8 @@ impl ResolvedRole {
 /// Resolves the role that a record names; `found` was read under `key`.
 ///
 /// A deleted role may be cleaned up between the two reads: the record is rewritten and the redirect
-/// removed. The record is then read again; `None` if it is gone. The commit checks its first
-/// version, so that it never succeeds with a mixed view.
+/// removed. The record is then read again, from the store; `None` if it is gone. The commit checks
+/// its first version, so that it never succeeds with a mixed view.
 pub(crate) async fn held_role<T: DeserializeOwned + MaybeSend>(
     transaction: &mut Transaction,
     org: OrgId,
@@ -62,8 +62,9 @@ pub(crate) async fn held_role<T: DeserializeOwned + MaybeSend>(
         if let Some(resolved) = follow_role(transaction, org, role(&found)).await? {
             return Ok(Some((found, resolved)));
         }
-        found = match transaction.read::<T>(key).await? {
-            Some(found) => found,
+        let current = transaction.unchecked().store().get_as::<T>(key).await?;
+        found = match current {
+            Some(current) => current.value,
             None => return Ok(None),
         };
     }
@@ -84,11 +85,11 @@ pub(crate) async fn follow_role(
             RoleRef::BuiltIn(role) => return Ok(Some(ResolvedRole::BuiltIn(role))),
             RoleRef::Custom(id) => id,
         };
-        if let Some(found) = transaction.read::<CustomRole>(&keys::role(org, id)).await? {
+        if let Some(found) = transaction.get::<CustomRole>(&keys::role(org, id)).await? {
             return Ok(Some(ResolvedRole::Custom(Box::new(found))));
         }
         match transaction
-            .read::<RoleRef>(&keys::role_redirect(org, id))
+            .get::<RoleRef>(&keys::role_redirect(org, id))
             .await?
         {
             Some(target) => role = target,

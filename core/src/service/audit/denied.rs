@@ -20,7 +20,7 @@ use crate::service::audit::entry::AuditResource;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::audit::written_in_hour::MemberRefusals;
 use crate::service::{Caller, KnowledgeService};
-use crate::store::{Key, Prepared, Transaction};
+use crate::store::{Entry, Key, Prepared, Transaction};
 
 /// Time for which equal refusals leave one entry, in milliseconds. Uses have the same [`window`].
 const WINDOW_MS: i64 = USE_WINDOW_MS;
@@ -116,7 +116,7 @@ impl Refusal {
         ];
         for (key, resource) in named {
             if let (Some(key), Some(resource)) = (key, resource)
-                && transaction.entries_unchecked(&[key]).await?[0].is_some()
+                && transaction.unchecked().get::<Entry>(&key).await?.is_some()
             {
                 return Ok(resource);
             }
@@ -187,7 +187,7 @@ impl KnowledgeService {
         let principal = Principal::authenticate(&mut transaction, credential, wanted, now).await?;
         let (org, member) = (principal.org_id(), principal.member_id());
         let key = keys::member_refusals(org, member);
-        let stored = transaction.read::<MemberRefusals>(&key).await?;
+        let stored = transaction.get::<MemberRefusals>(&key).await?;
         let mut stored = stored.unwrap_or_default();
         if stored.window != window {
             stored = MemberRefusals {

@@ -283,16 +283,16 @@ impl KnowledgeService {
         let old = &keys::audits(org).before(&keys::audit(org, least_id(kept)));
         self.transact(|mut transaction| async move {
             // Of several concurrent callers, only one finds the task: each organisation has one.
-            if transaction.read::<ScheduledTask>(due).await?.is_none() {
+            if transaction.get::<ScheduledTask>(due).await?.is_none() {
                 return Ok(transaction.done((0, false)));
             }
             let owner = keys::org(org);
-            let owner = transaction.read_unchecked::<Organization>(&owner).await?;
+            let owner = transaction.unchecked().get::<Organization>(&owner).await?;
             if owner.is_none() {
                 transaction.delete(due.clone());
                 return Ok(transaction.done((0, false)));
             }
-            let store = transaction.unchecked();
+            let store = transaction.unchecked().store();
             let found = store
                 .scan(old, PURGED_PAGES_MAX + 1, Direction::Forward)
                 .await?;
@@ -353,8 +353,8 @@ struct AuditScan {
     is_of_one_actor: bool,
     /// Next read of pages, or of operations of the actor; `None` at the end.
     next: Option<RangeRead>,
-    /// True before the first step, whose reads have been made ahead.
-    is_ahead: bool,
+    /// True before the first step, whose reads were prefetched.
+    is_prefetched: bool,
 }
 
 impl AuditScan {
@@ -387,21 +387,21 @@ impl AuditScan {
             next: Some(newest(operations.unwrap_or_else(|| pages.clone()), limit)),
             pages,
             is_of_one_actor,
-            is_ahead: true,
+            is_prefetched: true,
         }
     }
 
-    /// Returns the first read, to be made ahead.
+    /// Returns the first read, to be prefetched.
     fn prefetch(&self) -> Prefetch {
         Prefetch::none().and_ranges(self.next.clone())
     }
 
-    /// Returns the reads of the pages of the operations that were read ahead.
+    /// Returns the reads of the pages of the operations that were prefetched.
     fn pages_of_first(&self, transaction: &Transaction) -> Vec<RangeRead> {
         let found = self
             .next
             .as_ref()
-            .and_then(|next| transaction.peek_range(next));
+            .and_then(|next| transaction.prefetched().scan(next));
         found.map_or_else(Vec::new, |found| self.pages_of(found))
     }
 
@@ -422,11 +422,9 @@ impl AuditScan {
         transaction: &mut Transaction,
     ) -> Result<Vec<(AuditLogId, AuditPage)>, Error> {
         while let Some(next) = self.next.take() {
-            let is_ahead = std::mem::take(&mut self.is_ahead);
-            if !is_ahead {
-                transaction
-                    .read_ahead(Vec::new(), vec![next.clone()])
-                    .await?;
+            let is_prefetched = std::mem::take(&mut self.is_prefetched);
+            if !is_prefetched {
+                transaction.prefetch(Vec::new(), vec![next.clone()]).await?;
             }
             let found = transaction.scan(&next).await?;
             if let Some(last) = found.get(next.limit - 1) {
@@ -436,8 +434,8 @@ impl AuditScan {
                 return decode_pages(&found);
             }
             let reads = self.pages_of(&found);
-            if !is_ahead && !reads.is_empty() {
-                transaction.read_ahead(Vec::new(), reads.clone()).await?;
+            if !is_prefetched && !reads.is_empty() {
+                transaction.prefetch(Vec::new(), reads.clone()).await?;
             }
             let mut pages = Vec::new();
             for read in &reads {

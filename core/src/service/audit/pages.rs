@@ -14,7 +14,7 @@ use crate::model::{
 };
 use crate::service::audit::entry::{AuditEntry, AuditOutcome, AuditResource, ENTRY_BITS};
 use crate::service::audit::runs::{MemoryAudit, MemoryEntries};
-use crate::store::{Key, KeyRange, Transaction, decode, decode_value};
+use crate::store::{Entry, Key, KeyRange, StoreExt, Transaction, decode, decode_value};
 
 /// Maximum number of entries about memories in a page.
 ///
@@ -74,7 +74,7 @@ pub(crate) async fn read_memory_entries(
         .step_by(PAGE_ENTRIES)
         .map(|offset| keys::audit(org, first.plus(offset as u128)))
         .collect();
-    let found = transaction.entries_unchecked(&pages).await?;
+    let found = transaction.unchecked().get_many::<Entry>(&pages).await?;
     let mut entries = Vec::with_capacity(count);
     for (key, entry) in pages.iter().zip(&found) {
         let page = entry.as_ref().map(|entry| decode::<AuditPage>(key, entry));
@@ -98,14 +98,14 @@ pub(crate) async fn read_memory_entries(
 /// # Errors
 /// Those of the store.
 pub(crate) async fn read_changed_memories(
-    transaction: &Transaction,
+    transaction: &mut Transaction,
     org: OrgId,
     first: AuditLogId,
 ) -> Result<Vec<(MemoryAudit, Option<MemoryLabels>)>, Error> {
     let behind = keys::audit(org, first.plus(1 << ENTRY_BITS));
     let pages = KeyRange::new(keys::audit(org, first), behind);
     let mut entries = Vec::new();
-    for found in transaction.scan_unchecked(&pages).await? {
+    for found in transaction.unchecked().store().scan_all(&pages).await? {
         let page: AuditPage = decode_value(&found)?;
         let found = page.into_memories();
         entries.extend(found.filter(|(entry, _)| entry.outcome == AuditOutcome::Ok));

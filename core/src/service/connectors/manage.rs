@@ -15,7 +15,7 @@ use crate::service::{Caller, KnowledgeService};
 use crate::store::{Direction, Key, RangeRead, Transaction};
 
 /// Maximum number of states that are read together with a page of connectors.
-const STATES_AHEAD: usize = 128;
+const STATES_PREFETCHED: usize = 128;
 /// Maximum number of states in any other read.
 const STATES_PER_READ: usize = 50;
 
@@ -124,7 +124,8 @@ impl KnowledgeService {
             let org = caller.org();
             let range = keys::connectors(org, workspace);
             let listing = Listing::new("connectors", &(), range, Direction::Forward);
-            let states = RangeRead::first(keys::connector_states(org, workspace), STATES_AHEAD);
+            let states =
+                RangeRead::first(keys::connector_states(org, workspace), STATES_PREFETCHED);
             let prefetch = Prefetch::page(&listing, page).and_range(states);
             let mut op = caller.in_workspace(workspace, prefetch).await?;
             let show = |_: &Key, connector: Connector| Ok(PageRecord::Shown(connector));
@@ -257,7 +258,7 @@ async fn with_states(
     let places: Vec<Key> = connectors.iter().map(place).collect();
     let mut states = Vec::with_capacity(places.len());
     for places in places.chunks(STATES_PER_READ) {
-        states.extend(op.transaction.read_many::<ConnectorState>(places).await?);
+        states.extend(op.transaction.get_many::<ConnectorState>(places).await?);
     }
     let shown = connectors.into_iter().zip(states);
     // A connector that was deleted between two reads has no state.
@@ -269,12 +270,12 @@ pub(crate) async fn read_connector(
     transaction: &mut Transaction,
     reference: ConnectorRef,
 ) -> Result<(Connector, ConnectorState), Error> {
-    let connector = transaction.read::<Connector>(&reference.key()).await?;
+    let connector = transaction.get::<Connector>(&reference.key()).await?;
     let connector = connector.ok_or(Error::NotFound {
         kind: EntityKind::Connector,
     })?;
     let state = transaction
-        .read::<ConnectorState>(&reference.state_key())
+        .get::<ConnectorState>(&reference.state_key())
         .await?
         .unwrap_or_default();
     Ok((connector, state))

@@ -67,7 +67,7 @@ impl KnowledgeService {
                     if state.look_at.is_none_or(|planned| planned <= now) {
                         state.look_at = state.look_at.filter(|at| reference.due(*at) != *due);
                         let place = keys::workspace(org, workspace);
-                        if transaction.read::<Workspace>(&place).await?.is_none() {
+                        if transaction.get::<Workspace>(&place).await?.is_none() {
                             // It is being removed, and announces nothing any more.
                             transaction.put(reference.state_key(), &state);
                             return Ok(transaction.done(()));

@@ -269,7 +269,7 @@ async fn find(
     // Its state is deleted with the endpoint.
     let prefetch = Prefetch::keys([id_key.clone(), keys::endpoint(org, id.into())]);
     let mut caller = caller.authenticate(prefetch).await?;
-    let recall: Option<RecallId> = caller.peek(&id_key)?;
+    let recall: Option<RecallId> = caller.prefetched(&id_key)?;
     let key = recall.map(|recall| keys::subscription(org, recall, id));
     caller.prefetch(Prefetch::keys(key)).await?;
     let mut op = caller.authorize_per_resource().await?;

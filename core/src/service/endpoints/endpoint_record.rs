@@ -63,7 +63,9 @@ impl EndpointRecord {
         parent: EndpointParent,
     ) -> Result<Self, Error> {
         let key = Self::key(org, endpoint, parent);
-        let found = transaction.entries(std::slice::from_ref(&key)).await?;
+        let found = transaction
+            .get_many::<Entry>(std::slice::from_ref(&key))
+            .await?;
         let entry = found.first().and_then(Option::as_ref);
         let entry = entry.ok_or_else(|| Error::internal(format!("{key} is missing")))?;
         Ok(Self::decode(parent, &key, entry)?)

@@ -24,7 +24,7 @@ use crate::service::operation::{Authorized, Prefetch};
 use crate::service::outbox::sequences_read;
 use crate::service::tasks::ScheduledTask;
 use crate::service::{Caller, KnowledgeService};
-use crate::store::Key;
+use crate::store::{Key, RangeRead};
 
 /// Name of the operation in idempotency records.
 pub(crate) const ERASURE_OPERATION: &str = "create_erasure";
@@ -266,7 +266,7 @@ async fn require_scope(op: &mut Authorized<'_>, request: &NewErasure) -> Result<
     }
     if !op.principal.is_owner() {
         let read = workspace_roles_read(org, op.principal.member_id());
-        let roles = op.transaction.scan_unchecked(&read.range).await?;
+        let roles = op.transaction.scan(&RangeRead::all(read.range)).await?;
         for role in &roles {
             let workspace = keys::last_id(&role.key).unwrap_or_default().into();
             if !op.principal.works_in(workspace) {
@@ -280,16 +280,16 @@ async fn require_scope(op: &mut Authorized<'_>, request: &NewErasure) -> Result<
     }
     if let Some(source) = request.source_id {
         let key = keys::source(org, source);
-        if op.transaction.read::<Source>(&key).await?.is_none() {
+        if op.transaction.get::<Source>(&key).await?.is_none() {
             let message = "must be a source of the organisation";
             return Err(Error::invalid("sourceId", ProblemCode::NotFound, message));
         }
     }
     if let Some(member) = request.member_id {
         let present = keys::member(org, member);
-        let present = op.transaction.read::<Member>(&present).await?;
+        let present = op.transaction.get::<Member>(&present).await?;
         let former = keys::former_member(org, member);
-        let former = op.transaction.read::<Timestamp>(&former).await?;
+        let former = op.transaction.get::<Timestamp>(&former).await?;
         if present.is_none() && former.is_none() {
             let message = "must be a member of the organisation, or a former one";
             return Err(Error::invalid("memberId", ProblemCode::NotFound, message));
@@ -307,9 +307,9 @@ async fn erase_named(
 ) -> Result<Vec<MemoryId>, Error> {
     let org = op.org();
     let labels: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
-    let labels = op.transaction.read_many::<MemoryLabels>(&labels).await?;
+    let labels = op.transaction.get_many::<MemoryLabels>(&labels).await?;
     let contents: Vec<Key> = ids.iter().map(|id| keys::content(org, *id)).collect();
-    let contents = op.transaction.read_many::<MemoryContent>(&contents).await?;
+    let contents = op.transaction.get_many::<MemoryContent>(&contents).await?;
     let found = || ids.iter().zip(&labels).zip(&contents);
     let subjects = found().filter_map(|((id, labels), content)| {
         Some(Subject {

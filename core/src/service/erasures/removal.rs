@@ -57,10 +57,7 @@ pub(super) async fn citing(
 ) -> Result<(Vec<RecallId>, bool), Error> {
     let reads = memories.iter();
     let reads: Vec<_> = reads.map(|id| citations_read(org, *id, after)).collect();
-    let is_ahead = |read| transaction.peek_range(read).is_some();
-    if !reads.iter().all(is_ahead) {
-        transaction.read_ahead(Vec::new(), reads.clone()).await?;
-    }
+    transaction.prefetch(Vec::new(), reads.clone()).await?;
     let mut recalls = BTreeSet::new();
     // Last recall up to which the citations of every memory were read.
     let mut until: Option<RecallId> = None;
@@ -173,7 +170,7 @@ impl<'r> Removal<'r> {
         }
         let org = self.org;
         let records: Vec<Key> = recalls.iter().map(|id| keys::recall(org, *id)).collect();
-        let found = transaction.read_many::<Recall>(&records).await?;
+        let found = transaction.get_many::<Recall>(&records).await?;
         let removed: BTreeSet<MemoryId> = self.memories.values().flatten().copied().collect();
         let others = found.iter().flatten().flat_map(|recall| &recall.memory_ids);
         let others: BTreeSet<MemoryId> =
@@ -182,7 +179,7 @@ impl<'r> Removal<'r> {
         let stored = if labels.is_empty() {
             Vec::new()
         } else {
-            transaction.read_many::<MemoryLabels>(&labels).await?
+            transaction.get_many::<MemoryLabels>(&labels).await?
         };
         let stored = others
             .iter()
@@ -217,7 +214,7 @@ impl<'r> Removal<'r> {
     ) -> Result<bool, Error> {
         let org = self.org;
         let count = keys::subscription_count(org, recall.id);
-        transaction.guard(&count).await?;
+        transaction.get::<i64>(&count).await?;
         let range = RangeRead::all(keys::subscriptions(org, recall.id));
         let subscriptions = transaction.scan(&range).await?;
         let mutations =

@@ -66,9 +66,9 @@ impl KnowledgeService {
         self.transact(|mut transaction| async move {
             let (key, org) = (keys::erasure(org, erasure), keys::org(org));
             let keys = vec![key.clone(), org.clone()];
-            transaction.read_ahead(keys, Vec::new()).await?;
-            let stored = transaction.read::<StoredErasure>(&key).await?;
-            let org = transaction.read::<Organization>(&org).await?;
+            transaction.prefetch(keys, Vec::new()).await?;
+            let stored = transaction.get::<StoredErasure>(&key).await?;
+            let org = transaction.get::<Organization>(&org).await?;
             match stored.map(|stored| (stored.receipt, stored.work)).zip(org) {
                 Some(((receipt, Some(work)), org)) => {
                     self.step(transaction, org, (receipt, work)).await
@@ -177,9 +177,9 @@ impl KnowledgeService {
             return Ok(());
         }
         let labels: Vec<Key> = wanted.iter().map(|id| keys::memory(org, *id)).collect();
-        let labels = transaction.read_many::<MemoryLabels>(&labels).await?;
+        let labels = transaction.get_many::<MemoryLabels>(&labels).await?;
         let contents: Vec<Key> = wanted.iter().map(|id| keys::content(org, *id)).collect();
-        let contents = transaction.read_many::<MemoryContent>(&contents).await?;
+        let contents = transaction.get_many::<MemoryContent>(&contents).await?;
         let mut entries = Vec::with_capacity(wanted.len());
         for ((id, labels), content) in wanted.into_iter().zip(labels).zip(contents) {
             let found = labels.zip(content);

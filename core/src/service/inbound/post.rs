@@ -151,7 +151,7 @@ impl KnowledgeService {
         message.check_time(now)?;
         let mut reading = self.reading();
         let first = vec![keys::inbound_webhook_id(org, webhook), keys::org(org)];
-        reading.read_ahead(first, Vec::new()).await?;
+        reading.prefetch(first, Vec::new()).await?;
         let (workspace, stored) = read_webhook(&mut reading, org, webhook).await?;
         let sealed: Vec<_> = stored.secrets_at(now).collect();
         let opened = sealed.iter();
@@ -236,7 +236,7 @@ impl KnowledgeService {
                 Err(error) => return Err(error),
             };
             let key = keys::inbound_message(message.org, message.webhook, &message.id);
-            let before = transaction.read::<ProcessedMessage>(&key).await?;
+            let before = transaction.get::<ProcessedMessage>(&key).await?;
             let outbox = Outbox::begin(&mut transaction, message.org, workspace, now).await?;
             if before.is_some_and(|before| now < before.expires_at) || !outbox.has_endpoints() {
                 return Ok(transaction.done(()));
@@ -280,7 +280,7 @@ impl KnowledgeService {
         check_batch(memories, &self.checks())?;
         self.transact(|mut transaction| async move {
             let now = self.env().now();
-            let member = message.read_ahead(&mut transaction, memories, now).await?;
+            let member = message.prefetch(&mut transaction, memories, now).await?;
             let (workspace, stored) =
                 read_webhook(&mut transaction, message.org, message.webhook).await?;
             if workspace != message.workspace
@@ -293,14 +293,14 @@ impl KnowledgeService {
                 ));
             }
             let key = keys::inbound_message(message.org, message.webhook, &message.id);
-            let before = transaction.read::<ProcessedMessage>(&key).await?;
+            let before = transaction.get::<ProcessedMessage>(&key).await?;
             if before.is_some_and(|before| !before.is_rejected && now < before.expires_at) {
                 return Ok(transaction.done(()));
             }
             let webhook = &stored.record;
             let caller = acting(&mut transaction, message.org, (&stored, member), now).await?;
             let row = keys::workspace(message.org, workspace);
-            let found = transaction.read::<Workspace>(&row).await?;
+            let found = transaction.get::<Workspace>(&row).await?;
             let found = found.ok_or(Error::NotFound {
                 kind: EntityKind::Workspace,
             })?;
@@ -339,11 +339,11 @@ impl KnowledgeService {
 }
 
 impl VerifiedMessage {
-    /// Reads ahead what ingesting the message reads.
+    /// Prefetches what ingesting the message reads.
     ///
     /// If the webhook has changed since the verification, more is read afterwards. Returns the
     /// member that the webhook acted as.
-    async fn read_ahead(
+    async fn prefetch(
         &self,
         transaction: &mut Transaction,
         memories: &[NewMemory],
@@ -372,18 +372,18 @@ async fn read_webhook(
     id: InboundWebhookId,
 ) -> Result<(WorkspaceId, Stored), Error> {
     let place = transaction
-        .read::<WorkspaceId>(&keys::inbound_webhook_id(org, id))
+        .get::<WorkspaceId>(&keys::inbound_webhook_id(org, id))
         .await?;
     let Some(workspace) = place else {
         return Err(NO_SUCH_WEBHOOK);
     };
     let owner = keys::org(org);
-    let owner = transaction.read_shared::<Organization>(&owner).await?;
+    let owner = transaction.get::<Organization>(&owner).await?;
     if owner.is_none_or(|owner| owner.removing.contains(&workspace)) {
         return Err(NO_SUCH_WEBHOOK);
     }
     let key = keys::inbound_webhook(org, workspace, id);
-    let stored = transaction.read::<Stored>(&key).await?;
+    let stored = transaction.get::<Stored>(&key).await?;
     Ok((workspace, stored.ok_or(NO_SUCH_WEBHOOK)?))
 }
 

@@ -138,7 +138,7 @@ pub(crate) async fn assign(
 ) -> Result<Option<(Value, Value)>, Error> {
     let org = authority.org();
     let key = keys::member(org, member);
-    let found = transaction.read::<Member>(&key).await?;
+    let found = transaction.get::<Member>(&key).await?;
     let mut found = found.ok_or(Error::NotFound {
         kind: EntityKind::Member,
     })?;
@@ -146,13 +146,13 @@ pub(crate) async fn assign(
         MemberAssignment::Organization(role) => (Some(found.role), Some(role), None),
         MemberAssignment::Workspace(workspace, role) => {
             let place = keys::workspace(org, workspace);
-            if transaction.read::<Workspace>(&place).await?.is_none() {
+            if transaction.get::<Workspace>(&place).await?.is_none() {
                 return Err(Error::NotFound {
                     kind: EntityKind::Workspace,
                 });
             }
             let old = keys::workspace_role(org, member, workspace);
-            (transaction.read(&old).await?, role, Some(workspace))
+            (transaction.get(&old).await?, role, Some(workspace))
         }
     };
     let roles = HeldRoles::of(transaction, org, &found).await?;
@@ -298,7 +298,7 @@ pub(crate) async fn check_role(
         RoleRef::BuiltIn(role) => role.actions(),
         RoleRef::Custom(id) => {
             // The commit checks the version of the role, so that it cannot race with its deletion.
-            let found = transaction.read::<CustomRole>(&keys::role(org, id)).await?;
+            let found = transaction.get::<CustomRole>(&keys::role(org, id)).await?;
             let Some(found) = found else {
                 let message = "must be a role of the organisation";
                 return Err(Error::invalid("role", ProblemCode::NotFound, message));
@@ -351,7 +351,10 @@ pub(crate) async fn is_last_owner(
     transaction: &mut Transaction,
     org: OrgId,
 ) -> Result<bool, Error> {
-    let owners = transaction.guard(&keys::holder_count(org, OWNER)).await?;
+    let owners = transaction
+        .get::<i64>(&keys::holder_count(org, OWNER))
+        .await?
+        .unwrap_or(0);
     Ok(owners <= 1)
 }
 

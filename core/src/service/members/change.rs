@@ -174,7 +174,7 @@ impl KnowledgeService {
                 let actions = check_role(&mut op.transaction, org, new.role, None).await?;
                 authority.require(actions, Reach::Organization(&BTreeMap::new()))?;
                 check_owners(&mut op.transaction, authority, None, Some(new.role)).await?;
-                if op.transaction.read::<MemberId>(&handle).await?.is_some() {
+                if op.transaction.get::<MemberId>(&handle).await?.is_some() {
                     return Err(Error::SlugTaken {
                         kind: EntityKind::Member,
                     });
@@ -318,7 +318,7 @@ async fn read_member(
     member: MemberId,
 ) -> Result<(Member, HeldRoles), Error> {
     let key = keys::member(org, member);
-    let stored = transaction.read::<Member>(&key).await?;
+    let stored = transaction.get::<Member>(&key).await?;
     let stored = stored.ok_or(Error::NotFound {
         kind: EntityKind::Member,
     })?;

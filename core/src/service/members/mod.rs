@@ -12,8 +12,8 @@ use crate::service::access::roles::REDIRECTS_MAX;
 use crate::service::operation::Prefetch;
 use crate::store::RangeRead;
 
-/// Number of custom roles of an organisation that are read ahead.
-const ROLES_AHEAD: usize = 128;
+/// Number of custom roles of an organisation that are prefetched.
+const ROLES_PREFETCHED: usize = 128;
 
 /// Adds the custom roles of an organisation, and the redirects of deleted ones.
 ///
@@ -21,6 +21,6 @@ const ROLES_AHEAD: usize = 128;
 /// change roles or members compare them with the roles of the caller.
 fn with_roles(prefetch: Prefetch, org: OrgId) -> Prefetch {
     prefetch
-        .and_range(RangeRead::first(keys::roles(org), ROLES_AHEAD))
+        .and_range(RangeRead::first(keys::roles(org), ROLES_PREFETCHED))
         .and_range(RangeRead::first(keys::role_redirects(org), REDIRECTS_MAX))
 }

@@ -108,7 +108,7 @@ impl KnowledgeService {
         let org = authority.org();
         let key = keys::member(org, member);
         let found = transaction
-            .read::<Member>(&key)
+            .get::<Member>(&key)
             .await?
             .ok_or(Error::NotFound {
                 kind: EntityKind::Member,
@@ -202,7 +202,7 @@ impl KnowledgeService {
         held: &[Key],
     ) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
-            let roles = transaction.read_many::<RoleRef>(held).await?;
+            let roles = transaction.get_many::<RoleRef>(held).await?;
             for (key, role) in held.iter().zip(roles) {
                 let Some(role) = role else {
                     continue; // A concurrent caller has deleted it.
@@ -236,7 +236,7 @@ impl KnowledgeService {
         let theirs: Vec<Key> = theirs.map(|(key, _)| key).collect();
         let theirs = &theirs;
         self.transact(|mut transaction| async move {
-            let found = transaction.read_many::<CredentialRecord>(theirs).await?;
+            let found = transaction.get_many::<CredentialRecord>(theirs).await?;
             let mut mcp_keys = Vec::new();
             for (key, record) in theirs.iter().zip(found) {
                 let Some(record) = record else {

@@ -20,7 +20,7 @@ use crate::service::members::with_roles;
 use crate::service::operation::Prefetch;
 use crate::service::tasks::ScheduledTask;
 use crate::service::{Caller, KnowledgeService};
-use crate::store::{Direction, Key, StoreExt, Transaction, decode_value, read_json};
+use crate::store::{Direction, Key, RangeRead, StoreExt, Transaction, decode_value, read_json};
 
 /// Maximum number of holders that one commit rewrites.
 const HOLDERS_PER_COMMIT: usize = 500;
@@ -110,10 +110,7 @@ impl KnowledgeService {
     /// It rewrites up to [`HOLDERS_PER_COMMIT`] holders of one role, or deletes a redirect that is
     /// no longer needed. Returns the number of rewritten holders, and true if there is more to do.
     pub(crate) async fn settle_redirects(&self, org: OrgId) -> Result<(u64, bool), Error> {
-        let redirects = self
-            .reading()
-            .scan_unchecked(&keys::role_redirects(org))
-            .await?;
+        let redirects = self.store().scan_all(&keys::role_redirects(org)).await?;
         let targets: Vec<Option<RoleRef>> = redirects
             .iter()
             .map(|found| read_json(&found.entry.value).ok())
@@ -145,7 +142,7 @@ impl KnowledgeService {
 
     async fn remove_redirect(&self, key: &Key) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
-            if transaction.read::<RoleRef>(key).await?.is_some() {
+            if transaction.get::<RoleRef>(key).await?.is_some() {
                 transaction.delete(key.clone());
             }
             Ok(transaction.done(()))
@@ -169,7 +166,7 @@ impl KnowledgeService {
                 .iter()
                 .map(|(member, workspace)| keys::holder(org, from, *member, *workspace))
                 .collect();
-            let held = transaction.read_many::<()>(&marks).await?;
+            let held = transaction.get_many::<()>(&marks).await?;
             // A change of the role in the meantime has deleted the mark in the same commit.
             let held = marks.into_iter().zip(holders).zip(held);
             let held: Vec<_> = held
@@ -185,7 +182,7 @@ impl KnowledgeService {
                 .iter()
                 .filter(|(_, (_, workspace))| workspace.is_none());
             let members: Vec<Key> = members.map(|(_, (id, _))| keys::member(org, *id)).collect();
-            let found = transaction.read_many::<Member>(&members).await?;
+            let found = transaction.get_many::<Member>(&members).await?;
             for (key, member) in members.into_iter().zip(found) {
                 if let Some(member) = member {
                     transaction.put(key, &Member { role: to, ..member });
@@ -195,7 +192,7 @@ impl KnowledgeService {
                 workspace.map(|workspace| keys::workspace_role(org, *member, workspace))
             });
             let overrides: Vec<Key> = overrides.collect();
-            let found = transaction.read_many::<RoleRef>(&overrides).await?;
+            let found = transaction.get_many::<RoleRef>(&overrides).await?;
             for (key, role) in overrides.into_iter().zip(found) {
                 if role.is_some() {
                     transaction.put(key, &to);
@@ -214,7 +211,7 @@ impl KnowledgeService {
 /// [`Error::Conflict`] otherwise.
 async fn reject_long_chains(transaction: &mut Transaction, org: OrgId) -> Result<(), Error> {
     let redirects = transaction
-        .scan_unchecked(&keys::role_redirects(org))
+        .scan(&RangeRead::all(keys::role_redirects(org)))
         .await?;
     if redirects.len() < REDIRECTS_PER_ORG_MAX {
         Ok(())
@@ -230,7 +227,7 @@ async fn drop_redirects(
     role: RoleId,
 ) -> Result<(), Error> {
     let mut rest = transaction
-        .scan_unchecked(&keys::role_redirects(org))
+        .scan(&RangeRead::all(keys::role_redirects(org)))
         .await?;
     let mut gone = vec![role];
     while let Some(target) = gone.pop() {
@@ -274,7 +271,7 @@ async fn check_target(
         return Err(wrong("must differ from the deleted role"));
     }
     let found = transaction
-        .read::<CustomRole>(&keys::role(org, target))
+        .get::<CustomRole>(&keys::role(org, target))
         .await?;
     let Some(found) = found else {
         return Err(Error::invalid(

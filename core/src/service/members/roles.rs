@@ -10,7 +10,7 @@ use crate::operation::Operation;
 use crate::request::rules::Parsed;
 use crate::request::{Path, Problems, request};
 use crate::service::access::coverage::Coverage;
-use crate::service::members::{ROLES_AHEAD, with_roles};
+use crate::service::members::{ROLES_PREFETCHED, with_roles};
 use crate::service::operation::Prefetch;
 use crate::service::quota::RecordLimit;
 use crate::service::{Caller, IfMatch, KnowledgeService, WithEtag};
@@ -54,10 +54,10 @@ impl KnowledgeService {
     ) -> Result<Vec<CustomRole>, Error> {
         self.perform(Operation::ListCustomRoles, caller, |caller| async move {
             let range = keys::roles(caller.org());
-            let first = RangeRead::first(range.clone(), ROLES_AHEAD);
+            let first = RangeRead::first(range.clone(), ROLES_PREFETCHED);
             let prefetch = Prefetch::none().and_range(first);
-            let op = caller.in_organization(Some(org_slug), prefetch).await?;
-            let found = op.transaction.scan_unchecked(&range).await?;
+            let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
+            let found = op.transaction.scan(&RangeRead::all(range)).await?;
             let roles: Result<Vec<CustomRole>, _> = found.iter().map(decode_value).collect();
             let mut roles = roles?;
             roles.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
@@ -140,7 +140,7 @@ impl KnowledgeService {
                 let mut op = caller.in_organization(Some(org_slug)).await?;
                 let now = op.now;
                 if let Some(key) = workspace
-                    && op.transaction.read::<Workspace>(&key).await?.is_none()
+                    && op.transaction.get::<Workspace>(&key).await?.is_none()
                 {
                     let (path, message) =
                         ("workspace_id", "must be a workspace of the organisation");
@@ -242,7 +242,7 @@ impl KnowledgeService {
 
 async fn claim_slug(transaction: &mut Transaction, role: &CustomRole) -> Result<(), Error> {
     let key = keys::role_slug(role.org_id, &role.slug);
-    if transaction.read::<RoleId>(&key).await?.is_some() {
+    if transaction.get::<RoleId>(&key).await?.is_some() {
         return Err(Error::SlugTaken {
             kind: EntityKind::Role,
         });

@@ -13,7 +13,7 @@ use crate::operation::Operation;
 use crate::service::access::monitor::{Subject, Visibility, slugs_read};
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::{Caller, KnowledgeService};
-use crate::store::{Key, decode};
+use crate::store::{Entry, Key, decode};
 
 /// Number of memories whose contents are read at once.
 const CONTENTS_PER_READ: usize = 100;
@@ -61,7 +61,7 @@ impl KnowledgeService {
             }
             let mut op = caller.authorize_per_resource().await?;
             // Checked, because contents may be read later than these labels.
-            let entries = op.transaction.entries(&keys).await?;
+            let entries = op.transaction.get_many::<Entry>(&keys).await?;
             let mut found = BTreeMap::new();
             for ((id, key), entry) in check.memory_ids.iter().zip(&keys).zip(&entries) {
                 if let Some(entry) = entry {
@@ -126,7 +126,7 @@ async fn add_contents(op: &mut Authorized<'_>, results: &mut [MemoryAccess]) -> 
             .map(|item| keys::content(org, item.memory_id))
             .collect();
         let entries = if bytes_left > 0 && !keys.is_empty() {
-            op.transaction.entries_unchecked(&keys).await?
+            op.transaction.unchecked().get_many::<Entry>(&keys).await?
         } else {
             vec![None; keys.len()]
         };

@@ -31,7 +31,7 @@ use crate::service::operation::{Authorized, Prefetch};
 use crate::service::outbox::{Outbox, sequences_read};
 use crate::service::tasks::ScheduledTask;
 use crate::service::{Caller, KnowledgeService};
-use crate::store::{Key, Prepared, Transaction, decode_alike, encode};
+use crate::store::{Entry, Key, Prepared, Transaction, decode_alike, encode};
 
 /// Name of the operation in idempotency records.
 const OPERATION: &str = "bulk_update";
@@ -110,10 +110,7 @@ impl KnowledgeService {
             let record_key = keys::idempotency(org, member, OPERATION, key.as_str());
             let mut op = caller.authorize_per_resource().await?;
             op.require_somewhere(request.required_actions()).await?;
-            let record = op
-                .transaction
-                .read::<IdempotencyRecord>(&record_key)
-                .await?;
+            let record = op.transaction.get::<IdempotencyRecord>(&record_key).await?;
             if let Some(record) = record.filter(|record| op.now < record.expires_at) {
                 if record.fingerprint != *fingerprint {
                     return Err(Error::IdempotencyKeyReused);
@@ -153,7 +150,7 @@ impl KnowledgeService {
         if let Some(source) = request.change.source_id {
             require_open_source(&mut op.transaction, &op.principal.org, source).await?;
         }
-        let found = op.transaction.entries(memory_keys).await?;
+        let found = op.transaction.get_many::<Entry>(memory_keys).await?;
         let found: Vec<Option<MemoryLabels>> = decode_alike(memory_keys, &found)?;
         let monitor = op.monitor(&subjects(request, &found)).await?;
         let mut entries = Vec::with_capacity(found.len());
@@ -307,7 +304,11 @@ async fn replay(
     let first = record.first_audit_id;
     // Taken as they were read with the record and with what authorises the caller, all at one point
     // in time. The stored result never changes.
-    let now = op.transaction.entries_unchecked(memory_keys).await?;
+    let now = op
+        .transaction
+        .unchecked()
+        .get_many::<Entry>(memory_keys)
+        .await?;
     let now: Vec<Option<MemoryLabels>> = decode_alike(memory_keys, &now)?;
     let mut entries = read_memory_entries(&mut op.transaction, org, first, count).await?;
     let mut known = subjects(request, &now);
@@ -337,7 +338,7 @@ async fn replay(
     let stored = if records.is_empty() {
         Vec::new()
     } else {
-        op.transaction.entries(&records).await?
+        op.transaction.get_many::<Entry>(&records).await?
     };
     let present: BTreeSet<WorkspaceId> = workspaces
         .into_iter()

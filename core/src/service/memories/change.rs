@@ -148,7 +148,7 @@ impl KnowledgeService {
                 check_source(&mut op.transaction, org, Some(source)).await?;
                 require_open_source(&mut op.transaction, &op.principal.org, source).await?;
                 if let Some(key) = key
-                    && let Some(holder) = op.transaction.read::<MemoryId>(&key).await?
+                    && let Some(holder) = op.transaction.get::<MemoryId>(&key).await?
                 {
                     op.require_not_erased(holder).await?;
                     let message = "must not be the key of another memory from the source";
@@ -302,7 +302,7 @@ impl Authorized<'_> {
     /// Rejects the source key of a memory that is being erased, which becomes free.
     async fn require_not_erased(&mut self, holder: MemoryId) -> Result<(), Error> {
         let key = keys::memory(self.org(), holder);
-        let Some(labels) = self.transaction.read::<MemoryLabels>(&key).await? else {
+        let Some(labels) = self.transaction.get::<MemoryLabels>(&key).await? else {
             return Ok(());
         };
         let monitor = self.monitor(&[Subject::new(holder, &labels)]).await?;

@@ -16,7 +16,7 @@ use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::quota::release_unit;
 use crate::service::{Caller, KnowledgeService, WithEtag};
-use crate::store::{Direction, Key, Transaction, decode};
+use crate::store::{Direction, Entry, Key, Transaction, decode};
 
 /// A memory with its content.
 pub(crate) struct FoundMemory {
@@ -41,7 +41,7 @@ impl FoundMemory {
         let (labels_key, content_key) = (keys::memory(org, id), keys::content(org, id));
         let prefetch = prefetch.and_keys([labels_key.clone(), content_key.clone()]);
         let mut caller = caller.authenticate(prefetch).await?;
-        let labels = caller.peek::<MemoryLabels>(&labels_key)?;
+        let labels = caller.prefetched::<MemoryLabels>(&labels_key)?;
         let named = Prefetch::keys(named_workspaces(org, &labels));
         caller.prefetch(named).await?;
         let mut op = caller.authorize_per_resource().await?;
@@ -233,7 +233,11 @@ async fn summaries(
     let mut wanted: Vec<usize> = (0..ids.len()).collect();
     if labels_first {
         let records: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
-        let found = op.transaction.entries_unchecked(&records).await?;
+        let found = op
+            .transaction
+            .unchecked()
+            .get_many::<Entry>(&records)
+            .await?;
         let mut known = Vec::with_capacity(ids.len());
         for (index, (record, entry)) in records.iter().zip(&found).enumerate() {
             if let Some(entry) = entry {
@@ -259,9 +263,12 @@ async fn summaries(
         let records: Vec<Key> = labels.chain(contents).collect();
         // A commit of the entries about the read checks what was read.
         let found = if op.service.audits_reads() {
-            op.transaction.entries(&records).await?
+            op.transaction.get_many::<Entry>(&records).await?
         } else {
-            op.transaction.entries_unchecked(&records).await?
+            op.transaction
+                .unchecked()
+                .get_many::<Entry>(&records)
+                .await?
         };
         let mut memories = Vec::with_capacity(wanted.len());
         for (label, index) in wanted.iter().enumerate() {

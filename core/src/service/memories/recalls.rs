@@ -23,7 +23,7 @@ use crate::service::access::principal::Principal;
 use crate::service::operation::{Authenticated, Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::{Caller, KnowledgeService};
-use crate::store::{Direction, Key, RangeRead, Transaction, decode};
+use crate::store::{Direction, Entry, Key, RangeRead, Transaction, decode};
 
 /// Number of citations from which a list reads the labels of further memories in another read.
 const CITATIONS_PER_READ: usize = 8_192;
@@ -88,7 +88,7 @@ impl KnowledgeService {
                 let now = op.now;
                 let memories = op
                     .transaction
-                    .read_many::<MemoryLabels>(&memory_keys)
+                    .get_many::<MemoryLabels>(&memory_keys)
                     .await?;
                 let named = new.memory_ids.iter().zip(&memories);
                 let cited =
@@ -176,7 +176,11 @@ impl KnowledgeService {
                 let ids = marks.iter().map(|mark| keys::last_id(&mark.key));
                 let ids = ids.map(|id| RecallId(id.unwrap_or_default()));
                 let records: Vec<Key> = ids.map(|id| keys::recall(org, id)).collect();
-                let entries = op.transaction.entries_unchecked(&records).await?;
+                let entries = op
+                    .transaction
+                    .unchecked()
+                    .get_many::<Entry>(&records)
+                    .await?;
                 let mut recalls = Vec::with_capacity(records.len());
                 for (key, entry) in records.iter().zip(&entries) {
                     let recall = entry.as_ref().map(|entry| decode::<Recall>(key, entry));
@@ -218,7 +222,7 @@ impl KnowledgeService {
 
 /// Returns a recall that exists for the caller, and authorises the caller in its workspace.
 ///
-/// The caller has read the recall and the slugs of the workspaces ahead. Of the memories, those that
+/// The caller has prefetched the recall and the slugs of the workspaces. Of the memories, those that
 /// the recall shows the caller are returned. The commit checks the recall and the labels of all.
 ///
 /// # Errors
@@ -228,7 +232,7 @@ pub(crate) async fn find_recall(
     caller: Authenticated<'_>,
     id: RecallId,
 ) -> Result<(Authorized<'_>, Recall), Error> {
-    let mut op = read_ahead(caller, id).await?;
+    let mut op = prefetch_cited(caller, id).await?;
     let recall = find_existing(&mut op, id, EntityKind::Recall).await?;
     op.authorize_in(recall.workspace_id, EntityKind::Recall)
         .await?;
@@ -243,7 +247,7 @@ pub(crate) async fn find_any_recall(
     caller: Authenticated<'_>,
     id: RecallId,
 ) -> Result<(Authorized<'_>, Recall), Error> {
-    let (mut op, kind) = (read_ahead(caller, id).await?, EntityKind::Recall);
+    let (mut op, kind) = (prefetch_cited(caller, id).await?, EntityKind::Recall);
     let (recall, cited, monitor) = read_cited(&mut op, id, kind).await?;
     let held = op.actions_in(recall.workspace_id).await?;
     if !op.principal.erases(held) && !cited.lets_exist(&recall, &op.principal, &monitor) {
@@ -253,13 +257,16 @@ pub(crate) async fn find_any_recall(
     Ok((op, recall))
 }
 
-/// Reads the labels of what a recall cites ahead, and the endpoints of its subscriptions if those
-/// were read ahead.
-async fn read_ahead(mut caller: Authenticated<'_>, id: RecallId) -> Result<Authorized<'_>, Error> {
+/// Prefetches the labels of what a recall cites, and the endpoints of its subscriptions if those
+/// were prefetched.
+async fn prefetch_cited(
+    mut caller: Authenticated<'_>,
+    id: RecallId,
+) -> Result<Authorized<'_>, Error> {
     let org = caller.org();
-    let recall = caller.peek::<Recall>(&keys::recall(org, id))?;
+    let recall = caller.prefetched::<Recall>(&keys::recall(org, id))?;
     let subscriptions = RangeRead::all(keys::subscriptions(org, id));
-    let subscriptions = caller.transaction().peek_range(&subscriptions);
+    let subscriptions = caller.transaction().prefetched().scan(&subscriptions);
     let endpoints = subscriptions.into_iter().flatten();
     let endpoints = endpoints.filter_map(|found| keys::last_id(&found.key));
     let endpoints: Vec<Key> = endpoints
@@ -315,7 +322,7 @@ async fn read_cited(
 ) -> Result<(Recall, Cited, Monitor), Error> {
     let org = op.org();
     let recall: Recall = op.find(&keys::recall(org, id), kind).await?;
-    let labels = op.transaction.read_many(&recall.memory_keys(org)).await?;
+    let labels = op.transaction.get_many(&recall.memory_keys(org)).await?;
     let cited = Cited::new(recall.memory_ids.iter().copied().zip(labels));
     op.actions_in(recall.workspace_id).await?;
     let monitor = op.monitor(&cited.subjects()).await?;
@@ -349,7 +356,10 @@ async fn existing(op: &mut Authorized<'_>, recalls: &[Option<Recall>]) -> Result
         let entries = if records.is_empty() {
             Vec::new()
         } else {
-            op.transaction.entries_unchecked(&records).await?
+            op.transaction
+                .unchecked()
+                .get_many::<Entry>(&records)
+                .await?
         };
         let mut labels = Vec::with_capacity(records.len());
         for (key, entry) in records.iter().zip(&entries) {

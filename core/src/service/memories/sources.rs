@@ -15,7 +15,7 @@ use crate::service::access::monitor::Subject;
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::{Caller, KnowledgeService};
-use crate::store::{Direction, Key, KeyRange, RangeRead, Transaction, decode, decode_value};
+use crate::store::{Direction, Entry, Key, KeyRange, RangeRead, Transaction, decode, decode_value};
 
 /// Number of memories that a search for sources examines at once.
 const MEMORIES_AT_ONCE: usize = 500;
@@ -199,7 +199,11 @@ impl Search {
             let ids = marks.iter().filter_map(|mark| keys::last_id(&mark.key));
             let ids: Vec<MemoryId> = ids.map(MemoryId).collect();
             let records: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
-            let entries = op.transaction.entries_unchecked(&records).await?;
+            let entries = op
+                .transaction
+                .unchecked()
+                .get_many::<Entry>(&records)
+                .await?;
             let mut memories = Vec::new();
             for ((id, record), entry) in ids.into_iter().zip(&records).zip(&entries) {
                 if let Some(entry) = entry {
@@ -246,7 +250,7 @@ pub(crate) async fn check_source(
         return Ok(());
     };
     let found = transaction
-        .read::<Source>(&keys::source(org, source))
+        .get::<Source>(&keys::source(org, source))
         .await?;
     let message = "must be a source of the organisation";
     let missing = || Error::invalid("sourceId", ProblemCode::NotFound, message);
@@ -264,7 +268,7 @@ pub(crate) async fn require_open_source(
     source: SourceId,
 ) -> Result<(), Error> {
     let [_, webhook] = source_keys(org.id, source);
-    match transaction.read::<WorkspaceId>(&webhook).await? {
+    match transaction.get::<WorkspaceId>(&webhook).await? {
         None if org.erases_source(source) => Err(Error::Conflict),
         None => Ok(()),
         Some(_) => Err(Error::forbidden(

@@ -23,7 +23,7 @@ use crate::service::audit::write::{Actor, AuditedOperation, state};
 use crate::service::quota::{AuditQuota, reserve_units};
 use crate::service::secrets::sealing::{RotatedSecret, Sealer};
 use crate::service::{ClientInfo, KnowledgeService};
-use crate::store::{Key, MaybeSend, Prepared, Transaction};
+use crate::store::{Entry, Key, MaybeSend, Prepared, Transaction};
 
 /// An operation of an authorised caller, which ends in at most one commit.
 pub(crate) struct Authorized<'c> {
@@ -226,7 +226,7 @@ impl Authorized<'_> {
             .await
     }
 
-    /// Reserves units of a quota of the organisation, whose counter was read ahead.
+    /// Reserves units of a quota of the organisation, whose counter was prefetched.
     ///
     /// Additions of a member are refused while an erasure takes away what it made, to which they
     /// would belong.
@@ -257,7 +257,7 @@ impl Authorized<'_> {
         key: &Key,
         kind: EntityKind,
     ) -> Result<T, Error> {
-        let found = self.transaction.read::<T>(key).await?;
+        let found = self.transaction.get::<T>(key).await?;
         found.ok_or(Error::NotFound { kind })
     }
 
@@ -269,14 +269,12 @@ impl Authorized<'_> {
     pub(crate) async fn sealer(&mut self) -> Result<&Sealer, Error> {
         debug_assert!(
             self.operation.seals_secret(),
-            "{:?} does not read ahead what it needs to seal",
+            "{:?} does not prefetch what it needs to seal",
             self.operation
         );
         let inner = &self.service.inner;
-        let found = self.transaction.entries(&[keys::meta()]).await?;
-        inner
-            .meta
-            .require_same(found.into_iter().next().flatten())?;
+        let found = self.transaction.get::<Entry>(&keys::meta()).await?;
+        inner.meta.require_same(found)?;
         Ok(&inner.sealer)
     }
 

@@ -56,7 +56,7 @@ impl Authorized<'_> {
             return Ok(());
         };
         let key = request.record_key(self.org(), self.principal.member_id());
-        let found = self.transaction.read::<IdempotencyRecord>(&key).await?;
+        let found = self.transaction.get::<IdempotencyRecord>(&key).await?;
         if found.is_some_and(|record| self.now < record.expires_at) {
             return Err(Error::IdempotencyKeyReused);
         }

@@ -102,8 +102,8 @@ impl Login {
             return Err(wrong_kind(wanted));
         }
         let key = keys::credential(secret.hash());
-        let record: Option<CredentialRecord> = transaction.read(&key).await?;
-        // What was read ahead is of the organisation that the secret names.
+        let record: Option<CredentialRecord> = transaction.get(&key).await?;
+        // What was prefetched is of the organisation that the secret names.
         let is_of_org = |record: &CredentialRecord| record.org_id == credential.org();
         let record = record.filter(|record| is_of_org(record) && record.is_valid_at(now));
         let record = record.ok_or(INVALID)?;
@@ -168,14 +168,14 @@ impl Login {
     /// The commit does not check the use, which a later one only replaces by a later time.
     async fn check_use(
         &self,
-        transaction: &Transaction,
+        transaction: &mut Transaction,
         timeout: Option<IdleTimeout>,
     ) -> Result<(), Error> {
         let Some(timeout) = timeout else {
             return Ok(());
         };
         let key = keys::credential_use(self.org, timeout.session);
-        let last_use = transaction.read_unchecked(&key).await?;
+        let last_use = transaction.unchecked().get(&key).await?;
         if timeout.has_ended(last_use, self.now) {
             Err(INVALID)
         } else {
@@ -194,13 +194,13 @@ impl Login {
         transaction: &mut Transaction,
         workspace: Option<WorkspaceId>,
     ) -> Result<(Option<Member>, Vec<Key>), Error> {
-        let member: Option<Member> = transaction.read(&self.member_key()).await?;
+        let member: Option<Member> = transaction.get(&self.member_key()).await?;
         let mut roles: Vec<RoleRef> = member.iter().map(|member| member.role).collect();
         if let Some(workspace) = workspace {
             let key = keys::workspace_role(self.org, self.member, workspace);
-            roles.extend(transaction.peek::<RoleRef>(&key)?);
+            roles.extend(transaction.prefetched().get::<RoleRef>(&key)?);
         }
-        let held = transaction.peek_range(&self.workspace_roles());
+        let held = transaction.prefetched().scan(&self.workspace_roles());
         for found in held.unwrap_or_default() {
             roles.push(decode_value(found)?);
         }
@@ -210,7 +210,9 @@ impl Login {
         });
         let mut next: Vec<Key> = custom.collect();
         if let Some(id) = self.depends_on {
-            let hash = transaction.peek::<String>(&keys::credential_id(self.org, id))?;
+            let hash = transaction
+                .prefetched()
+                .get::<String>(&keys::credential_id(self.org, id))?;
             next.extend(hash.and_then(|hash| key_of_hash(&hash)));
         }
         Ok((member, next))
@@ -226,11 +228,8 @@ impl Login {
         next: Next<'_>,
     ) -> Result<(Option<Member>, Vec<Key>), Error> {
         let (member, referenced) = self.holder(transaction, Some(workspace)).await?;
-        let missing = referenced.iter().filter(|key| !transaction.has_ahead(key));
-        let prefetch = next(transaction).and_keys(missing.cloned());
-        transaction
-            .read_ahead(prefetch.keys, prefetch.ranges)
-            .await?;
+        let prefetch = next(transaction).and_keys(referenced.iter().cloned());
+        transaction.prefetch(prefetch.keys, prefetch.ranges).await?;
         Ok((member, referenced))
     }
 
@@ -241,14 +240,14 @@ impl Login {
         id: CredentialId,
     ) -> Result<CredentialRecord, Error> {
         let id_key = keys::credential_id(self.org, id);
-        let hash = transaction.read::<String>(&id_key).await?;
+        let hash = transaction.get::<String>(&id_key).await?;
         let key = hash.and_then(|hash| key_of_hash(&hash)).ok_or(INVALID)?;
-        let record = transaction.read::<CredentialRecord>(&key).await?;
+        let record = transaction.get::<CredentialRecord>(&key).await?;
         let is_theirs = |record: &CredentialRecord| record.member_id == self.member;
         let record = record.filter(|record| is_theirs(record) && record.is_valid_at(self.now));
         let record = record.ok_or(INVALID)?;
-        // Not read ahead: few depend on a session that has one, except access tokens, which have read
-        // its use already.
+        // Not prefetched: few depend on a session that has one, except access tokens, which have
+        // read its use already.
         self.check_use(transaction, record.idle_timeout()).await?;
         Ok(record)
     }
@@ -282,9 +281,8 @@ impl Login {
             }
             self.scope = self.scope.intersect(dependency.scope);
         }
-        // Several principals of one transaction are of the same organisation.
         let key = self.org_key();
-        let org = transaction.read_shared::<Organization>(&key).await?;
+        let org = transaction.get::<Organization>(&key).await?;
         Ok(Principal {
             org: org.ok_or(gone)?,
             member,
@@ -311,8 +309,8 @@ impl Principal {
     ) -> Result<Self, Error> {
         let login = Login::check(transaction, credential, wanted, now).await?;
         let keys = login.keys().collect();
-        transaction.read_ahead(keys, Vec::new()).await?;
-        let member = transaction.read(&login.member_key()).await?;
+        transaction.prefetch(keys, Vec::new()).await?;
+        let member = transaction.get(&login.member_key()).await?;
         login.principal(transaction, member).await
     }
 
@@ -332,9 +330,7 @@ impl Principal {
     ) -> Result<Option<Member>, Error> {
         let login = Login::delegated(org, delegator, now);
         let prefetch = prefetch.and(login.reads(RolesRead::In(workspace)));
-        transaction
-            .read_ahead(prefetch.keys, prefetch.ranges)
-            .await?;
+        transaction.prefetch(prefetch.keys, prefetch.ranges).await?;
         let (member, _) = login.prefetch_next(transaction, workspace, next).await?;
         Ok(member)
     }
@@ -355,7 +351,7 @@ impl Principal {
         let login = Login::delegated(org, delegator, now);
         let member = match member.filter(|member| member.id == delegator.member) {
             Some(member) => Some(member),
-            None => transaction.read(&login.member_key()).await?,
+            None => transaction.get(&login.member_key()).await?,
         };
         login.principal(transaction, member).await
     }

@@ -19,7 +19,7 @@ use crate::operation::Operation;
 use crate::service::access::principal::Resource;
 use crate::service::quota::{AuditQuota, audit_counter};
 use crate::service::{Caller, KnowledgeService};
-use crate::store::{Key, MaybeSend, Prepared, Transaction};
+use crate::store::{FromEntry, Key, MaybeSend, Prepared, Transaction};
 
 /// An operation before its caller is authenticated.
 pub(crate) struct Unauthenticated<'c> {
@@ -85,7 +85,7 @@ impl KnowledgeService {
 impl<'c> Unauthenticated<'c> {
     /// Returns the organisation of the credential, which is not authenticated yet.
     ///
-    /// It names what to read ahead and decides nothing: authentication rejects a credential that is
+    /// It names what to prefetch and decides nothing: authentication rejects a credential that is
     /// stored for another organisation.
     pub(crate) fn org(&self) -> OrgId {
         self.org
@@ -165,7 +165,7 @@ impl<'c> Unauthenticated<'c> {
     /// Takes the member from what was prefetched.
     async fn into_authenticated(mut self, login: Login) -> Result<Authenticated<'c>, Error> {
         let (member, referenced) = login.holder(&mut self.transaction, None).await?;
-        let is_missing = |key: &&Key| !self.transaction.has_ahead(key);
+        let is_missing = |key: &&Key| !self.transaction.prefetched().contains(key);
         let missing = referenced.iter().filter(is_missing).cloned().collect();
         self.remember(&login, referenced);
         Ok(Authenticated {
@@ -176,7 +176,7 @@ impl<'c> Unauthenticated<'c> {
         })
     }
 
-    /// Checks the credential, and reads ahead what the authorisation and the operation read.
+    /// Checks the credential, and prefetches what the authorisation and the operation read.
     ///
     /// Both take one read if the credential is known, otherwise two.
     async fn check_credential(
@@ -200,9 +200,7 @@ impl<'c> Unauthenticated<'c> {
                 .and(reads(self, &known.login))
                 .and_keys(credential_key(credential))
                 .and_keys(known.referenced.iter().cloned());
-            self.transaction
-                .read_ahead(first.keys, first.ranges)
-                .await?;
+            self.transaction.prefetch(first.keys, first.ranges).await?;
         }
         let login = Login::check(&mut self.transaction, credential, wanted, self.now).await;
         self.service.end_rejected(credential, login.as_ref().err());
@@ -210,7 +208,7 @@ impl<'c> Unauthenticated<'c> {
         if !known.is_some_and(|known| known.login.has_same_reads_as(&login)) {
             let missing = prefetch.and(reads(self, &login));
             self.transaction
-                .read_ahead(missing.keys, missing.ranges)
+                .prefetch(missing.keys, missing.ranges)
                 .await?;
         }
         Ok(login)
@@ -315,15 +313,12 @@ impl<'c> Authenticated<'c> {
         !self.missing.is_empty()
     }
 
-    /// Returns the JSON value under a key that was read ahead, without using it.
+    /// Returns the JSON value under a prefetched key, which the commit does not check.
     ///
     /// # Errors
     /// Those of the store.
-    pub(crate) fn peek<T: serde::de::DeserializeOwned>(
-        &self,
-        key: &Key,
-    ) -> Result<Option<T>, Error> {
-        Ok(self.start.transaction.peek(key)?)
+    pub(crate) fn prefetched<T: FromEntry>(&self, key: &Key) -> Result<Option<T>, Error> {
+        Ok(self.start.transaction.prefetched().get(key)?)
     }
 
     /// Returns the transaction, to read the resource.
@@ -331,16 +326,14 @@ impl<'c> Authenticated<'c> {
         &mut self.start.transaction
     }
 
-    /// Reads more of the resource ahead, together with what the authorisation reads.
+    /// Prefetches more of the resource, together with what the authorisation reads.
     ///
     /// # Errors
     /// Those of the store.
     pub(crate) async fn prefetch(&mut self, prefetch: Prefetch) -> Result<(), Error> {
         let prefetch = prefetch.and_keys(std::mem::take(&mut self.missing));
         let transaction = &mut self.start.transaction;
-        Ok(transaction
-            .read_ahead(prefetch.keys, prefetch.ranges)
-            .await?)
+        Ok(transaction.prefetch(prefetch.keys, prefetch.ranges).await?)
     }
 
     /// Authorises the caller in its organisation, as [`Unauthenticated::in_organization`] does.

@@ -72,7 +72,7 @@ impl Provisioning<'_> {
         service
             .transact(|mut transaction| async move {
                 if transaction
-                    .read::<Member>(&keys::member(org, new.member))
+                    .get::<Member>(&keys::member(org, new.member))
                     .await?
                     .is_none()
                 {
@@ -180,12 +180,12 @@ impl Provisioning<'_> {
                     kind: EntityKind::Credential,
                 };
                 let hash = transaction
-                    .read::<String>(&keys::credential_id(org, id))
+                    .get::<String>(&keys::credential_id(org, id))
                     .await?
                     .ok_or_else(missing)?;
                 let key = keys::credential(hash.parse().map_err(|_| missing())?);
                 let before = transaction
-                    .read::<CredentialRecord>(&key)
+                    .get::<CredentialRecord>(&key)
                     .await?
                     .ok_or_else(missing)?;
                 if before.revoked_at.is_some() {

@@ -32,7 +32,7 @@ impl Provisioning<'_> {
         service
             .transact(|mut transaction| async move {
                 let key = keys::member(org, member);
-                let found = transaction.read::<Member>(&key).await?;
+                let found = transaction.get::<Member>(&key).await?;
                 let before = found.ok_or(Error::NotFound {
                     kind: EntityKind::Member,
                 })?;
@@ -98,11 +98,11 @@ impl Provisioning<'_> {
                 let held = match workspace {
                     Some(workspace) => {
                         let key = keys::workspace_role(org, member, workspace);
-                        transaction.read::<RoleRef>(&key).await?
+                        transaction.get::<RoleRef>(&key).await?
                     }
                     None => {
                         let key = keys::member(org, member);
-                        let found = transaction.read::<Member>(&key).await?;
+                        let found = transaction.get::<Member>(&key).await?;
                         found.map(|found| found.role)
                     }
                 };

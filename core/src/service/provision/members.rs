@@ -29,11 +29,11 @@ impl Provisioning<'_> {
         self.service
             .transact(|mut transaction| async move {
                 self.require_org(&mut transaction, org).await?;
-                if transaction.read::<MemberId>(&keys::member_handle(org, &new.handle)).await?.is_some() {
+                if transaction.get::<MemberId>(&keys::member_handle(org, &new.handle)).await?.is_some() {
                     return Err(Error::SlugTaken { kind: EntityKind::Member });
                 }
                 if let RoleRef::Custom(id) = new.role {
-                    let role = transaction.read::<CustomRole>(&keys::role(org, id)).await?;
+                    let role = transaction.get::<CustomRole>(&keys::role(org, id)).await?;
                     if !role.is_some_and(|role| role.is_active && role.workspace_id.is_none()) {
                         let message = "must be viewer, member, admin, owner or an active role of the whole organisation";
                         return Err(Error::invalid("role", ProblemCode::NotFound, message));

@@ -48,7 +48,7 @@ impl Provisioning<'_> {
                     removing: Vec::new(),
                 };
                 if transaction
-                    .read::<OrgId>(&keys::org_slug(slug))
+                    .get::<OrgId>(&keys::org_slug(slug))
                     .await?
                     .is_some()
                 {
@@ -132,7 +132,7 @@ impl Provisioning<'_> {
                 self.require_org(&mut transaction, org).await?;
                 let slug_key = keys::workspace_slug(org, &new.slug);
                 let taken = [slug_key.clone(), keys::former_workspace(org, &new.slug)];
-                let taken = transaction.read_many::<WorkspaceId>(&taken).await?;
+                let taken = transaction.get_many::<WorkspaceId>(&taken).await?;
                 if taken.iter().any(Option::is_some) {
                     return Err(Error::SlugTaken {
                         kind: EntityKind::Workspace,

@@ -24,11 +24,11 @@ impl Provisioning<'_> {
         self.service
             .transact(|mut transaction| async move {
                 let (place, key) = (keys::org(org), keys::workspace(org, workspace));
-                let found = transaction.read::<Organization>(&place).await?;
+                let found = transaction.get::<Organization>(&place).await?;
                 let mut owner = found.ok_or(Error::NotFound {
                     kind: EntityKind::Organization,
                 })?;
-                let found = transaction.read::<Workspace>(&key).await?;
+                let found = transaction.get::<Workspace>(&key).await?;
                 let found = found.ok_or(Error::NotFound {
                     kind: EntityKind::Workspace,
                 })?;
@@ -76,7 +76,7 @@ impl Provisioning<'_> {
             .service
             .transact(|mut transaction| async move {
                 let place = keys::org(org);
-                let found = transaction.read::<Organization>(&place).await?;
+                let found = transaction.get::<Organization>(&place).await?;
                 let found = found.ok_or(Error::NotFound {
                     kind: EntityKind::Organization,
                 })?;

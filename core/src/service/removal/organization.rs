@@ -27,14 +27,14 @@ impl KnowledgeService {
         }
         self.transact(|mut transaction| async move {
             let mark = keys::former_org(org);
-            if transaction.read::<Timestamp>(&mark).await?.is_none() {
+            if transaction.get::<Timestamp>(&mark).await?.is_none() {
                 return Ok(transaction.done(None));
             }
             // What there is at one point in time.
             let ranges = keys::everything_of(org, None);
             let firsts = ranges.into_iter().map(|range| RangeRead::first(range, 1));
             let firsts: Vec<RangeRead> = firsts.collect();
-            transaction.read_ahead(Vec::new(), firsts.clone()).await?;
+            transaction.prefetch(Vec::new(), firsts.clone()).await?;
             let (mut room, mut is_empty) = (ENTRIES_PER_STEP, true);
             for first in &firsts {
                 let found = transaction.scan(first).await?;
@@ -42,7 +42,7 @@ impl KnowledgeService {
                 if found.is_empty() || room == 0 {
                     continue;
                 }
-                let store = transaction.unchecked();
+                let store = transaction.unchecked().store();
                 let found = store.scan(&first.range, room, Direction::Forward).await?;
                 room -= found.len();
                 for found in &found {
@@ -65,10 +65,10 @@ impl KnowledgeService {
         let rest = &keys::all_of("due").after(&after);
         let step = self.transact(|mut transaction| async move {
             let mark = keys::former_org(org);
-            if transaction.read::<Timestamp>(&mark).await?.is_none() {
+            if transaction.get::<Timestamp>(&mark).await?.is_none() {
                 return Ok(transaction.done((None, false)));
             }
-            let store = transaction.unchecked();
+            let store = transaction.unchecked().store();
             let page = store
                 .scan(rest, ENTRIES_PER_STEP, Direction::Forward)
                 .await?;

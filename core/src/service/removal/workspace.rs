@@ -55,7 +55,7 @@ impl KnowledgeService {
                 })
             };
             let place = keys::org(org);
-            let owner = transaction.read::<Organization>(&place).await?;
+            let owner = transaction.get::<Organization>(&place).await?;
             let owner = owner.filter(|owner| owner.removing.contains(&workspace));
             let Some(mut owner) = owner else {
                 return Ok(transaction.done(None));
@@ -94,7 +94,7 @@ impl KnowledgeService {
 impl Step<'_> {
     /// Returns the first entries of a range, which the commit checks.
     async fn first(&mut self, range: &KeyRange, limit: usize) -> Result<Vec<KeyEntry>, Error> {
-        let store = self.transaction.unchecked();
+        let store = self.transaction.unchecked().store();
         let found = store.scan(range, limit, Direction::Forward).await?;
         for found in &found {
             let version = Some(found.entry.version);
@@ -112,7 +112,7 @@ impl Step<'_> {
             keys::recall(self.org, id.into())
         };
         let places: Vec<Key> = marks.iter().map(place).collect();
-        let found = self.transaction.read_many::<Recall>(&places).await?;
+        let found = self.transaction.get_many::<Recall>(&places).await?;
         let mut removal = Removal::new(self.service, self.org, self.service.env().now());
         for (mark, recall) in marks.iter().zip(found) {
             match recall {
@@ -136,11 +136,11 @@ impl Step<'_> {
         let ids = ids.map(|mark| MemoryId(keys::last_id(&mark.key).unwrap_or_default()));
         let ids: Vec<MemoryId> = ids.collect();
         let labels: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
-        let labels = self.transaction.read_many::<MemoryLabels>(&labels).await?;
+        let labels = self.transaction.get_many::<MemoryLabels>(&labels).await?;
         let contents: Vec<Key> = ids.iter().map(|id| keys::content(org, *id)).collect();
         let contents = self
             .transaction
-            .read_many::<MemoryContent>(&contents)
+            .get_many::<MemoryContent>(&contents)
             .await?;
         for ((mark, id), found) in marks.iter().zip(ids).zip(labels.into_iter().zip(contents)) {
             match found {
@@ -186,7 +186,7 @@ impl Step<'_> {
         for found in &found {
             let connector = keys::last_id(&found.key).unwrap_or_default().into();
             let state = keys::connector_state(org, workspace, connector);
-            let read = self.transaction.read::<ConnectorState>(&state).await?;
+            let read = self.transaction.get::<ConnectorState>(&state).await?;
             if let Some(at) = read.and_then(|state| state.look_at) {
                 let reference = ConnectorRef {
                     org,
@@ -212,7 +212,7 @@ impl Step<'_> {
         let ids: Vec<_> = ids.map(|id| (workspace, CredentialId(id))).collect();
         let places = ids.iter().map(|(_, id)| keys::credential_id(org, *id));
         let places: Vec<Key> = places.collect();
-        let hashes = self.transaction.read_many::<String>(&places).await?;
+        let hashes = self.transaction.get_many::<String>(&places).await?;
         for (place, hash) in places.into_iter().zip(hashes) {
             if let Some(hash) = hash.and_then(|hash| hash.parse().ok()) {
                 self.transaction.delete(keys::credential(hash));
@@ -274,7 +274,7 @@ impl Step<'_> {
             }
             None => all,
         };
-        let store = self.transaction.unchecked();
+        let store = self.transaction.unchecked().store();
         let page = store
             .scan(&rest, RECORDS_PER_STEP, Direction::Forward)
             .await?;
@@ -286,7 +286,7 @@ impl Step<'_> {
                 continue;
             };
             let transaction = &mut self.transaction;
-            let Some(role) = transaction.read::<RoleRef>(&found.key).await? else {
+            let Some(role) = transaction.get::<RoleRef>(&found.key).await? else {
                 continue;
             };
             is_last = false;
@@ -303,7 +303,7 @@ impl Step<'_> {
     /// No redirect leads to them: only a role of the whole organisation replaces a deleted one.
     async fn roles(&mut self) -> Result<bool, Error> {
         let org = self.org;
-        let store = self.transaction.unchecked();
+        let store = self.transaction.unchecked().store();
         let all = store.scan_all(&keys::roles(org)).await?;
         let mut is_any = false;
         for found in &all {

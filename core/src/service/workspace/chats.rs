@@ -420,7 +420,7 @@ async fn participants(op: &mut Authorized<'_>, new: &NewChat) -> Result<Vec<Memb
     let org = op.org();
     let named = new.participants.iter().map(|id| keys::member(org, *id));
     let named: Vec<Key> = named.collect();
-    let members = op.transaction.read_many::<Member>(&named).await?;
+    let members = op.transaction.get_many::<Member>(&named).await?;
     let mut problems = Problems::default();
     let (mut participants, creator) = (Vec::new(), op.principal.member_id());
     participants.push(creator);

@@ -103,7 +103,7 @@ impl KnowledgeService {
                 // ends with another one, whose mark is not among these.
                 let is_kept = op.principal.org.erasing.is_empty()
                     && !op.principal.is_dependent
-                    && chats.is_ahead;
+                    && chats.is_prefetched;
                 if let Some(marks) = marks.filter(|_| is_kept) {
                     let ends = [chats.expires_at, changes_at, op.principal.expires_at];
                     let until = ends.into_iter().flatten().min().unwrap_or(Timestamp::MAX);
@@ -170,13 +170,13 @@ impl Facts {
             .and_ranges(ranges)
     }
 
-    /// Takes everything that was read ahead in one call, so that it is consistent.
+    /// Takes everything that was prefetched in one call, so that it is consistent.
     async fn take(
         transaction: &mut Transaction,
         (org, workspace): (OrgId, WorkspaceId),
     ) -> Result<Self, StoreError> {
         let counts = Self::keys(org, workspace);
-        let counts = transaction.entries_unchecked(&counts).await?;
+        let counts = transaction.unchecked().get_many::<Entry>(&counts).await?;
         let [connectors, states, mcp_keys, uses, chats] = Self::reads(org, workspace);
         Ok(Self {
             counts,

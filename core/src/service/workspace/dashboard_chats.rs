@@ -11,7 +11,7 @@ use crate::store::{Direction, KeyEntry, RangeRead, StoreError, Transaction, deco
 /// Maximum number of chats on the dashboard.
 const RECENT_CHATS: usize = 10;
 /// Number of chats that are read with everything else.
-const CHATS_AHEAD: usize = 32;
+const CHATS_PREFETCHED: usize = 32;
 /// Number of chats that each further read returns, for callers that take part in few.
 const CHATS_PER_READ: usize = 500;
 
@@ -22,31 +22,31 @@ pub(super) struct RecentChats {
     pub(super) shown: Vec<ChatSummary>,
     /// Time at which the first of the chats expires.
     pub(super) expires_at: Option<Timestamp>,
-    /// True if no chats had to be read besides those that were read ahead.
-    pub(super) is_ahead: bool,
+    /// True if no chats had to be read besides those that were prefetched.
+    pub(super) is_prefetched: bool,
 }
 
 impl RecentChats {
     /// Finds the chats among the newest [`PAGE_RECORDS_MAX`] of the workspace, the first of which
-    /// were read ahead.
+    /// were prefetched.
     ///
     /// Only chats that other members take part in make it read more.
     pub(super) async fn take(
         transaction: &mut Transaction,
         (org, workspace): (OrgId, WorkspaceId),
-        ahead: &[KeyEntry],
+        prefetched: &[KeyEntry],
         (caller, retention, now): (&Principal, &StoredRetention, Timestamp),
     ) -> Result<Self, StoreError> {
         let mut chats = Self {
             has_any: false,
             shown: Vec::new(),
             expires_at: None,
-            is_ahead: true,
+            is_prefetched: true,
         };
         let mut read = chats_read(org, workspace);
         let mut examined = 0;
         let mut further;
-        let mut found = ahead;
+        let mut found = prefetched;
         loop {
             examined += found.len();
             for entry in found {
@@ -69,7 +69,7 @@ impl RecentChats {
                 }
                 _ => break,
             }
-            chats.is_ahead = false;
+            chats.is_prefetched = false;
             further = transaction.scan(&read).await?;
             found = &further;
         }
@@ -82,7 +82,7 @@ impl RecentChats {
 pub(super) fn chats_read(org: OrgId, workspace: WorkspaceId) -> RangeRead {
     RangeRead {
         range: keys::recent_chats(org, workspace),
-        limit: CHATS_AHEAD,
+        limit: CHATS_PREFETCHED,
         direction: Direction::Reverse,
     }
 }

@@ -179,7 +179,7 @@ impl KnowledgeService {
             let prefetch = Prefetch::keys([record.clone(), used.clone()]);
             let mut op = caller.in_workspace(workspace, prefetch).await?;
             let found = find_key(&mut op, &record).await?;
-            let used = op.transaction.read(&used).await?;
+            let used = op.transaction.get(&used).await?;
             op.done(found.summary(workspace, used))
         })
         .await
@@ -229,7 +229,7 @@ impl KnowledgeService {
             self.put_credential(&mut op.transaction, &record, &secret);
             op.transaction.put(place, &after);
             self.plan_expiry(&mut op.transaction, org, workspace, &after);
-            let used = op.transaction.read(&used).await?;
+            let used = op.transaction.get(&used).await?;
             let resource = (ResourceKind::Credential, key.0);
             op.changed(AuditAction::McpKeyRotate, resource, &before, &after);
             let summary = after.summary(workspace, used);
@@ -374,7 +374,7 @@ fn records(org: OrgId, workspace: WorkspaceId, key: CredentialId) -> [Key; 2] {
     ]
 }
 
-/// Authorises the caller in the workspace, and reads an MCP key with its credential ahead.
+/// Authorises the caller in the workspace, and prefetches an MCP key with its credential.
 async fn in_workspace_of_key<'c>(
     caller: Unauthenticated<'c>,
     workspace: WorkspaceId,
@@ -385,7 +385,7 @@ async fn in_workspace_of_key<'c>(
     let prefetch = Prefetch::keys(records(org, workspace, key))
         .and_keys([keys::workspace(org, workspace), id_key.clone()]);
     let mut caller = caller.authenticate(prefetch).await?;
-    let hash = caller.peek::<String>(&id_key)?;
+    let hash = caller.prefetched::<String>(&id_key)?;
     let place = hash
         .and_then(|hash| hash.parse().ok())
         .map(keys::credential);
@@ -438,8 +438,8 @@ async fn free_expired_keys(
 ) -> Result<(), Error> {
     let read = RangeRead::all(keys::mcp_keys(org, workspace));
     let mut expired = Vec::new();
-    // They stay ahead, because the next call reads the expired ones.
-    for found in transaction.peek_range(&read).unwrap_or_default() {
+    // They stay prefetched, because the next call reads the expired ones.
+    for found in transaction.prefetched().scan(&read).unwrap_or_default() {
         let key: McpKey = decode_value(found)?;
         if key.expires_at <= now {
             expired.push((workspace, key.id));
@@ -464,7 +464,7 @@ pub(crate) async fn forget_keys(
 ) -> Result<(), Error> {
     let place = |(workspace, id): &(WorkspaceId, CredentialId)| keys::mcp_key(org, *workspace, *id);
     let places: Vec<Key> = forgotten.iter().map(place).collect();
-    let found = transaction.read_many::<McpKey>(&places).await?;
+    let found = transaction.get_many::<McpKey>(&places).await?;
     for (found, (workspace, id)) in found.into_iter().zip(forgotten) {
         if found.is_some() {
             forget_key(transaction, org, *workspace, *id);

@@ -9,7 +9,7 @@ use crate::service::KnowledgeService;
 use crate::service::deliveries::queue::{
     DELIVERY_LEASE, EndpointQueue, EndpointState, StoredDelivery,
 };
-use crate::store::{Key, StoreExt, Transaction, decode};
+use crate::store::{Entry, Key, StoreExt, Transaction, decode};
 
 /// Maximum number of leases that one commit renews.
 const RENEWED_PER_COMMIT: usize = 64;
@@ -91,7 +91,7 @@ impl Renewal {
     /// It is due for its other deliveries, or at the new expiry.
     async fn reschedule(
         &mut self,
-        transaction: &Transaction,
+        transaction: &mut Transaction,
         until: Timestamp,
     ) -> Result<(), Error> {
         if self.is_due_at_lapse {
@@ -173,7 +173,7 @@ impl KnowledgeService {
         let deliveries = leases.iter().map(DeliveryLease::delivery_key);
         let read = &endpoints.chain(deliveries).collect::<Vec<_>>();
         self.transact(|mut transaction| async move {
-            let found = transaction.entries(read).await?;
+            let found = transaction.get_many::<Entry>(read).await?;
             let (states, deliveries) = found.split_at(leases.len());
             let mut queues = BTreeMap::new();
             let mut held = Vec::with_capacity(leases.len());
@@ -201,7 +201,7 @@ impl KnowledgeService {
             }
             for mut renewal in queues.into_values() {
                 if renewal.queue.is_changed() {
-                    renewal.reschedule(&transaction, until).await?;
+                    renewal.reschedule(&mut transaction, until).await?;
                     renewal.queue.save(&mut transaction);
                 }
             }

@@ -15,7 +15,7 @@ use crate::service::KnowledgeService;
 use crate::service::deliveries::queue::{EndpointQueue, EndpointState, StoredDelivery};
 use crate::service::endpoints::EndpointRecord;
 use crate::service::operation::Prefetch;
-use crate::store::{Transaction, decode};
+use crate::store::{Entry, Transaction, decode};
 
 /// Number of failed attempts of a ping after which an unconfirmed endpoint is disabled.
 ///
@@ -127,7 +127,7 @@ impl KnowledgeService {
         let keys = &[state_key.clone(), delivery_key.clone()];
         let recorded = &attempt.record(lease.at);
         self.transact(|mut transaction| async move {
-            let found = transaction.entries(keys).await?;
+            let found = transaction.get_many::<Entry>(keys).await?;
             let [Some(state), Some(delivery)] = found.as_slice() else {
                 return Ok(transaction.done(AttemptOutcome::LeaseLost));
             };
@@ -315,7 +315,7 @@ impl AttemptCompletion<'_> {
     /// An earlier due time is kept, so that the endpoint does not fall behind others.
     async fn reschedule(
         &mut self,
-        transaction: &Transaction,
+        transaction: &mut Transaction,
         due: Option<Timestamp>,
     ) -> Result<(), Error> {
         let event = self.lease.event;

@@ -159,7 +159,7 @@ impl KnowledgeService {
         let read = &states.chain(deliveries).collect::<Vec<_>>();
         let endpoints = &endpoints;
         self.transact(|mut transaction| async move {
-            let found = transaction.entries(read).await?;
+            let found = transaction.get_many::<Entry>(read).await?;
             let found: Vec<_> = read.iter().zip(&found).collect();
             let (states, deliveries) = found.split_at(endpoints.len());
             let mut batches = batches(endpoints, states);

@@ -54,7 +54,7 @@ impl KnowledgeService {
     ) -> Result<HostRoom, Error> {
         let org = record.org();
         let key = keys::host_pings(&canonical_host(record.url()));
-        let found = transaction.read::<HostPings>(&key).await?;
+        let found = transaction.get::<HostPings>(&key).await?;
         let mut pings = found.map_or_else(Vec::new, |found| found.pings);
         // Those further in the future date from before the clock was set back.
         pings.retain(|(at, _)| now.since(*at) < WINDOW && at.since(now) < WINDOW);

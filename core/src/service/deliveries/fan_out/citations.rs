@@ -84,7 +84,7 @@ impl FanOutStep<'_> {
             direction: Direction::Forward,
         });
         let reads: Vec<Read<'_>> = reads.collect();
-        let found = self.transaction.unchecked().read(&reads).await?;
+        let found = self.transaction.unchecked().store().read(&reads).await?;
         let (mut recalls, mut looks) = (BTreeSet::new(), memories.len());
         // Last recall up to which the citations of every memory were read.
         let mut until: Option<RecallId> = None;
@@ -108,12 +108,12 @@ impl FanOutStep<'_> {
     /// Returns true for each recall that ever had a subscription.
     ///
     /// A subscription that existed at the commit of the event is thus included.
-    async fn subscribed(&self, org: OrgId, recalls: &[RecallId]) -> Result<Vec<bool>, Error> {
+    async fn subscribed(&mut self, org: OrgId, recalls: &[RecallId]) -> Result<Vec<bool>, Error> {
         let counters = recalls.iter();
         let counters: Vec<_> = counters
             .map(|recall| keys::subscription_count(org, *recall))
             .collect();
-        let found = self.transaction.unchecked().get(&counters).await?;
+        let found = self.transaction.unchecked().store().get(&counters).await?;
         Ok(found.iter().map(Option::is_some).collect())
     }
 
@@ -128,7 +128,7 @@ impl FanOutStep<'_> {
         webhooks: &[(Target, Arc<Receiver>)],
     ) -> Result<Progress<Option<EndpointId>>, Error> {
         let key = keys::recall(source.event.org_id, recall);
-        let recall = match self.transaction.read_unchecked::<Recall>(&key).await {
+        let recall = match self.transaction.unchecked().get::<Recall>(&key).await {
             Ok(Some(recall)) => recall,
             Ok(None) => return Ok(Continue(())),
             // Later recalls do not wait for its repair.
@@ -190,7 +190,7 @@ impl FanOutStep<'_> {
     ) -> Result<Vec<(Target, Arc<Receiver>)>, Error> {
         let mut targets = webhooks.to_vec();
         let subscribed = keys::subscriptions(event.org_id, recall);
-        for target in targets::read(&self.transaction, event.org_id, &subscribed).await? {
+        for target in targets::read(&mut self.transaction, event.org_id, &subscribed).await? {
             if target.matches(EventType::CitationChanged, event.endpoints)
                 && let Some(receiver) = self.receiver(&target.record).await?
             {

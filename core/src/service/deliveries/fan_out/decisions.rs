@@ -108,7 +108,7 @@ impl FanOutStep<'_> {
         }
         let (org, mut changes) = (event.org_id, Changes::new());
         if let Some(first) = event.audit {
-            for (entry, after) in read_changed_memories(&self.transaction, org, first).await? {
+            for (entry, after) in read_changed_memories(&mut self.transaction, org, first).await? {
                 let before = entry.before;
                 changes.insert(entry.memory_id, Change { before, after });
             }
@@ -137,7 +137,7 @@ impl FanOutStep<'_> {
 
     /// Reads the present labels of memories.
     async fn labels(
-        &self,
+        &mut self,
         org: OrgId,
         memories: &[MemoryId],
     ) -> Result<Vec<Option<MemoryLabels>>, Error> {
@@ -145,7 +145,7 @@ impl FanOutStep<'_> {
             return Ok(Vec::new());
         }
         let keys: Vec<Key> = memories.iter().map(|id| keys::memory(org, *id)).collect();
-        let found = self.transaction.unchecked().get(&keys).await?;
+        let found = self.transaction.unchecked().store().get(&keys).await?;
         let mut labels = Vec::with_capacity(keys.len());
         for (key, entry) in keys.iter().zip(&found) {
             let entry = entry.as_ref().map(|entry| decode(key, entry));

@@ -106,7 +106,7 @@ impl<'s> FanOutStep<'s> {
     async fn fan_out_event(&mut self, (org, id): QueuedEvent) -> Result<bool, Error> {
         let (outbox, progress) = (keys::outbox(id), keys::fan_out(id));
         let read = [outbox, progress, keys::outbox_queue(org, id)];
-        let found = self.transaction.unchecked().get(&read).await?;
+        let found = self.transaction.unchecked().store().get(&read).await?;
         for (key, entry) in read.iter().zip(&found) {
             let version = entry.as_ref().map(|entry| entry.version);
             self.transaction.check(key.clone(), version);
@@ -197,7 +197,7 @@ impl<'s> FanOutStep<'s> {
             Arc::clone(known)
         } else {
             let range = keys::webhooks(workspace.0, workspace.1);
-            let read = Arc::new(targets::read(&self.transaction, workspace.0, &range).await?);
+            let read = Arc::new(targets::read(&mut self.transaction, workspace.0, &range).await?);
             self.webhooks.insert(workspace, Arc::clone(&read));
             read
         };

@@ -67,11 +67,11 @@ impl Target {
 ///
 /// A corrupt endpoint is omitted, so that the others do not wait for its repair.
 pub(super) async fn read(
-    transaction: &Transaction,
+    transaction: &mut Transaction,
     org: OrgId,
     range: &KeyRange,
 ) -> Result<Vec<Target>, Error> {
-    let records = transaction.scan_unchecked(range).await?;
+    let records = transaction.unchecked().store().scan_all(range).await?;
     let endpoints: Vec<_> = records
         .iter()
         .filter_map(|record| Some((EndpointId(keys::last_id(&record.key)?), record)))
@@ -80,7 +80,7 @@ pub(super) async fn read(
         .iter()
         .map(|(endpoint, _)| keys::endpoint(org, *endpoint))
         .collect();
-    let found = transaction.unchecked().get(&states).await?;
+    let found = transaction.unchecked().store().get(&states).await?;
     let mut targets = Vec::with_capacity(endpoints.len());
     for (((endpoint, record), key), state) in endpoints.into_iter().zip(states).zip(found) {
         // Deleted between the two reads.

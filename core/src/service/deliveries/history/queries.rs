@@ -16,7 +16,7 @@ use crate::service::endpoints::{EndpointRecord, find_subscription};
 use crate::service::operation::{Authenticated, Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::{Caller, KnowledgeService};
-use crate::store::{Direction, Key, RangeRead, Transaction, decode};
+use crate::store::{Direction, Entry, Key, RangeRead, Transaction, decode};
 
 impl Endpoint {
     /// Returns the operation for this kind of endpoint.
@@ -48,7 +48,7 @@ impl Endpoint {
     ) -> Result<(Authorized<'c>, EndpointRecord), Error> {
         let (org, mut more) = (caller.org(), Prefetch::keys(more));
         if let Self::Subscription(id) = self {
-            let recall: Option<RecallId> = caller.peek(&keys::subscription_id(org, id))?;
+            let recall: Option<RecallId> = caller.prefetched(&keys::subscription_id(org, id))?;
             more = more.and_keys(recall.map(|recall| keys::subscription(org, recall, id)));
         }
         caller.prefetch(more).await?;
@@ -69,10 +69,10 @@ impl Endpoint {
         }
     }
 
-    /// Returns the keys of dead letters whose index entries were read ahead.
+    /// Returns the keys of dead letters whose index entries were prefetched.
     ///
     /// There are none if no other read is left that they could join.
-    fn dead_letters_ahead(
+    fn prefetched_dead_letters(
         self,
         caller: &mut Authenticated<'_>,
         entries: Option<&RangeRead>,
@@ -82,11 +82,11 @@ impl Endpoint {
             return Vec::new();
         }
         let transaction = caller.transaction();
-        let entries = entries.and_then(|entries| transaction.peek_range(entries));
+        let entries = entries.and_then(|entries| transaction.prefetched().scan(entries));
         delivery_keys(org, self.id(), entries.unwrap_or_default())
     }
 
-    /// Authorises the caller, and reads a delivery ahead with another key.
+    /// Authorises the caller, and prefetches a delivery with another key.
     async fn authorize_for_delivery<'c>(
         self,
         caller: Unauthenticated<'c>,
@@ -99,7 +99,7 @@ impl Endpoint {
             .and_keys(other)
             .and_keys([id_key.clone()]);
         let caller = caller.authenticate(prefetch).await?;
-        let reference: Option<DeliveryRef> = caller.peek(&id_key)?;
+        let reference: Option<DeliveryRef> = caller.prefetched(&id_key)?;
         let delivery = reference.map(|found| keys::delivery(org, self.id(), found.event));
         self.authorize(caller, delivery.into_iter().collect()).await
     }
@@ -161,7 +161,7 @@ impl KnowledgeService {
             let first = listing
                 .first_read(page)
                 .filter(|_| status == Some(DeliveryStatus::Dead));
-            let deliveries = endpoint.dead_letters_ahead(&mut caller, first.as_ref());
+            let deliveries = endpoint.prefetched_dead_letters(&mut caller, first.as_ref());
             let (mut op, _) = endpoint.authorize(caller, deliveries).await?;
             let transaction = &mut op.transaction;
             let found = page_of_deliveries(transaction, org, endpoint.id(), status, page).await?;
@@ -241,7 +241,7 @@ impl KnowledgeService {
                 .and_keys([keys::endpoint(org, endpoint.id())])
                 .and_range(entries.clone());
             let mut caller = caller.authenticate(prefetch).await?;
-            let deliveries = endpoint.dead_letters_ahead(&mut caller, Some(&entries));
+            let deliveries = endpoint.prefetched_dead_letters(&mut caller, Some(&entries));
             let (mut op, record) = endpoint.authorize(caller, deliveries).await?;
             let (operation, actor) = op.audit(record.redelivery_action());
             let redelivered =
@@ -322,7 +322,7 @@ pub(in crate::service) async fn page_of_deliveries(
     let mut data = Vec::new();
     while let Some(entries) = scan.next(transaction).await? {
         let records = delivery_keys(org, endpoint, &entries);
-        let found = transaction.entries_unchecked(&records).await?;
+        let found = transaction.unchecked().get_many::<Entry>(&records).await?;
         let shown = records.iter().zip(&found).map(|(key, record)| {
             Ok(match record {
                 Some(record) => matching(decode(key, record)?.value),

@@ -15,7 +15,7 @@ use crate::service::deliveries::queue::{
     EndpointQueue, QueuedDelivery, StoredDelivery, delivery_keys, find_delivery,
 };
 use crate::service::endpoints::EndpointRecord;
-use crate::store::{KeyEntry, RangeRead, Transaction, decode};
+use crate::store::{Entry, KeyEntry, RangeRead, Transaction, decode};
 
 /// Maximum number of dead letters that one call redelivers.
 ///
@@ -163,7 +163,7 @@ async fn redeliver_batch(
     now: Timestamp,
 ) -> Result<usize, Error> {
     let records = delivery_keys(queue.org, queue.endpoint, &entries);
-    let found = transaction.entries(&records).await?;
+    let found = transaction.get_many::<Entry>(&records).await?;
     let mut redelivered = 0;
     for ((dead_letter, key), entry) in entries.into_iter().zip(&records).zip(found) {
         let decoded = entry.map(|entry| decode::<StoredDelivery>(key, &entry));

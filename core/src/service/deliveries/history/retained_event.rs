@@ -60,12 +60,12 @@ impl KnowledgeService {
         now: Timestamp,
     ) -> Result<(), Error> {
         self.transact(|mut transaction| async move {
-            if transaction.read::<ScheduledTask>(&due.key).await?.is_none() {
+            if transaction.get::<ScheduledTask>(&due.key).await?.is_none() {
                 return Ok(transaction.done(()));
             }
             transaction.delete(due.key.clone());
             let key = keys::event(org, event);
-            let Some(mut retained) = transaction.read::<RetainedEvent>(&key).await? else {
+            let Some(mut retained) = transaction.get::<RetainedEvent>(&key).await? else {
                 return Ok(transaction.done(()));
             };
             let endpoints = &retained.endpoints;
@@ -73,7 +73,7 @@ impl KnowledgeService {
                 .iter()
                 .map(|endpoint| keys::delivery(org, *endpoint, event))
                 .collect();
-            let found = transaction.entries(&records).await?;
+            let found = transaction.get_many::<Entry>(&records).await?;
             let found: Vec<_> = records.iter().zip(&found).map(StoredState::read).collect();
             let is_pending =
                 |stored: &StoredState| matches!(stored, StoredState::Whole(delivery) if delivery.is_pending());
@@ -103,6 +103,7 @@ impl KnowledgeService {
         self.transact(|mut transaction| async move {
             let found = transaction
                 .unchecked()
+                .store()
                 .scan(range, CLEARED_PER_STEP, Direction::Forward)
                 .await?;
             for found in &found {
@@ -171,15 +172,12 @@ async fn delete_corrupt(
     event: EventId,
 ) -> Result<(), Error> {
     let index_key = keys::undelivered(event, endpoint);
-    let entries = transaction
-        .entries(std::slice::from_ref(&index_key))
-        .await?;
-    let mut is_pending = entries.iter().any(Option::is_some);
+    let mut is_pending = transaction.get::<Entry>(&index_key).await?.is_some();
     if is_pending {
         transaction.delete(index_key);
     }
     let queue = keys::deliveries_due(org, endpoint);
-    for queued in transaction.scan_unchecked(&queue).await? {
+    for queued in transaction.unchecked().store().scan_all(&queue).await? {
         let of = keys::parse_delivery_due(&queued.key).map(|(_, event)| event);
         if of == Some(event) {
             transaction.delete(queued.key);

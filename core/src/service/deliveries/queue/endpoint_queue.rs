@@ -29,7 +29,7 @@ impl EndpointQueue {
         now: Timestamp,
     ) -> Result<(), Error> {
         let counter = keys::endpoint_sequence(org, workspace);
-        let before = transaction.guard(&counter).await?;
+        let before = transaction.get::<i64>(&counter).await?.unwrap_or(0);
         transaction.add(counter, 1);
         let state = EndpointState {
             parent,
@@ -52,7 +52,7 @@ impl EndpointQueue {
         org: OrgId,
         endpoint: EndpointId,
     ) -> Result<Option<Self>, Error> {
-        let state = transaction.read(&keys::endpoint(org, endpoint)).await?;
+        let state = transaction.get(&keys::endpoint(org, endpoint)).await?;
         Ok(state.map(|state| Self::of(org, endpoint, state)))
     }
 
@@ -72,11 +72,11 @@ impl EndpointQueue {
     /// after this read is a conflict.
     pub(in crate::service) async fn peek(
         &self,
-        transaction: &Transaction,
+        transaction: &mut Transaction,
         limit: usize,
     ) -> Result<Vec<QueuedDelivery>, Error> {
         let range = keys::deliveries_due(self.org, self.endpoint);
-        let store = transaction.unchecked();
+        let store = transaction.unchecked().store();
         let found = store.scan(&range, limit, Direction::Forward).await?;
         found.iter().map(QueuedDelivery::parse).collect()
     }
@@ -117,7 +117,7 @@ impl EndpointQueue {
     /// [`Self::save`] has to write.
     pub(in crate::service) async fn earliest(
         &mut self,
-        transaction: &Transaction,
+        transaction: &mut Transaction,
         own: usize,
         is_own: impl Fn(EventId) -> bool,
     ) -> Result<Option<Timestamp>, Error> {

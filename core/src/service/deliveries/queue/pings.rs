@@ -12,7 +12,7 @@ use crate::keys;
 use crate::model::{EventData, EventId, Timestamp, WebhookPing};
 use crate::service::endpoints::EndpointRecord;
 use crate::service::{Event, KnowledgeService};
-use crate::store::{Key, Transaction, decode};
+use crate::store::{Entry, Key, Transaction, decode};
 
 /// Maximum number of pings of an unconfirmed endpoint that a claim considers.
 const PENDING_PINGS_MAX: usize = 8;
@@ -35,7 +35,7 @@ impl EndpointQueue {
     ) -> Result<Vec<QueuedDelivery>, Error> {
         let key = |event: &EventId| keys::delivery(self.org, self.endpoint, *event);
         let records: Vec<Key> = self.state.pings.iter().map(key).collect();
-        let found = transaction.entries(&records).await?;
+        let found = transaction.get_many::<Entry>(&records).await?;
         let mut pending = Vec::new();
         for (key, entry) in records.iter().zip(found) {
             let delivery = entry.map(|entry| decode::<StoredDelivery>(key, &entry));

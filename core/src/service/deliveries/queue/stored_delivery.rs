@@ -356,12 +356,12 @@ pub(in crate::service) async fn find_delivery(
     id: DeliveryId,
 ) -> Result<StoredDelivery, Error> {
     let reference = transaction
-        .read::<DeliveryRef>(&keys::delivery_id(org, id))
+        .get::<DeliveryRef>(&keys::delivery_id(org, id))
         .await?
         .filter(|reference| reference.endpoint == endpoint)
         .ok_or(NO_SUCH_DELIVERY)?;
     let found = transaction
-        .read(&keys::delivery(org, endpoint, reference.event))
+        .get(&keys::delivery(org, endpoint, reference.event))
         .await?;
     found.ok_or(NO_SUCH_DELIVERY)
 }

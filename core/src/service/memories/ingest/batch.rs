@@ -121,14 +121,14 @@ impl Batch<'_> {
         }
         let by_name = by_source_key(org, workspace, self.context.source, memories);
         let by_name: Vec<_> = by_name.collect();
-        let ids = transaction.read_many::<MemoryId>(&by_name).await?;
+        let ids = transaction.get_many::<MemoryId>(&by_name).await?;
         let named = names.into_iter().zip(ids);
         let named: Vec<(&str, MemoryId)> =
             named.filter_map(|(name, id)| Some((name, id?))).collect();
         let labels = named.iter().map(|(_, id)| keys::memory(org, *id));
         let contents = named.iter().map(|(_, id)| keys::content(org, *id));
         let records: Vec<Key> = labels.chain(contents).collect();
-        let found = transaction.entries(&records).await?;
+        let found = transaction.get_many::<Entry>(&records).await?;
         let mut known = HashMap::with_capacity(named.len());
         let (labels, contents) = records.split_at(named.len());
         let (found_labels, found_contents) = found.split_at(named.len());

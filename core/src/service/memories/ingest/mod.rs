@@ -189,7 +189,7 @@ impl KnowledgeService {
                     .in_workspace_then(workspace, prefetch, &known)
                     .await?;
                 let key = keys::source(org, source);
-                if op.transaction.read::<Source>(&key).await?.is_none() {
+                if op.transaction.get::<Source>(&key).await?.is_none() {
                     let message = "must be a source of the organisation";
                     return Err(Error::invalid("source_id", ProblemCode::NotFound, message));
                 }
@@ -235,7 +235,7 @@ pub(crate) fn by_source_key(
     names.map(move |name| keys::source_key(org, workspace, source, name))
 }
 
-/// Returns the reads of the stored memories with source keys that were read ahead.
+/// Returns the reads of the stored memories with source keys that were prefetched.
 ///
 /// An unreadable entry is left out: using it returns the error.
 pub(crate) fn known_memories(
@@ -243,7 +243,7 @@ pub(crate) fn known_memories(
     org: OrgId,
     by_name: impl Iterator<Item = Key>,
 ) -> Prefetch {
-    let ids = by_name.filter_map(|key| transaction.peek::<MemoryId>(&key).ok()?);
+    let ids = by_name.filter_map(|key| transaction.prefetched().get::<MemoryId>(&key).ok()?);
     Prefetch::keys(ids.flat_map(|id| [keys::memory(org, id), keys::content(org, id)]))
 }
 

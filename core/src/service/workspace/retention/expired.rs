@@ -39,9 +39,9 @@ impl KnowledgeService {
             let place = keys::org(org);
             let mut records = vec![place.clone()];
             records.extend(RetentionState::keys(org, workspace));
-            transaction.read_ahead(records, Vec::new()).await?;
+            transaction.prefetch(records, Vec::new()).await?;
             let mut state = RetentionState::read(&mut transaction, org, workspace).await?;
-            let owner = transaction.read::<Organization>(&place).await?;
+            let owner = transaction.get::<Organization>(&place).await?;
             // A change of the retention or another caller has moved the task.
             let due = state.sweep.next.map(|at| keys::due(at, workspace.0));
             if due.as_ref() != Some(task) {
@@ -150,7 +150,7 @@ impl KnowledgeService {
         let chats = if chats.is_empty() {
             Vec::new()
         } else {
-            transaction.read_many::<Chat>(&chats).await?
+            transaction.get_many::<Chat>(&chats).await?
         };
         for (found, chat) in recent.iter().zip(&chats) {
             let Some(chat) = chat else { continue };

@@ -103,7 +103,7 @@ impl Authorized<'_> {
         workspace: WorkspaceId,
     ) -> Result<StoredRetention, Error> {
         let key = keys::retention(self.org(), workspace);
-        let found = self.transaction.read::<StoredRetention>(&key).await?;
+        let found = self.transaction.get::<StoredRetention>(&key).await?;
         Ok(found.unwrap_or_default())
     }
 }

@@ -48,7 +48,7 @@ impl Provisioning<'_> {
         self.service
             .transact(|mut transaction| async move {
                 let key = keys::workspace(org, workspace);
-                if transaction.read::<Workspace>(&key).await?.is_none() {
+                if transaction.get::<Workspace>(&key).await?.is_none() {
                     return Err(Error::NotFound {
                         kind: EntityKind::Workspace,
                     });

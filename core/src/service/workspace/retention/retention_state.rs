@@ -61,8 +61,8 @@ impl RetentionState {
         workspace: WorkspaceId,
     ) -> Result<Self, Error> {
         let [retention, sweep] = Self::keys(org, workspace);
-        let stored = transaction.read::<StoredRetention>(&retention).await?;
-        let sweep = transaction.read::<RetentionSweep>(&sweep).await?;
+        let stored = transaction.get::<StoredRetention>(&retention).await?;
+        let sweep = transaction.get::<RetentionSweep>(&sweep).await?;
         Ok(Self {
             org,
             workspace,

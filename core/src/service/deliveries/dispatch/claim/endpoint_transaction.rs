@@ -9,7 +9,7 @@ use crate::model::Timestamp;
 use crate::service::KnowledgeService;
 use crate::service::deliveries::dispatch::retry::{CORRUPT_RETRY_DELAY, REQUEUE_DELAY};
 use crate::service::deliveries::queue::{EndpointQueue, EndpointState};
-use crate::store::{Prepared, Transaction, decode};
+use crate::store::{Entry, Prepared, Transaction, decode};
 
 impl EndpointClaim {
     /// Claims from the endpoint, or postpones it if its data are corrupt.
@@ -42,7 +42,7 @@ impl EndpointClaim {
     ) -> Result<Prepared<EndpointClaimResult>, Error> {
         let state = keys::endpoint(self.org, self.endpoint);
         transaction
-            .read_ahead(vec![state], vec![self.front()])
+            .prefetch(vec![state], vec![self.front()])
             .await?;
         let queue = EndpointQueue::read(&mut transaction, self.org, self.endpoint).await?;
         let Some(queue) = queue else {
@@ -64,8 +64,8 @@ impl EndpointClaim {
         mut transaction: Transaction,
         due: Option<Timestamp>,
     ) -> Result<Prepared<EndpointClaimResult>, Error> {
-        let entries = transaction.entries(&[self.entry_key()]).await?;
-        if entries.iter().any(Option::is_some) {
+        let entry = transaction.get::<Entry>(&self.entry_key()).await?;
+        if entry.is_some() {
             transaction.delete(self.entry_key());
             if let Some(due) = due {
                 transaction.put(keys::endpoint_due(due, self.org, self.endpoint), &());
@@ -81,7 +81,9 @@ impl EndpointClaim {
     ) -> Result<Prepared<EndpointClaimResult>, Error> {
         let later = self.now.plus(CORRUPT_RETRY_DELAY);
         let key = keys::endpoint(self.org, self.endpoint);
-        let found = transaction.entries(std::slice::from_ref(&key)).await?;
+        let found = transaction
+            .get_many::<Entry>(std::slice::from_ref(&key))
+            .await?;
         let next_due = match found.first() {
             Some(Some(entry)) => match decode::<EndpointState>(&key, entry) {
                 Ok(state) if state.value.due == Some(self.at) => {

@@ -86,7 +86,7 @@ pub(super) struct QueueClaim<'t> {
 impl<'t> QueueClaim<'t> {
     /// Claims what is due in a queue and schedules the endpoint again.
     ///
-    /// The state of the queue and [`EndpointClaim::front`] were read ahead.
+    /// The state of the queue and [`EndpointClaim::front`] were prefetched.
     pub(super) async fn run(
         service: &'t KnowledgeService,
         transaction: &'t mut Transaction,
@@ -161,7 +161,7 @@ impl<'t> QueueClaim<'t> {
         let receiver = service
             .receiver(transaction, &record, prefetch, now)
             .await?;
-        let entries = transaction.entries(&keys).await?;
+        let entries = transaction.get_many::<Entry>(&keys).await?;
         let fetched = keys.into_iter().zip(entries);
         let mut fetched = fetched.map(|(key, entry)| Fetched { key, entry });
         let candidates = candidates.into_iter().filter_map(|queued| {
@@ -415,7 +415,7 @@ impl<'t> QueueClaim<'t> {
             .iter()
             .map(|queued| keys::delivery(org, endpoint, queued.event))
             .collect();
-        let entries = self.transaction.entries(&keys).await?;
+        let entries = self.transaction.get_many::<Entry>(&keys).await?;
         // Only a corrupt queue lists a delivery twice; its second entry is left for another claim.
         let mut seen: Vec<EventId> = self.handled.iter().map(|queued| queued.event).collect();
         let mut left = None;
