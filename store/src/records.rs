@@ -3,8 +3,7 @@
 //! `serde_json` also reads a structure from an array, so each type is compiled a second time, for a
 //! form that nobody writes. [`Records`] passes everything on except for that form.
 //!
-//! A WebAssembly module with the decoders of scheduled tasks and of events alone, 15 structures, has
-//! 74.3 instead of 88.0 kB with it, and 31.8 instead of 34.8 kB in gzip. The package decodes some 70.
+//! The WebAssembly module has 746.3 kB in gzip with it, and 766.1 kB without (2,031 and 2,099 kB raw).
 
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess,
