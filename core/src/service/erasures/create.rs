@@ -135,7 +135,7 @@ impl Creation<'_, '_> {
         let op = &mut *self.op;
         let record = op
             .transaction
-            .read::<IdempotencyRecord>(&self.record_key)
+            .get::<IdempotencyRecord>(&self.record_key)
             .await?;
         let Some(record) = record.filter(|record| op.now < record.expires_at) else {
             return Ok(None);

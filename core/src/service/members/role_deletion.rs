@@ -69,7 +69,7 @@ impl KnowledgeService {
             }
             let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
             coverage.require_role(&deleted, actions)?;
-            let holders = op.transaction.guard(&counter).await?;
+            let holders = op.transaction.get::<i64>(&counter).await?.unwrap_or(0);
             match request.reassign_to {
                 None if holders > 0 => {
                     return Err(Error::RoleInUse {

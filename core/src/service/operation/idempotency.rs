@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::access::RequiredPermission;
 use crate::digest::sha256;
+use crate::error::Error;
 use crate::keys;
 use crate::model::{AuditLogId, MemberId, OperationId, OrgId, Timestamp};
 use crate::operation::Operation;

@@ -88,6 +88,7 @@ mod tests {
     use super::*;
     use crate::access::{BuiltInRole, RoleRef};
     use crate::env::Env;
+    use crate::model::Timestamp;
     use crate::service::{
         KnowledgeService, NewChat, NewMember, NewOrganization, NewOwner, NewRetention,
         NewWorkspace, Options, SealingKey,
