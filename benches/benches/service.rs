@@ -50,7 +50,8 @@ fn bench_service(criterion: &mut Criterion, name: &str, store: Arc<dyn Store>) {
                 let result = tenant
                     .seed
                     .service
-                    .bulk_update_memories(&tenant.seed.owner, &key, &update)
+                    .memories()
+                    .bulk_update(&tenant.seed.owner, &key, &update)
                     .await;
                 let result = result.expect("the update is processed");
                 assert!(!result.replayed);
@@ -60,7 +61,7 @@ fn bench_service(criterion: &mut Criterion, name: &str, store: Arc<dyn Store>) {
         );
     });
     let (key, update) = tenant.next_update(BULK_MEMORIES);
-    let first = runtime.block_on(tenant.seed.service.bulk_update_memories(
+    let first = runtime.block_on(tenant.seed.service.memories().bulk_update(
         &tenant.seed.owner,
         &key,
         &update,
@@ -72,7 +73,8 @@ fn bench_service(criterion: &mut Criterion, name: &str, store: Arc<dyn Store>) {
             let again = tenant
                 .seed
                 .service
-                .bulk_update_memories(&tenant.seed.owner, key, update)
+                .memories()
+                .bulk_update(&tenant.seed.owner, key, update)
                 .await;
             let again = again.expect("the update is replayed");
             assert!(again.replayed);
@@ -85,6 +87,7 @@ fn bench_service(criterion: &mut Criterion, name: &str, store: Arc<dyn Store>) {
             let summary = tenant
                 .seed
                 .service
+                .workspaces()
                 .get_dashboard_summary(&tenant.seed.owner, tenant.workspace)
                 .await;
             let summary = summary.expect("the workspace is summarised");

@@ -127,7 +127,9 @@ fn count_delivery(caller: &Caller) {
     run(confirm(service, webhook.id.into())).expect("the ping is claimed");
     let dispatched = || {
         let now = service.env().now();
-        let report = run(service.dispatch(&Receiver, now, DispatchLimits::default()));
+        let report = run(service
+            .dispatcher()
+            .dispatch(&Receiver, now, DispatchLimits::default()));
         report.expect("the store works").delivered
     };
     let update = caller.tenant.next_update(1);

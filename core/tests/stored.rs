@@ -53,7 +53,13 @@ async fn created(time: &SimulatedTime) -> Arc<dyn Store> {
     let public = sensitivity(SensitivityLabel::Public);
     let relabelled = seed.bulk_update("k-1", &memories[..1], public).await;
     assert_eq!(relabelled.unwrap().summary.failed, 0);
-    while service.fan_out(time.now()).await.unwrap().has_more {}
+    while service
+        .dispatcher()
+        .fan_out(time.now())
+        .await
+        .unwrap()
+        .has_more
+    {}
     store
 }
 
@@ -101,7 +107,7 @@ async fn dump_of_the_schema_opens_with_its_contents() {
     let workspaces = store.scan_all(&keys::workspaces(org)).await.unwrap();
     let workspace = WorkspaceId(keys::last_id(&workspaces[0].key).unwrap());
     let filter = MemoryFilter::default();
-    let listed = service.list_memories(&owner, workspace, &filter, &page);
+    let listed = service.memories().list(&owner, workspace, &filter, &page);
     let listed = listed.await.unwrap().data.into_iter();
     let memories: BTreeMap<_, _> = listed
         .map(|memory| (memory.title.unwrap(), memory.sensitivity_label))
@@ -112,10 +118,10 @@ async fn dump_of_the_schema_opens_with_its_contents() {
     ];
     assert_eq!(memories, BTreeMap::from(expected));
     let filter = AuditFilter::default();
-    let audited = service.list_audit_entries(&owner, &filter, &page).await;
+    let audited = service.audit_log().list(&owner, &filter, &page).await;
     assert!(audited.unwrap().data.len() > 5);
     let nothing = InFlight::default();
-    let claimed = service.claim_deliveries(time.now(), 10, &nothing).await;
+    let claimed = service.dispatcher().claim(time.now(), 10, &nothing).await;
     let claimed = claimed.unwrap().deliveries;
     let mut types: Vec<_> = claimed.iter().map(|one| one.event_type).collect();
     types.sort_by_key(|of| of.as_str());

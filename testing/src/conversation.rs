@@ -106,10 +106,14 @@ async fn deliver(
     generator: &mut RequestGenerator,
     now: Timestamp,
 ) {
-    let report = service.fan_out(now).await.expect("the store works");
+    let report = service
+        .dispatcher()
+        .fan_out(now)
+        .await
+        .expect("the store works");
     let _ = writeln!(text, "fan out {report:?}");
     let in_flight = InFlight::default();
-    let claimed = service.claim_deliveries(now, CLAIMED_MAX, &in_flight);
+    let claimed = service.dispatcher().claim(now, CLAIMED_MAX, &in_flight);
     for delivery in claimed.await.expect("the store works").deliveries {
         let request = &delivery.request;
         let _ = writeln!(text, "POST {}", request.url.as_str());
@@ -117,7 +121,8 @@ async fn deliver(
         let _ = writeln!(text, "  {}", request.body.escape_ascii());
         let attempt = generator.attempt();
         let finished = service
-            .finish_delivery(now, &delivery.lease, &attempt)
+            .dispatcher()
+            .finish(now, &delivery.lease, &attempt)
             .await;
         let _ = writeln!(text, "  {attempt:?} {finished:?}");
     }

@@ -81,7 +81,8 @@ impl Seed {
     pub async fn role(&self, new: &NewCustomRole) -> Done<CustomRole> {
         let service = &self.service;
         service
-            .create_custom_role(&self.owner, &self.org.slug, new)
+            .roles()
+            .create(&self.owner, &self.org.slug, new)
             .await
     }
 
@@ -89,6 +90,7 @@ impl Seed {
     pub async fn assign(&self, member: MemberId, role: MemberAssignment) -> Done<()> {
         let service = &self.service;
         service
+            .members()
             .assign_role(&self.owner, &self.org.slug, member, role)
             .await
     }
@@ -99,7 +101,7 @@ impl Seed {
             .name(name.to_owned())
             .kind(kind.to_owned())
             .build();
-        Ok(self.service.create_source(&self.owner, &new).await?.id)
+        Ok(self.service.sources().create(&self.owner, &new).await?.id)
     }
 
     /// Ingests any number of new memories.
@@ -116,7 +118,8 @@ impl Seed {
         for batch in memories.chunks(INGEST_MEMORIES_MAX) {
             let service = &self.service;
             let ingested = service
-                .ingest_memories(&self.owner, workspace, source, batch)
+                .memories()
+                .ingest(&self.owner, workspace, source, batch)
                 .await?;
             for memory in ingested {
                 assert_eq!(memory.outcome, IngestOutcome::Created);
@@ -142,14 +145,19 @@ impl Seed {
             .change(change)
             .build();
         self.service
-            .bulk_update_memories(&self.owner, &key, &update)
+            .memories()
+            .bulk_update(&self.owner, &key, &update)
             .await
     }
 
     /// Creates a recall.
     pub async fn recall(&self, workspace: WorkspaceId, new: &NewRecall) -> Done<RecallId> {
         let service = &self.service;
-        Ok(service.create_recall(&self.owner, workspace, new).await?.id)
+        Ok(service
+            .recalls()
+            .create(&self.owner, workspace, new)
+            .await?
+            .id)
     }
 
     /// Subscribes the owner to the citations of a recall.
@@ -162,7 +170,7 @@ impl Seed {
             .webhook_url(url.parse().expect("a URL"))
             .build();
         let service = &self.service;
-        let created = service.create_citation_subscription(&self.owner, &new);
+        let created = service.citation_subscriptions().create(&self.owner, &new);
         Ok(created.await?.id)
     }
 
@@ -182,7 +190,10 @@ impl Seed {
             .url(url)
             .build();
         let service = &self.service;
-        service.create_webhook(&self.owner, workspace, &new).await
+        service
+            .webhooks()
+            .create(&self.owner, workspace, &new)
+            .await
     }
 
     /// Creates an inbound webhook.
@@ -195,27 +206,32 @@ impl Seed {
         let new = NewInboundWebhook::builder().name(name).build();
         let service = &self.service;
         service
-            .create_inbound_webhook(&self.owner, workspace, &new)
+            .inbound_webhooks()
+            .create(&self.owner, workspace, &new)
             .await
     }
 
     /// Creates a connector.
     pub async fn connector(&self, workspace: WorkspaceId, new: &NewConnector) -> Done<ConnectorId> {
         let service = &self.service;
-        let created = service.create_connector(&self.owner, workspace, new);
+        let created = service.connectors().create(&self.owner, workspace, new);
         Ok(created.await?.connector.id)
     }
 
     /// Creates a chat of the owner and these members.
     pub async fn chat(&self, workspace: WorkspaceId, new: &NewChat) -> Done<ChatId> {
         let service = &self.service;
-        Ok(service.create_chat(&self.owner, workspace, new).await?.id)
+        Ok(service
+            .chats()
+            .create(&self.owner, workspace, new)
+            .await?
+            .id)
     }
 
     /// Creates an MCP key.
     pub async fn mcp_key(&self, workspace: WorkspaceId, new: &NewMcpKey) -> Done<IssuedMcpKey> {
         let service = &self.service;
-        service.create_mcp_key(&self.owner, workspace, new).await
+        service.mcp_keys().create(&self.owner, workspace, new).await
     }
 }
 
@@ -228,7 +244,11 @@ impl Seed {
 /// If anything else is due now, or the ping is not.
 pub async fn confirm(service: &KnowledgeService, endpoint: EndpointId) -> Done<()> {
     let (now, nothing) = (service.env().now(), InFlight::default());
-    let claimed = service.claim_deliveries(now, 8, &nothing).await?.deliveries;
+    let claimed = service
+        .dispatcher()
+        .claim(now, 8, &nothing)
+        .await?
+        .deliveries;
     let due = claimed
         .iter()
         .map(|claimed| (claimed.lease.endpoint(), claimed.event_type));
@@ -242,6 +262,6 @@ pub async fn confirm(service: &KnowledgeService, endpoint: EndpointId) -> Done<(
         }),
     };
     let lease = &claimed[0].lease;
-    service.finish_delivery(now, lease, &attempt).await?;
+    service.dispatcher().finish(now, lease, &attempt).await?;
     Ok(())
 }

@@ -171,7 +171,10 @@ impl Service {
         let addresses = service.webhook_addresses().clone();
         task::spawn(async move {
             let sender = FetchSender { bridge, addresses };
-            let done = service.dispatch(&sender, time(&service, now), limits).await;
+            let done = service
+                .dispatcher()
+                .dispatch(&sender, time(&service, now), limits)
+                .await;
             let done = done.map_err(|error| error::of_service(&error))?;
             Ok(json(&json!({
                 "attempts": done.attempts,

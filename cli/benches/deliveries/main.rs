@@ -418,7 +418,11 @@ impl Site {
     async fn assert_settled(&self, server: Knowledge) {
         stop(server);
         let service = open(&self.data_dir).await;
-        let status = service.outbox_status().await.expect("the status");
+        let status = service
+            .dispatcher()
+            .outbox_status()
+            .await
+            .expect("the status");
         assert_eq!((status.pending_events, status.undelivered), (0, 0));
     }
 }

@@ -177,7 +177,9 @@ impl Tenant {
             let chat = chat.expect("a chat");
             let content = "May I refund this order? ".repeat(6);
             let service = &seed.service;
-            let posted = service.post_chat_message(&seed.owner, workspace, chat, &content);
+            let posted = service
+                .chats()
+                .post_message(&seed.owner, workspace, chat, &content);
             posted.await.expect("a message");
         }
     }
@@ -187,7 +189,9 @@ impl Tenant {
         for _ in 0..2 {
             recorder.clear();
             let service = &self.seed.service;
-            let summary = service.get_dashboard_summary(&self.credential, self.workspace);
+            let summary = service
+                .workspaces()
+                .get_dashboard_summary(&self.credential, self.workspace);
             summary.await.expect("the summary");
         }
         recorder.keys()
@@ -201,7 +205,9 @@ impl Tenant {
             .build();
         let key = key.parse().expect("an idempotency key");
         let service = &self.seed.service;
-        let result = service.bulk_update_memories(&self.credential, &key, &update);
+        let result = service
+            .memories()
+            .bulk_update(&self.credential, &key, &update);
         let result = result.await.expect("the update succeeds");
         assert_eq!(result.summary.succeeded as usize, memories.len());
     }

@@ -268,6 +268,7 @@ async fn show(
         member: demo.bearer_member,
     });
     let dashboard = service
+        .workspaces()
         .get_dashboard_summary(&operator, demo.workspace_id)
         .await?;
     let roles = demo::custom_roles(service, demo).await?;

@@ -58,7 +58,8 @@ async fn create_connectors(stage: &Stage) -> Result<Vec<ConnectorId>, Error> {
             .sync_interval(connector.interval.0)
             .build();
         let id = service
-            .create_connector(&admin, workspace, &new)
+            .connectors()
+            .create(&admin, workspace, &new)
             .await?
             .connector
             .id;
@@ -68,7 +69,8 @@ async fn create_connectors(stage: &Stage) -> Result<Vec<ConnectorId>, Error> {
         if let Some(ago) = connector.paused {
             stage.ago(ago.0);
             service
-                .update_connector(&admin, workspace, id, &ConnectorUpdate::paused(true))
+                .connectors()
+                .update(&admin, workspace, id, &ConnectorUpdate::paused(true))
                 .await?;
         }
         created.push(id);
@@ -89,6 +91,7 @@ async fn report_sync(stage: &Stage, connector: ConnectorId, report: &Report) -> 
     let bot = stage.act_as(&cast().bot);
     let (service, workspace) = (&stage.service, stage.main().id);
     service
+        .connectors()
         .report_sync(&bot, workspace, connector, &report)
         .await
 }
@@ -105,11 +108,11 @@ async fn create_mcp_keys(stage: &Stage) -> Result<(), Error> {
             .audience(key.audience.clone())
             .rotation(ROTATION)
             .build();
-        let issued = service.create_mcp_key(&admin, workspace, &new).await?;
+        let issued = service.mcp_keys().create(&admin, workspace, &new).await?;
         if let Some(ago) = key.used {
             stage.ago(ago.0);
             let presented = Caller::from(issued.secret.expect("a new key has a secret"));
-            service.note_mcp_key_use(&presented, workspace).await?;
+            service.mcp_keys().note_use(&presented, workspace).await?;
         }
     }
     Ok(())
@@ -128,13 +131,14 @@ async fn create_chat(stage: &Stage, chat: &Chat) -> Result<(), Error> {
     let new = NewChat::builder().title(chat.title.as_str());
     let new = new.participants(participants.into_iter().collect()).build();
     let creator = stage.act_as(first);
-    let opened = service.create_chat(&creator, workspace, &new).await?;
+    let opened = service.chats().create(&creator, workspace, &new).await?;
     let last = u32::try_from(chat.messages.len() - 1).unwrap_or(u32::MAX);
     for (left, (author, text)) in (0..=last).rev().zip(&chat.messages) {
         stage.ago(chat.ago.0 + left * MESSAGE_INTERVAL);
         let author = stage.act_as(author);
         service
-            .post_chat_message(&author, workspace, opened.id, text)
+            .chats()
+            .post_message(&author, workspace, opened.id, text)
             .await?;
     }
     Ok(())
@@ -149,10 +153,11 @@ async fn create_webhook(stage: &Stage) -> Result<(), Error> {
         .build();
     let admin = stage.act_as(&cast().admin);
     let (service, workspace) = (&stage.service, stage.workspace(&webhook.workspace).id);
-    let webhook = service.create_webhook(&admin, workspace, &new).await?;
+    let webhook = service.webhooks().create(&admin, workspace, &new).await?;
     let off = WebhookUpdate::builder().is_active(false).build();
     service
-        .update_webhook(&admin, workspace, webhook.id, &off, None)
+        .webhooks()
+        .update(&admin, workspace, webhook.id, &off, None)
         .await?;
     Ok(())
 }
@@ -166,6 +171,6 @@ async fn create_recall(stage: &Stage, memories: &[MemoryId]) -> Result<RecallId,
         .build();
     let admin = stage.act_as(&cast().admin);
     let (service, workspace) = (&stage.service, stage.workspace(&recall.workspace).id);
-    let recall = service.create_recall(&admin, workspace, &new).await?;
+    let recall = service.recalls().create(&admin, workspace, &new).await?;
     Ok(recall.id)
 }

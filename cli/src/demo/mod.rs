@@ -147,6 +147,7 @@ pub(crate) async fn report_syncs(service: &KnowledgeService, demo: &Demo) -> Res
     ] {
         for report in reports {
             let reported = service
+                .connectors()
                 .report_sync(&operator, demo.workspace_id, connector, report)
                 .await;
             match reported {
@@ -171,5 +172,5 @@ pub(crate) async fn custom_roles(
         org: demo.org_id,
         member: demo.session_member,
     });
-    service.list_custom_roles(&operator, &demo.org_slug).await
+    service.roles().list(&operator, &demo.org_slug).await
 }

@@ -155,7 +155,8 @@ impl Seeding {
             let memories: Vec<_> = drafts.iter().map(|draft| draft.memory.clone()).collect();
             let service = &self.stage.service;
             let ingested = service
-                .ingest_memories(&bot, workspace.id, *source, &memories)
+                .memories()
+                .ingest(&bot, workspace.id, *source, &memories)
                 .await?;
             for (draft, memory) in drafts.iter().zip(&ingested) {
                 decisions.note(draft, memory.id);
@@ -246,7 +247,8 @@ async fn bulk_update(
         .build();
     let result = stage
         .service
-        .bulk_update_memories(&stage.act_as(handle), &key, &request)
+        .memories()
+        .bulk_update(&stage.act_as(handle), &key, &request)
         .await?;
     match result.summary.failed {
         0 => Ok(()),
@@ -271,7 +273,7 @@ async fn create_roles(stage: &Stage) -> Result<(), Error> {
                 deny: role.deny,
             })
             .build();
-        let created = service.create_custom_role(&owner, org_slug(), &new).await?;
+        let created = service.roles().create(&owner, org_slug(), &new).await?;
         let held = RoleRef::Custom(created.id);
         let assignment = match created.workspace_id {
             Some(workspace) => MemberAssignment::Workspace(workspace, Some(held)),
@@ -279,13 +281,15 @@ async fn create_roles(stage: &Stage) -> Result<(), Error> {
         };
         for holder in &role.holders {
             service
+                .members()
                 .assign_role(&owner, org_slug(), stage.member(holder), assignment)
                 .await?;
         }
         if !role.is_active {
             let off = CustomRoleUpdate::builder().is_active(false).build();
             service
-                .update_custom_role(&owner, org_slug(), created.id, &off, None)
+                .roles()
+                .update(&owner, org_slug(), created.id, &off, None)
                 .await?;
         }
     }
@@ -300,7 +304,7 @@ async fn create_sources(stage: &Stage) -> Result<Vec<SourceId>, Error> {
             .name(source.name.clone())
             .kind(source.kind.clone())
             .build();
-        sources.push(stage.service.create_source(&admin, &new).await?.id);
+        sources.push(stage.service.sources().create(&admin, &new).await?.id);
     }
     Ok(sources)
 }

@@ -127,8 +127,11 @@ async fn seeded(data_dir: &Path) -> (World, Vec<MemoryId>) {
     let (owner, workspace) = (org.trusted_owner(), org.empty.id);
     let memory = |number| new_memory(&format!("Note {number}"));
     let batch: Vec<_> = (0..BATCH).map(memory).collect();
-    let ingests = (0..MEMORIES / BATCH)
-        .map(|_| service.ingest_memories(&owner, workspace, org.sources[0], &batch));
+    let ingests = (0..MEMORIES / BATCH).map(|_| {
+        service
+            .memories()
+            .ingest(&owner, workspace, org.sources[0], &batch)
+    });
     let mut memories = Vec::new();
     for ingested in join_all(ingests).await {
         memories.extend(ingested.expect("ingested").iter().map(|memory| memory.id));

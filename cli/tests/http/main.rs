@@ -71,14 +71,14 @@ struct OnDemand(InProcess);
 #[async_trait(?Send)]
 impl Deliveries for OnDemand {
     async fn fan_out(&self) {
-        let fan_out = || self.0.service.fan_out(Env::system().now());
+        let fan_out = || self.0.service.dispatcher().fan_out(Env::system().now());
         while fan_out().await.expect("fanned out").has_more {}
     }
 
     async fn attempt(&self, url: &str, status: Option<u16>) -> Option<AttemptOutcome> {
         let (service, now) = (&self.0.service, Env::system().now());
         let in_flight = InFlight::default();
-        let claimed = service.claim_deliveries(now, 10, &in_flight).await;
+        let claimed = service.dispatcher().claim(now, 10, &in_flight).await;
         let claimed = claimed.expect("claimed");
         let [delivery] = claimed.deliveries.as_slice() else {
             panic!("one is due: {claimed:?}");
@@ -97,7 +97,7 @@ impl Deliveries for OnDemand {
                 }),
             },
         };
-        let finished = service.finish_delivery(now, &delivery.lease, &attempt);
+        let finished = service.dispatcher().finish(now, &delivery.lease, &attempt);
         Some(finished.await.expect("finished"))
     }
 }

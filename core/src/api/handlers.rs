@@ -75,7 +75,10 @@ impl Call<'_> {
             Err(Error::Conflict) if !spec.documents(409) => Err(Error::unavailable("contention")),
             Err(Error::Forbidden { reason }) => {
                 let refusal = self.refusal(spec, reason);
-                self.service.record_refusal(&caller, &refusal).await;
+                self.service
+                    .audit_log()
+                    .record_refusal(&caller, &refusal)
+                    .await;
                 let reason = refusal.reason;
                 Err(Error::Forbidden { reason })
             }
@@ -140,7 +143,7 @@ impl Call<'_> {
         caller: &Caller,
         workspace: WorkspaceId,
     ) -> Result<Arc<Dashboard>, Error> {
-        self.service.dashboard(caller, workspace).await
+        self.service.workspaces().dashboard(caller, workspace).await
     }
 
     pub(super) async fn ingest_memories(
@@ -153,7 +156,8 @@ impl Call<'_> {
         Ok(IngestResult {
             memories: self
                 .service
-                .ingest_memories(caller, workspace, source, memories)
+                .memories()
+                .ingest(caller, workspace, source, memories)
                 .await?,
         })
     }
@@ -168,6 +172,7 @@ impl Call<'_> {
         self.service.checks().check(report)?;
         let report = report.into();
         self.service
+            .connectors()
             .report_sync(caller, workspace, connector, &report)
             .await
     }
@@ -180,7 +185,8 @@ impl Call<'_> {
         request: &RotateMcpKeyRequest,
     ) -> Result<IssuedMcpKey, Error> {
         self.service
-            .rotate_mcp_key(caller, workspace, key, request.rotation)
+            .mcp_keys()
+            .rotate(caller, workspace, key, request.rotation)
             .await
     }
 
@@ -192,7 +198,8 @@ impl Call<'_> {
         new: &NewChatMessage,
     ) -> Result<ChatMessage, Error> {
         self.service
-            .post_chat_message(caller, workspace, chat, &new.content)
+            .chats()
+            .post_message(caller, workspace, chat, &new.content)
             .await
     }
 
@@ -206,6 +213,7 @@ impl Call<'_> {
     ) -> Result<(), Error> {
         let assignment = MemberAssignment::Workspace(workspace, Some(request.role));
         self.service
+            .members()
             .assign_role(caller, org_slug, member, assignment)
             .await
     }
@@ -222,7 +230,10 @@ impl Call<'_> {
         let mut reader = self.reader();
         let org = OrgId::read(&mut reader, "org")?;
         let webhook = InboundWebhookId::read(&mut reader, "id")?;
-        self.service.verify_message(org, webhook, &message).await
+        self.service
+            .inbound_webhooks()
+            .verify_message(org, webhook, &message)
+            .await
     }
 
     /// Handles the operation that is authenticated by a signature.
@@ -241,11 +252,15 @@ impl Call<'_> {
         let batch = match read.and_then(|batch| self.checked(batch)) {
             Ok(batch) => batch,
             Err(error) => {
-                self.service.reject_message(&message, &error).await?;
+                self.service
+                    .inbound_webhooks()
+                    .reject_message(&message, &error)
+                    .await?;
                 return Err(error);
             }
         };
         self.service
+            .inbound_webhooks()
             .ingest_message(&message, &batch.memories)
             .await?;
         Ok(ApiResponse::empty(self.success()))

@@ -48,8 +48,8 @@ macro_rules! functions {
             $(#[doc = $text:expr])*
             $name:ident: $method:ident $path:expr, $success:literal,
                 [$($status:literal $($code:literal)*),*], $({ $($columns:tt)* },)?
-                $function:ident($($argument:ident: $input:ty),* $(; $checked:ty)?) -> $output:ty
-                $(, by $by:ident)? $(, example $example:tt)?
+                $($function:ident).+($($argument:ident: $input:ty),* $(; $checked:ty)?)
+                -> $output:ty $(, by $by:ident)? $(, example $example:tt)?
                 $(, links [
                     $($target:ident $({$($parameter:ident: $expression:literal),+})?),+ $(,)?
                 ])?;
@@ -66,7 +66,7 @@ macro_rules! functions {
                 match operation {$($(
                     $operation::$name => run!(
                         [$($by)? $callee] call caller
-                        $function($($argument: $input),* $(; $checked)?) -> $output
+                        $($function).+($($argument: $input),* $(; $checked)?) -> $output
                     ),
                 )+)+}
             })
@@ -97,21 +97,21 @@ macro_rules! run {
     };
     (
         $callee:tt $call:ident $caller:ident
-        $function:ident($($argument:ident: $input:ty),* $(; $checked:ty)?) -> $output:ty
+        $($function:ident).+($($argument:ident: $input:ty),* $(; $checked:ty)?) -> $output:ty
     ) => {{
         let mut reader = $call.reader();
         $(let $argument = <$input as Input>::read(&mut reader, stringify!($argument))?;)*
         $(<$checked as Input>::read(&mut reader, "")?;)?
         reader.finish()?;
-        let result = invoke!($callee $call $caller $function($($argument),*)).await?;
+        let result = invoke!($callee $call $caller $($function).+($($argument),*)).await?;
         Ok(<$output as Output>::respond(result.into(), $call))
     }};
 }
 
-/// Calls a function of the service, of `handlers`, or of the operator.
+/// Calls a function of a view of the service, of `handlers`, or of the operator.
 macro_rules! invoke {
-    ([service] $call:ident $caller:ident $function:ident($($argument:ident),*)) => {
-        $call.service.$function($caller, $(Input::arg(&$argument)),*)
+    ([service] $call:ident $caller:ident $view:ident.$function:ident($($argument:ident),*)) => {
+        $call.service.$view().$function($caller, $(Input::arg(&$argument)),*)
     };
     ([handler service] $call:ident $caller:ident $function:ident($($argument:ident),*)) => {
         $call.$function($caller, $(Input::arg(&$argument)),*)

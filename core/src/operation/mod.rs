@@ -183,7 +183,7 @@ macro_rules! declare {
             $(#[doc = $text:expr])*
             $name:ident: $method:ident $path:expr, $success:literal,
                 [$($status:literal $($code:literal)*),*], $({ $($columns:tt)* },)?
-                $function:ident $arguments:tt -> $output:ty $(, $marker:ident $value:tt)*;
+                $($function:ident).+($($arguments:tt)*) -> $output:ty $(, $marker:ident $value:tt)*;
         )+})+
     ) => {
         #[doc = concat!("An operation of the ", $interface, " interface.")]

@@ -23,7 +23,7 @@
 ///             replays GetWebhook,          // response to a repetition with its idempotency key
 ///             seals secret,
 ///         },
-///         create_webhook(                  // function of the service, after the caller:
+///         webhooks.create(                 // view and function of the service, after the caller:
 ///             id: WorkspaceId,             // a parameter of the path, by its name
 ///             body: NewWebhook             // another input; the type says where it is read
 ///         ) -> Webhook,
@@ -45,10 +45,10 @@
 /// The rest of a row:
 ///
 /// - An error status may have the code of an error that only some operations have.
-/// - `function` is a function of the service, or with `by handler` one of the module `handlers`.
-///   Its arguments follow the caller; an input after `;` is checked and not passed. Each
-///   parameter of the path is an argument. With `by signature` it has no caller and its own
-///   handler.
+/// - `webhooks.create` is `service.webhooks().create`. With `by handler`, a name is a function of
+///   the module `handlers`. Its arguments follow the caller; an input after `;` is checked and not
+///   passed. Each parameter of the path is an argument. With `by signature` it has no caller and
+///   its own handler.
 /// - `example` is the body of the example request, in place of the one derived from its schema.
 /// - `links` names operations that the response leads to. The last parameter of their paths is the
 ///   identifier in the response, the others are those of the request; a link that differs lists its
@@ -75,7 +75,7 @@ macro_rules! operations {
                 ],
                 audits [MemoryBulkUpdate], origin Specified,
             },
-            bulk_update_memories(key: IdempotencyKey, body: BulkUpdate) -> Replayable<BulkResult>,
+            memories.bulk_update(key: IdempotencyKey, body: BulkUpdate) -> Replayable<BulkResult>,
             example {
                 "memoryIds": ["01890a5d-ac96-774b-bcce-b302099a8057"],
                 "audienceTag": "team:platform", "sensitivityLabel": "confidential",
@@ -93,7 +93,7 @@ macro_rules! operations {
                 ],
                 audits [MemoryRead], identifies [Workspace],
             },
-            list_memories(
+            memories.list(
                 id: WorkspaceId, filter: MemoryFilter, page: PageRequest
             ) -> Page<MemorySummary>,
             links [GetMemory];
@@ -106,7 +106,7 @@ macro_rules! operations {
                 requires [Workspace MemoryCreate], audits [MemoryCreate], uses [Memories],
                 replays GetMemory, identifies [Workspace],
             },
-            create_memory(id: WorkspaceId, body: CreateMemory) -> WithEtag<MemoryDetails>,
+            memories.create(id: WorkspaceId, body: CreateMemory) -> WithEtag<MemoryDetails>,
             links [GetMemory, UpdateMemory, DeleteMemory];
         /// Ingests a batch of memories from a source.
         ///
@@ -138,7 +138,7 @@ macro_rules! operations {
                 ],
                 audits [MemoryUpdate],
             },
-            update_memory(
+            memories.update(
                 id: MemoryId, body: MemoryUpdate, version: Option<IfMatch>
             ) -> WithEtag<MemoryDetails>;
         /// Deletes a memory.
@@ -146,7 +146,7 @@ macro_rules! operations {
         /// Its title and content are erased everywhere; the audit log keeps identifiers and labels.
         DeleteMemory: DELETE "/v1/memories/{id}", 204, [404],
             { requires [Workspace MemoryDelete], audits [MemoryDelete] },
-            delete_memory(id: MemoryId) -> Nothing;
+            memories.delete(id: MemoryId) -> Nothing;
         /// Tells which memories the caller may read.
         ///
         /// For callers that search an index of their own: show only what is `readable` here. Items
@@ -162,7 +162,7 @@ macro_rules! operations {
                 ],
                 audits [MemoryRead],
             },
-            check_memory_access(body: AccessCheck) -> AccessCheckResult,
+            memories.check_access(body: AccessCheck) -> AccessCheckResult,
             example {
                 "memoryIds": ["01890a5d-ac96-774b-bcce-b302099a8057"], "includeContent": true,
             };
@@ -177,22 +177,22 @@ macro_rules! operations {
                 ],
                 audits [MemoryRead],
             },
-            get_memory(id: MemoryId) -> Revalidated<MemoryDetails>;
+            memories.get(id: MemoryId) -> Revalidated<MemoryDetails>;
     }
     "Workspaces" (Bearer, Addition, identifies [Workspace]) {
         /// Lists the workspaces in the scope of the credential.
         ///
         /// In order of creation. A credential scoped to some workspaces sees only those.
         ListWorkspaces: GET "/v1/workspaces", 200, [400],
-            list_workspaces(page: PageRequest) -> Page<Workspace>,
+            workspaces.list(page: PageRequest) -> Page<Workspace>,
             links [GetDashboardSummary];
         /// Reads a workspace.
         GetWorkspace: GET "/v1/workspaces/{id}", 200, [404],
-            get_workspace(id: WorkspaceId) -> Workspace;
+            workspaces.get(id: WorkspaceId) -> Workspace;
         /// Reads the retention of a workspace.
         GetRetention: GET "/v1/workspaces/{id}/retention", 200, [404],
             { requires [Workspace DashboardRead] },
-            get_retention(id: WorkspaceId) -> Retention;
+            workspaces.get_retention(id: WorkspaceId) -> Retention;
         /// Sets the retention of a workspace.
         ///
         /// Omitted fields keep everything. A chat that expires is absent from that moment on and
@@ -200,7 +200,7 @@ macro_rules! operations {
         /// remains until the daily sweep deletes it; until then, a longer retention keeps it.
         SetRetention: PUT "/v1/workspaces/{id}/retention", 200, [400, 404],
             { requires [Workspace ErasureManage], audits [RetentionUpdate] },
-            set_retention(id: WorkspaceId, body: NewRetention) -> Retention;
+            workspaces.set_retention(id: WorkspaceId, body: NewRetention) -> Retention;
     }
     "Sources" (Bearer, Addition, identifies [Source]) {
         /// Creates a source.
@@ -209,18 +209,18 @@ macro_rules! operations {
                 requires [Organization ConnectorManage], audits [SourceCreate], uses [Sources],
                 replays GetSource,
             },
-            create_source(body: NewSource) -> Source,
+            sources.create(body: NewSource) -> Source,
             links [GetSource];
         /// Lists the sources of the organisation.
         ///
         /// In order of creation.
         ListSources: GET "/v1/sources", 200, [400],
             { requires [Anywhere MemoryRead] },
-            list_sources(page: PageRequest) -> Page<Source>;
+            sources.list(page: PageRequest) -> Page<Source>;
         /// Reads a source.
         GetSource: GET "/v1/sources/{id}", 200, [404],
             { requires [Anywhere MemoryRead] },
-            get_source(id: SourceId) -> Source;
+            sources.get(id: SourceId) -> Source;
     }
     "Dashboard" (Bearer, Addition, identifies [Workspace]) {
         /// Summarises a workspace for its dashboard.
@@ -237,24 +237,24 @@ macro_rules! operations {
                 requires [Workspace ConnectorManage], audits [ConnectorCreate],
                 replays GetConnector,
             },
-            create_connector(id: WorkspaceId, body: NewConnector) -> ConnectorDetails,
+            connectors.create(id: WorkspaceId, body: NewConnector) -> ConnectorDetails,
             links [GetConnector, UpdateConnector, DeleteConnector, ReportSync];
         /// Lists a workspace's connectors with their health.
         ///
         /// In order of creation.
         ListConnectors: GET "/v1/workspaces/{id}/connectors", 200, [400, 404],
             { requires [Workspace DashboardRead] },
-            list_connectors(id: WorkspaceId, page: PageRequest) -> Page<ConnectorDetails>;
+            connectors.list(id: WorkspaceId, page: PageRequest) -> Page<ConnectorDetails>;
         /// Reads a connector with its health.
         GetConnector: GET "/v1/workspaces/{id}/connectors/{connectorId}", 200, [404],
             { requires [Workspace DashboardRead] },
-            get_connector(id: WorkspaceId, connectorId: ConnectorId) -> ConnectorDetails;
+            connectors.get(id: WorkspaceId, connectorId: ConnectorId) -> ConnectorDetails;
         /// Changes a connector.
         ///
         /// Omitted fields are unchanged.
         UpdateConnector: PATCH "/v1/workspaces/{id}/connectors/{connectorId}", 200, [400, 404],
             { requires [Workspace ConnectorManage], audits [ConnectorUpdate, ConnectorPause] },
-            update_connector(
+            connectors.update(
                 id: WorkspaceId, connectorId: ConnectorId, body: ConnectorUpdate
             ) -> ConnectorDetails;
         /// Deletes a connector.
@@ -262,7 +262,7 @@ macro_rules! operations {
         /// Memories that it imported remain.
         DeleteConnector: DELETE "/v1/workspaces/{id}/connectors/{connectorId}", 204, [404],
             { requires [Workspace ConnectorManage], audits [ConnectorDelete] },
-            delete_connector(id: WorkspaceId, connectorId: ConnectorId) -> Nothing;
+            connectors.delete(id: WorkspaceId, connectorId: ConnectorId) -> Nothing;
         /// Reports the result of a connector's sync.
         ///
         /// A change of the connector's status is published as an event. If the response is lost,
@@ -282,18 +282,18 @@ macro_rules! operations {
         /// as `other`.
         CreateMcpKey: POST "/v1/workspaces/{id}/mcp-keys", 201, [400, 404],
             { requires [Workspace McpKeyManage], audits [McpKeyCreate], replays GetMcpKey },
-            create_mcp_key(id: WorkspaceId, body: NewMcpKey) -> IssuedMcpKey,
+            mcp_keys.create(id: WorkspaceId, body: NewMcpKey) -> IssuedMcpKey,
             links [GetMcpKey, RotateMcpKey, RevokeMcpKey];
         /// Lists the MCP keys of a workspace.
         ///
         /// In order of creation, without the keys themselves.
         ListMcpKeys: GET "/v1/workspaces/{id}/mcp-keys", 200, [400, 404],
             { requires [Workspace DashboardRead] },
-            list_mcp_keys(id: WorkspaceId, page: PageRequest) -> Page<McpKeySummary>;
+            mcp_keys.list(id: WorkspaceId, page: PageRequest) -> Page<McpKeySummary>;
         /// Reads an MCP key.
         GetMcpKey: GET "/v1/workspaces/{id}/mcp-keys/{keyId}", 200, [404],
             { requires [Workspace DashboardRead] },
-            get_mcp_key(id: WorkspaceId, keyId: CredentialId) -> McpKeySummary;
+            mcp_keys.get(id: WorkspaceId, keyId: CredentialId) -> McpKeySummary;
         /// Replaces the secret of an MCP key.
         ///
         /// The old secret stops working immediately; the identifier is unchanged. From then on the
@@ -308,12 +308,12 @@ macro_rules! operations {
         /// The key stops working immediately.
         RevokeMcpKey: DELETE "/v1/workspaces/{id}/mcp-keys/{keyId}", 204, [404],
             { requires [Workspace McpKeyManage], audits [McpKeyRevoke] },
-            revoke_mcp_key(id: WorkspaceId, keyId: CredentialId) -> Nothing;
+            mcp_keys.revoke(id: WorkspaceId, keyId: CredentialId) -> Nothing;
         /// Records a use of the MCP key that authenticates the request.
         ///
         /// The bearer token has to be an MCP key of the workspace.
         NoteMcpKeyUse: POST "/v1/workspaces/{id}/mcp-key-uses", 204, [400, 404],
-            note_mcp_key_use(id: WorkspaceId; Empty) -> Nothing;
+            mcp_keys.note_use(id: WorkspaceId; Empty) -> Nothing;
     }
     "Chats" (Bearer, Addition, identifies [Workspace, Chat]) {
         /// Creates a chat.
@@ -321,18 +321,18 @@ macro_rules! operations {
         /// It exists for its participants: the caller and the members that the request names.
         CreateChat: POST "/v1/workspaces/{id}/chats", 201, [400, 404],
             { requires [Workspace ChatWrite], audits [ChatCreate], uses [Chats], replays GetChat },
-            create_chat(id: WorkspaceId, body: NewChat) -> Chat,
+            chats.create(id: WorkspaceId, body: NewChat) -> Chat,
             links [GetChat, PostChatMessage, ListChatMessages];
         /// Lists the chats of a workspace that the caller takes part in.
         ///
         /// Most recently created first.
         ListChats: GET "/v1/workspaces/{id}/chats", 200, [400, 404],
             { requires [Workspace DashboardRead] },
-            list_chats(id: WorkspaceId, page: PageRequest) -> Page<Chat>;
+            chats.list(id: WorkspaceId, page: PageRequest) -> Page<Chat>;
         /// Reads a chat.
         GetChat: GET "/v1/workspaces/{id}/chats/{sessionId}", 200, [404],
             { requires [Workspace DashboardRead] },
-            get_chat(id: WorkspaceId, sessionId: ChatId) -> Chat;
+            chats.get(id: WorkspaceId, sessionId: ChatId) -> Chat;
         /// Deletes a chat with its messages.
         DeleteChat: DELETE "/v1/workspaces/{id}/chats/{sessionId}", 204, [404],
             {
@@ -343,7 +343,7 @@ macro_rules! operations {
                 ],
                 audits [ChatDelete],
             },
-            delete_chat(id: WorkspaceId, sessionId: ChatId) -> Nothing;
+            chats.delete(id: WorkspaceId, sessionId: ChatId) -> Nothing;
         /// Adds a message to a chat.
         PostChatMessage: POST "/v1/workspaces/{id}/chats/{sessionId}/messages", 201, [400, 404],
             { requires [Workspace ChatWrite], uses [ChatMessages], replays ListChatMessages },
@@ -355,7 +355,7 @@ macro_rules! operations {
         /// Oldest first.
         ListChatMessages: GET "/v1/workspaces/{id}/chats/{sessionId}/messages", 200, [400, 404],
             { requires [Workspace DashboardRead] },
-            list_chat_messages(
+            chats.list_messages(
                 id: WorkspaceId, sessionId: ChatId, page: PageRequest
             ) -> Page<ChatMessage>;
     }
@@ -369,7 +369,7 @@ macro_rules! operations {
         /// receipt; with a different body it is rejected.
         CreateErasure: POST "/v1/erasures", 201, [400, 409, 422],
             { requires [Organization ErasureManage], audits [ErasureCreate], reads 5 },
-            create_erasure(key: IdempotencyKey, body: NewErasure) -> Replayable<Erasure>,
+            erasures.create(key: IdempotencyKey, body: NewErasure) -> Replayable<Erasure>,
             example { "memoryIds": ["01890a5d-ac96-774b-bcce-b302099a8057"] },
             links [GetErasure];
         /// Lists the receipts of erasures.
@@ -377,14 +377,14 @@ macro_rules! operations {
         /// Newest first.
         ListErasures: GET "/v1/erasures", 200, [400],
             { requires [Organization ErasureManage] },
-            list_erasures(page: PageRequest) -> Page<Erasure>,
+            erasures.list(page: PageRequest) -> Page<Erasure>,
             links [GetErasure];
         /// Reads the receipt of an erasure.
         ///
         /// It counts what was removed, and says what remains where, and until when.
         GetErasure: GET "/v1/erasures/{id}", 200, [404],
             { requires [Organization ErasureManage] },
-            get_erasure(id: ErasureId) -> Erasure;
+            erasures.get(id: ErasureId) -> Erasure;
     }
     "Custom roles" (Session, Addition, identifies [Organization, Role], reads 2) {
         /// Deletes a custom role.
@@ -394,7 +394,7 @@ macro_rules! operations {
         DeleteCustomRole: DELETE "/v1/orgs/{orgSlug}/custom-roles/{roleId}",
             204, [400, 404, 409 "role_in_use"],
             { requires [Organization RoleManage], audits [RoleDelete], origin Specified },
-            delete_custom_role(orgSlug: OrgSlug, roleId: RoleId, body: DeleteRole) -> Nothing,
+            roles.delete(orgSlug: OrgSlug, roleId: RoleId, body: DeleteRole) -> Nothing,
             example { "reassign_to": "viewer" };
         /// Changes a custom role.
         ///
@@ -402,7 +402,7 @@ macro_rules! operations {
         UpdateCustomRole: PATCH "/v1/orgs/{orgSlug}/custom-roles/{roleId}",
             200, [400, 404, 409 "slug_taken", 412],
             { requires [Organization RoleManage], audits [RoleUpdate], origin Specified },
-            update_custom_role(
+            roles.update(
                 orgSlug: OrgSlug, roleId: RoleId, body: CustomRoleUpdate, version: Option<IfMatch>
             ) -> Data<WithEtag<CustomRole>>,
             example {
@@ -414,20 +414,20 @@ macro_rules! operations {
         /// All of them on one page, sorted by name, then by identifier.
         ListCustomRoles: GET "/v1/orgs/{orgSlug}/custom-roles", 200, [404],
             { requires [Organization RoleRead], origin Specified },
-            list_custom_roles(orgSlug: OrgSlug) -> Data<Vec<CustomRole>>;
+            roles.list(orgSlug: OrgSlug) -> Data<Vec<CustomRole>>;
         /// Creates a custom role.
         ///
         /// A caller cannot grant permissions that it does not hold.
         CreateCustomRole: POST "/v1/orgs/{orgSlug}/custom-roles", 201, [400, 404, 409 "slug_taken"],
             { requires [Organization RoleManage], audits [RoleCreate], replays GetCustomRole },
-            create_custom_role(
+            roles.create(
                 orgSlug: OrgSlug, body: NewCustomRole
             ) -> Data<WithEtag<CustomRole>>,
             links [GetCustomRole];
         /// Reads a custom role.
         GetCustomRole: GET "/v1/orgs/{orgSlug}/custom-roles/{roleId}", 200, [404],
             { requires [Organization RoleRead], reads 3 },
-            get_custom_role(orgSlug: OrgSlug, roleId: RoleId) -> Data<WithEtag<CustomRole>>;
+            roles.get(orgSlug: OrgSlug, roleId: RoleId) -> Data<WithEtag<CustomRole>>;
     }
     "Members" (Session, Addition, identifies [Organization, Member], reads 2) {
         /// Lists the members of an organisation.
@@ -435,7 +435,7 @@ macro_rules! operations {
         /// In order of addition.
         ListMembers: GET "/v1/orgs/{orgSlug}/members", 200, [400, 404],
             { requires [Organization RoleRead] },
-            list_members(orgSlug: OrgSlug, page: PageRequest) -> Page<Member>;
+            members.list(orgSlug: OrgSlug, page: PageRequest) -> Page<Member>;
         /// Adds a member.
         ///
         /// Adding a member issues no token and no session. A caller cannot grant more than it
@@ -446,20 +446,20 @@ macro_rules! operations {
                 requires [Organization MemberManage], audits [MemberCreate], uses [Members],
                 replays GetMember,
             },
-            add_member(orgSlug: OrgSlug, body: NewMember) -> Data<WithEtag<MemberDetails>>,
+            members.add(orgSlug: OrgSlug, body: NewMember) -> Data<WithEtag<MemberDetails>>,
             example { "handle": "ada", "name": "Ada", "role": "member", "teams": ["platform"] },
             links [GetMember, UpdateMember, RemoveMember];
         /// Reads a member with its workspace roles.
         GetMember: GET "/v1/orgs/{orgSlug}/members/{memberId}", 200, [404],
             { requires [Organization RoleRead] },
-            get_member(orgSlug: OrgSlug, memberId: MemberId) -> Data<WithEtag<MemberDetails>>;
+            members.get(orgSlug: OrgSlug, memberId: MemberId) -> Data<WithEtag<MemberDetails>>;
         /// Changes a member.
         ///
         /// Omitted fields are unchanged. Only owners can change owners, and one owner always
         /// remains.
         UpdateMember: PATCH "/v1/orgs/{orgSlug}/members/{memberId}", 200, [400, 404, 412],
             { requires [Organization MemberManage], audits [MemberUpdate, RoleAssign] },
-            update_member(
+            members.update(
                 orgSlug: OrgSlug, memberId: MemberId, body: MemberUpdate, version: Option<IfMatch>
             ) -> Data<WithEtag<MemberDetails>>,
             example { "role": "admin" };
@@ -469,7 +469,7 @@ macro_rules! operations {
         /// owners, and one owner always remains.
         RemoveMember: DELETE "/v1/orgs/{orgSlug}/members/{memberId}", 204, [400, 404],
             { requires [Organization MemberManage], audits [MemberRemove] },
-            remove_member(orgSlug: OrgSlug, memberId: MemberId) -> Nothing;
+            members.remove(orgSlug: OrgSlug, memberId: MemberId) -> Nothing;
         /// Assigns a member a role in a workspace.
         ///
         /// It replaces the role in the organisation there. Only owners can restrict owners.
@@ -487,7 +487,7 @@ macro_rules! operations {
         EndWorkspaceRole: DELETE "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}",
             204, [404],
             { requires [Organization MemberManage], audits [RoleAssign] },
-            end_workspace_role(
+            members.end_workspace_role(
                 orgSlug: OrgSlug, memberId: MemberId, workspaceId: WorkspaceId
             ) -> Nothing;
     }
@@ -500,18 +500,18 @@ macro_rules! operations {
                 requires [Workspace RecallCreate], audits [RecallCreate], uses [Recalls],
                 replays GetRecall, identifies [Workspace],
             },
-            create_recall(id: WorkspaceId, body: NewRecall) -> Recall,
+            recalls.create(id: WorkspaceId, body: NewRecall) -> Recall,
             links [GetRecall, ListCitationSubscriptions { recall_id: "$response.body#/id" }];
         /// Lists the recalls of a workspace.
         ///
         /// Newest first, without the memories that they cite.
         ListRecalls: GET "/v1/workspaces/{id}/recalls", 200, [400, 404],
             { requires [Workspace MemoryRead], reads 4, identifies [Workspace] },
-            list_recalls(id: WorkspaceId, page: PageRequest) -> Page<RecallSummary>;
+            recalls.list(id: WorkspaceId, page: PageRequest) -> Page<RecallSummary>;
         /// Reads a recall with the memories that it cites.
         GetRecall: GET "/v1/recalls/{id}", 200, [404],
             { requires [Workspace MemoryRead] },
-            get_recall(id: RecallId) -> Recall;
+            recalls.get(id: RecallId) -> Recall;
         /// Deletes a recall with its citation subscriptions.
         DeleteRecall: DELETE "/v1/recalls/{id}", 204, [404],
             {
@@ -522,7 +522,7 @@ macro_rules! operations {
                 ],
                 audits [RecallDelete],
             },
-            delete_recall(id: RecallId) -> Nothing;
+            recalls.delete(id: RecallId) -> Nothing;
     }
     "Audit log" (Bearer, Addition, identifies []) {
         /// Lists the entries of the audit log, newest first.
@@ -531,7 +531,7 @@ macro_rules! operations {
         /// of entries, so that it may be short or empty although more follow.
         ListAuditEntries: GET "/v1/audit-log", 200, [400],
             { requires [Organization AuditRead] },
-            list_audit_entries(filter: AuditFilter, page: PageRequest) -> Page<AuditEntry>,
+            audit_log.list(filter: AuditFilter, page: PageRequest) -> Page<AuditEntry>,
             links [GetAuditEntry];
         /// Reads an entry of the audit log.
         ///
@@ -539,7 +539,7 @@ macro_rules! operations {
         /// content of a memory.
         GetAuditEntry: GET "/v1/audit-log/{id}", 200, [404],
             { requires [Organization AuditRead] },
-            get_audit_entry(id: AuditLogId) -> AuditEntry;
+            audit_log.get(id: AuditLogId) -> AuditEntry;
     }
     "Citation subscriptions" (Bearer, Addition, identifies [Subscription]) {
         /// Subscribes to the citations of a recall.
@@ -551,7 +551,7 @@ macro_rules! operations {
                 uses [Endpoints], replays GetCitationSubscription, seals secret, origin Specified,
                 errors in Headers,
             },
-            create_citation_subscription(body: NewCitationSubscription) -> CitationSubscription,
+            citation_subscriptions.create(body: NewCitationSubscription) -> CitationSubscription,
             links [
                 GetCitationSubscription, RotateCitationSubscriptionSecret,
                 PingCitationSubscription, ListCitationSubscriptionDeliveries,
@@ -562,13 +562,13 @@ macro_rules! operations {
         /// In order of creation.
         ListCitationSubscriptions: GET "/v1/citation-subscriptions", 200, [400, 404],
             { requires [Workspace CitationSubscriptionManage] },
-            list_citation_subscriptions(
+            citation_subscriptions.list(
                 recall: RecallFilter, page: PageRequest
             ) -> Page<CitationSubscription>;
         /// Reads a citation subscription.
         GetCitationSubscription: GET "/v1/citation-subscriptions/{id}", 200, [404],
             { requires [Workspace CitationSubscriptionManage] },
-            get_citation_subscription(id: SubscriptionId) -> CitationSubscription;
+            citation_subscriptions.get(id: SubscriptionId) -> CitationSubscription;
         /// Deletes a citation subscription.
         DeleteCitationSubscription: DELETE "/v1/citation-subscriptions/{id}", 204, [404],
             {
@@ -578,7 +578,7 @@ macro_rules! operations {
                 ],
                 audits [SubscriptionDelete],
             },
-            delete_citation_subscription(id: SubscriptionId) -> Nothing;
+            citation_subscriptions.delete(id: SubscriptionId) -> Nothing;
         /// Replaces the signing secret of a citation subscription.
         ///
         /// The new `signing_secret` is returned only in this response. For 24 hours deliveries are
@@ -592,7 +592,7 @@ macro_rules! operations {
                 ],
                 audits [SubscriptionRotateSecret], seals secret,
             },
-            rotate_citation_subscription_secret(id: SubscriptionId; Empty) -> RotatedSecret;
+            citation_subscriptions.rotate_secret(id: SubscriptionId; Empty) -> RotatedSecret;
     } deliveries {
         to "a citation subscription" at "/v1/citation-subscriptions/{id}", SubscriptionEndpoint,
         requires [
@@ -614,7 +614,7 @@ macro_rules! operations {
                 requires [Workspace WebhookManage], audits [WebhookCreate], uses [Endpoints],
                 replays GetWebhook, seals secret, origin Specified, errors in Headers,
             },
-            create_webhook(id: WorkspaceId, body: NewWebhook) -> Webhook,
+            webhooks.create(id: WorkspaceId, body: NewWebhook) -> Webhook,
             links [
                 GetWebhook, UpdateWebhook, RotateWebhookSecret, PingWebhook, ListWebhookDeliveries,
                 RedeliverDeadToWebhook, DeleteWebhook,
@@ -624,23 +624,23 @@ macro_rules! operations {
         /// In order of creation, without their secrets.
         ListWebhooks: GET "/v1/workspaces/{id}/webhooks", 200, [400, 404],
             { requires [Workspace WebhookManage] },
-            list_webhooks(id: WorkspaceId, page: PageRequest) -> Page<Webhook>;
+            webhooks.list(id: WorkspaceId, page: PageRequest) -> Page<Webhook>;
         /// Reads an outbound webhook.
         GetWebhook: GET "/v1/workspaces/{id}/webhooks/{webhookId}", 200, [404],
             { requires [Workspace WebhookManage] },
-            get_webhook(id: WorkspaceId, webhookId: WebhookId) -> WithEtag<Webhook>;
+            webhooks.get(id: WorkspaceId, webhookId: WebhookId) -> WithEtag<Webhook>;
         /// Changes an outbound webhook.
         ///
         /// Omitted fields are unchanged.
         UpdateWebhook: PATCH "/v1/workspaces/{id}/webhooks/{webhookId}", 200, [400, 404, 412],
             { requires [Workspace WebhookManage], audits [WebhookUpdate] },
-            update_webhook(
+            webhooks.update(
                 id: WorkspaceId, webhookId: WebhookId, body: WebhookUpdate, version: Option<IfMatch>
             ) -> WithEtag<Webhook>;
         /// Deletes an outbound webhook.
         DeleteWebhook: DELETE "/v1/workspaces/{id}/webhooks/{webhookId}", 204, [404],
             { requires [Workspace WebhookManage], audits [WebhookDelete] },
-            delete_webhook(id: WorkspaceId, webhookId: WebhookId) -> Nothing;
+            webhooks.delete(id: WorkspaceId, webhookId: WebhookId) -> Nothing;
         /// Replaces the signing secret of an outbound webhook.
         ///
         /// The new `signing_secret` is returned only in this response. The old one remains valid
@@ -648,7 +648,7 @@ macro_rules! operations {
         RotateWebhookSecret: POST "/v1/workspaces/{id}/webhooks/{webhookId}/rotate-secret",
             200, [400, 404],
             { requires [Workspace WebhookManage], audits [WebhookRotateSecret], seals secret },
-            rotate_webhook_secret(id: WorkspaceId, webhookId: WebhookId; Empty) -> RotatedSecret;
+            webhooks.rotate_secret(id: WorkspaceId, webhookId: WebhookId; Empty) -> RotatedSecret;
     } deliveries {
         to "an outbound webhook" at "/v1/workspaces/{id}/webhooks/{webhookId}", WebhookEndpoint,
         requires [Workspace WebhookManage], audits [WebhookRedeliver, WebhookPing],
@@ -667,7 +667,7 @@ macro_rules! operations {
                 uses [Endpoints, Sources], replays GetInboundWebhook, seals secret,
                 origin Specified, errors in Headers,
             },
-            create_inbound_webhook(id: WorkspaceId, body: NewInboundWebhook) -> InboundWebhook,
+            inbound_webhooks.create(id: WorkspaceId, body: NewInboundWebhook) -> InboundWebhook,
             links [
                 PostToInboundWebhook { org: "$response.body#/org_id", id: "$response.body#/id" },
                 GetInboundWebhook, UpdateInboundWebhook, RotateInboundWebhookSecret,
@@ -678,11 +678,11 @@ macro_rules! operations {
         /// In order of creation, without their secrets.
         ListInboundWebhooks: GET "/v1/workspaces/{id}/inbound-webhooks", 200, [400, 404],
             { requires [Workspace InboundWebhookManage] },
-            list_inbound_webhooks(id: WorkspaceId, page: PageRequest) -> Page<InboundWebhook>;
+            inbound_webhooks.list(id: WorkspaceId, page: PageRequest) -> Page<InboundWebhook>;
         /// Reads an inbound webhook.
         GetInboundWebhook: GET "/v1/workspaces/{id}/inbound-webhooks/{webhookId}", 200, [404],
             { requires [Workspace InboundWebhookManage] },
-            get_inbound_webhook(
+            inbound_webhooks.get(
                 id: WorkspaceId, webhookId: InboundWebhookId
             ) -> WithEtag<InboundWebhook>;
         /// Changes an inbound webhook.
@@ -691,14 +691,14 @@ macro_rules! operations {
         UpdateInboundWebhook: PATCH "/v1/workspaces/{id}/inbound-webhooks/{webhookId}",
             200, [400, 404, 412],
             { requires [Workspace InboundWebhookManage], audits [InboundWebhookUpdate] },
-            update_inbound_webhook(
+            inbound_webhooks.update(
                 id: WorkspaceId, webhookId: InboundWebhookId, body: InboundWebhookUpdate,
                 version: Option<IfMatch>
             ) -> WithEtag<InboundWebhook>;
         /// Deletes an inbound webhook.
         DeleteInboundWebhook: DELETE "/v1/workspaces/{id}/inbound-webhooks/{webhookId}", 204, [404],
             { requires [Workspace InboundWebhookManage], audits [InboundWebhookDelete] },
-            delete_inbound_webhook(id: WorkspaceId, webhookId: InboundWebhookId) -> Nothing;
+            inbound_webhooks.delete(id: WorkspaceId, webhookId: InboundWebhookId) -> Nothing;
         /// Replaces the signing secret of an inbound webhook.
         ///
         /// The new `signing_secret` is returned only in this response. The old one remains valid
@@ -709,7 +709,7 @@ macro_rules! operations {
                 requires [Workspace InboundWebhookManage], audits [InboundWebhookRotateSecret],
                 seals secret,
             },
-            rotate_inbound_webhook_secret(
+            inbound_webhooks.rotate_secret(
                 id: WorkspaceId, webhookId: InboundWebhookId; Empty
             ) -> RotatedSecret;
         /// Ingests the memories posted to an inbound webhook.
@@ -759,13 +759,13 @@ macro_rules! with_deliveries {
         /// failure.
         $list: GET concat!($path, "/deliveries"), 200, [400, 404],
             { requires $requires },
-            list_deliveries(
+            deliveries.list(
                 endpoint: $endpoint, filter: StatusFilter, page: PageRequest
             ) -> Page<Delivery>;
         #[doc = concat!(" Reads a delivery to ", $noun, " with its attempts.")]
         $get: GET concat!($path, "/deliveries/{deliveryId}"), 200, [404],
             { requires $requires },
-            get_delivery(endpoint: $endpoint, deliveryId: DeliveryId) -> Delivery;
+            deliveries.get(endpoint: $endpoint, deliveryId: DeliveryId) -> Delivery;
         #[doc = concat!(" Redelivers an event to ", $noun, ".")]
         ///
         /// The delivery is due immediately, with a new retry schedule and the same `webhook-id`,
@@ -774,7 +774,7 @@ macro_rules! with_deliveries {
         $redeliver: POST concat!($path, "/deliveries/{deliveryId}/redeliver"),
             202, [400, 404, 409 "endpoint_off"],
             { requires $requires, audits [$redelivered] },
-            redeliver(endpoint: $endpoint, deliveryId: DeliveryId; Empty) -> Delivery,
+            deliveries.redeliver(endpoint: $endpoint, deliveryId: DeliveryId; Empty) -> Delivery,
             links [$get];
         #[doc = concat!(" Redelivers the dead letters of ", $noun, ".")]
         ///
@@ -783,7 +783,7 @@ macro_rules! with_deliveries {
         $redeliver_dead: POST concat!($path, "/deliveries/redeliver-dead"),
             202, [400, 404, 409 "endpoint_off"],
             { requires $requires, audits [$redelivered] },
-            redeliver_dead(endpoint: $endpoint; Empty) -> RedeliveryReport;
+            deliveries.redeliver_dead(endpoint: $endpoint; Empty) -> RedeliveryReport;
         #[doc = concat!(" Sends a test event to ", $noun, ".")]
         ///
         /// Sends one `webhook.ping` in a single attempt, whatever the event type of the endpoint.
@@ -792,7 +792,7 @@ macro_rules! with_deliveries {
         /// does not.
         $ping: POST concat!($path, "/ping"), 202, [400, 404, 409 "endpoint_off"],
             { requires $requires, audits [$pinged], replays $get },
-            ping(endpoint: $endpoint; Empty) -> Delivery,
+            deliveries.ping(endpoint: $endpoint; Empty) -> Delivery,
             links [$get, $redeliver];
     )? })+ } };
 }

@@ -12,12 +12,12 @@ use crate::service::{ClientInfo, IdempotencyKey};
 /// An operation that creates something, and does not take a key itself, does so at most once for
 /// each key of a member. The same call with the same key returns what the first one created, as it
 /// is now, to whoever may still create it: a secret is absent then, and the result of
-/// [`ingest_memories`](crate::service::KnowledgeService::ingest_memories) is repeated unchanged. It
-/// is [`Error::CreatedResourceGone`](crate::Error::CreatedResourceGone) if that was deleted, or the
+/// [`ingest`](crate::service::Memories::ingest) is repeated unchanged. It is
+/// [`Error::CreatedResourceGone`](crate::Error::CreatedResourceGone) if that was deleted, or the
 /// caller may not know of it. Another call with the same key is
 /// [`Error::IdempotencyKeyReused`](crate::Error::IdempotencyKeyReused), as is a request over HTTP.
-/// A key is kept for [24 hours](crate::limits::IDEMPOTENCY_RETENTION), and belongs to the operation;
-/// those that create nothing ignore it.
+/// A key is kept for [24 hours](crate::limits::IDEMPOTENCY_RETENTION), and belongs to the
+/// operation; those that create nothing ignore it.
 ///
 /// # Examples
 ///
@@ -27,19 +27,19 @@ use crate::service::{ClientInfo, IdempotencyKey};
 /// client.address = Some("192.0.2.7".parse()?);
 /// let caller = Caller::from(Credential::Trusted { org: org.id, member: ada.id });
 /// let caller = caller.with_client(client);
-/// service.delete_memory(&caller, memories[0]).await?;
+/// service.memories().delete(&caller, memories[0]).await?;
 ///
 /// // The audit log names the client.
 /// let filter = AuditFilter::builder().action(AuditAction::MemoryDelete).build();
 /// let page = PageRequest::default();
-/// let entries = service.list_audit_entries(&caller, &filter, &page).await?.data;
+/// let entries = service.audit_log().list(&caller, &filter, &page).await?.data;
 /// assert_eq!(entries[0].client_address, client.address);
 ///
 /// // A call whose result was lost is repeated.
 /// let caller = caller.with_idempotency_key("tickets-1".parse()?);
 /// let new = NewSource::builder().name("Tickets").kind("help_desk").build();
-/// let source = service.create_source(&caller, &new).await?;
-/// assert_eq!(service.create_source(&caller, &new).await?, source);
+/// let source = service.sources().create(&caller, &new).await?;
+/// assert_eq!(service.sources().create(&caller, &new).await?, source);
 /// # Ok(())
 /// # }
 /// ```

@@ -36,12 +36,12 @@ impl<T: Serialize> WithEtag<T> {
 /// use knowledge_core::service::IfMatch;
 ///
 /// // Two editors read the same version of a memory; the second one must not overwrite the first.
-/// let read = service.get_memory(&owner, memories[0]).await?;
+/// let read = service.memories().get(&owner, memories[0]).await?;
 /// let if_match = IfMatch::Tags(vec![read.etag]);
 /// let first = MemoryUpdate::builder().title("Restart").build();
-/// service.update_memory(&owner, memories[0], &first, Some(&if_match)).await?;
+/// service.memories().update(&owner, memories[0], &first, Some(&if_match)).await?;
 /// let second = MemoryUpdate::builder().title("Recovery").build();
-/// let rejected = service.update_memory(&owner, memories[0], &second, Some(&if_match)).await;
+/// let rejected = service.memories().update(&owner, memories[0], &second, Some(&if_match)).await;
 /// assert!(matches!(rejected, Err(Error::PreconditionFailed)));
 /// # Ok(())
 /// # }

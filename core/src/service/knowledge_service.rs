@@ -24,30 +24,16 @@ use crate::store::{MaybeSend, Prepared, Store, StoreError, StoreExt, Transaction
 /// most once. An operation that returns an error has changed nothing, except that with
 /// [`Error::Unavailable`] the outcome of its commit may be indeterminate.
 ///
-/// The [crate](crate#embedding-the-service) shows how to open one. Each group of methods has an
-/// example at one of them.
+/// Its operations are functions of views, each of one subject:
+/// `service.webhooks().create(&owner, workspace, &new)`. A view borrows the service and can be
+/// copied. The [crate](crate#embedding-the-service) shows how to open a service, and each view
+/// has an example.
 ///
-/// | group | methods |
+/// | group | functions |
 /// | --- | --- |
 /// | Opening and state | [`open`](Self::open), [`is_new`](Self::is_new), [`ready`](Self::ready), [`authenticate`](Self::authenticate), [`limits`](Self::limits), [`env`](Self::env), [`store`](Self::store), [`webhook_addresses`](Self::webhook_addresses), [`public_url`](Self::public_url) |
-/// | Memories | [`list_memories`](Self::list_memories), [`get_memory`](Self::get_memory), [`create_memory`](Self::create_memory), [`update_memory`](Self::update_memory), [`delete_memory`](Self::delete_memory), [`ingest_memories`](Self::ingest_memories), [`bulk_update_memories`](Self::bulk_update_memories), [`check_memory_access`](Self::check_memory_access) |
-/// | Sources | [`create_source`](Self::create_source), [`list_sources`](Self::list_sources), [`get_source`](Self::get_source) |
-/// | Recalls | [`create_recall`](Self::create_recall), [`list_recalls`](Self::list_recalls), [`get_recall`](Self::get_recall), [`delete_recall`](Self::delete_recall) |
-/// | Workspaces | [`list_workspaces`](Self::list_workspaces), [`get_workspace`](Self::get_workspace), [`get_retention`](Self::get_retention), [`set_retention`](Self::set_retention), [`get_dashboard_summary`](Self::get_dashboard_summary) |
-/// | Connectors | [`create_connector`](Self::create_connector), [`list_connectors`](Self::list_connectors), [`get_connector`](Self::get_connector), [`update_connector`](Self::update_connector), [`delete_connector`](Self::delete_connector), [`report_sync`](Self::report_sync) |
-/// | MCP keys | [`create_mcp_key`](Self::create_mcp_key), [`list_mcp_keys`](Self::list_mcp_keys), [`get_mcp_key`](Self::get_mcp_key), [`rotate_mcp_key`](Self::rotate_mcp_key), [`revoke_mcp_key`](Self::revoke_mcp_key), [`note_mcp_key_use`](Self::note_mcp_key_use) |
-/// | Chats | [`create_chat`](Self::create_chat), [`list_chats`](Self::list_chats), [`get_chat`](Self::get_chat), [`post_chat_message`](Self::post_chat_message), [`list_chat_messages`](Self::list_chat_messages), [`delete_chat`](Self::delete_chat) |
-/// | Custom roles | [`list_custom_roles`](Self::list_custom_roles), [`get_custom_role`](Self::get_custom_role), [`create_custom_role`](Self::create_custom_role), [`update_custom_role`](Self::update_custom_role), [`delete_custom_role`](Self::delete_custom_role) |
-/// | Members | [`list_members`](Self::list_members), [`get_member`](Self::get_member), [`add_member`](Self::add_member), [`update_member`](Self::update_member), [`remove_member`](Self::remove_member), [`assign_role`](Self::assign_role), [`end_workspace_role`](Self::end_workspace_role) |
-/// | Audit log | [`list_audit_entries`](Self::list_audit_entries), [`get_audit_entry`](Self::get_audit_entry), [`record_refusal`](Self::record_refusal) |
-/// | Erasures | [`create_erasure`](Self::create_erasure), [`list_erasures`](Self::list_erasures), [`get_erasure`](Self::get_erasure) |
-/// | Webhooks | [`create_webhook`](Self::create_webhook), [`list_webhooks`](Self::list_webhooks), [`get_webhook`](Self::get_webhook), [`update_webhook`](Self::update_webhook), [`delete_webhook`](Self::delete_webhook), [`rotate_webhook_secret`](Self::rotate_webhook_secret) |
-/// | Citation subscriptions | [`create_citation_subscription`](Self::create_citation_subscription), [`list_citation_subscriptions`](Self::list_citation_subscriptions), [`get_citation_subscription`](Self::get_citation_subscription), [`delete_citation_subscription`](Self::delete_citation_subscription), [`rotate_citation_subscription_secret`](Self::rotate_citation_subscription_secret) |
-/// | Deliveries of both | [`list_deliveries`](Self::list_deliveries), [`get_delivery`](Self::get_delivery), [`redeliver`](Self::redeliver), [`redeliver_dead`](Self::redeliver_dead), [`ping`](Self::ping) |
-/// | Inbound webhooks | [`create_inbound_webhook`](Self::create_inbound_webhook), [`list_inbound_webhooks`](Self::list_inbound_webhooks), [`get_inbound_webhook`](Self::get_inbound_webhook), [`update_inbound_webhook`](Self::update_inbound_webhook), [`delete_inbound_webhook`](Self::delete_inbound_webhook), [`rotate_inbound_webhook_secret`](Self::rotate_inbound_webhook_secret), [`verify_message`](Self::verify_message), [`ingest_message`](Self::ingest_message), [`reject_message`](Self::reject_message) |
-/// | Dispatching, in one call | [`dispatch`](Self::dispatch), [`deliveries_pending`](Self::deliveries_pending), [`outbox_status`](Self::outbox_status) |
-/// | Dispatching, step by step | [`fan_out`](Self::fan_out), [`outbox_additions`](Self::outbox_additions), [`claim_deliveries`](Self::claim_deliveries), [`renew_leases`](Self::renew_leases), [`finish_delivery`](Self::finish_delivery), [`finish_deliveries`](Self::finish_deliveries) |
-/// | Signing in | [`sign_in`](Self::sign_in), [`session`](Self::session), [`access_token`](Self::access_token), [`sign_out`](Self::sign_out), [`own_credentials`](Self::own_credentials), [`end_own_credential`](Self::end_own_credential), [`seal_text`](Self::seal_text), [`open_text`](Self::open_text) |
+/// | Views | [`memories`](Self::memories), [`sources`](Self::sources), [`recalls`](Self::recalls), [`workspaces`](Self::workspaces), [`connectors`](Self::connectors), [`mcp_keys`](Self::mcp_keys), [`chats`](Self::chats), [`roles`](Self::roles), [`members`](Self::members), [`audit_log`](Self::audit_log), [`erasures`](Self::erasures), [`webhooks`](Self::webhooks), [`citation_subscriptions`](Self::citation_subscriptions), [`deliveries`](Self::deliveries), [`inbound_webhooks`](Self::inbound_webhooks), [`dispatcher`](Self::dispatcher), [`sessions`](Self::sessions) |
+/// | Sealed texts | [`seal_text`](Self::seal_text), [`open_text`](Self::open_text) |
 /// | Operator | [`provisioning`](Self::provisioning), [`maintain`](Self::maintain), [`verify`](Self::verify), [`memory_counts`](Self::memory_counts) |
 #[derive(Clone)]
 pub struct KnowledgeService {

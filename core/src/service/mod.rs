@@ -31,6 +31,7 @@ mod session_timeouts;
 mod sign_in;
 pub(crate) mod tasks;
 mod verify;
+mod views;
 mod workspace;
 mod write_fence;
 
@@ -81,6 +82,11 @@ pub use self::secrets::signing::{InvalidSigningSecret, SignedMessage, SigningSec
 pub use self::session_timeouts::SessionTimeouts;
 pub use self::sign_in::{ACCESS_TOKEN_LIFETIME_MAX, OwnCredential, SignedIn};
 pub use self::verify::{DIFFERENCES_KEPT_MAX, Difference, DifferenceCode, Verification, Verify};
+pub use self::views::{
+    AuditLog, Chats, CitationSubscriptions, Connectors, Deliveries, Dispatcher, Erasures,
+    InboundWebhooks, McpKeys, Members, Memories, Recalls, Roles, Sessions, Sources, Webhooks,
+    Workspaces,
+};
 pub use self::workspace::chats::{Chat, ChatMessage, NewChat, SNIPPET_CHARS_MAX};
 pub(crate) use self::workspace::dashboard_cache::Dashboard;
 pub use self::workspace::mcp_key_types::{IssuedMcpKey, NewMcpKey};

@@ -100,7 +100,7 @@ impl FromStr for Cursor {
 /// let (mut found, filter) = (Vec::new(), MemoryFilter::default());
 /// let mut request = PageRequest::builder().limit(1).build();
 /// loop {
-///     let page = service.list_memories(&owner, workspace, &filter, &request).await?;
+///     let page = service.memories().list(&owner, workspace, &filter, &request).await?;
 ///     found.extend(page.data);
 ///     request.cursor = page.next_cursor;
 ///     if request.cursor.is_none() {

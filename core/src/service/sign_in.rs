@@ -24,7 +24,7 @@ use crate::service::access::principal::{Delegator, Principal};
 use crate::service::audit::write::Actor;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::provision::{place, revoke};
-use crate::service::{ClientInfo, Issued, KnowledgeService, NewToken, Provisioning};
+use crate::service::{ClientInfo, Issued, KnowledgeService, NewToken, Provisioning, Sessions};
 use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};
 
 /// Period in which a session is exchanged for the same access token, in milliseconds.
@@ -102,7 +102,239 @@ struct NewSession<'n> {
     client: ClientInfo,
 }
 
-/// # Signing in
+impl Sessions<'_> {
+    /// Exchanges the secret of a login link for a session.
+    ///
+    /// The audit log records the facts about the `client`, here as for the other functions of this
+    /// group.
+    ///
+    /// The commit that creates the session consumes the link: of any number of concurrent calls with
+    /// one link, exactly one succeeds. The audit log names the link as the credential of the
+    /// creation.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`], always the same, for a link that is unknown, used, expired or
+    /// revoked, or whose member has been removed.
+    pub async fn sign_in(self, link: &str, client: ClientInfo) -> Result<Issued, Error> {
+        let link = link.parse::<Secret>().ok();
+        let link = link.filter(|link| link.kind() == CredentialKind::Link);
+        let link = &link.ok_or(INVALID_LINK)?;
+        self.service
+            .transact(|mut transaction| async move {
+                let now = self.service.env().now();
+                let key = keys::credential(link.hash());
+                let found = transaction.get::<CredentialRecord>(&key).await?;
+                let found = found.filter(|found| found.is_valid_at(now));
+                let found = found.ok_or(INVALID_LINK)?;
+                let consumed = CredentialRecord {
+                    revoked_at: Some(now),
+                    ..found.clone()
+                };
+                transaction.put(key, &consumed);
+                let new = NewSession {
+                    of: (found.org_id, found.member_id),
+                    link: Some(found.id),
+                    name: "signed in with a link",
+                    client,
+                };
+                let issued = self
+                    .service
+                    .begin_session(&mut transaction, new)
+                    .await
+                    .map_err(|error| match error {
+                        Error::Unauthenticated { .. } => INVALID_LINK,
+                        error => error,
+                    })?;
+                Ok(transaction.done(issued))
+            })
+            .await
+    }
+
+    /// Returns who a session authenticates, and the session.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`].
+    pub async fn get(self, session: &Secret) -> Result<SignedIn, Error> {
+        self.service
+            .transact(|mut transaction| async move {
+                let found = self.service.signed_in(&mut transaction, session).await?;
+                Ok(transaction.done(found))
+            })
+            .await
+    }
+
+    /// Exchanges a session for an access token, for operations that require one.
+    ///
+    /// The token may do what the member may. It is valid for at most
+    /// [`ACCESS_TOKEN_LIFETIME_MAX`], never longer than the session, and ends with it. What is done
+    /// with it is done by the session: the audit log names the session, and what it creates depends
+    /// on the session. A use of it is a use of the session.
+    ///
+    /// A session gets the same token again for some minutes, each time valid for at least five more
+    /// unless the session ends.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`]; [`Error::Forbidden`] if the token has been revoked by itself, until
+    /// the session gets another one.
+    pub async fn access_token(self, session: &Secret, client: ClientInfo) -> Result<Issued, Error> {
+        self.service.transact(|mut transaction| async move {
+            let now = self.service.env().now();
+            let SignedIn {
+                principal,
+                session: record,
+            } = self.service.signed_in(&mut transaction, session).await?;
+            let period = now.as_millis().div_euclid(TOKEN_PERIOD_MS);
+            let secret = token_of(session, record.org_id, period);
+            let key = keys::credential(secret.hash());
+            if let Some(found) = transaction.get::<CredentialRecord>(&key).await? {
+                if !found.is_valid_at(now) {
+                    return Err(Error::forbidden(
+                        "the access token of this session was revoked; try again in five minutes",
+                    ));
+                }
+                return Ok(transaction.done(Issued {
+                    secret,
+                    record: found,
+                }));
+            }
+            let begin = Timestamp::from_millis(period.saturating_mul(TOKEN_PERIOD_MS));
+            let token = CredentialRecord {
+                id: CredentialId(self.service.env().uuid_at(now)),
+                kind: CredentialKind::Bearer,
+                name: "access token of a session".to_owned(),
+                created_with: Some(record.id),
+                created_at: now,
+                expires_at: begin.plus(ACCESS_TOKEN_LIFETIME_MAX).min(record.expires_at),
+                ..record.clone()
+            };
+            // The exchange is a use of the session, whose idle time-out the token has too.
+            let used = keys::credential_use(token.org_id, record.id);
+            transaction.put(used, &now);
+            let actor = Actor::new(&principal, client);
+            self.service.create_credential(&mut transaction, actor, &token, &secret);
+            Ok(transaction.done(Issued {
+                secret,
+                record: token,
+            }))
+        })
+        .await
+    }
+
+    /// Ends a session, and with it its access tokens.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`].
+    pub async fn sign_out(self, session: &Secret, client: ClientInfo) -> Result<(), Error> {
+        self.service
+            .transact(|mut transaction| async move {
+                let found = self.service.signed_in(&mut transaction, session).await?;
+                let actor = Actor::new(&found.principal, client);
+                let ended = (keys::credential(session.hash()), found.session);
+                let now = self.service.env().now();
+                revoke(self.service.env(), &mut transaction, actor, ended, now).await?;
+                Ok(transaction.done(()))
+            })
+            .await
+    }
+
+    /// Lists the valid tokens and sessions of the caller, in order of creation.
+    ///
+    /// The access tokens of sessions, which end with them, and login links are left out. An MCP key
+    /// is valid only as long as the credential that created it or last rotated it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`].
+    pub async fn own_credentials(
+        self,
+        session: &Secret,
+        page: &PageRequest,
+    ) -> Result<Page<OwnCredential>, Error> {
+        let SignedIn { principal, session } = self.get(session).await?;
+        let (org, member) = (principal.org_id(), principal.member_id());
+        let (now, store) = (self.service.env().now(), self.service.store());
+        let show = |found: Arc<[KeyEntry]>| async move {
+            let hashes = found.iter().map(decode_value::<String>);
+            let hashes = hashes.collect::<Result<Vec<_>, _>>()?;
+            let places = hashes.iter();
+            let places = places.map(|hash| place(hash).unwrap_or_else(nowhere));
+            let places: Vec<_> = places.collect();
+            let records = store.get_many_as::<CredentialRecord>(&places).await?;
+            let records = records.into_iter().map(|found| {
+                let record = found.map(|found| found.value);
+                record.filter(|record| record.member_id == member && is_listed(record, now))
+            });
+            let records: Vec<_> = records.collect();
+            let creators = records.iter().flatten();
+            let creators: Vec<_> = creators.filter_map(|record| record.created_with).collect();
+            let creators = self.service.valid_credentials(org, creators, now).await?;
+            let uses = records.iter().flatten();
+            let uses = uses.map(|record| keys::credential_use(org, record.id));
+            let uses: Vec<_> = uses.collect();
+            let mut uses = store.get_many_as::<Timestamp>(&uses).await?.into_iter();
+            let shown = records.into_iter().map(|record| {
+                let own = record.map(|record| OwnCredential {
+                    last_used_at: uses.next().flatten().map(|found| found.value),
+                    is_current: record.id == session.id,
+                    record,
+                });
+                PageRecord::visible(own.filter(|own| {
+                    let is_idle = own.record.is_idle(own.last_used_at, now);
+                    let creator = own.record.created_with;
+                    !is_idle && creator.is_none_or(|creator| creators.contains(&creator))
+                }))
+            });
+            Ok(shown.collect())
+        };
+        let range = keys::credential_ids(org);
+        Listing::new("own_credentials", &member, range, Direction::Forward)
+            .page_of(&mut self.service.reading(), page, show)
+            .await
+    }
+
+    /// Ends a token or a session of the caller, such as the one of a lost device.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for a credential that is not a valid one of
+    /// the caller, or is the access token of a session, which ends with the session.
+    pub async fn end_own_credential(
+        self,
+        session: &Secret,
+        id: CredentialId,
+        client: ClientInfo,
+    ) -> Result<(), Error> {
+        self.service
+            .transact(|mut transaction| async move {
+                let missing = || Error::NotFound {
+                    kind: EntityKind::Credential,
+                };
+                let found = self.service.signed_in(&mut transaction, session).await?;
+                let (principal, now) = (found.principal, self.service.env().now());
+                let id_key = keys::credential_id(principal.org_id(), id);
+                let hash = transaction.get::<String>(&id_key).await?;
+                let key = hash.and_then(|hash| place(&hash)).ok_or_else(missing)?;
+                let record = transaction.get::<CredentialRecord>(&key).await?;
+                let is_own = |record: &CredentialRecord| record.member_id == principal.member_id();
+                let own = record.filter(|record| is_own(record) && is_listed(record, now));
+                let own = own.ok_or_else(missing)?;
+                let needed = own.created_with.unwrap_or(own.id);
+                if !self
+                    .service
+                    .valid_credentials(own.org_id, vec![needed], now)
+                    .await?
+                    .contains(&needed)
+                {
+                    return Err(missing());
+                }
+                let ended = (key, own);
+                let actor = Actor::new(&principal, client);
+                revoke(self.service.env(), &mut transaction, actor, ended, now).await?;
+                Ok(transaction.done(()))
+            })
+            .await
+    }
+}
+
+/// # Address of the service
 impl KnowledgeService {
     /// Sets the base URL at which a front end serves this service, without a trailing slash.
     ///
@@ -123,77 +355,6 @@ impl KnowledgeService {
     pub fn base_url(&self) -> Option<&str> {
         let bound = || self.inner.base_url.get().map(String::as_str);
         self.public_url().or_else(bound)
-    }
-
-    /// Exchanges the secret of a login link for a session.
-    ///
-    /// The audit log records the facts about the `client`, here as for the other functions of this
-    /// group.
-    ///
-    /// The commit that creates the session consumes the link: of any number of concurrent calls with
-    /// one link, exactly one succeeds. The audit log names the link as the credential of the
-    /// creation.
-    ///
-    /// # Errors
-    /// [`Error::Unauthenticated`], always the same, for a link that is unknown, used, expired or
-    /// revoked, or whose member has been removed.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    #[doc = include_str!("example.txt")]
-    /// use std::time::Duration;
-    ///
-    /// use knowledge_core::access::CredentialKind;
-    /// use knowledge_core::service::{Caller, ClientInfo, NewToken};
-    ///
-    /// let (kind, lifetime) = (CredentialKind::Link, Duration::from_secs(15 * 60));
-    /// let new = NewToken::builder().member(grace).kind(kind).name("Login link");
-    /// let new = new.lifetime(lifetime).build();
-    /// let link = service.provisioning().issue(org.id, &new).await?.secret;
-    ///
-    /// let client = ClientInfo::default();
-    /// let session = service.sign_in(link.expose(), client).await?.secret;
-    /// assert!(service.sign_in(link.expose(), client).await.is_err());
-    /// let token = Caller::new(service.access_token(&session, client).await?.secret);
-    /// assert!(service.authenticate(&token, CredentialKind::Bearer).await.is_ok());
-    ///
-    /// service.sign_out(&session, client).await?;
-    /// assert!(service.authenticate(&token, CredentialKind::Bearer).await.is_err());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn sign_in(&self, link: &str, client: ClientInfo) -> Result<Issued, Error> {
-        let link = link.parse::<Secret>().ok();
-        let link = link.filter(|link| link.kind() == CredentialKind::Link);
-        let link = &link.ok_or(INVALID_LINK)?;
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let key = keys::credential(link.hash());
-            let found = transaction.get::<CredentialRecord>(&key).await?;
-            let found = found.filter(|found| found.is_valid_at(now));
-            let found = found.ok_or(INVALID_LINK)?;
-            let consumed = CredentialRecord {
-                revoked_at: Some(now),
-                ..found.clone()
-            };
-            transaction.put(key, &consumed);
-            let new = NewSession {
-                of: (found.org_id, found.member_id),
-                link: Some(found.id),
-                name: "signed in with a link",
-                client,
-            };
-            let issued = self
-                .begin_session(&mut transaction, new)
-                .await
-                .map_err(|error| match error {
-                    Error::Unauthenticated { .. } => INVALID_LINK,
-                    error => error,
-                })?;
-            Ok(transaction.done(issued))
-        })
-        .await
     }
 
     /// Creates a session of a member, who is its actor.
@@ -222,18 +383,6 @@ impl KnowledgeService {
         Ok(self.new_credential(transaction, actor, &token, Some(timeouts.idle)))
     }
 
-    /// Returns who a session authenticates, and the session.
-    ///
-    /// # Errors
-    /// [`Error::Unauthenticated`].
-    pub async fn session(&self, session: &Secret) -> Result<SignedIn, Error> {
-        self.transact(|mut transaction| async move {
-            let found = self.signed_in(&mut transaction, session).await?;
-            Ok(transaction.done(found))
-        })
-        .await
-    }
-
     async fn signed_in(
         &self,
         transaction: &mut Transaction,
@@ -246,177 +395,6 @@ impl KnowledgeService {
         let session = transaction.get(&key).await?;
         let session = session.ok_or(Error::Conflict)?;
         Ok(SignedIn { principal, session })
-    }
-
-    /// Exchanges a session for an access token, for operations that require one.
-    ///
-    /// The token may do what the member may. It is valid for at most
-    /// [`ACCESS_TOKEN_LIFETIME_MAX`], never longer than the session, and ends with it. What is done
-    /// with it is done by the session: the audit log names the session, and what it creates depends
-    /// on the session. A use of it is a use of the session.
-    ///
-    /// A session gets the same token again for some minutes, each time valid for at least five more
-    /// unless the session ends.
-    ///
-    /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::Forbidden`] if the token has been revoked by itself, until
-    /// the session gets another one.
-    pub async fn access_token(
-        &self,
-        session: &Secret,
-        client: ClientInfo,
-    ) -> Result<Issued, Error> {
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let SignedIn {
-                principal,
-                session: record,
-            } = self.signed_in(&mut transaction, session).await?;
-            let period = now.as_millis().div_euclid(TOKEN_PERIOD_MS);
-            let secret = token_of(session, record.org_id, period);
-            let key = keys::credential(secret.hash());
-            if let Some(found) = transaction.get::<CredentialRecord>(&key).await? {
-                if !found.is_valid_at(now) {
-                    return Err(Error::forbidden(
-                        "the access token of this session was revoked; try again in five minutes",
-                    ));
-                }
-                return Ok(transaction.done(Issued {
-                    secret,
-                    record: found,
-                }));
-            }
-            let begin = Timestamp::from_millis(period.saturating_mul(TOKEN_PERIOD_MS));
-            let token = CredentialRecord {
-                id: CredentialId(self.env().uuid_at(now)),
-                kind: CredentialKind::Bearer,
-                name: "access token of a session".to_owned(),
-                created_with: Some(record.id),
-                created_at: now,
-                expires_at: begin.plus(ACCESS_TOKEN_LIFETIME_MAX).min(record.expires_at),
-                ..record.clone()
-            };
-            // The exchange is a use of the session, whose idle time-out the token has too.
-            let used = keys::credential_use(token.org_id, record.id);
-            transaction.put(used, &now);
-            let actor = Actor::new(&principal, client);
-            self.create_credential(&mut transaction, actor, &token, &secret);
-            Ok(transaction.done(Issued {
-                secret,
-                record: token,
-            }))
-        })
-        .await
-    }
-
-    /// Ends a session, and with it its access tokens.
-    ///
-    /// # Errors
-    /// [`Error::Unauthenticated`].
-    pub async fn sign_out(&self, session: &Secret, client: ClientInfo) -> Result<(), Error> {
-        self.transact(|mut transaction| async move {
-            let found = self.signed_in(&mut transaction, session).await?;
-            let actor = Actor::new(&found.principal, client);
-            let ended = (keys::credential(session.hash()), found.session);
-            let now = self.env().now();
-            revoke(self.env(), &mut transaction, actor, ended, now).await?;
-            Ok(transaction.done(()))
-        })
-        .await
-    }
-
-    /// Lists the valid tokens and sessions of the caller, in order of creation.
-    ///
-    /// The access tokens of sessions, which end with them, and login links are left out. An MCP key
-    /// is valid only as long as the credential that created it or last rotated it.
-    ///
-    /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`].
-    pub async fn own_credentials(
-        &self,
-        session: &Secret,
-        page: &PageRequest,
-    ) -> Result<Page<OwnCredential>, Error> {
-        let SignedIn { principal, session } = self.session(session).await?;
-        let (org, member) = (principal.org_id(), principal.member_id());
-        let (now, store) = (self.env().now(), self.store());
-        let show = |found: Arc<[KeyEntry]>| async move {
-            let hashes = found.iter().map(decode_value::<String>);
-            let hashes = hashes.collect::<Result<Vec<_>, _>>()?;
-            let places = hashes.iter();
-            let places = places.map(|hash| place(hash).unwrap_or_else(nowhere));
-            let places: Vec<_> = places.collect();
-            let records = store.get_many_as::<CredentialRecord>(&places).await?;
-            let records = records.into_iter().map(|found| {
-                let record = found.map(|found| found.value);
-                record.filter(|record| record.member_id == member && is_listed(record, now))
-            });
-            let records: Vec<_> = records.collect();
-            let creators = records.iter().flatten();
-            let creators: Vec<_> = creators.filter_map(|record| record.created_with).collect();
-            let creators = self.valid_credentials(org, creators, now).await?;
-            let uses = records.iter().flatten();
-            let uses = uses.map(|record| keys::credential_use(org, record.id));
-            let uses: Vec<_> = uses.collect();
-            let mut uses = store.get_many_as::<Timestamp>(&uses).await?.into_iter();
-            let shown = records.into_iter().map(|record| {
-                let own = record.map(|record| OwnCredential {
-                    last_used_at: uses.next().flatten().map(|found| found.value),
-                    is_current: record.id == session.id,
-                    record,
-                });
-                PageRecord::visible(own.filter(|own| {
-                    let is_idle = own.record.is_idle(own.last_used_at, now);
-                    let creator = own.record.created_with;
-                    !is_idle && creator.is_none_or(|creator| creators.contains(&creator))
-                }))
-            });
-            Ok(shown.collect())
-        };
-        let range = keys::credential_ids(org);
-        Listing::new("own_credentials", &member, range, Direction::Forward)
-            .page_of(&mut self.reading(), page, show)
-            .await
-    }
-
-    /// Ends a token or a session of the caller, such as the one of a lost device.
-    ///
-    /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for a credential that is not a valid one of
-    /// the caller, or is the access token of a session, which ends with the session.
-    pub async fn end_own_credential(
-        &self,
-        session: &Secret,
-        id: CredentialId,
-        client: ClientInfo,
-    ) -> Result<(), Error> {
-        self.transact(|mut transaction| async move {
-            let missing = || Error::NotFound {
-                kind: EntityKind::Credential,
-            };
-            let found = self.signed_in(&mut transaction, session).await?;
-            let (principal, now) = (found.principal, self.env().now());
-            let id_key = keys::credential_id(principal.org_id(), id);
-            let hash = transaction.get::<String>(&id_key).await?;
-            let key = hash.and_then(|hash| place(&hash)).ok_or_else(missing)?;
-            let record = transaction.get::<CredentialRecord>(&key).await?;
-            let is_own = |record: &CredentialRecord| record.member_id == principal.member_id();
-            let own = record.filter(|record| is_own(record) && is_listed(record, now));
-            let own = own.ok_or_else(missing)?;
-            let needed = own.created_with.unwrap_or(own.id);
-            if !self
-                .valid_credentials(own.org_id, vec![needed], now)
-                .await?
-                .contains(&needed)
-            {
-                return Err(missing());
-            }
-            let ended = (key, own);
-            let actor = Actor::new(&principal, client);
-            revoke(self.env(), &mut transaction, actor, ended, now).await?;
-            Ok(transaction.done(()))
-        })
-        .await
     }
 
     /// Returns those of these credentials that have not ended: by expiry, revocation or an idle

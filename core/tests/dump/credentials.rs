@@ -70,16 +70,18 @@ impl Dumped {
             .event_type(EventType::ChunkCreated)
             .url(url())
             .build();
-        let webhook = service.create_webhook(&by, org.side.id, &webhook).await;
+        let webhook = service.webhooks().create(&by, org.side.id, &webhook).await;
         let subscription = NewCitationSubscription::builder()
             .recall_id(org.recall)
             .webhook_url(url())
             .build();
-        let subscribed = service.create_citation_subscription(&by, &subscription);
+        let subscribed = service.citation_subscriptions().create(&by, &subscription);
         subscribed.await.unwrap();
         let inbound = NewInboundWebhook::builder().name("Trusted").build();
         let owner = org.trusted_owner();
-        let inbound = service.create_inbound_webhook(&owner, org.side.id, &inbound);
+        let inbound = service
+            .inbound_webhooks()
+            .create(&owner, org.side.id, &inbound);
         let (webhook, inbound) = (webhook.unwrap().id, inbound.await.unwrap());
         let link = new_token(org.members.owner.id, CredentialKind::Link);
         let link = operator.issue(org.id, &link).await.unwrap();
@@ -130,11 +132,11 @@ impl Dumped {
     async fn is_pinged(&self, service: &KnowledgeService) -> bool {
         let new = create_memory("New", self.org.sources[0]);
         let owner = self.org.trusted_owner();
-        let created = service.create_memory(&owner, self.org.side.id, &new);
+        let created = service.memories().create(&owner, self.org.side.id, &new);
         created.await.unwrap();
-        while service.fan_out(now()).await.unwrap().has_more {}
+        while service.dispatcher().fan_out(now()).await.unwrap().has_more {}
         let in_flight = InFlight::default();
-        let claimed = service.claim_deliveries(now(), 100, &in_flight);
+        let claimed = service.dispatcher().claim(now(), 100, &in_flight);
         let webhook = EndpointId::from(self.webhook);
         let deliveries = claimed.await.unwrap().deliveries;
         let mut own = deliveries
@@ -164,7 +166,10 @@ async fn is_accepted(
         signature: signature.as_bytes(),
         body: b"",
     };
-    let verified = service.verify_message(org, webhook, &message).await;
+    let verified = service
+        .inbound_webhooks()
+        .verify_message(org, webhook, &message)
+        .await;
     let verified = verified.inspect_err(|error| assert_eq!(error.code(), "unauthenticated"));
     verified.is_ok()
 }
@@ -177,6 +182,7 @@ async fn restore_revokes_every_credential() {
     assert_eq!(dumped.valid(&service).await, [false; 4]);
     assert!(
         service
+            .sessions()
             .sign_in(&dumped.link, ClientInfo::default())
             .await
             .is_err()
@@ -230,7 +236,9 @@ async fn restore_revokes_every_credential() {
     let fresh = Caller::new(fresh.secret);
     let id = dumped.webhook;
     assert!(!dumped.is_pinged(&service).await);
-    let rotated = service.rotate_webhook_secret(&fresh, dumped.org.side.id, id);
+    let rotated = service
+        .webhooks()
+        .rotate_secret(&fresh, dumped.org.side.id, id);
     rotated.await.unwrap();
     assert!(dumped.is_pinged(&service).await);
     assert_eq!(service.verify().await.unwrap().differences, []);
@@ -246,7 +254,9 @@ async fn restored_inbound_webhook_accepts_only_a_new_secret() {
     assert!(!is_accepted(&service, place, old).await);
     let owner = dumped.org.trusted_owner();
     let workspace = dumped.org.side.id;
-    let rotated = service.rotate_inbound_webhook_secret(&owner, workspace, place.1);
+    let rotated = service
+        .inbound_webhooks()
+        .rotate_secret(&owner, workspace, place.1);
     let rotated = rotated.await.unwrap();
     assert_eq!(rotated.previous_secret_expires_at, now());
     assert!(!is_accepted(&service, place, old).await);
@@ -264,6 +274,7 @@ async fn restore_keeps_credentials_on_request() {
     assert_eq!(dumped.valid(&service).await, [true; 4]);
     assert!(
         service
+            .sessions()
             .sign_in(&dumped.link, ClientInfo::default())
             .await
             .is_ok()

@@ -58,7 +58,7 @@ async fn deleted() -> (Arc<dyn Store>, Organization, RoleId) {
         let request = DeleteRole::builder()
             .reassign_to(RoleRef::Custom(to))
             .build();
-        let deleted = service.delete_custom_role(&seed.owner, "acme", from, &request);
+        let deleted = service.roles().delete(&seed.owner, "acme", from, &request);
         deleted.await.unwrap();
     }
     (store, seed.org, third)

@@ -21,6 +21,7 @@ async fn access_token_acts_for_its_session() {
     let session = sign_in(&world, admin).await;
     let issued = world
         .service
+        .sessions()
         .access_token(&session.secret, ClientInfo::default())
         .await
         .unwrap();
@@ -41,7 +42,8 @@ async fn access_token_acts_for_its_session() {
     let new = new_mcp_key("org:acme");
     let key = world
         .service
-        .create_mcp_key(&token, world.workspace.id, &new)
+        .mcp_keys()
+        .create(&token, world.workspace.id, &new)
         .await
         .unwrap();
     let provisioning = world.service.provisioning();
@@ -60,6 +62,7 @@ async fn access_token_acts_for_its_session() {
     assert!(reads().await);
     world
         .service
+        .sessions()
         .sign_out(&session.secret, ClientInfo::default())
         .await
         .unwrap();
@@ -73,6 +76,7 @@ async fn access_token_is_the_same_within_a_period() {
     let session = sign_in(&world, world.owner_id).await.secret;
     let first = world
         .service
+        .sessions()
         .access_token(&session, ClientInfo::default())
         .await
         .unwrap();
@@ -81,6 +85,7 @@ async fn access_token_is_the_same_within_a_period() {
     assert_eq!(
         world
             .service
+            .sessions()
             .access_token(&session, ClientInfo::default())
             .await
             .unwrap(),
@@ -92,6 +97,7 @@ async fn access_token_is_the_same_within_a_period() {
     world.time.pass(MILLISECOND);
     let second = world
         .service
+        .sessions()
         .access_token(&session, ClientInfo::default())
         .await
         .unwrap();
@@ -100,6 +106,7 @@ async fn access_token_is_the_same_within_a_period() {
     let other = sign_in(&world, world.owner_id).await.secret;
     let others = world
         .service
+        .sessions()
         .access_token(&other, ClientInfo::default())
         .await
         .unwrap();
@@ -116,6 +123,7 @@ async fn access_token_is_never_valid_longer_than_its_session() {
     world.time.pass(6 * MINUTE);
     let issued = world
         .service
+        .sessions()
         .access_token(&session.secret, ClientInfo::default())
         .await
         .unwrap();
@@ -127,6 +135,7 @@ async fn access_token_is_never_valid_longer_than_its_session() {
     );
     let again = world
         .service
+        .sessions()
         .access_token(&session.secret, ClientInfo::default())
         .await;
     assert_eq!(code(again), "unauthenticated");
@@ -146,6 +155,7 @@ async fn access_tokens_end_with_their_session() {
         match end {
             0 => world
                 .service
+                .sessions()
                 .sign_out(&session.secret, ClientInfo::default())
                 .await
                 .unwrap(),
@@ -154,20 +164,27 @@ async fn access_tokens_end_with_their_session() {
                 revoked.await.unwrap();
             }
             _ => {
-                let removed = world.service.remove_member(&world.owner, ACME, member);
+                let removed = world.service.members().remove(&world.owner, ACME, member);
                 removed.await.unwrap();
             }
         }
         assert_eq!(code(chat(&world, &token).await), "unauthenticated");
         for refused in [
-            world.service.session(&session.secret).await.map(|_| ()),
             world
                 .service
+                .sessions()
+                .get(&session.secret)
+                .await
+                .map(|_| ()),
+            world
+                .service
+                .sessions()
                 .access_token(&session.secret, ClientInfo::default())
                 .await
                 .map(|_| ()),
             world
                 .service
+                .sessions()
                 .sign_out(&session.secret, ClientInfo::default())
                 .await,
         ] {
@@ -184,6 +201,7 @@ async fn session_outlives_the_revocation_of_its_access_token() {
     let session = sign_in(&world, world.owner_id).await.secret;
     let issued = world
         .service
+        .sessions()
         .access_token(&session, ClientInfo::default())
         .await
         .unwrap();
@@ -196,12 +214,13 @@ async fn session_outlives_the_revocation_of_its_access_token() {
         code(
             world
                 .service
+                .sessions()
                 .access_token(&session, ClientInfo::default())
                 .await
         ),
         "forbidden"
     );
-    world.service.session(&session).await.unwrap();
+    world.service.sessions().get(&session).await.unwrap();
     world.time.pass(5 * MINUTE);
     let token = token(&world, &session).await;
     chat(&world, &token).await.unwrap();
@@ -218,6 +237,7 @@ async fn sign_out_prevents_concurrent_change() {
     world.probe.before_commit(async move {
         other
             .service
+            .sessions()
             .sign_out(&session, ClientInfo::default())
             .await
             .unwrap();
@@ -244,11 +264,11 @@ async fn use_of_access_token_is_a_use_of_its_session() {
         world.time.pass(MILLISECOND);
     }
     chat(&world, &token).await.unwrap();
-    world.service.session(&session).await.unwrap();
+    world.service.sessions().get(&session).await.unwrap();
     // Without the use, the session ends, and its token with it.
     assert_eq!(code(chat(&copy, &token).await), "unauthenticated");
     assert_eq!(
-        code(copy.service.session(&session).await),
+        code(copy.service.sessions().get(&session).await),
         "unauthenticated"
     );
     verify(&world).await;
@@ -266,7 +286,8 @@ async fn what_a_session_creates_ends_with_its_idle_timeout() {
     let new = new_mcp_key("org:acme");
     let created = world
         .service
-        .create_mcp_key(&token, world.workspace.id, &new);
+        .mcp_keys()
+        .create(&token, world.workspace.id, &new);
     let created = created.await.unwrap();
     let (id, key) = (created.summary.id, Caller::from(created.secret.unwrap()));
     let sender = Sender::registered_by(&world, &token).await;
@@ -285,7 +306,7 @@ async fn what_a_session_creates_ends_with_its_idle_timeout() {
     // A use of the key is not one of the session.
     world.service.note_use(&key).await;
     world.time.pass(MILLISECOND);
-    let refused = world.service.session(&session.secret).await;
+    let refused = world.service.sessions().get(&session.secret).await;
     assert_eq!(code(refused), "unauthenticated");
     let refused = world.service.authenticate(&key, kind).await;
     assert_eq!(code(refused), "unauthenticated");

@@ -174,14 +174,15 @@ async fn endpoint_url_must_be_permitted_on_create_and_update() {
             .build();
         let service = world.service.clone();
         let (owner, workspace) = (world.owner.clone(), world.workspace.id);
-        async move { service.create_webhook(&owner, workspace, &new).await }
+        async move { service.webhooks().create(&owner, workspace, &new).await }
     };
     assert_eq!(problem(create(&refused).await), "url invalid_value");
     let webhook = create(&url("https://example.com/")).await.unwrap();
     let update = WebhookUpdate::builder().url(refused.clone()).build();
     let updated = world
         .service
-        .update_webhook(&world.owner, world.workspace.id, webhook.id, &update, None)
+        .webhooks()
+        .update(&world.owner, world.workspace.id, webhook.id, &update, None)
         .await;
     let Err(Error::InvalidRequest { fields }) = updated else {
         panic!("changed: {updated:?}");
@@ -193,7 +194,8 @@ async fn endpoint_url_must_be_permitted_on_create_and_update() {
     let new = new_recall(&world.approved_memories(1).await);
     let recall = world
         .service
-        .create_recall(&world.owner, world.workspace.id, &new)
+        .recalls()
+        .create(&world.owner, world.workspace.id, &new)
         .await
         .unwrap();
     let subscription = NewCitationSubscription::builder()
@@ -202,7 +204,8 @@ async fn endpoint_url_must_be_permitted_on_create_and_update() {
         .build();
     let subscribed = world
         .service
-        .create_citation_subscription(&world.owner, &subscription)
+        .citation_subscriptions()
+        .create(&world.owner, &subscription)
         .await;
     assert_eq!(problem(subscribed), "webhook_url invalid_value");
     let world = World::with(|options| {
@@ -215,7 +218,8 @@ async fn endpoint_url_must_be_permitted_on_create_and_update() {
         .build();
     let made = world
         .service
-        .create_webhook(&world.owner, world.workspace.id, &new)
+        .webhooks()
+        .create(&world.owner, world.workspace.id, &new)
         .await;
     assert!(made.is_ok());
 }

@@ -408,7 +408,11 @@ async fn mcp_key_of_revoked_token_is_listed_as_ended() {
     let by = Caller::from(token.secret.clone());
     world.time.pass(MILLISECOND);
     let new = new_mcp_key("workspace:research");
-    let key = service.create_mcp_key(&by, workspace, &new).await.unwrap();
+    let key = service
+        .mcp_keys()
+        .create(&by, workspace, &new)
+        .await
+        .unwrap();
     let state = async || {
         let listed = get(&world, "/orgs/acme/credentials").await;
         assert_eq!(listed["data"][0]["created_with"], Value::Null);
@@ -420,7 +424,9 @@ async fn mcp_key_of_revoked_token_is_listed_as_ended() {
     let path = format!("/orgs/acme/credentials/{}", token.record.id);
     ask(&world, Method::DELETE, &path, Value::Null).await;
     assert_eq!(state().await, (json!("ended"), created_with));
-    let rotated = service.rotate_mcp_key(&world.owner, workspace, key.summary.id, None);
+    let rotated = service
+        .mcp_keys()
+        .rotate(&world.owner, workspace, key.summary.id, None);
     rotated.await.unwrap();
     assert_eq!(state().await, (json!("valid"), Value::Null));
 }

@@ -138,7 +138,8 @@ async fn admin_api_rejects_unknown_and_inactive_endpoints() {
     let workspace = world.workspace.id;
     let switched = world
         .service
-        .update_webhook(&world.owner, workspace, webhook, &off, None);
+        .webhooks()
+        .update(&world.owner, workspace, webhook, &off, None);
     switched.await.unwrap();
     let path = format!("/orgs/acme/endpoints/{webhook}");
     assert_eq!(get(&world, &path).await["is_active"], false);

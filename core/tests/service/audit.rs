@@ -21,7 +21,8 @@ pub(crate) async fn entries(world: &World) -> Vec<AuditEntry> {
         entries.push(
             world
                 .service
-                .get_audit_entry(&world.owner, id)
+                .audit_log()
+                .get(&world.owner, id)
                 .await
                 .unwrap(),
         );
@@ -44,7 +45,8 @@ async fn audit_log_has_entry_for_each_creation_and_change() {
     let secret = world.confidential().await;
     world
         .service
-        .get_memory(&world.owner, secret)
+        .memories()
+        .get(&world.owner, secret)
         .await
         .unwrap();
     let mut counts: BTreeMap<AuditAction, usize> = BTreeMap::new();
@@ -67,7 +69,8 @@ async fn audit_entry_names_actor_and_credential() {
     let caller = Caller::from(issued.secret);
     let ingested = world
         .service
-        .ingest_memories(&caller, world.workspace.id, world.source, &batch)
+        .memories()
+        .ingest(&caller, world.workspace.id, world.source, &batch)
         .await;
     let entries = entries(&world).await;
     let of = |action| entries.iter().find(|entry| entry.action == action).unwrap();
@@ -103,7 +106,7 @@ async fn audit_log_requires_its_action() {
         (world.caller(ADMIN).await, true),
         (world.caller(MEMBER).await, false),
     ] {
-        let entry = world.service.get_audit_entry(&caller, id).await;
+        let entry = world.service.audit_log().get(&caller, id).await;
         assert_eq!(entry.is_ok(), expected);
     }
 }
@@ -113,14 +116,15 @@ async fn audit_entry_with_adjacent_identifier_is_not_found() {
     let world = World::new().await;
     for entry in entries(&world).await {
         for beside in [entry.id.plus(1), entry.id.plus(u128::MAX)] {
-            let found = world.service.get_audit_entry(&world.owner, beside).await;
+            let found = world.service.audit_log().get(&world.owner, beside).await;
             assert_eq!(code(found), "not_found");
         }
     }
     for id in [uuid::Uuid::nil(), uuid::Uuid::max()] {
         let found = world
             .service
-            .get_audit_entry(&world.owner, AuditLogId(id))
+            .audit_log()
+            .get(&world.owner, AuditLogId(id))
             .await;
         assert_eq!(code(found), "not_found");
     }

@@ -27,7 +27,8 @@ async fn page(
         .build();
     let found = world
         .service
-        .list_audit_entries(&world.owner, filter, &request)
+        .audit_log()
+        .list(&world.owner, filter, &request)
         .await;
     found.unwrap()
 }
@@ -65,7 +66,7 @@ async fn audit_log_pages_of_any_size_list_all_entries_newest_first() {
     let ids: Vec<AuditLogId> = all.iter().map(|entry| entry.id).collect();
     assert!(ids.is_sorted_by(|a, b| a > b), "newest first, each once");
     for entry in &all {
-        let found = world.service.get_audit_entry(&world.owner, entry.id).await;
+        let found = world.service.audit_log().get(&world.owner, entry.id).await;
         assert_eq!(found.unwrap(), *entry);
     }
     let entries = all.len();
@@ -88,7 +89,7 @@ async fn audit_log_filters_by_actor_action_and_resource() {
     let count = a_long_operation(&world).await;
     everything(&world).await;
     let secret = world.confidential().await;
-    let read = world.service.get_memory(&world.owner, secret).await;
+    let read = world.service.memories().get(&world.owner, secret).await;
     read.unwrap();
     let all = list(&world, &AuditFilter::default(), 200).await;
     let expect = async |filter: AuditFilter, wanted: &dyn Fn(&AuditEntry) -> bool| {
@@ -139,7 +140,8 @@ async fn audit_log_filters_by_actor_action_and_resource() {
     let without_kind = with(of_memory, |new| new.resource_kind = None);
     let listed = world
         .service
-        .list_audit_entries(&world.owner, &without_kind, &request)
+        .audit_log()
+        .list(&world.owner, &without_kind, &request)
         .await;
     assert_eq!(problem(listed), "resource_kind required");
 }
@@ -152,7 +154,7 @@ async fn audit_log_filters_by_time() {
         world.time.pass(MINUTE);
         let new = new_role(&format!("role-{number}"));
         let owner = &world.owner;
-        let role = world.service.create_custom_role(owner, "acme", &new).await;
+        let role = world.service.roles().create(owner, "acme", &new).await;
         made.push((world.time.now(), role.unwrap().id));
         world.time.pass(20 * HOUR);
     }
@@ -228,7 +230,8 @@ async fn audit_log_rejects_scoped_credential() {
     let (filter, request) = (AuditFilter::default(), PageRequest::default());
     let listed = world
         .service
-        .list_audit_entries(&caller, &filter, &request)
+        .audit_log()
+        .list(&caller, &filter, &request)
         .await;
     assert_eq!(code(listed), "forbidden");
 }
@@ -252,7 +255,7 @@ async fn audit_entries_are_purged_after_retention() {
         let filter = AuditFilter::builder().maybe_actor_id(actor_id).build();
         assert_eq!(list(&world, &filter, 200).await, all[..1]);
     }
-    let gone = world.service.get_audit_entry(&world.owner, old[0].id).await;
+    let gone = world.service.audit_log().get(&world.owner, old[0].id).await;
     assert_eq!(code(gone), "not_found");
 
     let stored = async || {

@@ -79,7 +79,7 @@ async fn unknown_client_takes_no_space() {
     let [memory] = world.memories(1).await[..] else {
         panic!("one memory");
     };
-    let deleted = world.service.delete_memory(&world.owner, memory).await;
+    let deleted = world.service.memories().delete(&world.owner, memory).await;
     deleted.unwrap();
     let entry = entry_of(&world, AuditAction::MemoryDelete).await;
     assert_eq!((entry.client_address, entry.request_id), (None, None));
@@ -101,7 +101,8 @@ async fn client_is_stored_once_per_page() {
         .collect();
     world
         .service
-        .ingest_memories(&caller, world.workspace.id, world.source, &batch)
+        .memories()
+        .ingest(&caller, world.workspace.id, world.source, &batch)
         .await
         .unwrap();
     let entry = entry_of(&world, AuditAction::MemoryIngest).await;

@@ -23,9 +23,7 @@ async fn refusals(world: &World) -> Vec<AuditEntry> {
         .outcome(OutcomeKind::Forbidden)
         .build();
     let page = PageRequest::default();
-    let listed = world
-        .service
-        .list_audit_entries(&world.owner, &filter, &page);
+    let listed = world.service.audit_log().list(&world.owner, &filter, &page);
     listed.await.unwrap().data
 }
 
@@ -90,7 +88,8 @@ async fn refused_change_is_audited_with_actor_reason_and_client() {
     let page = PageRequest::default();
     let listed = world
         .service
-        .list_audit_entries(&world.owner, &by_actor, &page);
+        .audit_log()
+        .list(&world.owner, &by_actor, &page);
     assert_eq!(listed.await.unwrap().data, std::slice::from_ref(entry));
     world.assert_whole().await;
 }
@@ -226,9 +225,7 @@ async fn flood_of_different_refusals_is_bounded() {
     let filter = AuditFilter::builder()
         .outcome(OutcomeKind::Forbidden)
         .build();
-    let listed = world
-        .service
-        .list_audit_entries(&world.owner, &filter, &page);
+    let listed = world.service.audit_log().list(&world.owner, &filter, &page);
     assert_eq!(listed.await.unwrap().data.len(), 32);
     assert!(stored().await - before < 32 * 512);
     let full = world.contents().await;
@@ -275,7 +272,8 @@ async fn refusals_end_with_their_member() {
     assert!(world.contents().await.contains_key(&key(viewer.member)));
     let removed = world
         .service
-        .remove_member(&world.owner, ACME, viewer.member);
+        .members()
+        .remove(&world.owner, ACME, viewer.member);
     removed.await.unwrap();
     assert!(!world.contents().await.contains_key(&key(viewer.member)));
     assert_eq!(refusals(&world).await.len(), 1);
@@ -292,6 +290,10 @@ async fn direct_callers_record_refusals_themselves() {
         resource: None,
         reason: "missing permission connector:manage".to_owned(),
     };
-    world.service.record_refusal(&nothing, &refusal).await;
+    world
+        .service
+        .audit_log()
+        .record_refusal(&nothing, &refusal)
+        .await;
     assert_eq!(refusals(&world).await.len(), 1);
 }

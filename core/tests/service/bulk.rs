@@ -232,7 +232,8 @@ async fn bulk_update_writes_consecutive_audit_entries() {
         assert_eq!(item.audit_log_id, first.plus(index as u128));
         let entry = world
             .service
-            .get_audit_entry(&world.owner, item.audit_log_id)
+            .audit_log()
+            .get(&world.owner, item.audit_log_id)
             .await
             .unwrap();
         assert_eq!(entry.id, item.audit_log_id);
@@ -252,7 +253,8 @@ async fn bulk_update_writes_consecutive_audit_entries() {
     }
     let behind = world
         .service
-        .get_audit_entry(&world.owner, first.plus(1_000))
+        .audit_log()
+        .get(&world.owner, first.plus(1_000))
         .await;
     assert_eq!(behind.unwrap_err().code(), "not_found");
 }

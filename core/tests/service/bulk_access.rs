@@ -111,7 +111,8 @@ async fn bulk_update_requires_declassify_only_to_lower_sensitivity() {
     );
     let entry = world
         .service
-        .get_audit_entry(&world.owner, result.results[2].audit_log_id);
+        .audit_log()
+        .get(&world.owner, result.results[2].audit_log_id);
     let entry = entry.await.unwrap();
     let denied = AuditOutcome::Denied(Denial::MissingPermission(Action::MemoryDeclassify));
     assert_eq!(entry.outcome, denied, "a refused attempt is audited too");
@@ -284,10 +285,12 @@ async fn bulk_update_reports_memory_of_another_org_as_not_found() {
     assert_eq!(error.code, BulkItemErrorCode::NotFound);
     let entry = world
         .service
-        .get_audit_entry(&eve, result.results[0].audit_log_id);
+        .audit_log()
+        .get(&eve, result.results[0].audit_log_id);
     assert_eq!(entry.await.unwrap().outcome, AuditOutcome::NotFound);
     let theirs = world
         .service
-        .get_audit_entry(&world.owner, result.results[0].audit_log_id);
+        .audit_log()
+        .get(&world.owner, result.results[0].audit_log_id);
     assert_eq!(code(theirs.await), "not_found");
 }

@@ -157,7 +157,7 @@ async fn replay_hides_what_was_given_away_in_a_removed_workspace() {
     let give = || world.bulk_with_key(&token, "give", &memories, moved("team:core"));
     let given = give().await.unwrap();
     assert_eq!(given.summary.succeeded, 2);
-    let deleted = world.service.delete_memory(&world.owner, memories[0]);
+    let deleted = world.service.memories().delete(&world.owner, memories[0]);
     deleted.await.unwrap();
     let replayed = give().await.unwrap();
     assert_eq!(
@@ -263,7 +263,8 @@ async fn crash_at_commit_leaves_all_or_nothing() {
             let service = world.service.clone();
             async move {
                 service
-                    .bulk_update_memories(&owner, &"k".parse().unwrap(), &request)
+                    .memories()
+                    .bulk_update(&owner, &"k".parse().unwrap(), &request)
                     .await
             }
         };

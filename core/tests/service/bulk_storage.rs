@@ -42,7 +42,8 @@ async fn stored_bytes(world: &World, caller: &Caller, ids: &[MemoryId]) -> (usiz
     for item in &result.results {
         let entry = world
             .service
-            .get_audit_entry(&world.owner, item.audit_log_id);
+            .audit_log()
+            .get(&world.owner, item.audit_log_id);
         let entry = entry.await.unwrap();
         assert_eq!(entry.resource.id, item.memory_id.0);
         assert_eq!(entry.outcome == AuditOutcome::Ok, item.ok);

@@ -59,7 +59,7 @@ async fn conflicting_updates_are_decided_at_most_twice() {
         let update = BulkUpdate::builder().memory_ids(ids.clone()).change(change);
         let (update, key) = (update.build(), format!("k{number}").parse().unwrap());
         let owner = &world.owner;
-        async move { service.bulk_update_memories(owner, &key, &update).await }
+        async move { service.memories().bulk_update(owner, &key, &update).await }
     });
     for result in join_all(calls).await {
         assert_eq!(result.expect("no call is given up").summary.succeeded, 3);

@@ -19,7 +19,10 @@ async fn chat_with(world: &World, title: &str, others: &[MemberId]) -> ChatId {
 
 async fn dashboard(world: &World, by: &Caller) -> WithEtag<DashboardSummary> {
     let service = &world.service;
-    let found = service.get_dashboard_summary(by, world.workspace.id).await;
+    let found = service
+        .workspaces()
+        .get_dashboard_summary(by, world.workspace.id)
+        .await;
     found.unwrap()
 }
 
@@ -32,7 +35,7 @@ async fn recent(world: &World, by: &Caller) -> Vec<ChatId> {
 /// Returns the chats of the list, on one page.
 async fn listed(world: &World, by: &Caller) -> Vec<ChatId> {
     let page = PageRequest::default();
-    let listed = world.service.list_chats(by, world.workspace.id, &page);
+    let listed = world.service.chats().list(by, world.workspace.id, &page);
     let listed = listed.await.unwrap();
     assert_eq!(listed.next_cursor, None);
     listed.data.iter().map(|chat| chat.id).collect()
@@ -47,22 +50,32 @@ async fn chat_exists_for_its_participants_only() {
     let chat = chat_with(&world, "Plans", &[other]).await;
     let page = PageRequest::default();
     for by in [&world.owner, &named] {
-        let read = service.get_chat(by, workspace, chat).await.unwrap();
+        let read = service.chats().get(by, workspace, chat).await.unwrap();
         assert_eq!(read.participants, [world.owner_id, other]);
-        let posted = service.post_chat_message(by, workspace, chat, "Hi").await;
+        let posted = service
+            .chats()
+            .post_message(by, workspace, chat, "Hi")
+            .await;
         posted.unwrap();
-        let messages = service.list_chat_messages(by, workspace, chat, &page).await;
+        let messages = service
+            .chats()
+            .list_messages(by, workspace, chat, &page)
+            .await;
         assert!(!messages.unwrap().data.is_empty());
         assert_eq!(listed(&world, by).await, [chat]);
         assert_eq!(recent(&world, by).await, [chat]);
     }
     // Whatever they may do otherwise.
     let stranger = world.caller(ADMIN).await;
-    let read = service.get_chat(&stranger, workspace, chat).await;
+    let read = service.chats().get(&stranger, workspace, chat).await;
     assert_eq!(code(read), "not_found");
-    let posted = service.post_chat_message(&stranger, workspace, chat, "Hi");
+    let posted = service
+        .chats()
+        .post_message(&stranger, workspace, chat, "Hi");
     assert_eq!(code(posted.await), "not_found");
-    let messages = service.list_chat_messages(&stranger, workspace, chat, &page);
+    let messages = service
+        .chats()
+        .list_messages(&stranger, workspace, chat, &page);
     assert_eq!(code(messages.await), "not_found");
     assert_eq!(listed(&world, &stranger).await, []);
     assert_eq!(recent(&world, &stranger).await, []);
@@ -76,7 +89,8 @@ async fn chat_names_members_once_and_at_most_100() {
         let new = with(new_chat("Plans"), |new| new.participants = participants);
         let service = &world.service;
         service
-            .create_chat(&world.owner, world.workspace.id, &new)
+            .chats()
+            .create(&world.owner, world.workspace.id, &new)
             .await
     };
     let member = world.member(VIEWER).await;
@@ -106,13 +120,15 @@ async fn removed_member_cannot_be_named_in_a_chat() {
     let chat = chat_with(&world, "Plans", &[removed]).await;
     let gone = world
         .service
-        .remove_member(&world.owner, crate::make::ACME, removed);
+        .members()
+        .remove(&world.owner, crate::make::ACME, removed);
     gone.await.unwrap();
     let new = with(new_chat("Plans"), |new| new.participants = vec![removed]);
     let workspace = world.workspace.id;
     let created = world
         .service
-        .create_chat(&world.owner, workspace, &new)
+        .chats()
+        .create(&world.owner, workspace, &new)
         .await;
     assert_eq!(problem(created), "participants[0] not_found");
     assert_eq!(listed(&world, &world.owner).await, [chat]);
@@ -131,7 +147,10 @@ async fn hidden_chats_take_no_place_on_a_page() {
     let mut page = PageRequest::builder().limit(1).build();
     let mut found = Vec::new();
     loop {
-        let listed = world.service.list_chats(&viewer, world.workspace.id, &page);
+        let listed = world
+            .service
+            .chats()
+            .list(&viewer, world.workspace.id, &page);
         let listed = listed.await.unwrap();
         assert_eq!(listed.data.len(), 1);
         found.extend(listed.data.iter().map(|chat| chat.id));
@@ -190,10 +209,16 @@ async fn mcp_key_writes_in_chats_of_its_member_only() {
     let own = chat_with(&world, "Plans", &[]).await;
     let member = world.caller(MEMBER).await;
     let other = service
-        .create_chat(&member, workspace, &new_chat("Theirs"))
+        .chats()
+        .create(&member, workspace, &new_chat("Theirs"))
         .await;
-    let posted = service.post_chat_message(&key, workspace, own, "Hi").await;
+    let posted = service
+        .chats()
+        .post_message(&key, workspace, own, "Hi")
+        .await;
     posted.unwrap();
-    let posted = service.post_chat_message(&key, workspace, other.unwrap().id, "Hi");
+    let posted = service
+        .chats()
+        .post_message(&key, workspace, other.unwrap().id, "Hi");
     assert_eq!(code(posted.await), "not_found");
 }

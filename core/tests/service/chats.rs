@@ -18,7 +18,8 @@ async fn post(
     let workspace = world.workspace.id;
     world
         .service
-        .post_chat_message(&world.owner, workspace, chat, content)
+        .chats()
+        .post_message(&world.owner, workspace, chat, content)
         .await
 }
 
@@ -62,7 +63,8 @@ async fn chat_rejects_invalid_values() {
     );
     let untitled = world
         .service
-        .create_chat(&world.owner, world.workspace.id, &new_chat(" "))
+        .chats()
+        .create(&world.owner, world.workspace.id, &new_chat(" "))
         .await;
     assert_eq!(problem(untitled), "title too_small");
 }
@@ -75,7 +77,8 @@ async fn chat_belongs_to_its_workspace() {
     let post = async |workspace, chat| {
         world
             .service
-            .post_chat_message(&world.owner, workspace, chat, "Hi")
+            .chats()
+            .post_message(&world.owner, workspace, chat, "Hi")
             .await
     };
     assert_eq!(code(post(sales, chat).await), "not_found");
@@ -99,14 +102,16 @@ async fn chat_requires_its_action_to_write() {
         code(
             world
                 .service
-                .create_chat(&viewer, workspace, &new_chat("Hi"))
+                .chats()
+                .create(&viewer, workspace, &new_chat("Hi"))
                 .await
         ),
         "forbidden"
     );
     let posted = world
         .service
-        .post_chat_message(&viewer, workspace, chat, "Hi")
+        .chats()
+        .post_message(&viewer, workspace, chat, "Hi")
         .await;
     assert_eq!(code(posted), "forbidden");
 }
@@ -145,17 +150,19 @@ async fn chats_are_listed_newest_first_and_messages_oldest_first() {
     };
     let listed = world
         .service
-        .list_chats(&world.owner, workspace, &request(2, None))
+        .chats()
+        .list(&world.owner, workspace, &request(2, None))
         .await
         .unwrap();
     let rest = request(2, listed.next_cursor.clone());
-    let rest = world.service.list_chats(&world.owner, workspace, &rest);
+    let rest = world.service.chats().list(&world.owner, workspace, &rest);
     let all = [listed.data, rest.await.unwrap().data].concat();
     chats.reverse();
     assert_eq!(all.iter().map(|chat| chat.id).collect::<Vec<_>>(), chats);
     let read = world
         .service
-        .get_chat(&world.owner, workspace, chats[2])
+        .chats()
+        .get(&world.owner, workspace, chats[2])
         .await;
     assert_eq!(read.unwrap(), all[2]);
     assert_eq!(all[2].last_message_at, written[4].created_at);
@@ -163,7 +170,8 @@ async fn chats_are_listed_newest_first_and_messages_oldest_first() {
     let messages = async |page: PageRequest| {
         let listed = world
             .service
-            .list_chat_messages(&world.owner, workspace, chats[2], &page);
+            .chats()
+            .list_messages(&world.owner, workspace, chats[2], &page);
         listed.await.unwrap()
     };
     let first = messages(request(3, None)).await;
@@ -173,7 +181,8 @@ async fn chats_are_listed_newest_first_and_messages_oldest_first() {
     let page = PageRequest::default();
     let silent = world
         .service
-        .list_chat_messages(&world.owner, workspace, chats[1], &page);
+        .chats()
+        .list_messages(&world.owner, workspace, chats[1], &page);
     assert_eq!(silent.await.unwrap().data, []);
 }
 
@@ -185,17 +194,19 @@ async fn chat_is_found_only_in_its_own_workspace() {
     let plans = with(new_chat("Plans"), |new| new.participants = vec![reader]);
     let chat = world.chat(world.workspace.id, &plans).await.unwrap();
     let page = PageRequest::default();
-    let read = world.service.get_chat(&world.owner, sales, chat).await;
+    let read = world.service.chats().get(&world.owner, sales, chat).await;
     assert_eq!(code(read), "not_found");
     let listed = world
         .service
-        .list_chat_messages(&world.owner, sales, chat, &page)
+        .chats()
+        .list_messages(&world.owner, sales, chat, &page)
         .await;
     assert_eq!(code(listed), "not_found");
     // A viewer may read a chat, as its snippet is on the dashboard.
     let read = world
         .service
-        .get_chat(&world.trusted(reader), world.workspace.id, chat)
+        .chats()
+        .get(&world.trusted(reader), world.workspace.id, chat)
         .await;
     assert_eq!(read.unwrap().id, chat);
 }

@@ -24,7 +24,8 @@ async fn subscribe(
         .build();
     world
         .service
-        .create_citation_subscription(caller, &request)
+        .citation_subscriptions()
+        .create(caller, &request)
         .await
 }
 
@@ -106,7 +107,7 @@ async fn recall_at_the_limits_is_removed_in_one_commit() {
     let memories = original.approved_memories(RECALL_MEMORIES_MAX).await;
     let (by, place) = (original.trusted(member), original.workspace.id);
     let recall = new_recall(&memories);
-    let recall = original.service.create_recall(&by, place, &recall).await;
+    let recall = original.service.recalls().create(&by, place, &recall).await;
     let recall = recall.unwrap().id;
     for _ in 0..max {
         subscribe(&original, &original.owner, recall, URL)
@@ -118,13 +119,13 @@ async fn recall_at_the_limits_is_removed_in_one_commit() {
         (count.await, world.family("subscription").await.len())
     };
     let world = original.copy(FaultPlan::none()).await;
-    let deleted = world.service.delete_recall(&world.owner, recall).await;
+    let deleted = world.service.recalls().delete(&world.owner, recall).await;
     deleted.unwrap();
     assert_eq!(subscriptions(&world).await, (0, 0));
     let world = original.copy(FaultPlan::none()).await;
     let erased = NewErasure::builder().member_id(member).build();
     let key = "erasure".parse().unwrap();
-    let erased = world.service.create_erasure(&world.owner, &key, &erased);
+    let erased = world.service.erasures().create(&world.owner, &key, &erased);
     let erased = erased.await.unwrap().erasure;
     assert_eq!(erased.counts.citation_subscriptions, max);
     assert_eq!(subscriptions(&world).await, (0, 0));
@@ -153,9 +154,9 @@ async fn deletion_fails_for_a_recall_beyond_the_limits() {
     });
     let store = world.faults.inner();
     store.commit(copies.build().unwrap()).await.unwrap();
-    let deleted = world.service.delete_recall(&world.owner, recall).await;
+    let deleted = world.service.recalls().delete(&world.owner, recall).await;
     assert_eq!(code(deleted), "internal");
-    let found = world.service.get_recall(&world.owner, recall).await;
+    let found = world.service.recalls().get(&world.owner, recall).await;
     assert!(found.is_ok());
 }
 
@@ -176,30 +177,40 @@ async fn subscriptions_are_listed_read_and_ended_without_secrets() {
     let service = &world.service;
     let page = PageRequest::default();
     let list = async || {
-        let found = service.list_citation_subscriptions(&world.owner, recall, &page);
+        let found = service
+            .citation_subscriptions()
+            .list(&world.owner, recall, &page);
         found.await.unwrap().data
     };
     assert_eq!(list().await, made);
     let id = made[1].id;
-    let found = service.get_citation_subscription(&world.owner, id).await;
+    let found = service.citation_subscriptions().get(&world.owner, id).await;
     assert_eq!(found.unwrap(), made[1]);
 
     let before = world
         .counter(keys::subscription_count(world.org.id, recall))
         .await;
-    let deleted = service.delete_citation_subscription(&world.owner, id).await;
+    let deleted = service
+        .citation_subscriptions()
+        .delete(&world.owner, id)
+        .await;
     deleted.unwrap();
     let after = world
         .counter(keys::subscription_count(world.org.id, recall))
         .await;
     assert_eq!((before, after), (3, 2));
     assert_eq!(list().await, [made[0].clone(), made[2].clone()]);
-    let again = service.delete_citation_subscription(&world.owner, id).await;
+    let again = service
+        .citation_subscriptions()
+        .delete(&world.owner, id)
+        .await;
     assert_eq!(code(again), "not_found");
-    let gone = service.get_citation_subscription(&world.owner, id).await;
+    let gone = service.citation_subscriptions().get(&world.owner, id).await;
     assert_eq!(code(gone), "not_found");
     let unknown = RecallId(Uuid::nil());
-    let listed = service.list_citation_subscriptions(&world.owner, unknown, &page);
+    let listed = service
+        .citation_subscriptions()
+        .list(&world.owner, unknown, &page);
     assert_eq!(code(listed.await), "not_found");
     world.assert_whole().await;
 }
@@ -213,13 +224,15 @@ async fn subscription_of_another_member_requires_webhook_manage() {
     let rotate = async |caller: &Caller| {
         let rotated = world
             .service
-            .rotate_citation_subscription_secret(caller, made.id);
+            .citation_subscriptions()
+            .rotate_secret(caller, made.id);
         rotated.await.map(drop)
     };
     let end = async |caller: &Caller| {
         world
             .service
-            .delete_citation_subscription(caller, made.id)
+            .citation_subscriptions()
+            .delete(caller, made.id)
             .await
     };
     let lacks = "missing permission webhook:manage";
@@ -229,7 +242,8 @@ async fn subscription_of_another_member_requires_webhook_manage() {
     assert_eq!(world.contents().await, before);
     let read = world
         .service
-        .get_citation_subscription(&other, made.id)
+        .citation_subscriptions()
+        .get(&other, made.id)
         .await;
     assert_eq!(read.unwrap().subscriber_user_id, made.subscriber_user_id);
     rotate(&subscriber).await.unwrap();
@@ -238,7 +252,8 @@ async fn subscription_of_another_member_requires_webhook_manage() {
     let again = subscribe(&world, &subscriber, recall, URL).await.unwrap();
     let ended = world
         .service
-        .delete_citation_subscription(&world.owner, again.id);
+        .citation_subscriptions()
+        .delete(&world.owner, again.id);
     ended.await.unwrap();
 }
 
@@ -249,7 +264,8 @@ async fn rotated_subscription_secret_is_shown_once_and_old_one_kept() {
     let made = subscribe(&world, &world.owner, recall, URL).await.unwrap();
     let rotated = world
         .service
-        .rotate_citation_subscription_secret(&world.owner, made.id)
+        .citation_subscriptions()
+        .rotate_secret(&world.owner, made.id)
         .await
         .unwrap();
     assert!(rotated.signing_secret.starts_with("whsec_"));
@@ -258,7 +274,8 @@ async fn rotated_subscription_secret_is_shown_once_and_old_one_kept() {
     assert_eq!(rotated.previous_secret_expires_at, until);
     let found = world
         .service
-        .get_citation_subscription(&world.owner, made.id);
+        .citation_subscriptions()
+        .get(&world.owner, made.id);
     assert_eq!(found.await.unwrap().signing_secret, None);
     // The store contains neither secret in plain text.
     let secrets = [made.signing_secret.unwrap(), rotated.signing_secret];

@@ -17,7 +17,8 @@ async fn update(
     let workspace = world.workspace.id;
     world
         .service
-        .update_connector(&world.owner, workspace, connector, &update)
+        .connectors()
+        .update(&world.owner, workspace, connector, &update)
         .await
 }
 
@@ -29,12 +30,14 @@ async fn connector_list_shows_health() {
     let failed = failure("no answer");
     let reported = world
         .service
+        .connectors()
         .report_sync(&world.owner, workspace, first, &failed);
     reported.await.unwrap();
     let page = PageRequest::default();
     let listed = world
         .service
-        .list_connectors(&world.owner, workspace, &page)
+        .connectors()
+        .list(&world.owner, workspace, &page)
         .await
         .unwrap();
     assert_eq!(listed.next_cursor, None);
@@ -52,17 +55,19 @@ async fn connector_list_shows_health() {
         assert_eq!((found.status, found.error_count_24h), (status, errors));
         let read = world
             .service
-            .get_connector(&world.owner, workspace, id)
+            .connectors()
+            .get(&world.owner, workspace, id)
             .await;
         assert_eq!(read.unwrap(), found);
     }
     // A connector of another workspace is not listed.
     let sales = world.workspace("sales").await;
-    let elsewhere = world.service.list_connectors(&world.owner, sales, &page);
+    let elsewhere = world.service.connectors().list(&world.owner, sales, &page);
     assert_eq!(elsewhere.await.unwrap().data, []);
     let elsewhere = world
         .service
-        .get_connector(&world.owner, sales, first)
+        .connectors()
+        .get(&world.owner, sales, first)
         .await;
     assert_eq!(code(elsewhere), "not_found");
 }
@@ -109,6 +114,7 @@ async fn connector_with_shorter_interval_becomes_stale() {
     let (id, workspace) = (world.connector(HOUR).await, world.workspace.id);
     let reported = world
         .service
+        .connectors()
         .report_sync(&world.owner, workspace, id, &SUCCESS);
     reported.await.unwrap();
     world.time.pass(30 * MINUTE);
@@ -142,11 +148,13 @@ async fn deleted_connector_is_gone_and_releases_its_quota() {
     let delete = async || {
         world
             .service
-            .delete_connector(&world.owner, workspace, id)
+            .connectors()
+            .delete(&world.owner, workspace, id)
             .await
     };
     let reported = world
         .service
+        .connectors()
         .report_sync(&world.owner, workspace, id, &SUCCESS);
     reported.await.unwrap();
     delete().await.unwrap();
@@ -171,15 +179,21 @@ async fn connectors_are_not_managed_by_members() {
     let none = ConnectorUpdate::default();
     let updated = world
         .service
-        .update_connector(&member, workspace, id, &none)
+        .connectors()
+        .update(&member, workspace, id, &none)
         .await;
     assert_eq!(code(updated), "forbidden");
-    let deleted = world.service.delete_connector(&member, workspace, id).await;
+    let deleted = world
+        .service
+        .connectors()
+        .delete(&member, workspace, id)
+        .await;
     assert_eq!(code(deleted), "forbidden");
     assert!(
         world
             .service
-            .get_connector(&member, workspace, id)
+            .connectors()
+            .get(&member, workspace, id)
             .await
             .is_ok()
     );

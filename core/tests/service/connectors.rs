@@ -12,9 +12,11 @@ use knowledge_testing::requests::with;
 
 async fn report(world: &World, connector: ConnectorId, report: SyncReport) {
     let workspace = world.workspace.id;
-    let reported = world
-        .service
-        .report_sync(&world.owner, workspace, connector, &report);
+    let reported =
+        world
+            .service
+            .connectors()
+            .report_sync(&world.owner, workspace, connector, &report);
     reported.await.unwrap();
 }
 
@@ -154,7 +156,7 @@ async fn paused_connector_stays_paused_despite_reports() {
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let pause = async |is_paused| {
         let update = ConnectorUpdate::paused(is_paused);
-        let after = service.update_connector(owner, workspace, id, &update);
+        let after = service.connectors().update(owner, workspace, id, &update);
         after.await
     };
     assert!(pause(true).await.unwrap().connector.is_paused);
@@ -306,7 +308,8 @@ async fn connector_rejects_invalid_values() {
     });
     let made = world
         .service
-        .create_connector(&world.owner, world.workspace.id, &bad)
+        .connectors()
+        .create(&world.owner, world.workspace.id, &bad)
         .await;
     assert_eq!(
         problem(made),
@@ -315,7 +318,8 @@ async fn connector_rejects_invalid_values() {
     let longest = new_connector(31 * DAY + MILLISECOND);
     let made = world
         .service
-        .create_connector(&world.owner, world.workspace.id, &longest)
+        .connectors()
+        .create(&world.owner, world.workspace.id, &longest)
         .await;
     assert_eq!(problem(made), "sync_interval_seconds invalid_value");
 }
@@ -328,13 +332,15 @@ async fn connectors_per_workspace_are_limited() {
     let new = new_connector(HOUR);
     let third = world
         .service
-        .create_connector(&world.owner, world.workspace.id, &new)
+        .connectors()
+        .create(&world.owner, world.workspace.id, &new)
         .await;
     assert_eq!(problem(third), "body limit_reached");
     let sales = world.workspace("sales").await;
     world
         .service
-        .create_connector(&world.owner, sales, &new)
+        .connectors()
+        .create(&world.owner, sales, &new)
         .await
         .unwrap();
 }
@@ -347,27 +353,38 @@ async fn connectors_are_reported_by_members_and_managed_by_admins() {
     let workspace = world.workspace.id;
     let service = &world.service;
     service
+        .connectors()
         .report_sync(&member, workspace, id, &SUCCESS)
         .await
         .unwrap();
     assert_eq!(
-        code(service.report_sync(&viewer, workspace, id, &SUCCESS).await),
+        code(
+            service
+                .connectors()
+                .report_sync(&viewer, workspace, id, &SUCCESS)
+                .await
+        ),
         "forbidden"
     );
     assert_eq!(
         code(
             service
-                .update_connector(&member, workspace, id, &ConnectorUpdate::paused(true))
+                .connectors()
+                .update(&member, workspace, id, &ConnectorUpdate::paused(true))
                 .await
         ),
         "forbidden"
     );
     let made = service
-        .create_connector(&member, workspace, &new_connector(HOUR))
+        .connectors()
+        .create(&member, workspace, &new_connector(HOUR))
         .await;
     assert_eq!(code(made), "forbidden");
     let sales = world.workspace("sales").await;
-    let elsewhere = service.report_sync(&member, sales, id, &SUCCESS).await;
+    let elsewhere = service
+        .connectors()
+        .report_sync(&member, sales, id, &SUCCESS)
+        .await;
     assert_eq!(
         code(elsewhere),
         "not_found",
@@ -400,7 +417,10 @@ async fn connector_has_one_scheduled_check_whatever_it_reports() {
     assert_eq!(status(&world).await, ConnectorStatus::Stale);
     assert_eq!(world.planned().await, 2);
     let workspace = world.workspace.id;
-    let deleted = world.service.delete_connector(&world.owner, workspace, id);
+    let deleted = world
+        .service
+        .connectors()
+        .delete(&world.owner, workspace, id);
     deleted.await.unwrap();
     assert_eq!(world.planned().await, 1);
 }

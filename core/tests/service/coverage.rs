@@ -47,7 +47,7 @@ impl Org {
 
     async fn add(&self, by: &Caller, role: RoleRef) -> Result<(), Error> {
         let new = new_member(&self.world.name("added"), role);
-        let added = self.world.service.add_member(by, ACME, &new);
+        let added = self.world.service.members().add(by, ACME, &new);
         added.await.map(drop)
     }
 
@@ -58,7 +58,7 @@ impl Org {
         update: MemberUpdate,
     ) -> Result<(), Error> {
         let service = &self.world.service;
-        let changed = service.update_member(by, ACME, member, &update, None);
+        let changed = service.members().update(by, ACME, member, &update, None);
         changed.await.map(drop)
     }
 
@@ -83,13 +83,23 @@ impl Org {
         let (service, legal) = (&self.world.service, self.legal);
         let assignment = MemberAssignment::Workspace(legal, role);
         match role {
-            Some(_) => service.assign_role(by, ACME, member, assignment).await,
-            None => service.end_workspace_role(by, ACME, member, legal).await,
+            Some(_) => {
+                service
+                    .members()
+                    .assign_role(by, ACME, member, assignment)
+                    .await
+            }
+            None => {
+                service
+                    .members()
+                    .end_workspace_role(by, ACME, member, legal)
+                    .await
+            }
         }
     }
 
     async fn remove(&self, by: &Caller, member: MemberId) -> Result<(), Error> {
-        self.world.service.remove_member(by, ACME, member).await
+        self.world.service.members().remove(by, ACME, member).await
     }
 
     /// Creates a role with the actions of a viewer and these, in `legal` if `is_legal`.
@@ -106,7 +116,7 @@ impl Org {
                 deny: NONE,
             };
         });
-        self.world.service.create_custom_role(by, ACME, &new).await
+        self.world.service.roles().create(by, ACME, &new).await
     }
 
     async fn change_role(
@@ -116,7 +126,7 @@ impl Org {
         update: CustomRoleUpdate,
     ) -> Result<(), Error> {
         let service = &self.world.service;
-        let changed = service.update_custom_role(by, ACME, role.id, &update, None);
+        let changed = service.roles().update(by, ACME, role.id, &update, None);
         changed.await.map(drop)
     }
 
@@ -128,9 +138,7 @@ impl Org {
     ) -> Result<(), Error> {
         let request = DeleteRole::builder().maybe_reassign_to(to).build();
         let service = &self.world.service;
-        service
-            .delete_custom_role(by, ACME, role.id, &request)
-            .await
+        service.roles().delete(by, ACME, role.id, &request).await
     }
 }
 
@@ -231,10 +239,12 @@ async fn restricted_admin_cannot_lift_restrictions() {
     let restricted = MemberAssignment::Workspace(sales, Some(VIEWER));
     let service = &org.world.service;
     service
+        .members()
         .assign_role(&admin, ACME, other, restricted)
         .await
         .unwrap();
     service
+        .members()
         .end_workspace_role(&admin, ACME, other, sales)
         .await
         .unwrap();

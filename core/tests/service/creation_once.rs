@@ -24,15 +24,15 @@ fn tickets() -> NewSource {
 async fn repeated_call_returns_what_the_first_created() {
     let world = World::new().await;
     let (service, by) = (&world.service, once(&world.owner));
-    let first = service.create_source(&by, &tickets()).await.unwrap();
+    let first = service.sources().create(&by, &tickets()).await.unwrap();
     let before = world.contents().await;
     for _ in 0..2 {
-        let again = service.create_source(&by, &tickets()).await;
+        let again = service.sources().create(&by, &tickets()).await;
         assert_eq!(again.unwrap(), first);
     }
     assert!(world.contents().await == before);
     // Without the key, it is another one.
-    let other = service.create_source(&world.owner, &tickets()).await;
+    let other = service.sources().create(&world.owner, &tickets()).await;
     assert_ne!(other.unwrap().id, first.id);
     world.assert_whole().await;
 }
@@ -42,14 +42,21 @@ async fn repeated_message_is_read_alone() {
     let world = World::new().await;
     let chat = world.add_chat("Plans").await;
     let (service, workspace) = (&world.service, world.workspace.id);
-    let post = async |by: &Caller, text| service.post_chat_message(by, workspace, chat, text).await;
+    let post = async |by: &Caller, text| {
+        service
+            .chats()
+            .post_message(by, workspace, chat, text)
+            .await
+    };
     let by = once(&world.owner);
     let first = post(&by, "Hello.").await.unwrap();
     post(&world.owner, "Anybody?").await.unwrap();
     assert_eq!(post(&by, "Hello.").await.unwrap(), first);
     assert_eq!(code(post(&by, "Bye.").await), "idempotency_key_reused");
     let page = PageRequest::default();
-    let listed = service.list_chat_messages(&world.owner, workspace, chat, &page);
+    let listed = service
+        .chats()
+        .list_messages(&world.owner, workspace, chat, &page);
     assert_eq!(listed.await.unwrap().data.len(), 2);
 }
 
@@ -60,11 +67,13 @@ async fn repeated_batch_returns_the_first_result() {
     let batch = [new_memory("First"), new_memory("Second")];
     let by = once(&world.owner);
     let ingest = async || {
-        let ingested = service.ingest_memories(&by, workspace, world.source, &batch);
+        let ingested = service
+            .memories()
+            .ingest(&by, workspace, world.source, &batch);
         ingested.await.unwrap()
     };
     let first = ingest().await;
-    let deleted = service.delete_memory(&world.owner, first[0].id).await;
+    let deleted = service.memories().delete(&world.owner, first[0].id).await;
     deleted.unwrap();
     assert_eq!(ingest().await, first);
 }
@@ -77,15 +86,23 @@ async fn repetition_has_no_secret() {
     let url = "https://example.com/hooks".parse().unwrap();
     let new = NewWebhook::builder().event_type(EventType::ChunkCreated);
     let new = new.url(url).build();
-    let mut first = service.create_webhook(&by, workspace, &new).await.unwrap();
+    let mut first = service
+        .webhooks()
+        .create(&by, workspace, &new)
+        .await
+        .unwrap();
     assert!(first.signing_secret.take().is_some());
-    let again = service.create_webhook(&by, workspace, &new).await;
+    let again = service.webhooks().create(&by, workspace, &new).await;
     assert_eq!(again.unwrap(), first);
 
     let new = new_mcp_key("org:acme");
-    let mut first = service.create_mcp_key(&by, workspace, &new).await.unwrap();
+    let mut first = service
+        .mcp_keys()
+        .create(&by, workspace, &new)
+        .await
+        .unwrap();
     assert!(first.secret.take().is_some());
-    let again = service.create_mcp_key(&by, workspace, &new).await;
+    let again = service.mcp_keys().create(&by, workspace, &new).await;
     assert_eq!(again.unwrap(), first);
 }
 
@@ -94,17 +111,19 @@ async fn key_belongs_to_the_call_the_operation_and_the_member() {
     let world = World::new().await;
     let (service, workspace) = (&world.service, world.workspace.id);
     let by = once(&world.owner);
-    let chat = service.create_chat(&by, workspace, &new_chat("Plans"));
+    let chat = service.chats().create(&by, workspace, &new_chat("Plans"));
     let chat = chat.await.unwrap();
-    let other = service.create_chat(&by, workspace, &new_chat("Ideas"));
+    let other = service.chats().create(&by, workspace, &new_chat("Ideas"));
     assert_eq!(code(other.await), "idempotency_key_reused");
     let elsewhere = world.workspace("elsewhere").await;
-    let other = service.create_chat(&by, elsewhere, &new_chat("Plans"));
+    let other = service.chats().create(&by, elsewhere, &new_chat("Plans"));
     assert_eq!(code(other.await), "idempotency_key_reused");
 
-    service.create_source(&by, &tickets()).await.unwrap();
+    service.sources().create(&by, &tickets()).await.unwrap();
     let admin = once(&world.caller(ADMIN).await);
-    let other = service.create_chat(&admin, workspace, &new_chat("Plans"));
+    let other = service
+        .chats()
+        .create(&admin, workspace, &new_chat("Plans"));
     assert_ne!(other.await.unwrap().id, chat.id);
 }
 
@@ -113,7 +132,7 @@ async fn repetition_requires_the_permissions_of_the_operation() {
     let world = World::new().await;
     let member = world.member(ADMIN).await;
     let by = once(&world.trusted(member));
-    let create = async || world.service.create_source(&by, &tickets()).await;
+    let create = async || world.service.sources().create(&by, &tickets()).await;
     let first = create().await.unwrap();
     let assign = async |role: RoleRef| world.assign(member, role).await.unwrap();
     assign(VIEWER).await;
@@ -128,11 +147,11 @@ async fn deleted_creation_is_gone_until_the_key_expires() {
     let (service, workspace) = (&world.service, world.workspace.id);
     let by = once(&world.owner);
     let create = async || {
-        let created = service.create_chat(&by, workspace, &new_chat("Plans"));
+        let created = service.chats().create(&by, workspace, &new_chat("Plans"));
         created.await.map(|chat| chat.id)
     };
     let first = create().await.unwrap();
-    let deleted = service.delete_chat(&world.owner, workspace, first).await;
+    let deleted = service.chats().delete(&world.owner, workspace, first).await;
     deleted.unwrap();
     assert_eq!(code(create().await), "created_resource_gone");
     world.time.pass(IDEMPOTENCY_RETENTION);
@@ -145,7 +164,7 @@ async fn request_over_http_is_another_one() {
     let world = World::new().await;
     let token = world.token(world.owner_id, Default::default()).await.secret;
     let by = once(&world.owner);
-    let created = world.service.create_source(&by, &tickets()).await;
+    let created = world.service.sources().create(&by, &tickets()).await;
     created.unwrap();
     let request = Request::post("/v1/sources")
         .header("authorization", format!("Bearer {}", token.expose()))

@@ -18,7 +18,8 @@ use crate::world::World;
 async fn chat(world: &World, caller: &Caller) -> Result<(), knowledge_core::Error> {
     let chat = world
         .service
-        .create_chat(caller, world.workspace.id, &new_chat("Hi"))
+        .chats()
+        .create(caller, world.workspace.id, &new_chat("Hi"))
         .await;
     chat.map(|_| ())
 }
@@ -136,7 +137,8 @@ async fn role_restriction_prevents_concurrent_change() {
             .build();
         let service = &other.service;
         service
-            .update_custom_role(&other.owner, crate::make::ACME, role.id, &update, None)
+            .roles()
+            .update(&other.owner, crate::make::ACME, role.id, &update, None)
             .await
             .unwrap();
     });
@@ -153,7 +155,8 @@ async fn token_and_session_are_not_interchangeable() {
         let new = new_role(slug);
         world
             .service
-            .create_custom_role(caller, crate::make::ACME, &new)
+            .roles()
+            .create(caller, crate::make::ACME, &new)
             .await
     };
     create(&session, "a").await.unwrap();
@@ -205,7 +208,8 @@ async fn trusted_caller_has_full_role_of_its_member() {
     let new = new_role("any");
     world
         .service
-        .create_custom_role(&admin, crate::make::ACME, &new)
+        .roles()
+        .create(&admin, crate::make::ACME, &new)
         .await
         .unwrap();
 }
@@ -222,12 +226,14 @@ async fn token_scoped_to_workspaces_is_rejected_elsewhere() {
     let caller = Caller::from(world.token(admin, scope).await.secret);
     world
         .service
-        .create_chat(&caller, sales, &new_chat("Hi"))
+        .chats()
+        .create(&caller, sales, &new_chat("Hi"))
         .await
         .unwrap();
     assert_eq!(code(chat(&world, &caller).await), "not_found");
     let dashboard = world
         .service
+        .workspaces()
         .get_dashboard_summary(&caller, world.workspace.id)
         .await;
     assert_eq!(code(dashboard), "not_found");
@@ -235,7 +241,8 @@ async fn token_scoped_to_workspaces_is_rejected_elsewhere() {
     let unknown = knowledge_core::model::AuditLogId(Uuid::nil());
     let refused = world
         .service
-        .get_audit_entry(&caller, unknown)
+        .audit_log()
+        .get(&caller, unknown)
         .await
         .unwrap_err();
     assert_eq!(refused.code(), "forbidden");
@@ -245,7 +252,7 @@ async fn token_scoped_to_workspaces_is_rejected_elsewhere() {
         .kind("drive")
         .build();
     assert_eq!(
-        code(world.service.create_source(&caller, &files).await),
+        code(world.service.sources().create(&caller, &files).await),
         "forbidden"
     );
 }
@@ -261,6 +268,7 @@ async fn token_scoped_to_actions_has_only_actions_of_its_member() {
     let caller = Caller::from(world.token(member, scope).await.secret);
     world
         .service
+        .workspaces()
         .get_dashboard_summary(&caller, world.workspace.id)
         .await
         .unwrap();
@@ -287,7 +295,8 @@ async fn token_scoped_to_audience_sees_nothing_else() {
             .build();
         world
             .service
-            .create_recall(&caller, world.workspace.id, &new)
+            .recalls()
+            .create(&caller, world.workspace.id, &new)
             .await
     };
     recall("workspace:research").await.unwrap();

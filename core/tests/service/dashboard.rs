@@ -118,6 +118,7 @@ async fn dashboard_steps_are_completed_by_state() {
     // Another workspace has its own steps; the teammates are the same.
     let sales = world.workspace("sales").await;
     let other = service
+        .workspaces()
         .get_dashboard_summary(owner, sales)
         .await
         .unwrap()
@@ -135,7 +136,8 @@ async fn dashboard_last_ingest_is_last_non_empty_one() {
         let batch = std::slice::from_ref(&named);
         world
             .service
-            .ingest_memories(&world.owner, world.workspace.id, world.source, batch)
+            .memories()
+            .ingest(&world.owner, world.workspace.id, world.source, batch)
     };
     let at = world.time.now();
     ingest().await.unwrap();
@@ -170,7 +172,8 @@ async fn dashboard_shows_ten_chats_with_newest_messages() {
     world.time.pass(MINUTE);
     let text = "ü".repeat(SNIPPET_CHARS_MAX + 40);
     service
-        .post_chat_message(owner, workspace, chats[0], &text)
+        .chats()
+        .post_message(owner, workspace, chats[0], &text)
         .await
         .unwrap();
     let dashboard = world.dashboard().await;
@@ -250,11 +253,13 @@ async fn dashboard_is_consistent_snapshot() {
             .change(review(ReviewStatus::Approved))
             .build();
         service
-            .bulk_update_memories(&owner, &key, &update)
+            .memories()
+            .bulk_update(&owner, &key, &update)
             .await
             .unwrap();
         service
-            .create_chat(&owner, workspace, &new_chat("Where?"))
+            .chats()
+            .create(&owner, workspace, &new_chat("Where?"))
             .await
             .unwrap();
     });
@@ -268,6 +273,7 @@ async fn dashboard_is_consistent_snapshot() {
 async fn tagged(world: &World) -> (DashboardSummary, String) {
     let summary = world
         .service
+        .workspaces()
         .get_dashboard_summary(&world.owner, world.workspace.id);
     let summary = summary.await.unwrap();
     assert!(summary.etag.starts_with("W/\"") && summary.etag.ends_with('"'));
@@ -289,12 +295,14 @@ async fn dashboard_etag_changes_exactly_with_its_content() {
     let connector = world.connector(HOUR).await;
     expect_change("a connector").await;
     service
+        .connectors()
         .report_sync(owner, workspace, connector, &SUCCESS)
         .await
         .unwrap();
     expect_change("a report").await;
     service
-        .update_connector(owner, workspace, connector, &ConnectorUpdate::paused(true))
+        .connectors()
+        .update(owner, workspace, connector, &ConnectorUpdate::paused(true))
         .await
         .unwrap();
     expect_change("a pause").await;
@@ -308,14 +316,16 @@ async fn dashboard_etag_changes_exactly_with_its_content() {
     let key = world.mcp_key_for("org:acme").await;
     expect_change("an MCP key").await;
     service
-        .note_mcp_key_use(&key.secret.unwrap().into(), workspace)
+        .mcp_keys()
+        .note_use(&key.secret.unwrap().into(), workspace)
         .await
         .unwrap();
     expect_change("a use of a key").await;
     let chat = world.add_chat("Where?").await;
     expect_change("a chat").await;
     service
-        .post_chat_message(owner, workspace, chat, "There.")
+        .chats()
+        .post_message(owner, workspace, chat, "There.")
         .await
         .unwrap();
     expect_change("a message").await;
@@ -335,6 +345,7 @@ async fn dashboard_etag_changes_with_passing_time_as_content_does() {
     let connector = world.connector(DAY).await;
     let report = |report: SyncReport| async move {
         service
+            .connectors()
             .report_sync(owner, workspace, connector, &report)
             .await
             .unwrap();
@@ -377,6 +388,7 @@ async fn dashboard_of_another_org_is_not_found() {
     let eve = world.stranger("evil").await.owner;
     let theirs = world
         .service
+        .workspaces()
         .get_dashboard_summary(&eve, world.workspace.id)
         .await;
     assert_eq!(code(theirs), "not_found");

@@ -35,7 +35,9 @@ impl Seen {
 
     async fn get(&self) -> Result<String, Error> {
         let (service, workspace) = (&self.world.service, self.world.workspace.id);
-        let dashboard = service.get_dashboard_summary(&self.token, workspace);
+        let dashboard = service
+            .workspaces()
+            .get_dashboard_summary(&self.token, workspace);
         Ok(dashboard.await?.etag)
     }
 
@@ -65,9 +67,11 @@ async fn change_is_shown_at_once() {
     let before = seen.get().await.unwrap();
     let chat = new_chat("Tills");
     let (service, place) = (&seen.world.service, seen.world.workspace.id);
-    let chat = service.create_chat(&seen.token, place, &chat);
+    let chat = service.chats().create(&seen.token, place, &chat);
     let chat = chat.await.unwrap().id;
-    let posted = service.post_chat_message(&seen.token, place, chat, "Why?");
+    let posted = service
+        .chats()
+        .post_message(&seen.token, place, chat, "Why?");
     posted.await.unwrap();
     assert_ne!(seen.get().await.unwrap(), before);
     seen.is_shown().await;
@@ -81,18 +85,21 @@ async fn change_between_the_reads_is_not_missed() {
         // A change, so that the next call reads.
         let service = seen.world.service.clone();
         let chat = new_chat("Tills");
-        let chat = service.create_chat(&seen.token, place, &chat);
+        let chat = service.chats().create(&seen.token, place, &chat);
         let chat = chat.await.unwrap().id;
         let token = seen.token.clone();
         seen.world.probe.before_call(others, async move {
-            let posted = service.post_chat_message(&token, place, chat, "Why?");
+            let posted = service.chats().post_message(&token, place, chat, "Why?");
             posted.await.unwrap();
         });
         seen.get().await.unwrap();
         seen.world.probe.expect_no_call();
         let shown = seen.get().await.unwrap();
         let fresh = seen.world.served_with(FaultPlan::none()).await;
-        let fresh = fresh.service.get_dashboard_summary(&seen.token, place);
+        let fresh = fresh
+            .service
+            .workspaces()
+            .get_dashboard_summary(&seen.token, place);
         assert_eq!(shown, fresh.await.unwrap().etag);
     }
 }
@@ -157,6 +164,9 @@ async fn session_does_not_see_what_a_token_saw() {
     let session = seen.world.session(seen.member).await;
     let session = Caller::from(session.secret);
     let (service, workspace) = (&seen.world.service, seen.world.workspace.id);
-    let refused = service.get_dashboard_summary(&session, workspace).await;
+    let refused = service
+        .workspaces()
+        .get_dashboard_summary(&session, workspace)
+        .await;
     assert_eq!(code(refused), "unauthenticated");
 }

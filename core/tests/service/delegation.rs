@@ -73,23 +73,24 @@ async fn mcp_key_ends_with_its_credential_unless_rotated() {
     let (workspace, memory) = (world.workspace.id, world.approved_memories(1).await[0]);
     let issued = world.token(world.owner_id, TokenScope::default()).await;
     let (by, new) = (secret(&issued), new_mcp_key("workspace:research"));
-    let created = world.service.create_mcp_key(&by, workspace, &new);
+    let created = world.service.mcp_keys().create(&by, workspace, &new);
     let created = created.await.unwrap();
     let expiry = Some(issued.record.expires_at);
     assert_eq!(created.summary.rotates_at, expiry);
     let key = Caller::from(created.secret.unwrap());
-    world.service.get_memory(&key, memory).await.unwrap();
+    world.service.memories().get(&key, memory).await.unwrap();
     revoke(&world, &issued).await;
-    let found = world.service.get_memory(&key, memory).await;
+    let found = world.service.memories().get(&key, memory).await;
     assert_eq!(code(found), "unauthenticated");
 
     let id = created.summary.id;
     let rotated = world
         .service
-        .rotate_mcp_key(&world.owner, workspace, id, None);
+        .mcp_keys()
+        .rotate(&world.owner, workspace, id, None);
     let key = Caller::from(rotated.await.unwrap().secret.unwrap());
     world.time.pass(HOUR);
-    world.service.get_memory(&key, memory).await.unwrap();
+    world.service.memories().get(&key, memory).await.unwrap();
     world.assert_whole().await;
 }
 
@@ -102,7 +103,8 @@ async fn mcp_key_loses_team_that_its_member_left() {
         update.teams = Some(teams.iter().map(ToString::to_string).collect());
         let updated = world
             .service
-            .update_member(&world.owner, ACME, admin, &update, None);
+            .members()
+            .update(&world.owner, ACME, admin, &update, None);
         updated.await.unwrap();
     };
     teams(&["legal"]).await;
@@ -112,18 +114,23 @@ async fn mcp_key_loses_team_that_its_member_left() {
     let memory = world.ingest(workspace, world.source, &[new]).await.unwrap()[0];
     world.approve(&[memory]).await;
     let (caller, new) = (world.trusted(admin), new_mcp_key("team:legal"));
-    let key = world.service.create_mcp_key(&caller, workspace, &new);
+    let key = world.service.mcp_keys().create(&caller, workspace, &new);
     let key = Caller::from(key.await.unwrap().secret.unwrap());
-    world.service.get_memory(&key, memory).await.unwrap();
+    world.service.memories().get(&key, memory).await.unwrap();
     teams(&[]).await;
-    let found = world.service.get_memory(&key, memory).await;
+    let found = world.service.memories().get(&key, memory).await;
     assert_eq!(code(found), "not_found");
 }
 
 /// Returns the number of deliveries that a new memory causes.
 async fn delivered(world: &World) -> usize {
     world.memories(1).await;
-    world.service.fan_out(world.time.now()).await.unwrap();
+    world
+        .service
+        .dispatcher()
+        .fan_out(world.time.now())
+        .await
+        .unwrap();
     world.claim().await.deliveries.len()
 }
 
@@ -132,7 +139,10 @@ async fn webhook(world: &World, by: &Caller) -> knowledge_core::model::WebhookId
         .event_type(EventType::ChunkCreated)
         .url("https://example.com/hook".parse().unwrap())
         .build();
-    let created = world.service.create_webhook(by, world.workspace.id, &new);
+    let created = world
+        .service
+        .webhooks()
+        .create(by, world.workspace.id, &new);
     let id = created.await.unwrap().id;
     world.confirm(id.into()).await;
     id
@@ -146,13 +156,19 @@ async fn webhook_ends_with_its_credential_unless_rotated() {
     assert_eq!(delivered(&world).await, 1);
     // A delivery that is already queued is not sent either.
     world.memories(1).await;
-    world.service.fan_out(world.time.now()).await.unwrap();
+    world
+        .service
+        .dispatcher()
+        .fan_out(world.time.now())
+        .await
+        .unwrap();
     revoke(&world, &issued).await;
     assert_eq!(world.claim().await.deliveries.len(), 0);
     assert_eq!(delivered(&world).await, 0);
     let rotated = world
         .service
-        .rotate_webhook_secret(&world.owner, world.workspace.id, id);
+        .webhooks()
+        .rotate_secret(&world.owner, world.workspace.id, id);
     rotated.await.unwrap();
     assert_eq!(delivered(&world).await, 1);
     world.assert_whole().await;
@@ -164,7 +180,7 @@ async fn webhook_of_removed_admin_receives_nothing() {
     let admin = world.member(ADMIN).await;
     webhook(&world, &world.trusted(admin)).await;
     assert_eq!(delivered(&world).await, 1);
-    let removed = world.service.remove_member(&world.owner, ACME, admin);
+    let removed = world.service.members().remove(&world.owner, ACME, admin);
     removed.await.unwrap();
     assert_eq!(delivered(&world).await, 0);
     world.assert_whole().await;

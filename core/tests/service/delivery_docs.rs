@@ -53,17 +53,21 @@ pub(crate) async fn trigger_events(world: &World) {
         pinged = Some(world.webhook(*event_type).await.id);
     }
     let endpoint = Endpoint::Webhook(workspace, pinged.unwrap());
-    service.ping(owner, endpoint).await.unwrap();
+    service.deliveries().ping(owner, endpoint).await.unwrap();
     let batch = [new_memory("Note")];
-    let ingested = service.ingest_memories(owner, workspace, world.source, &batch);
+    let ingested = service
+        .memories()
+        .ingest(owner, workspace, world.source, &batch);
     ingested.await.unwrap();
     let cited = world.memories(1).await;
     world.recall_of(&cited).await;
     let change = sensitivity(SensitivityLabel::Confidential);
     world.bulk(owner, &cited, change).await.unwrap();
-    service.delete_memory(owner, cited[0]).await.unwrap();
+    service.memories().delete(owner, cited[0]).await.unwrap();
     let connector = world.connector(HOUR).await;
-    let reported = service.report_sync(owner, workspace, connector, &SUCCESS);
+    let reported = service
+        .connectors()
+        .report_sync(owner, workspace, connector, &SUCCESS);
     reported.await.unwrap();
     let sender = Sender::registered_by(world, owner).await;
     let refused = sender.post(world, "msg_1", &[new_memory("")]).await;

@@ -87,7 +87,10 @@ async fn completed_deliveries_are_purged_after_retention() {
     assert_eq!(world.undelivered().await, 0);
     for webhook in [&told, &gone] {
         let (to, all) = (endpoint(webhook), PageRequest::default());
-        let listed = world.service.list_deliveries(&world.owner, to, None, &all);
+        let listed = world
+            .service
+            .deliveries()
+            .list(&world.owner, to, None, &all);
         assert_eq!(listed.await.unwrap().data, []);
     }
     world.assert_whole().await;
@@ -127,7 +130,8 @@ async fn deleted_endpoint_leaves_no_deliveries() {
     let workspace = world.workspace.id;
     let done = world
         .service
-        .delete_webhook(&world.owner, workspace, deleted.id);
+        .webhooks()
+        .delete(&world.owner, workspace, deleted.id);
     done.await.unwrap();
     assert_eq!(world.family("endpoint").await, []);
     assert_eq!(world.family("endpoint_due").await, []);
@@ -159,7 +163,8 @@ async fn deleted_endpoint_does_not_affect_other_endpoints() {
     let workspace = world.workspace.id;
     let done = world
         .service
-        .delete_webhook(&world.owner, workspace, deleted.id);
+        .webhooks()
+        .delete(&world.owner, workspace, deleted.id);
     done.await.unwrap();
     world.maintain().await;
     assert_eq!(world.queued_events(stays.id).await.len(), 1);
@@ -183,7 +188,7 @@ async fn deliveries_to_removed_member_are_discarded() {
     world.relabel(&ids, SensitivityLabel::Public).await;
     world.fan_out().await;
     assert_eq!(world.undelivered().await, 1);
-    let removed = world.service.remove_member(&world.owner, ACME, member);
+    let removed = world.service.members().remove(&world.owner, ACME, member);
     removed.await.unwrap();
     world.maintain().await;
     assert_eq!(world.claim().await.deliveries, []);

@@ -31,7 +31,7 @@ async fn finish_all(
     status: u16,
 ) -> Vec<Option<AttemptOutcome>> {
     let (now, ended) = (world.time.now(), ended(claimed, status));
-    let finished = world.service.finish_deliveries(now, &ended);
+    let finished = world.service.dispatcher().finish_batch(now, &ended);
     finished.await.unwrap()
 }
 
@@ -104,7 +104,11 @@ async fn attempt_that_needs_more_holds_up_no_other() {
     // Another claim of the third one follows the expiry of its lease.
     world.time.pass(DELIVERY_LEASE);
     let others = [sound, failed, corrupt, deleted].map(|one| one.lease);
-    let renewed = world.service.renew_leases(world.time.now(), &others).await;
+    let renewed = world
+        .service
+        .dispatcher()
+        .renew_leases(world.time.now(), &others)
+        .await;
     assert_eq!(renewed.unwrap().len(), 4);
     let again = world.claim().await.deliveries;
     assert_eq!(again.len(), 1);
@@ -123,7 +127,8 @@ async fn attempt_that_needs_more_holds_up_no_other() {
     let now = world.time.now();
     let finished = world
         .service
-        .finish_deliveries(now, &attempts)
+        .dispatcher()
+        .finish_batch(now, &attempts)
         .await
         .unwrap();
     assert_eq!(finished, [DELIVERED, None, None, None, None, None]);
@@ -188,7 +193,8 @@ async fn batch_is_completed_once_despite_failed_commits() {
         let now = twin.time.now();
         if twin
             .service
-            .finish_deliveries(now, &attempts)
+            .dispatcher()
+            .finish_batch(now, &attempts)
             .await
             .is_err()
         {

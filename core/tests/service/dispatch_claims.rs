@@ -107,7 +107,7 @@ async fn claim_respects_capacity() {
     }
     let claim = async |room: usize| {
         let (now, nobody) = (world.time.now(), InFlight::default());
-        let claimed = world.service.claim_deliveries(now, room, &nobody);
+        let claimed = world.service.dispatcher().claim(now, room, &nobody);
         claimed.await.unwrap()
     };
     let first = claim(7).await;
@@ -139,7 +139,7 @@ async fn claims_rotate_among_endpoints() {
     let mut turns: BTreeMap<EndpointId, u32> = BTreeMap::new();
     for round in 0..100 {
         let (now, nobody) = (world.time.now(), InFlight::default());
-        let claimed = world.service.claim_deliveries(now, 3, &nobody);
+        let claimed = world.service.dispatcher().claim(now, 3, &nobody);
         let claimed = claimed.await.unwrap().deliveries;
         assert_eq!(claimed.len(), 3);
         let claimed_of: BTreeSet<_> = claimed.iter().map(|one| one.lease.endpoint()).collect();
@@ -217,7 +217,8 @@ async fn queue_of_inactive_endpoint_is_dead_lettered() {
     let (workspace, id) = (webhook.workspace_id, webhook.id);
     let updated = world
         .service
-        .update_webhook(&world.owner, workspace, id, &off, None);
+        .webhooks()
+        .update(&world.owner, workspace, id, &off, None);
     updated.await.unwrap();
     // Of the eight claimed ones, seven are still in flight and one waits for its retry.
     let mut dead_lettered = 0;
@@ -286,7 +287,10 @@ async fn corrupt_entries_do_not_block_other_endpoints() {
     let first = async |webhook: &Webhook| {
         let page = PageRequest::default();
         let (owner, endpoint) = (&world.owner, endpoint(webhook));
-        let listed = world.service.list_deliveries(owner, endpoint, None, &page);
+        let listed = world
+            .service
+            .deliveries()
+            .list(owner, endpoint, None, &page);
         listed.await.unwrap().data.remove(0)
     };
     let (of_delivery, of_event) = (first(delivery).await, first(event).await);
@@ -333,9 +337,11 @@ async fn corrupt_entries_do_not_block_other_endpoints() {
     let idle = world.claim().await;
     assert_eq!((idle.deliveries, idle.has_more), (Vec::new(), false));
     assert_eq!(idle.next_due, Some(world.time.now().plus(5 * MINUTE)));
-    let rotated = world
-        .service
-        .rotate_webhook_secret(&world.owner, secret.workspace_id, secret.id);
+    let rotated =
+        world
+            .service
+            .webhooks()
+            .rotate_secret(&world.owner, secret.workspace_id, secret.id);
     rotated.await.unwrap();
     world.time.pass(5 * MINUTE);
     let claimed = world.claim().await.deliveries;

@@ -54,7 +54,10 @@ async fn renewal_changes_no_entries_of_its_deliveries() {
     let claimed = world.claim().await.deliveries;
     world.time.pass(DELIVERY_LEASE / 2);
     let leases: Vec<_> = claimed.iter().map(|claimed| claimed.lease).collect();
-    let renewal = world.service.renew_leases(world.time.now(), &leases);
+    let renewal = world
+        .service
+        .dispatcher()
+        .renew_leases(world.time.now(), &leases);
     let (families, held) = changed(&world, renewal).await;
     assert_eq!(held.unwrap().len(), 4);
     assert_eq!(families, ["endpoint", "endpoint_due", "endpoint_due"]);
@@ -82,7 +85,11 @@ async fn second_dispatcher_claims_what_the_first_has_not_leased() {
     let renewed = &batches[1];
     world.time.pass(DELIVERY_LEASE / 2);
     let leases: Vec<_> = renewed.iter().map(|claimed| claimed.lease).collect();
-    let held = world.service.renew_leases(world.time.now(), &leases).await;
+    let held = world
+        .service
+        .dispatcher()
+        .renew_leases(world.time.now(), &leases)
+        .await;
     assert_eq!(held.unwrap().len(), renewed.len());
     world.time.pass(DELIVERY_LEASE / 2);
     let mut again = Vec::new();
@@ -90,7 +97,8 @@ async fn second_dispatcher_claims_what_the_first_has_not_leased() {
         let in_flight = under_way(&again);
         let claimed = world
             .service
-            .claim_deliveries(world.time.now(), 256, &in_flight);
+            .dispatcher()
+            .claim(world.time.now(), 256, &in_flight);
         again.extend(claimed.await.unwrap().deliveries);
         world.time.pass(MILLISECOND);
     }
@@ -119,6 +127,7 @@ async fn redelivered_event_is_leased_again_after_a_completed_lease() {
     );
     let again = world
         .service
+        .deliveries()
         .redeliver(&world.owner, endpoint(&webhook), made.id);
     assert_eq!(again.await.unwrap().status, DeliveryStatus::Pending);
     world.assert_whole().await;
@@ -140,7 +149,15 @@ async fn only_deliveries_that_are_attempted_again_are_indexed_by_event() {
     let world = World::new().await;
     let webhook = webhook(&world).await;
     let indexed = async || world.family("undelivered").await.len();
-    let oldest = async || world.service.outbox_status().await.unwrap().oldest;
+    let oldest = async || {
+        world
+            .service
+            .dispatcher()
+            .outbox_status()
+            .await
+            .unwrap()
+            .oldest
+    };
     assert_eq!(oldest().await, None);
     let made = world.announce(&webhook, 2).await;
     let since = Some(made[0].created_at);
@@ -168,7 +185,8 @@ async fn only_deliveries_that_are_attempted_again_are_indexed_by_event() {
     let nobody = InFlight::default();
     let claimed = world
         .service
-        .claim_deliveries(world.time.now(), 8, &nobody)
+        .dispatcher()
+        .claim(world.time.now(), 8, &nobody)
         .await;
     for claimed in claimed.unwrap().deliveries {
         world.finish(&claimed, &answer(204)).await;

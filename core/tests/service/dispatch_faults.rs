@@ -27,7 +27,10 @@ const FAULTS: [CommitFault; 6] = [
 async fn finish(world: &World, claimed: &ClaimedDelivery, attempt: &Attempt) -> AttemptOutcome {
     for _ in 0..5 {
         let now = world.time.now();
-        let finished = world.service.finish_delivery(now, &claimed.lease, attempt);
+        let finished = world
+            .service
+            .dispatcher()
+            .finish(now, &claimed.lease, attempt);
         match finished.await {
             Ok(finished) => return finished,
             Err(Error::Unavailable { .. }) => {}
@@ -47,7 +50,7 @@ async fn run(
     let mut ended = BTreeMap::new();
     for _ in 0..100 {
         let (now, nobody) = (world.time.now(), InFlight::default());
-        let claimed = world.service.claim_deliveries(now, ROOM, &nobody).await;
+        let claimed = world.service.dispatcher().claim(now, ROOM, &nobody).await;
         let claimed = match claimed {
             Ok(claimed) => claimed,
             Err(Error::Unavailable { .. }) => continue,
@@ -119,7 +122,10 @@ fn count(
 async fn statuses(world: &World, of: &Webhook) -> Vec<DeliveryStatus> {
     let page = Default::default();
     let (owner, endpoint) = (&world.owner, endpoint(of));
-    let listed = world.service.list_deliveries(owner, endpoint, None, &page);
+    let listed = world
+        .service
+        .deliveries()
+        .list(owner, endpoint, None, &page);
     let listed = listed.await.unwrap().data;
     listed.iter().map(|delivery| delivery.status).collect()
 }
@@ -162,7 +168,11 @@ async fn leases_with_indeterminate_renewal_lapse_or_hold() {
         let claimed = twin.claim().await.deliveries;
         twin.time.pass(MILLISECOND);
         let leases: Vec<_> = claimed.iter().map(|one| one.lease).collect();
-        let renewed = twin.service.renew_leases(twin.time.now(), &leases).await;
+        let renewed = twin
+            .service
+            .dispatcher()
+            .renew_leases(twin.time.now(), &leases)
+            .await;
         assert_eq!(renewed.is_ok(), fault == CommitFault::Conflict, "{fault:?}");
         twin.assert_whole().await;
         twin.time.pass(MINUTE);
@@ -190,6 +200,7 @@ async fn ping_and_redelivery_with_indeterminate_commit_are_made_once() {
         let twin = world.copy(FaultPlan::none().at_commit(1, fault)).await;
         let again = twin
             .service
+            .deliveries()
             .redeliver(&twin.owner, endpoint(&webhook), dead.id);
         assert_eq!(again.await.unwrap().status, DeliveryStatus::Pending);
         assert_eq!(twin.claim_one().await.request.id, dead.id, "{fault:?}");

@@ -20,13 +20,18 @@ async fn update(world: &World, webhook: &Webhook, update: WebhookUpdate) {
     let (workspace, id) = (webhook.workspace_id, webhook.id);
     let updated = world
         .service
-        .update_webhook(&world.owner, workspace, id, &update, None);
+        .webhooks()
+        .update(&world.owner, workspace, id, &update, None);
     updated.await.unwrap();
 }
 
 async fn renew(world: &World, leases: &[&ClaimedDelivery]) -> usize {
     let leases: Vec<_> = leases.iter().map(|claimed| claimed.lease).collect();
-    let held = world.service.renew_leases(world.time.now(), &leases).await;
+    let held = world
+        .service
+        .dispatcher()
+        .renew_leases(world.time.now(), &leases)
+        .await;
     held.unwrap().len()
 }
 
@@ -207,7 +212,11 @@ async fn endpoint_disabled_during_attempt_is_not_retried() {
     );
     assert_eq!(world.undelivered().await, 0);
     world.assert_whole().await;
-    let ping = world.service.ping(&world.owner, endpoint(&webhook)).await;
+    let ping = world
+        .service
+        .deliveries()
+        .ping(&world.owner, endpoint(&webhook))
+        .await;
     assert_eq!(code(ping), "endpoint_off");
 }
 
@@ -218,7 +227,7 @@ async fn endpoint_deleted_during_attempt_loses_its_deliveries() {
     world.announce(&webhook, 3).await;
     let claimed = world.claim().await.deliveries;
     let (workspace, id) = (webhook.workspace_id, webhook.id);
-    let deleted = world.service.delete_webhook(&world.owner, workspace, id);
+    let deleted = world.service.webhooks().delete(&world.owner, workspace, id);
     deleted.await.unwrap();
     let before = world.contents().await;
     assert_eq!(
@@ -257,7 +266,11 @@ async fn response_of_old_url_does_not_disable_the_new_one() {
         panic!("{finished:?}");
     };
     let (workspace, id) = (webhook.workspace_id, webhook.id);
-    let shown = world.service.get_webhook(&world.owner, workspace, id).await;
+    let shown = world
+        .service
+        .webhooks()
+        .get(&world.owner, workspace, id)
+        .await;
     assert!(shown.unwrap().value.is_active);
     world.time.set(at);
     let again = world.claim_one().await;
@@ -298,7 +311,8 @@ async fn rotated_and_previous_secret_sign_for_a_day() {
     let (workspace, id) = (webhook.workspace_id, webhook.id);
     let rotated = world
         .service
-        .rotate_webhook_secret(&world.owner, workspace, id)
+        .webhooks()
+        .rotate_secret(&world.owner, workspace, id)
         .await
         .unwrap();
     let new = rotated.signing_secret;
@@ -432,19 +446,30 @@ async fn subscriber_without_permission_receives_nothing() {
     let recall = world.recall().await;
     let subscription = world.subscribe(&world.trusted(member), recall).await;
     let endpoint = Endpoint::Subscription(subscription.id);
-    let ping = world.service.ping(&world.owner, endpoint).await.unwrap();
+    let ping = world
+        .service
+        .deliveries()
+        .ping(&world.owner, endpoint)
+        .await
+        .unwrap();
     let secret = subscription.signing_secret.unwrap();
     let claimed = world.claim_one().await;
     assert_eq!(signed_with(&claimed.request, &[&secret]), [true]);
     world.finish(&claimed, &answer(200)).await;
 
-    let again = world.service.redeliver(&world.owner, endpoint, ping.id);
+    let again = world
+        .service
+        .deliveries()
+        .redeliver(&world.owner, endpoint, ping.id);
     again.await.unwrap();
-    let removed = world.service.remove_member(&world.owner, ACME, member);
+    let removed = world.service.members().remove(&world.owner, ACME, member);
     removed.await.unwrap();
     let nothing = world.claim().await;
     assert_eq!((nothing.deliveries, nothing.dead_lettered), (Vec::new(), 1));
-    let shown = world.service.get_delivery(&world.owner, endpoint, ping.id);
+    let shown = world
+        .service
+        .deliveries()
+        .get(&world.owner, endpoint, ping.id);
     let shown = shown.await.unwrap();
     assert_eq!(shown.status, DeliveryStatus::Dead);
     let error = shown.attempts.last().unwrap().error.as_ref().unwrap();

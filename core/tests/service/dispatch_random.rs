@@ -86,7 +86,12 @@ impl Run {
                 let dispatcher = &self.dispatchers[who];
                 let leases: Vec<_> = dispatcher.held.iter().map(|held| held.lease).collect();
                 let now = self.stage.time.now();
-                let _ = dispatcher.world.service.renew_leases(now, &leases).await;
+                let _ = dispatcher
+                    .world
+                    .service
+                    .dispatcher()
+                    .renew_leases(now, &leases)
+                    .await;
             }
             8 => {
                 let crashed = std::mem::take(&mut self.dispatchers[who].held);
@@ -118,7 +123,8 @@ impl Run {
         let claimed = dispatcher
             .world
             .service
-            .claim_deliveries(now, room, &in_flight)
+            .dispatcher()
+            .claim(now, room, &in_flight)
             .await;
         if let Ok(claimed) = claimed {
             self.hold(who, claimed);
@@ -134,7 +140,7 @@ impl Run {
             let (service, in_flight) = (other.world.service.clone(), other.in_flight());
             let (now, slot) = (self.stage.time.now(), Arc::clone(&claimed));
             self.dispatchers[who].world.probe.before_commit(async move {
-                let found = service.claim_deliveries(now, 4, &in_flight).await;
+                let found = service.dispatcher().claim(now, 4, &in_flight).await;
                 *slot.lock().unwrap() = found.ok();
             });
         }
@@ -165,7 +171,7 @@ impl Run {
         let meanwhile = self.claim_meanwhile(who);
         let (now, attempt) = (self.stage.time.now(), answer(status));
         let service = &self.dispatchers[who].world.service;
-        let finished = service.finish_delivery(now, &one.lease, &attempt).await;
+        let finished = service.dispatcher().finish(now, &one.lease, &attempt).await;
         match finished {
             Ok(finished) => self.note(&one, finished),
             // The same attempt is reported again.
@@ -223,7 +229,8 @@ impl Run {
                 let endpoint = crate::dispatching::endpoint(webhook);
                 let read = stage
                     .service
-                    .get_delivery(&stage.owner, endpoint, *id)
+                    .deliveries()
+                    .get(&stage.owner, endpoint, *id)
                     .await;
                 if let Ok(read) = read
                     && read.status == DeliveryStatus::Delivered

@@ -58,7 +58,10 @@ async fn dispatch_within(
     sender: &dyn DeliverySender,
     limits: DispatchLimits,
 ) -> DispatchReport {
-    let dispatched = world.service.dispatch(sender, world.time.now(), limits);
+    let dispatched = world
+        .service
+        .dispatcher()
+        .dispatch(sender, world.time.now(), limits);
     dispatched.await.unwrap()
 }
 
@@ -109,7 +112,8 @@ async fn dispatch_delivers_change_of_cited_memory_to_subscriber() {
     let status = Some(DeliveryStatus::Delivered);
     let listed = world
         .service
-        .list_deliveries(owner, endpoint, status, &page);
+        .deliveries()
+        .list(owner, endpoint, status, &page);
     assert_eq!(listed.await.unwrap().data.len(), 1);
     world.assert_whole().await;
 }
@@ -137,7 +141,8 @@ async fn dispatch_rounds_continue_until_nothing_is_due() {
     let status = Some(DeliveryStatus::Pending);
     let listed = world
         .service
-        .list_deliveries(owner, endpoint(&webhook), status, &page);
+        .deliveries()
+        .list(owner, endpoint(&webhook), status, &page);
     assert_eq!(listed.await.unwrap().data, []);
     world.assert_whole().await;
 }
@@ -228,6 +233,7 @@ async fn dispatch_round_with_fault_loses_nothing() {
         let limits = DispatchLimits::default();
         let first = twin
             .service
+            .dispatcher()
             .dispatch(&receiver, twin.time.now(), limits)
             .await;
         if twin.faults.counts().faults == 0 {

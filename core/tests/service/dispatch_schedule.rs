@@ -42,7 +42,11 @@ async fn wait_after(world: &World, attempt: &Attempt) -> Duration {
 
 async fn read(world: &World, webhook: &Webhook) -> Webhook {
     let (workspace, id) = (webhook.workspace_id, webhook.id);
-    let read = world.service.get_webhook(&world.owner, workspace, id).await;
+    let read = world
+        .service
+        .webhooks()
+        .get(&world.owner, workspace, id)
+        .await;
     read.unwrap().value
 }
 
@@ -213,7 +217,8 @@ async fn gone_response_disables_endpoint_at_once() {
     let (workspace, id) = (webhook.workspace_id, webhook.id);
     let updated = world
         .service
-        .update_webhook(&world.owner, workspace, id, &on, None);
+        .webhooks()
+        .update(&world.owner, workspace, id, &on, None);
     assert_eq!(updated.await.unwrap().value.disabled_reason, None);
     assert_eq!(
         world
@@ -223,6 +228,7 @@ async fn gone_response_disables_endpoint_at_once() {
     );
     let again = world
         .service
+        .deliveries()
         .redeliver_dead(&world.owner, endpoint(&webhook));
     assert_eq!(again.await.unwrap().redelivered, 4);
     assert_eq!(world.claim().await.deliveries.len(), 4);
@@ -273,7 +279,8 @@ async fn drop_waiting(world: &World, webhook: &Webhook) {
         let (workspace, id) = (webhook.workspace_id, webhook.id);
         let updated = world
             .service
-            .update_webhook(&world.owner, workspace, id, &update, None);
+            .webhooks()
+            .update(&world.owner, workspace, id, &update, None);
         updated.await.unwrap();
         world.claim().await;
     }
@@ -375,9 +382,11 @@ async fn delivery_keeps_last_twenty_attempts() {
     let delivery = world.announce(&webhook, 1).await.remove(0);
     let mut made = Vec::new();
     for _ in 0..25 {
-        let again = world
-            .service
-            .redeliver(&world.owner, endpoint(&webhook), delivery.id);
+        let again =
+            world
+                .service
+                .deliveries()
+                .redeliver(&world.owner, endpoint(&webhook), delivery.id);
         again.await.unwrap();
         made.push(world.time.now());
         fail(&world, &answer(500)).await;

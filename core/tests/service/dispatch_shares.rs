@@ -19,13 +19,18 @@ async fn foreign(world: &World, count: usize) {
         let id = webhook.unwrap().id;
         world.confirm(id.into()).await;
         let to = Endpoint::Webhook(workspace, id);
-        world.service.ping(&other.owner, to).await.unwrap();
+        world
+            .service
+            .deliveries()
+            .ping(&other.owner, to)
+            .await
+            .unwrap();
     }
 }
 
 async fn claim(world: &World, room: usize, in_flight: &InFlight) -> Vec<ClaimedDelivery> {
     let now = world.time.now();
-    let claimed = world.service.claim_deliveries(now, room, in_flight).await;
+    let claimed = world.service.dispatcher().claim(now, room, in_flight).await;
     claimed.unwrap().deliveries
 }
 
@@ -79,7 +84,8 @@ async fn claim_is_bounded_in_deliveries_and_commits() {
     let before = world.faults.counts().commits;
     let claimed = world
         .service
-        .claim_deliveries(world.time.now(), ROOM, &nobody);
+        .dispatcher()
+        .claim(world.time.now(), ROOM, &nobody);
     let claimed = claimed.await.unwrap();
     assert_eq!(world.faults.counts().commits - before, 32);
     assert_eq!((claimed.deliveries.len(), claimed.has_more), (32, true));
@@ -88,6 +94,7 @@ async fn claim_is_bounded_in_deliveries_and_commits() {
         for _ in 0..10 {
             world
                 .service
+                .deliveries()
                 .ping(&world.owner, endpoint(webhook))
                 .await
                 .unwrap();
@@ -95,7 +102,8 @@ async fn claim_is_bounded_in_deliveries_and_commits() {
     }
     let claimed = world
         .service
-        .claim_deliveries(world.time.now(), ROOM, &nobody);
+        .dispatcher()
+        .claim(world.time.now(), ROOM, &nobody);
     let claimed = claimed.await.unwrap();
     assert_eq!((claimed.deliveries.len(), claimed.has_more), (256, true));
     world.assert_whole().await;

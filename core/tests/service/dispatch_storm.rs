@@ -102,13 +102,13 @@ impl Common {
         match act {
             Act::Claim(room) => {
                 let in_flight = under_way(&self.held(who));
-                let claimed = service.claim_deliveries(now, room, &in_flight).await?;
+                let claimed = service.dispatcher().claim(now, room, &in_flight).await?;
                 let mut held = self.held[who].lock().unwrap();
                 held.extend(claimed.deliveries);
             }
             Act::Renew => {
                 let leases: Vec<_> = self.held(who).iter().map(|held| held.lease).collect();
-                service.renew_leases(now, &leases).await?;
+                service.dispatcher().renew_leases(now, &leases).await?;
             }
             Act::Finish(chosen, status) => self.finish(&service, who, chosen, status).await?,
             Act::FinishLate(status) => self.finish(&service, 2, 0, status).await?,
@@ -128,37 +128,48 @@ impl Common {
             }
             Act::Rotate(index) => {
                 let id = self.webhook(index).id;
-                service.rotate_webhook_secret(owner, workspace, id).await?;
+                service
+                    .webhooks()
+                    .rotate_secret(owner, workspace, id)
+                    .await?;
             }
             Act::Replace(index) => {
                 let id = self.webhook(index).id;
-                service.delete_webhook(owner, workspace, id).await?;
+                service.webhooks().delete(owner, workspace, id).await?;
                 let new = self.new_webhook(&service).await?;
                 self.webhooks.lock().unwrap()[index] = new;
             }
             Act::Ping(index) => {
                 let to = endpoint(&self.webhook(index));
-                service.ping(owner, to).await?;
+                service.deliveries().ping(owner, to).await?;
             }
             Act::Redeliver(index, chosen) => {
                 let (of, page) = (endpoint(&self.webhook(index)), PageRequest::default());
-                let listed = service.list_deliveries(owner, of, None, &page).await?.data;
+                let listed = service
+                    .deliveries()
+                    .list(owner, of, None, &page)
+                    .await?
+                    .data;
                 if let Some(chosen) = chosen.checked_rem(listed.len()) {
-                    service.redeliver(owner, of, listed[chosen].id).await?;
+                    service
+                        .deliveries()
+                        .redeliver(owner, of, listed[chosen].id)
+                        .await?;
                 }
             }
             Act::RedeliverDead(index) => {
                 let of = endpoint(&self.webhook(index));
-                service.redeliver_dead(owner, of).await?;
+                service.deliveries().redeliver_dead(owner, of).await?;
             }
             Act::Ingest => {
                 let memory = [new_memory("A memory")];
                 service
-                    .ingest_memories(owner, workspace, self.source, &memory)
+                    .memories()
+                    .ingest(owner, workspace, self.source, &memory)
                     .await?;
             }
             Act::FanOut => {
-                service.fan_out(now).await?;
+                service.dispatcher().fan_out(now).await?;
             }
             Act::Maintain => {
                 service.maintain(now).await?;
@@ -177,7 +188,8 @@ impl Common {
         if let Some(one) = self.take(who, chosen) {
             let now = self.time.now();
             service
-                .finish_delivery(now, &one.lease, &answer(status))
+                .dispatcher()
+                .finish(now, &one.lease, &answer(status))
                 .await?;
         }
         Ok(())
@@ -190,7 +202,9 @@ impl Common {
         update: WebhookUpdate,
     ) -> Result<(), Error> {
         let (workspace, id) = (self.workspace, self.webhook(index).id);
-        let updated = service.update_webhook(&self.owner, workspace, id, &update, None);
+        let updated = service
+            .webhooks()
+            .update(&self.owner, workspace, id, &update, None);
         updated.await.map(drop)
     }
 
@@ -200,7 +214,8 @@ impl Common {
             .url("https://example.com/hook".parse().unwrap())
             .build();
         service
-            .create_webhook(&self.owner, self.workspace, &new)
+            .webhooks()
+            .create(&self.owner, self.workspace, &new)
             .await
     }
 }

@@ -96,7 +96,7 @@ impl World {
     /// Claims due deliveries, with these in flight.
     pub(crate) async fn claim_beside(&self, in_flight: &InFlight) -> ClaimBatch {
         let now = self.time.now();
-        let claimed = self.service.claim_deliveries(now, ROOM, in_flight).await;
+        let claimed = self.service.dispatcher().claim(now, ROOM, in_flight).await;
         claimed.unwrap()
     }
 
@@ -113,7 +113,10 @@ impl World {
         attempt: &Attempt,
     ) -> AttemptOutcome {
         let now = self.time.now();
-        let finished = self.service.finish_delivery(now, &claimed.lease, attempt);
+        let finished = self
+            .service
+            .dispatcher()
+            .finish(now, &claimed.lease, attempt);
         finished.await.unwrap()
     }
 
@@ -129,14 +132,19 @@ impl World {
     }
 
     pub(crate) async fn ping(&self, to: &Webhook) -> Delivery {
-        let made = self.service.ping(&self.owner, endpoint(to)).await;
+        let made = self
+            .service
+            .deliveries()
+            .ping(&self.owner, endpoint(to))
+            .await;
         made.unwrap()
     }
 
     pub(crate) async fn delivery(&self, to: &Webhook, id: DeliveryId) -> Delivery {
         let read = self
             .service
-            .get_delivery(&self.owner, endpoint(to), id)
+            .deliveries()
+            .get(&self.owner, endpoint(to), id)
             .await;
         read.unwrap()
     }
@@ -153,7 +161,12 @@ impl World {
         };
         let mut made = Vec::with_capacity(count);
         for _ in 0..count {
-            let delivery = self.service.ping(&self.owner, to).await.unwrap();
+            let delivery = self
+                .service
+                .deliveries()
+                .ping(&self.owner, to)
+                .await
+                .unwrap();
             let key = keys::delivery(self.org.id, id, delivery.event_id);
             let mut stored: Value = self.read(&key).await.unwrap();
             stored.as_object_mut().unwrap().remove("is_ping");
@@ -206,11 +219,20 @@ impl World {
         self.announce_to(to, 1).await;
         let gone = self.finish(&self.claim_one().await, &answer(410)).await;
         assert_eq!(gone, AttemptOutcome::Dead(Some(DisabledReason::Gone)));
-        let ping = self.service.ping(&self.owner, to).await.unwrap();
+        let ping = self
+            .service
+            .deliveries()
+            .ping(&self.owner, to)
+            .await
+            .unwrap();
         for attempt in [answer(200), answer(204)] {
             let done = self.finish(&self.claim_one().await, &attempt).await;
             assert_eq!(done, AttemptOutcome::Delivered);
-            let again = self.service.redeliver(&self.owner, to, ping.id).await;
+            let again = self
+                .service
+                .deliveries()
+                .redeliver(&self.owner, to, ping.id)
+                .await;
             assert_eq!(again.unwrap().status, DeliveryStatus::Pending);
         }
         self.finish(&self.claim_one().await, &answer(200)).await;

@@ -26,19 +26,22 @@ pub(crate) async fn unconfirmed(world: &World) -> Webhook {
     let (owner, new) = (&world.owner, new_webhook(URL));
     let created = world
         .service
-        .create_webhook(owner, world.workspace.id, &new);
+        .webhooks()
+        .create(owner, world.workspace.id, &new);
     created.await.unwrap()
 }
 
 pub(crate) async fn shown(world: &World, webhook: &Webhook) -> Webhook {
     let (service, workspace) = (&world.service, webhook.workspace_id);
-    let found = service.get_webhook(&world.owner, workspace, webhook.id);
+    let found = service.webhooks().get(&world.owner, workspace, webhook.id);
     found.await.unwrap().value
 }
 
 pub(crate) async fn update(world: &World, webhook: &Webhook, update: WebhookUpdate) {
     let (service, workspace) = (&world.service, webhook.workspace_id);
-    let updated = service.update_webhook(&world.owner, workspace, webhook.id, &update, None);
+    let updated = service
+        .webhooks()
+        .update(&world.owner, workspace, webhook.id, &update, None);
     updated.await.unwrap();
 }
 
@@ -82,16 +85,22 @@ async fn silent_endpoint_receives_only_pings_whatever_happens() {
             2 => update(&world, &to, is_active(true)).await,
             3 => drop(world.ping(&to).await),
             4 => {
-                let rotated = service.rotate_webhook_secret(owner, workspace, to.id);
+                let rotated = service.webhooks().rotate_secret(owner, workspace, to.id);
                 rotated.await.unwrap();
                 // It is inactive if its pings failed too often.
-                let _ = service.redeliver_dead(owner, endpoint(&to)).await;
+                let _ = service
+                    .deliveries()
+                    .redeliver_dead(owner, endpoint(&to))
+                    .await;
             }
             _ => {
                 let page = PageRequest::default();
-                let listed = service.list_deliveries(owner, endpoint(&to), None, &page);
+                let listed = service.deliveries().list(owner, endpoint(&to), None, &page);
                 for delivery in listed.await.unwrap().data {
-                    let _ = service.redeliver(owner, endpoint(&to), delivery.id).await;
+                    let _ = service
+                        .deliveries()
+                        .redeliver(owner, endpoint(&to), delivery.id)
+                        .await;
                 }
             }
         }
@@ -171,7 +180,8 @@ async fn endpoint_without_answer_is_disabled_until_it_answers() {
     let dead = Some(DeliveryStatus::Dead);
     let listed = world
         .service
-        .list_deliveries(&world.owner, endpoint(&to), dead, &page);
+        .deliveries()
+        .list(&world.owner, endpoint(&to), dead, &page);
     let types = listed.await.unwrap().data;
     let types: Vec<_> = types.iter().map(|dead| dead.event_type).collect();
     assert_eq!(types, [EventType::WebhookPing, EventType::ChunkCreated]);
@@ -183,7 +193,10 @@ async fn endpoint_without_answer_is_disabled_until_it_answers() {
     assert_eq!(send(&world, 200).await, [EventType::WebhookPing]);
     let enabled = shown(&world, &to).await;
     assert!(enabled.is_active && enabled.is_confirmed);
-    let again = world.service.redeliver_dead(&world.owner, endpoint(&to));
+    let again = world
+        .service
+        .deliveries()
+        .redeliver_dead(&world.owner, endpoint(&to));
     assert!(again.await.unwrap().redelivered > 0);
     assert!(send(&world, 200).await.contains(&EventType::ChunkCreated));
     world.assert_whole().await;
@@ -264,19 +277,20 @@ async fn subscription_receives_pings_until_it_is_confirmed() {
         .webhook_url(URL.parse().unwrap())
         .build();
     let (service, owner) = (&world.service, &world.owner);
-    let created = service.create_citation_subscription(owner, &new);
+    let created = service.citation_subscriptions().create(owner, &new);
     let created = created.await.unwrap();
-    service.delete_memory(owner, memories[0]).await.unwrap();
+    service.memories().delete(owner, memories[0]).await.unwrap();
     assert_eq!(send(&world, 503).await, [EventType::WebhookPing]);
     assert!(!created.is_confirmed);
     service
+        .deliveries()
         .ping(owner, Endpoint::Subscription(created.id))
         .await
         .unwrap();
     let sent = send(&world, 200).await;
     assert!(sent.starts_with(&[EventType::WebhookPing]), "{sent:?}");
     assert!(sent.contains(&EventType::CitationChanged), "{sent:?}");
-    let found = service.get_citation_subscription(owner, created.id);
+    let found = service.citation_subscriptions().get(owner, created.id);
     assert!(found.await.unwrap().is_confirmed);
     world.assert_whole().await;
 }
@@ -290,7 +304,7 @@ async fn rotation_and_takeover_neither_confirm_nor_prevent_confirmation() {
     world.fan_out().await;
     let ping = world.claim_one().await;
     let (service, workspace) = (&world.service, world.workspace.id);
-    let rotated = service.rotate_webhook_secret(&admin, workspace, to.id);
+    let rotated = service.webhooks().rotate_secret(&admin, workspace, to.id);
     rotated.await.unwrap();
     assert!(!shown(&world, &to).await.is_confirmed);
     world.finish(&ping, &answer(500)).await;
@@ -302,7 +316,9 @@ async fn rotation_and_takeover_neither_confirm_nor_prevent_confirmation() {
     );
     // A new URL of somebody else has to answer too.
     let moved = url("https://example.org/theirs");
-    let updated = service.update_webhook(&admin, workspace, to.id, &moved, None);
+    let updated = service
+        .webhooks()
+        .update(&admin, workspace, to.id, &moved, None);
     assert!(!updated.await.unwrap().value.is_confirmed);
     world.memories(1).await;
     assert_eq!(send(&world, 404).await, [EventType::WebhookPing]);

@@ -29,7 +29,8 @@ async fn webhook_taken_over_drops_what_was_made_for_its_former_owner() {
     let rotate = |by| {
         world
             .service
-            .rotate_webhook_secret(by, workspace, webhook.id)
+            .webhooks()
+            .rotate_secret(by, workspace, webhook.id)
     };
     let url = |path: &str| {
         let url = format!("https://example.com/{path}").parse().unwrap();
@@ -39,7 +40,8 @@ async fn webhook_taken_over_drops_what_was_made_for_its_former_owner() {
         let (service, update) = (&world.service, url(to));
         async move {
             service
-                .update_webhook(by, workspace, webhook.id, &update, None)
+                .webhooks()
+                .update(by, workspace, webhook.id, &update, None)
                 .await
         }
     };
@@ -56,7 +58,12 @@ async fn webhook_taken_over_drops_what_was_made_for_its_former_owner() {
         let batch = world.claim().await;
         assert_eq!((batch.deliveries, batch.dead_lettered), (Vec::new(), 1));
         // Nor does a redelivery send it.
-        let again = world.service.redeliver_dead(&by, to).await.unwrap();
+        let again = world
+            .service
+            .deliveries()
+            .redeliver_dead(&by, to)
+            .await
+            .unwrap();
         assert_eq!(again.redelivered, 1);
         let batch = world.claim().await;
         assert_eq!((batch.deliveries, batch.dead_lettered), (Vec::new(), 1));
@@ -79,6 +86,7 @@ async fn webhook_taken_over_drops_what_was_made_for_its_former_owner() {
         }
         let again = world
             .service
+            .deliveries()
             .redeliver_dead(&world.owner, to)
             .await
             .unwrap();
@@ -108,7 +116,8 @@ async fn webhook_taken_over_by_its_member_keeps_its_deliveries() {
     let rotate = async |by: &Caller| {
         let rotated = world
             .service
-            .rotate_webhook_secret(by, world.workspace.id, id);
+            .webhooks()
+            .rotate_secret(by, world.workspace.id, id);
         rotated.await.unwrap();
     };
     let ids = ingest(&world, &AUDIENCES).await;

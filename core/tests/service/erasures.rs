@@ -28,7 +28,7 @@ async fn erase_with_key(
     request: &NewErasure,
 ) -> Result<ErasureResult, Error> {
     let key = key.parse().unwrap();
-    world.service.create_erasure(caller, &key, request).await
+    world.service.erasures().create(caller, &key, request).await
 }
 
 async fn erase(world: &World, request: &NewErasure) -> Erasure {
@@ -71,7 +71,8 @@ async fn named_memories_are_erased_with_a_receipt() {
         new.query = "What does the quokka say?".to_owned();
     });
     let bare = service
-        .create_recall(owner, world.workspace.id, &bare)
+        .recalls()
+        .create(owner, world.workspace.id, &bare)
         .await;
     let bare = bare.unwrap().id;
     let subscription = world.subscribe(owner, bare).await.id;
@@ -94,12 +95,15 @@ async fn named_memories_are_erased_with_a_receipt() {
     assert_eq!(receipt.remains.audit_log_until, Some(until));
     assert_erased(&world, "quokka").await;
     for id in [first, second] {
-        assert_eq!(code(service.get_memory(owner, id).await), "not_found");
+        assert_eq!(code(service.memories().get(owner, id).await), "not_found");
     }
-    assert_eq!(code(service.get_recall(owner, bare).await), "not_found");
-    let found = service.get_citation_subscription(owner, subscription).await;
+    assert_eq!(code(service.recalls().get(owner, bare).await), "not_found");
+    let found = service
+        .citation_subscriptions()
+        .get(owner, subscription)
+        .await;
     assert_eq!(code(found), "not_found");
-    let found = service.get_recall(owner, other).await.unwrap();
+    let found = service.recalls().get(owner, other).await.unwrap();
     assert_eq!(found.memory_ids, [kept]);
     let events = world.events_of(EventType::ChunkDeleted).await;
     let told = data(&events[0])["memory_ids"].to_string();
@@ -109,14 +113,17 @@ async fn named_memories_are_erased_with_a_receipt() {
     assert!(audit.iter().any(|entry| entry.resource.id == receipt.id.0));
     world.assert_whole().await;
 
-    let read = service.get_erasure(owner, receipt.id).await.unwrap();
+    let read = service.erasures().get(owner, receipt.id).await.unwrap();
     assert_eq!(read, receipt);
-    let listed = service.list_erasures(owner, &PageRequest::default()).await;
+    let listed = service
+        .erasures()
+        .list(owner, &PageRequest::default())
+        .await;
     assert_eq!(listed.unwrap().data, [receipt]);
     let again = add(&world, "page/1", "Something else.").await;
     assert_ne!(again, first);
     world.maintain().await;
-    assert!(service.get_memory(owner, again).await.is_ok());
+    assert!(service.memories().get(owner, again).await.is_ok());
     world.assert_whole().await;
 }
 
@@ -143,7 +150,14 @@ async fn hidden_memories_count_as_not_found() {
     }
     assert_eq!(receipts[0], receipts[1]);
     assert_eq!(receipts[0].1, 1);
-    assert!(world.service.get_memory(&world.owner, hidden).await.is_ok());
+    assert!(
+        world
+            .service
+            .memories()
+            .get(&world.owner, hidden)
+            .await
+            .is_ok()
+    );
 }
 
 #[tokio::test]
@@ -258,8 +272,11 @@ async fn everything_from_a_source_is_erased() {
     assert_eq!((receipt.counts.memories, receipt.counts.recalls), (1, 1));
     assert_erased(&world, "what the quokka").await;
     let (service, owner) = (&world.service, &world.owner);
-    assert_eq!(code(service.get_recall(owner, recall).await), "not_found");
-    assert!(service.get_memory(owner, note).await.is_ok());
+    assert_eq!(
+        code(service.recalls().get(owner, recall).await),
+        "not_found"
+    );
+    assert!(service.memories().get(owner, note).await.is_ok());
 
     let source = NewErasure::builder().source_id(world.source).build();
     let receipt = erase(&world, &source).await;
@@ -281,16 +298,20 @@ async fn everything_of_a_member_is_erased() {
         new.content = "It says.".to_owned();
     });
     let new = [new];
-    let ingested = service.ingest_memories(&caller, workspace, world.source, &new);
+    let ingested = service
+        .memories()
+        .ingest(&caller, workspace, world.source, &new);
     assert_eq!(ingested.await.unwrap()[0].outcome, IngestOutcome::Created);
     let recall = with(new_recall(&[kept]), |new| new.query = "Quokka?".to_owned());
-    let recall = service.create_recall(&caller, workspace, &recall).await;
+    let recall = service.recalls().create(&caller, workspace, &recall).await;
     let recall = recall.unwrap().id;
     let chat = new_chat("Quokkas");
-    let chat = service.create_chat(&caller, workspace, &chat).await;
+    let chat = service.chats().create(&caller, workspace, &chat).await;
     let chat = chat.unwrap().id;
     for _ in 0..=2 * STEP {
-        let posted = service.post_chat_message(&caller, workspace, chat, "A quokka.");
+        let posted = service
+            .chats()
+            .post_message(&caller, workspace, chat, "A quokka.");
         posted.await.unwrap();
     }
 
@@ -303,12 +324,12 @@ async fn everything_of_a_member_is_erased() {
     assert_eq!((counts.chats, counts.chat_messages), (1, messages));
     assert_erased(&world, "quokka").await;
     assert_eq!(
-        code(service.get_recall(&world.owner, recall).await),
+        code(service.recalls().get(&world.owner, recall).await),
         "not_found"
     );
-    let found = service.get_chat(&caller, workspace, chat).await;
+    let found = service.chats().get(&caller, workspace, chat).await;
     assert_eq!(code(found), "not_found");
-    assert!(service.get_memory(&world.owner, kept).await.is_ok());
+    assert!(service.memories().get(&world.owner, kept).await.is_ok());
     world.assert_whole().await;
 }
 
@@ -329,7 +350,7 @@ async fn interrupted_erasure_is_resumed() {
         assert_eq!(receipt.remains.backups_before, None);
         world.assert_whole().await;
         world.maintain().await;
-        let receipt = world.service.get_erasure(&world.owner, receipt.id).await;
+        let receipt = world.service.erasures().get(&world.owner, receipt.id).await;
         let receipt = receipt.unwrap();
         assert_eq!(receipt.status, ErasureStatus::Completed);
         let counts = &receipt.counts;
@@ -365,19 +386,21 @@ async fn chat_is_deleted_with_all_its_messages() {
     let creator = world.caller(MEMBER).await;
     let other = world.member(MEMBER).await;
     let new = with(new_chat("Quokkas"), |new| new.participants = vec![other]);
-    let chat = service.create_chat(&creator, workspace, &new).await;
+    let chat = service.chats().create(&creator, workspace, &new).await;
     let chat = chat.unwrap().id;
     for _ in 0..=STEP {
-        let posted = service.post_chat_message(&creator, workspace, chat, "A quokka.");
+        let posted = service
+            .chats()
+            .post_message(&creator, workspace, chat, "A quokka.");
         posted.await.unwrap();
     }
     let stranger = world.caller(MEMBER).await;
-    let delete = async |caller: &Caller| service.delete_chat(caller, workspace, chat).await;
+    let delete = async |caller: &Caller| service.chats().delete(caller, workspace, chat).await;
     assert_eq!(code(delete(&stranger).await), "not_found");
     assert_eq!(code(delete(&world.trusted(other)).await), "forbidden");
     delete(&creator).await.unwrap();
     assert_eq!(code(delete(&creator).await), "not_found");
-    let found = service.get_chat(&creator, workspace, chat).await;
+    let found = service.chats().get(&creator, workspace, chat).await;
     assert_eq!(code(found), "not_found");
     assert!(world.dashboard().await.recent_chats.is_empty());
     world.assert_whole().await;
@@ -392,19 +415,23 @@ async fn admin_deletes_chats_and_recalls_of_others() {
     let (service, workspace) = (&world.service, world.workspace.id);
     let member = world.caller(MEMBER).await;
     let chat = new_chat("Plans");
-    let chat = service.create_chat(&member, workspace, &chat).await;
+    let chat = service.chats().create(&member, workspace, &chat).await;
     let chat = chat.unwrap().id;
     let cited = world.approved_memories(1).await;
     let recall = new_recall(&cited);
-    let recall = service.create_recall(&member, workspace, &recall).await;
+    let recall = service.recalls().create(&member, workspace, &recall).await;
     let recall = recall.unwrap().id;
     let other = world.caller(MEMBER).await;
-    let refused = service.delete_recall(&other, recall).await;
+    let refused = service.recalls().delete(&other, recall).await;
     assert_eq!(code(refused), "forbidden");
     let admin = world.caller(ADMIN).await;
-    service.delete_chat(&admin, workspace, chat).await.unwrap();
-    service.delete_recall(&admin, recall).await.unwrap();
-    let again = service.delete_recall(&admin, recall).await;
+    service
+        .chats()
+        .delete(&admin, workspace, chat)
+        .await
+        .unwrap();
+    service.recalls().delete(&admin, recall).await.unwrap();
+    let again = service.recalls().delete(&admin, recall).await;
     assert_eq!(code(again), "not_found");
     world.assert_whole().await;
 }
@@ -415,9 +442,15 @@ async fn recall_is_deleted_with_its_subscriptions() {
     let (service, owner) = (&world.service, &world.owner);
     let recall = world.recall().await;
     let subscription = world.subscribe(owner, recall).await.id;
-    service.delete_recall(owner, recall).await.unwrap();
-    assert_eq!(code(service.get_recall(owner, recall).await), "not_found");
-    let found = service.get_citation_subscription(owner, subscription).await;
+    service.recalls().delete(owner, recall).await.unwrap();
+    assert_eq!(
+        code(service.recalls().get(owner, recall).await),
+        "not_found"
+    );
+    let found = service
+        .citation_subscriptions()
+        .get(owner, subscription)
+        .await;
     assert_eq!(code(found), "not_found");
     world.maintain().await;
     world.assert_whole().await;
@@ -435,12 +468,16 @@ async fn audit_log_has_no_titles_queries_and_paths() {
     let new = with(new_recall(&memories), |new| {
         new.query = "Quokka?".to_owned();
     });
-    let recall = service.create_recall(owner, world.workspace.id, &new).await;
+    let recall = service
+        .recalls()
+        .create(owner, world.workspace.id, &new)
+        .await;
     service
-        .delete_recall(owner, recall.unwrap().id)
+        .recalls()
+        .delete(owner, recall.unwrap().id)
         .await
         .unwrap();
-    let deleted = service.delete_chat(owner, world.workspace.id, chat);
+    let deleted = service.chats().delete(owner, world.workspace.id, chat);
     deleted.await.unwrap();
     let audit = entries(&world).await;
     let text = format!("{audit:?}").to_lowercase();
@@ -470,10 +507,10 @@ async fn subscription_created_meanwhile_ends_with_its_recall() {
             .recall_id(recall)
             .webhook_url("https://example.com/".parse().unwrap())
             .build();
-        let created = service.create_citation_subscription(&owner, &new);
+        let created = service.citation_subscriptions().create(&owner, &new);
         created.await.unwrap();
     });
-    let deleted = world.service.delete_recall(&world.owner, recall);
+    let deleted = world.service.recalls().delete(&world.owner, recall);
     deleted.await.unwrap();
     assert!(world.probe.has_happened());
     let left = world.contents().await;

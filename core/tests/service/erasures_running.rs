@@ -44,7 +44,7 @@ impl Scene {
             .name("Tickets")
             .kind("help_desk")
             .build();
-        let source = world.service.create_source(&world.owner, &new);
+        let source = world.service.sources().create(&world.owner, &new);
         let source = source.await.unwrap().id;
         let keyed = |name: &str| {
             let mut new = new_memory(name);
@@ -53,7 +53,7 @@ impl Scene {
         };
         let mut memories = world.approved_memories(2).await;
         let ingest = async |by: &Caller, new: &[_]| {
-            let ingested = world.service.ingest_memories(by, workspace, source, new);
+            let ingested = world.service.memories().ingest(by, workspace, source, new);
             let ids = ingested.await.unwrap().into_iter();
             ids.map(|memory| memory.id).collect::<Vec<_>>()
         };
@@ -74,7 +74,8 @@ impl Scene {
             .build();
         let update = world
             .service
-            .update_memory(&world.owner, own[0], &moved, None);
+            .memories()
+            .update(&world.owner, own[0], &moved, None);
         update.await.unwrap();
         let mut scene = Self {
             callers: vec![
@@ -125,22 +126,27 @@ impl Scene {
         ] {
             for by in [&world.owner, &self.member] {
                 let new = new_recall(&cited);
-                let made = service.create_recall(by, workspace, &new).await.unwrap();
+                let made = service.recalls().create(by, workspace, &new).await.unwrap();
                 self.recalls.push(made.id);
                 let subscription = world.subscribe(&world.owner, made.id).await;
                 self.subscriptions.push(subscription.id);
             }
         }
         let page = &PageRequest::default();
-        let others = service.list_members(&world.owner, ACME, page);
+        let others = service.members().list(&world.owner, ACME, page);
         let others: Vec<_> = others.await.unwrap().data;
         let others: Vec<_> = others.iter().map(|member| member.id).collect();
         for by in [&world.owner, &self.member] {
             let new = with(new_chat("Plans"), |new| {
                 new.participants.clone_from(&others);
             });
-            let chat = service.create_chat(by, workspace, &new).await.unwrap().id;
-            let posted = service.post_chat_message(by, workspace, chat, "Which?");
+            let chat = service
+                .chats()
+                .create(by, workspace, &new)
+                .await
+                .unwrap()
+                .id;
+            let posted = service.chats().post_message(by, workspace, chat, "Which?");
             posted.await.unwrap();
             self.chats.push(chat);
         }
@@ -157,7 +163,7 @@ impl Scene {
             let mut page = PageRequest::default();
             loop {
                 let filter = MemoryFilter::default();
-                let listed = service.list_memories(by, workspace, &filter, &page).await;
+                let listed = service.memories().list(by, workspace, &filter, &page).await;
                 told.push(format!("{listed:?}"));
                 page.cursor = listed.ok().and_then(|listed| listed.next_cursor);
                 if page.cursor.is_none() {
@@ -166,35 +172,44 @@ impl Scene {
             }
             let page = &page;
             for id in &self.memories {
-                told.push(format!("{:?}", service.get_memory(by, *id).await));
+                told.push(format!("{:?}", service.memories().get(by, *id).await));
             }
             let check = AccessCheck::builder().memory_ids(self.memories.clone());
             let check = check.include_content(true).build();
-            let checked = service.check_memory_access(by, &check).await;
+            let checked = service.memories().check_access(by, &check).await;
             told.push(format!("{checked:?}"));
-            let listed = service.list_recalls(by, workspace, page).await;
+            let listed = service.recalls().list(by, workspace, page).await;
             told.push(format!("{listed:?}"));
             for id in &self.recalls {
-                told.push(format!("{:?}", service.get_recall(by, *id).await));
-                let listed = service.list_citation_subscriptions(by, *id, page).await;
+                told.push(format!("{:?}", service.recalls().get(by, *id).await));
+                let listed = service.citation_subscriptions().list(by, *id, page).await;
                 told.push(format!("{listed:?}"));
             }
             for id in &self.subscriptions {
-                let found = service.get_citation_subscription(by, *id).await;
+                let found = service.citation_subscriptions().get(by, *id).await;
                 told.push(format!("{found:?}"));
             }
-            let listed = service.list_chats(by, workspace, page).await;
+            let listed = service.chats().list(by, workspace, page).await;
             told.push(format!("{listed:?}"));
             for id in &self.chats {
-                told.push(format!("{:?}", service.get_chat(by, workspace, *id).await));
-                let listed = service.list_chat_messages(by, workspace, *id, page).await;
+                told.push(format!(
+                    "{:?}",
+                    service.chats().get(by, workspace, *id).await
+                ));
+                let listed = service
+                    .chats()
+                    .list_messages(by, workspace, *id, page)
+                    .await;
                 told.push(format!("{listed:?}"));
             }
-            let listed = service.list_sources(by, page).await;
+            let listed = service.sources().list(by, page).await;
             told.push(format!("{listed:?}"));
-            let found = service.get_source(by, self.source).await;
+            let found = service.sources().get(by, self.source).await;
             told.push(format!("{found:?}"));
-            let dashboard = service.get_dashboard_summary(by, workspace).await;
+            let dashboard = service
+                .workspaces()
+                .get_dashboard_summary(by, workspace)
+                .await;
             let dashboard = dashboard.map(|dashboard| dashboard.value.recent_chats);
             told.push(format!("{dashboard:?}"));
         }
@@ -207,7 +222,7 @@ impl Scene {
 
 async fn erase(world: &World, request: &NewErasure) -> Erasure {
     let key = "erasure".parse().unwrap();
-    let erased = world.service.create_erasure(&world.owner, &key, request);
+    let erased = world.service.erasures().create(&world.owner, &key, request);
     erased.await.unwrap().erasure
 }
 
@@ -235,7 +250,7 @@ async fn erasure_takes_everything_away_at_once() {
             world.assert_whole().await;
             let running = scene.answers(&world).await;
             world.maintain().await;
-            let receipt = world.service.get_erasure(&world.owner, receipt.id).await;
+            let receipt = world.service.erasures().get(&world.owner, receipt.id).await;
             assert_eq!(receipt.unwrap().status, ErasureStatus::Completed);
             let completed = scene.answers(&world).await;
             let differ = running.lines().zip(completed.lines());
@@ -265,49 +280,59 @@ async fn nothing_is_added_to_what_is_being_erased() {
             scene.source
         };
         let mut new = create_memory("New", source);
-        let created = service.create_memory(by, workspace, &new).await;
+        let created = service.memories().create(by, workspace, &new).await;
         assert_eq!(code(created), "conflict");
         let keyed = with(new_memory("New"), |new| {
             new.source_key = Some("page/0".to_owned());
         });
         for by in [owner, &scene.member] {
             let ingested = service
-                .ingest_memories(by, workspace, scene.source, std::slice::from_ref(&keyed))
+                .memories()
+                .ingest(by, workspace, scene.source, std::slice::from_ref(&keyed))
                 .await;
             assert_eq!(code(ingested), "conflict", "{request:?}");
             new.source_id = scene.source;
             new.source_key = Some("page/0".to_owned());
-            let created = service.create_memory(by, workspace, &new).await;
+            let created = service.memories().create(by, workspace, &new).await;
             assert_eq!(code(created), "conflict", "{request:?}");
         }
         if of_member {
             let recall = new_recall(&scene.memories[..1]);
-            let recall = service.create_recall(by, workspace, &recall).await;
+            let recall = service.recalls().create(by, workspace, &recall).await;
             assert_eq!(code(recall), "conflict");
-            let chat = service.create_chat(by, workspace, &new_chat("New")).await;
+            let chat = service
+                .chats()
+                .create(by, workspace, &new_chat("New"))
+                .await;
             assert_eq!(code(chat), "conflict");
         } else {
             let kept = scene.memories[0];
             let moved = MemoryChange::builder().source_id(source).build();
             let update = MemoryUpdate::builder().change(moved.clone()).build();
-            let update = service.update_memory(by, kept, &update, None).await;
+            let update = service.memories().update(by, kept, &update, None).await;
             assert_eq!(code(update), "conflict");
             let bulk = world.bulk(by, &[kept], moved).await;
             assert_eq!(code(bulk), "conflict");
         }
         let update = MemoryUpdate::builder().title("Old").build();
-        let update = service.update_memory(owner, erased, &update, None).await;
+        let update = service
+            .memories()
+            .update(owner, erased, &update, None)
+            .await;
         assert_eq!(code(update), "not_found");
-        let deleted = service.delete_memory(owner, erased).await;
+        let deleted = service.memories().delete(owner, erased).await;
         assert_eq!(code(deleted), "not_found");
-        let deleted = service.delete_recall(owner, scene.recalls[1]).await;
+        let deleted = service.recalls().delete(owner, scene.recalls[1]).await;
         assert_eq!(code(deleted), "not_found");
         if of_member {
-            let deleted = service.delete_chat(owner, workspace, scene.chats[1]).await;
+            let deleted = service
+                .chats()
+                .delete(owner, workspace, scene.chats[1])
+                .await;
             assert_eq!(code(deleted), "not_found");
         }
         let recall = new_recall(&[erased]);
-        let recall = service.create_recall(owner, workspace, &recall).await;
+        let recall = service.recalls().create(owner, workspace, &recall).await;
         assert_eq!(code(recall), "invalid_request");
         assert_eq!(world.contents().await, contents);
         let rejected = review(ReviewStatus::Rejected);
@@ -316,9 +341,16 @@ async fn nothing_is_added_to_what_is_being_erased() {
         assert!(!item.ok && item.memory.is_none());
 
         world.maintain().await;
-        let created = service.create_memory(owner, workspace, &new).await.unwrap();
+        let created = service
+            .memories()
+            .create(owner, workspace, &new)
+            .await
+            .unwrap();
         world.maintain().await;
-        let found = service.get_memory(owner, created.value.summary.id).await;
+        let found = service
+            .memories()
+            .get(owner, created.value.summary.id)
+            .await;
         assert!(found.is_ok());
         world.assert_whole().await;
     }
@@ -336,7 +368,8 @@ async fn erased_member_may_still_update_memory_of_another() {
         let (by, place) = (&scene.member, world.workspace.id);
         let service = &world.service;
         service
-            .ingest_memories(by, place, scene.source, &[keyed])
+            .memories()
+            .ingest(by, place, scene.source, &[keyed])
             .await
     };
     let updated = ingest("page/a").await.unwrap();
@@ -359,7 +392,8 @@ async fn addition_does_not_cross_the_beginning_of_an_erasure() {
     let new = create_memory("New", scene.source);
     let created = world
         .service
-        .create_memory(&world.owner, world.workspace.id, &new);
+        .memories()
+        .create(&world.owner, world.workspace.id, &new);
     assert_eq!(code(created.await), "conflict");
     assert!(world.probe.has_happened());
     world.maintain().await;
@@ -375,7 +409,10 @@ async fn number_of_running_erasures_is_limited() {
         let failing = world.served_with(plan).await;
         let key = name.parse().unwrap();
         let request = &scene.requests[0];
-        let begun = failing.service.create_erasure(&world.owner, &key, request);
+        let begun = failing
+            .service
+            .erasures()
+            .create(&world.owner, &key, request);
         begun.await.map(|begun| begun.erasure.status)
     };
     for number in 0..16 {

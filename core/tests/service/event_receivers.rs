@@ -39,7 +39,10 @@ pub(crate) async fn reviewer(world: &World) -> Caller {
 pub(crate) async fn webhook(world: &World, by: &Caller, of: EventType) -> EndpointId {
     let url = "https://example.com/hook".parse().unwrap();
     let new = NewWebhook::builder().event_type(of).url(url).build();
-    let created = world.service.create_webhook(by, world.workspace.id, &new);
+    let created = world
+        .service
+        .webhooks()
+        .create(by, world.workspace.id, &new);
     let created: Webhook = created.await.unwrap();
     created.id.into()
 }
@@ -54,7 +57,9 @@ pub(crate) async fn ingest(world: &World, audiences: &[&str]) -> Vec<MemoryId> {
     let memories: Vec<_> = memories.collect();
     let workspace = world.workspace.id;
     let service = &world.service;
-    let ids = service.ingest_memories(&world.owner, workspace, world.source, &memories);
+    let ids = service
+        .memories()
+        .ingest(&world.owner, workspace, world.source, &memories);
     ids.await.unwrap().iter().map(|made| made.id).collect()
 }
 
@@ -103,7 +108,7 @@ async fn webhook_names_only_memories_that_exist_for_its_owner() {
     // Nothing is left of changes of hidden memories.
     change(&world, &ids[1..3], review(ReviewStatus::Approved)).await;
     for id in &ids[1..] {
-        let gone = world.service.delete_memory(&world.owner, *id).await;
+        let gone = world.service.memories().delete(&world.owner, *id).await;
         gone.unwrap();
     }
     assert_eq!(named(&world, created.0).await, slice::from_ref(&shown));
@@ -133,7 +138,11 @@ async fn expired_memory_is_named_to_those_for_whom_it_existed() {
     let days = MemoryDays::builder().internal(1).build();
     let new = NewRetention::builder().memory_days(days).build();
     let (owner, place) = (&world.owner, world.workspace.id);
-    let set = world.service.set_retention(owner, place, &new).await;
+    let set = world
+        .service
+        .workspaces()
+        .set_retention(owner, place, &new)
+        .await;
     set.unwrap();
     world.time.pass(DAY);
     world.maintain().await;
@@ -164,7 +173,7 @@ async fn relabelled_memory_is_named_to_those_for_whom_it_existed() {
     // What happens before the fan-out does not change what was known at the commits.
     change(&world, &ids, audience("team:core")).await;
     change(&world, &ids, audience("user:ada")).await;
-    let gone = world.service.delete_memory(&world.owner, ids[0]).await;
+    let gone = world.service.memories().delete(&world.owner, ids[0]).await;
     gone.unwrap();
     assert_eq!(named(&world, endpoint).await.len(), 4);
 }
@@ -184,7 +193,8 @@ async fn memory_under_review_is_named_to_its_author() {
     let new = create_memory("Note", world.source);
     let created = world
         .service
-        .create_memory(&author, world.workspace.id, &new);
+        .memories()
+        .create(&author, world.workspace.id, &new);
     let id = created.await.unwrap().value.summary.id;
     assert_eq!(named(&world, to_author).await, [vec![id]]);
     assert_eq!(received(&world, to_other).await, [] as [Value; 0]);
@@ -263,7 +273,7 @@ async fn receivers_of_the_same_memories_share_an_event_despite_crashes() {
         CommitFault::LostNotApplied,
     ] {
         let twin = world.copy(FaultPlan::none().at_commit(1, fault)).await;
-        let _ = twin.service.fan_out(twin.time.now()).await;
+        let _ = twin.service.dispatcher().fan_out(twin.time.now()).await;
         let next = twin.served_with(FaultPlan::none()).await;
         next.probe.take_reads();
         next.fan_out().await;
@@ -293,7 +303,10 @@ async fn event_about_no_memory_reaches_those_who_do_not_know_all_memories() {
     let endpoint = webhook(&world, &by, EventType::ConnectorStatusChanged).await;
     let connector = world.connector(HOUR).await;
     let (owner, place) = (&world.owner, world.workspace.id);
-    let reported = world.service.report_sync(owner, place, connector, &SUCCESS);
+    let reported = world
+        .service
+        .connectors()
+        .report_sync(owner, place, connector, &SUCCESS);
     reported.await.unwrap();
     let received = received(&world, endpoint).await;
     assert_eq!((&received[0]["to"], received.len()), (&json!("healthy"), 1));
@@ -307,7 +320,7 @@ async fn deletion_whose_audit_entries_expired_is_told_to_those_who_know_all_memo
     let of = EventType::ChunkDeleted;
     let (few, all) = (webhook(&world, &by, of).await, world.webhook(of).await.id);
     let ids = ingest(&world, &["org:acme"]).await;
-    let gone = world.service.delete_memory(&world.owner, ids[0]).await;
+    let gone = world.service.memories().delete(&world.owner, ids[0]).await;
     gone.unwrap();
     world.time.pass(5 * DAY);
     world.maintain().await;
@@ -358,7 +371,10 @@ async fn citations_lost_and_kept_by_one_change_are_two_events() {
     ];
     let by = world.caller_who_may(actions(&held)).await;
     let new = create_memory("Note", world.source);
-    let own = world.service.create_memory(&by, world.workspace.id, &new);
+    let own = world
+        .service
+        .memories()
+        .create(&by, world.workspace.id, &new);
     let own = own.await.unwrap().value.summary.id;
     let other = world.memories(1).await[0];
     let recall = world.recall_of(&[other, own]).await;
@@ -403,7 +419,7 @@ async fn subscription_is_hidden_from_others_with_its_recall() {
     let (by, other) = (world.caller(MEMBER).await, world.caller(MEMBER).await);
     let made = world.subscribe(&by, recall).await;
     let shown = async |caller: &Caller| {
-        let found = world.service.get_citation_subscription(caller, made.id);
+        let found = world.service.citation_subscriptions().get(caller, made.id);
         let found = found.await.map(|found| found.webhook_url.to_string());
         found.map_err(|error| error.code())
     };
@@ -415,7 +431,8 @@ async fn subscription_is_hidden_from_others_with_its_recall() {
     let page = knowledge_core::service::PageRequest::default();
     let listed = world
         .service
-        .list_citation_subscriptions(&other, recall, &page);
+        .citation_subscriptions()
+        .list(&other, recall, &page);
     let url = listed.await.unwrap().data[0].webhook_url.to_string();
     assert_eq!(url, "https://example.com/");
     change(&world, &ids, audience("user:olga")).await;
@@ -423,17 +440,19 @@ async fn subscription_is_hidden_from_others_with_its_recall() {
     assert_eq!(shown(&by).await.unwrap(), "https://example.com/citations");
     let endpoint = knowledge_core::service::Endpoint::Subscription(made.id);
     let service = &world.service;
-    let deleted = service.delete_citation_subscription(&other, made.id);
-    let rotated = service.rotate_citation_subscription_secret(&other, made.id);
-    let deliveries = service.list_deliveries(&other, endpoint, None, &page);
+    let deleted = service.citation_subscriptions().delete(&other, made.id);
+    let rotated = service
+        .citation_subscriptions()
+        .rotate_secret(&other, made.id);
+    let deliveries = service.deliveries().list(&other, endpoint, None, &page);
     for tried in [
         deleted.await,
         rotated.await.map(drop),
         deliveries.await.map(drop),
-        service.ping(&other, endpoint).await.map(drop),
+        service.deliveries().ping(&other, endpoint).await.map(drop),
     ] {
         assert_eq!(tried.unwrap_err().code(), "not_found");
     }
-    let deleted = service.delete_citation_subscription(&by, made.id).await;
+    let deleted = service.citation_subscriptions().delete(&by, made.id).await;
     deleted.unwrap();
 }

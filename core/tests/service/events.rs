@@ -32,14 +32,18 @@ async fn changes_in_the_workspace(world: &World) -> Vec<String> {
     let update = ConnectorUpdate::builder()
         .account_label("other@acme")
         .build();
-    let updated = service.update_connector(owner, workspace, connector, &update);
+    let updated = service
+        .connectors()
+        .update(owner, workspace, connector, &update);
     updated.await.unwrap();
-    let deleted = service.delete_connector(owner, workspace, connector);
+    let deleted = service.connectors().delete(owner, workspace, connector);
     deleted.await.unwrap();
     let key = world.mcp_key_for("org:acme").await;
-    let rotated = service.rotate_mcp_key(owner, workspace, key.summary.id, None);
+    let rotated = service
+        .mcp_keys()
+        .rotate(owner, workspace, key.summary.id, None);
     let rotated = rotated.await.unwrap();
-    let revoked = service.revoke_mcp_key(owner, workspace, key.summary.id);
+    let revoked = service.mcp_keys().revoke(owner, workspace, key.summary.id);
     revoked.await.unwrap();
     let mut secrets = [key.secret, rotated.secret]
         .map(|secret| secret.unwrap().expose().to_owned())
@@ -47,25 +51,35 @@ async fn changes_in_the_workspace(world: &World) -> Vec<String> {
 
     let id = world.webhook(EventType::ChunkCreated).await.id;
     let update = WebhookUpdate::builder().is_active(false).build();
-    let updated = service.update_webhook(owner, workspace, id, &update, None);
+    let updated = service
+        .webhooks()
+        .update(owner, workspace, id, &update, None);
     updated.await.unwrap();
-    let rotated = service.rotate_webhook_secret(owner, workspace, id).await;
+    let rotated = service.webhooks().rotate_secret(owner, workspace, id).await;
     secrets.push(rotated.unwrap().signing_secret);
-    service.delete_webhook(owner, workspace, id).await.unwrap();
+    service
+        .webhooks()
+        .delete(owner, workspace, id)
+        .await
+        .unwrap();
 
     let inbound = world.inbound_webhook(workspace, "Tickets").await;
     let id = inbound.unwrap().id;
     let update = InboundWebhookUpdate::builder().name("Requests").build();
-    let updated = service.update_inbound_webhook(owner, workspace, id, &update, None);
+    let updated = service
+        .inbound_webhooks()
+        .update(owner, workspace, id, &update, None);
     updated.await.unwrap();
-    let rotated = service.rotate_inbound_webhook_secret(owner, workspace, id);
+    let rotated = service
+        .inbound_webhooks()
+        .rotate_secret(owner, workspace, id);
     secrets.push(rotated.await.unwrap().signing_secret);
-    let deleted = service.delete_inbound_webhook(owner, workspace, id);
+    let deleted = service.inbound_webhooks().delete(owner, workspace, id);
     deleted.await.unwrap();
 
     let member = world.member(MEMBER).await;
     let update = MemberUpdate::builder().name("Other").build();
-    let updated = service.update_member(owner, ACME, member, &update, None);
+    let updated = service.members().update(owner, ACME, member, &update, None);
     updated.await.unwrap();
     secrets
 }
@@ -96,7 +110,8 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
     });
     for batch in [[memory], [again]] {
         service
-            .ingest_memories(owner, workspace, world.source, &batch)
+            .memories()
+            .ingest(owner, workspace, world.source, &batch)
             .await
             .unwrap();
     }
@@ -112,7 +127,8 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
     let webhook = world.webhook(EventType::ChunkCreated).await;
     let inbound = world.inbound_webhook(workspace, "Forms").await.unwrap();
     let rotated = service
-        .rotate_citation_subscription_secret(owner, subscription.id)
+        .citation_subscriptions()
+        .rotate_secret(owner, subscription.id)
         .await
         .unwrap();
     secrets.push(rotated.signing_secret);
@@ -124,7 +140,8 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
     }
     let last = world.subscribe(owner, recall).await;
     service
-        .delete_citation_subscription(owner, last.id)
+        .citation_subscriptions()
+        .delete(owner, last.id)
         .await
         .unwrap();
     for secret in [
@@ -138,22 +155,26 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
     let key = world.mcp_key_for("org:acme").await;
     secrets.push(key.secret.as_ref().unwrap().expose().to_owned());
     service
-        .note_mcp_key_use(&key.secret.unwrap().into(), workspace)
+        .mcp_keys()
+        .note_use(&key.secret.unwrap().into(), workspace)
         .await
         .unwrap();
 
     let connector = world.connector(HOUR).await;
     service
+        .connectors()
         .report_sync(owner, workspace, connector, &failure("no answer"))
         .await
         .unwrap();
     service
-        .update_connector(owner, workspace, connector, &ConnectorUpdate::paused(true))
+        .connectors()
+        .update(owner, workspace, connector, &ConnectorUpdate::paused(true))
         .await
         .unwrap();
     let chat = world.add_chat("Plans").await;
     service
-        .post_chat_message(owner, workspace, chat, CONTENT)
+        .chats()
+        .post_message(owner, workspace, chat, CONTENT)
         .await
         .unwrap();
 
@@ -168,15 +189,17 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
         .is_active(false)
         .build();
     service
-        .update_custom_role(owner, ACME, role.id, &off, None)
+        .roles()
+        .update(owner, ACME, role.id, &off, None)
         .await
         .unwrap();
     let to = DeleteRole::builder().reassign_to(VIEWER).build();
     service
-        .delete_custom_role(owner, ACME, role.id, &to)
+        .roles()
+        .delete(owner, ACME, role.id, &to)
         .await
         .unwrap();
-    service.remove_member(owner, ACME, member).await.unwrap();
+    service.members().remove(owner, ACME, member).await.unwrap();
     let closed = world.workspace("closed").await;
     let provisioning = service.provisioning();
     let removed = provisioning.delete_workspace(world.org.id, closed);
@@ -192,6 +215,7 @@ async fn expired(world: &World) {
     let new = NewRetention::builder().chat_days(1).build();
     let set = world
         .service
+        .workspaces()
         .set_retention(&world.owner, world.workspace.id, &new);
     set.await.unwrap();
     world.maintain().await;
@@ -201,13 +225,16 @@ async fn expired(world: &World) {
 async fn erased(world: &World, cited: &[MemoryId]) {
     let (service, owner) = (&world.service, &world.owner);
     let chat = world.add_chat("Gone").await;
-    let deleted = service.delete_chat(owner, world.workspace.id, chat).await;
+    let deleted = service
+        .chats()
+        .delete(owner, world.workspace.id, chat)
+        .await;
     deleted.unwrap();
     let recall = world.recall_of(cited).await;
-    service.delete_recall(owner, recall).await.unwrap();
+    service.recalls().delete(owner, recall).await.unwrap();
     let gone = NewErasure::builder().memory_ids(world.memories(1).await);
     let (key, gone) = (world.name("erasure").parse().unwrap(), gone.build());
-    service.create_erasure(owner, &key, &gone).await.unwrap();
+    service.erasures().create(owner, &key, &gone).await.unwrap();
 }
 
 /// Adds, changes and deletes a memory.
@@ -217,14 +244,17 @@ async fn one_by_one(world: &World) {
         new.content = CONTENT.to_owned();
         new.source_key = Some("page/2".to_owned());
     });
-    let made = service.create_memory(owner, world.workspace.id, &new).await;
+    let made = service
+        .memories()
+        .create(owner, world.workspace.id, &new)
+        .await;
     let id = made.unwrap().value.summary.id;
     let update = MemoryUpdate::builder()
         .content(format!("{CONTENT} again"))
         .build();
-    let updated = service.update_memory(owner, id, &update, None).await;
+    let updated = service.memories().update(owner, id, &update, None).await;
     updated.unwrap();
-    service.delete_memory(owner, id).await.unwrap();
+    service.memories().delete(owner, id).await.unwrap();
 }
 
 /// Returns the types of the events in a commit.
@@ -274,7 +304,8 @@ async fn operation_writes_its_events_in_its_own_commit() {
     let ingest = async |content: &str| {
         let batch = [named(content)];
         service
-            .ingest_memories(owner, workspace, world.source, &batch)
+            .memories()
+            .ingest(owner, workspace, world.source, &batch)
             .await
             .unwrap();
     };
@@ -292,17 +323,28 @@ async fn operation_writes_its_events_in_its_own_commit() {
         assert_eq!(announced(&world, bulk).await, [MemoryUpdated]);
     }
     let new = create_memory("Page", world.source);
-    let added = async || drop(service.create_memory(owner, workspace, &new).await.unwrap());
+    let added = async || {
+        drop(
+            service
+                .memories()
+                .create(owner, workspace, &new)
+                .await
+                .unwrap(),
+        )
+    };
     assert_eq!(announced(&world, added).await, [ChunkCreated]);
     let renamed = MemoryUpdate::builder().title("Renamed").build();
     for expected in [vec![MemoryUpdated], vec![]] {
         let before = world.events().await.len();
-        let updated = service.update_memory(owner, ids[0], &renamed, None).await;
+        let updated = service
+            .memories()
+            .update(owner, ids[0], &renamed, None)
+            .await;
         updated.unwrap();
         let events = world.events().await;
         assert_eq!(events.len() - before, expected.len());
     }
-    let deleted = async || service.delete_memory(owner, ids[0]).await.unwrap();
+    let deleted = async || service.memories().delete(owner, ids[0]).await.unwrap();
     assert_eq!(announced(&world, deleted).await, [ChunkDeleted]);
     let connector = world.connector(HOUR).await;
     let success = SyncReport::new(SyncOutcome::Success);
@@ -313,6 +355,7 @@ async fn operation_writes_its_events_in_its_own_commit() {
     ] {
         let act = async || {
             service
+                .connectors()
                 .report_sync(owner, workspace, connector, &report)
                 .await
                 .unwrap();
@@ -321,7 +364,8 @@ async fn operation_writes_its_events_in_its_own_commit() {
     }
     let pause = async || {
         service
-            .update_connector(owner, workspace, connector, &ConnectorUpdate::paused(true))
+            .connectors()
+            .update(owner, workspace, connector, &ConnectorUpdate::paused(true))
             .await
             .unwrap();
     };
@@ -341,7 +385,8 @@ async fn outbox_is_not_written_without_endpoints() {
     let workspace = world.workspace.id;
     let deleted = world
         .service
-        .delete_webhook(&world.owner, workspace, webhook.id);
+        .webhooks()
+        .delete(&world.owner, workspace, webhook.id);
     deleted.await.unwrap();
     change(sensitivity(SensitivityLabel::Confidential)).await;
     assert_eq!(world.events().await.len(), 2);
@@ -382,7 +427,8 @@ async fn rejected_or_failed_change_announces_nothing() {
     let workspace = world.workspace.id;
     let refused = world
         .service
-        .ingest_memories(&viewer, workspace, world.source, &batch)
+        .memories()
+        .ingest(&viewer, workspace, world.source, &batch)
         .await;
     refused.unwrap_err();
     // A rejected item, and none that changes.
@@ -402,7 +448,8 @@ async fn rejected_or_failed_change_announces_nothing() {
             .await;
         let failed = faulty
             .service
-            .ingest_memories(&world.owner, workspace, world.source, &batch)
+            .memories()
+            .ingest(&world.owner, workspace, world.source, &batch)
             .await;
         failed.unwrap_err();
     }

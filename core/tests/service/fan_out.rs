@@ -27,7 +27,12 @@ impl World {
     pub(crate) async fn fan_out(&self) -> FanOutReport {
         let mut all = FanOutReport::default();
         loop {
-            let done = self.service.fan_out(self.time.now()).await.unwrap();
+            let done = self
+                .service
+                .dispatcher()
+                .fan_out(self.time.now())
+                .await
+                .unwrap();
             all.events += done.events;
             all.deliveries += done.deliveries;
             all.dead_lettered += done.dead_lettered;
@@ -184,9 +189,11 @@ async fn commit_of_a_change_does_not_grow_with_endpoints() {
 async fn switch(world: &World, webhook: &Webhook, is_active: bool) {
     let update = WebhookUpdate::builder().is_active(is_active).build();
     let workspace = world.workspace.id;
-    let updated = world
-        .service
-        .update_webhook(&world.owner, workspace, webhook.id, &update, None);
+    let updated =
+        world
+            .service
+            .webhooks()
+            .update(&world.owner, workspace, webhook.id, &update, None);
     updated.await.unwrap();
 }
 
@@ -250,6 +257,7 @@ async fn events_of_endpoint_disabled_by_service_are_dead_lettered() {
     world.assert_whole().await;
     let redelivered = world
         .service
+        .deliveries()
         .redeliver_dead(&world.owner, crate::dispatching::endpoint(&webhook));
     switch(&world, &webhook, true).await;
     assert_eq!(redelivered.await.unwrap().redelivered, 2);
@@ -264,7 +272,8 @@ async fn endpoint_deleted_before_fan_out_receives_nothing() {
     let workspace = world.workspace.id;
     let deleted = world
         .service
-        .delete_webhook(&world.owner, workspace, webhook.id);
+        .webhooks()
+        .delete(&world.owner, workspace, webhook.id);
     deleted.await.unwrap();
     assert_eq!(world.fan_out().await.deliveries, 0);
     assert_eq!(world.events().await, []);
@@ -280,7 +289,8 @@ async fn fan_out_of_many_events_takes_few_commits() {
         let batch = [new_memory(&format!("Memory {number}"))];
         world
             .service
-            .ingest_memories(&world.owner, world.workspace.id, world.source, &batch)
+            .memories()
+            .ingest(&world.owner, world.workspace.id, world.source, &batch)
             .await
             .unwrap();
     }

@@ -62,7 +62,7 @@ async fn deletion_is_announced_to_subscribers_of_citing_recalls() {
     let ids = world.memories(2).await;
     let recall = world.recall_of(&ids).await;
     let subscription = world.subscribe(&world.owner, recall).await;
-    let deleted = world.service.delete_memory(&world.owner, ids[0]).await;
+    let deleted = world.service.memories().delete(&world.owner, ids[0]).await;
     deleted.unwrap();
     world.fan_out().await;
     let events = world.queued_events(subscription.id).await;
@@ -122,7 +122,7 @@ async fn removed_or_unauthorized_subscriber_receives_nothing() {
         assert_eq!(world.queued_events(subscription.id).await.len(), 1);
     }
     let service = &world.service;
-    let gone = service.remove_member(&world.owner, ACME, removed).await;
+    let gone = service.members().remove(&world.owner, ACME, removed).await;
     gone.unwrap();
     world.assign(demoted, VIEWER).await.unwrap();
     let workspace = world.workspace.id;
@@ -180,7 +180,7 @@ async fn fan_out_to_2_000_recalls_takes_bounded_steps_despite_crashes() {
         processes += 1;
         let mut done = Ok(FanOutReport::default());
         for _ in 0..3 {
-            done = process.service.fan_out(world.time.now()).await;
+            done = process.service.dispatcher().fan_out(world.time.now()).await;
         }
         for (_, commit) in process.faults.history() {
             assert!(commit.mutations().len() < 2_500);
@@ -205,7 +205,7 @@ async fn fan_out_resumes_after_a_crash_at_any_commit() {
         let mut cut = 0;
         for number in 1.. {
             let twin = world.copy(FaultPlan::none().at_commit(number, fault)).await;
-            let first = twin.service.fan_out(twin.time.now()).await;
+            let first = twin.service.dispatcher().fan_out(twin.time.now()).await;
             if first.is_ok() {
                 break;
             }

@@ -72,10 +72,10 @@ async fn contended_event_is_left_to_next_fan_out() {
     });
     let busy = world.served_with(plan).await;
     let now = busy.time.now();
-    let done = busy.service.fan_out(now).await.unwrap();
+    let done = busy.service.dispatcher().fan_out(now).await.unwrap();
     assert_eq!((done.events, done.has_more), (5, true));
     assert_eq!(busy.events().await.len(), 1);
-    let done = busy.service.fan_out(now).await.unwrap();
+    let done = busy.service.dispatcher().fan_out(now).await.unwrap();
     assert_eq!((done.events, done.has_more), (1, false));
     assert_eq!(busy.queued_events(webhook.id).await.len(), 3);
     busy.assert_whole().await;
@@ -109,7 +109,7 @@ async fn failing_event_does_not_slow_fan_out_of_others() {
     }
     let bloated = bloat(&world).await;
     let now = world.time.now();
-    let done = world.service.fan_out(now).await.unwrap();
+    let done = world.service.dispatcher().fan_out(now).await.unwrap();
     let expected = FanOutReport {
         events: 79,
         deliveries: 39,

@@ -61,7 +61,10 @@ async fn call_over_a_slow_store_ends_before_all_is_fanned_out() {
     let mut calls = 0;
     loop {
         store.commits.store(0, Ordering::Relaxed);
-        let done = service.fan_out_within(world.time.now(), limits).await;
+        let done = service
+            .dispatcher()
+            .fan_out_within(world.time.now(), limits)
+            .await;
         let done = done.unwrap();
         calls += 1;
         // The second commit ends after half a second.

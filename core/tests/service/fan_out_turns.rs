@@ -84,7 +84,11 @@ impl World {
     /// Makes one small step of the fan-out.
     async fn small_step(&self) -> FanOutReport {
         let now = self.time.now();
-        let done = self.service.fan_out_within(now, SMALL_STEP).await;
+        let done = self
+            .service
+            .dispatcher()
+            .fan_out_within(now, SMALL_STEP)
+            .await;
         done.unwrap()
     }
 
@@ -210,7 +214,7 @@ async fn deliveries_of_orgs_are_claimed_interleaved() {
     other.relabel(&world, 1).await;
     world.fan_out().await;
     let (now, nobody) = (world.time.now(), InFlight::default());
-    let claimed = world.service.claim_deliveries(now, 32, &nobody).await;
+    let claimed = world.service.dispatcher().claim(now, 32, &nobody).await;
     let claimed = claimed.unwrap().deliveries;
     let of_other = claimed
         .iter()
@@ -275,6 +279,7 @@ async fn recalls_beyond_one_read_are_each_notified_once() {
     let mut steps = 0;
     while world
         .service
+        .dispatcher()
         .fan_out_within(world.time.now(), limits)
         .await
         .unwrap()

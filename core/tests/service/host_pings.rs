@@ -41,7 +41,7 @@ async fn pings_to_host_are_bounded_over_organizations() {
         let workspace = seed.workspace(&new_workspace("main")).await.unwrap().id;
         for url in hosts.iter().cycle().take(10) {
             let (owner, new) = (&seed.owner, new_webhook(url));
-            let created = world.service.create_webhook(owner, workspace, &new);
+            let created = world.service.webhooks().create(owner, workspace, &new);
             created.await.unwrap();
         }
     }
@@ -51,7 +51,7 @@ async fn pings_to_host_are_bounded_over_organizations() {
         let now = world.time.now();
         loop {
             let nothing = InFlight::default();
-            let claimed = world.service.claim_deliveries(now, ROOM, &nothing).await;
+            let claimed = world.service.dispatcher().claim(now, ROOM, &nothing).await;
             let claimed = claimed.unwrap().deliveries;
             if claimed.is_empty() {
                 break;
@@ -82,7 +82,8 @@ async fn unconfirmed_at(world: &World, url: &str) -> Webhook {
     let (owner, new) = (&world.owner, new_webhook(url));
     let created = world
         .service
-        .create_webhook(owner, world.workspace.id, &new);
+        .webhooks()
+        .create(owner, world.workspace.id, &new);
     created.await.unwrap()
 }
 
@@ -131,7 +132,10 @@ async fn organization_leaves_half_of_pings_to_others() {
     let other = world.stranger("other").await;
     let new = new_webhook(URL);
     let workspace = other.workspace(&new_workspace("main")).await.unwrap().id;
-    let created = world.service.create_webhook(&other.owner, workspace, &new);
+    let created = world
+        .service
+        .webhooks()
+        .create(&other.owner, workspace, &new);
     let theirs = created.await.unwrap().id;
     for _ in 0..2 {
         // Theirs is sent at once, and so is its retry.
@@ -205,7 +209,9 @@ async fn bound_outlives_endpoints_and_their_changes() {
         update(&world, &lasting, url(&path)).await;
         update(&world, &lasting, is_active(false)).await;
         update(&world, &lasting, is_active(true)).await;
-        let rotated = service.rotate_webhook_secret(owner, workspace, lasting.id);
+        let rotated = service
+            .webhooks()
+            .rotate_secret(owner, workspace, lasting.id);
         rotated.await.unwrap();
         world.ping(&other).await;
         let now = world.time.now();
@@ -215,7 +221,7 @@ async fn bound_outlives_endpoints_and_their_changes() {
                 .iter()
                 .map(|_| now),
         );
-        let deleted = service.delete_webhook(owner, workspace, other.id);
+        let deleted = service.webhooks().delete(owner, workspace, other.id);
         deleted.await.unwrap();
         world.time.pass(MINUTE);
     }

@@ -10,7 +10,8 @@ async fn create(world: &World, name: &str) -> Result<InboundWebhook, knowledge_c
     let new = NewInboundWebhook::builder().name(name.to_owned()).build();
     world
         .service
-        .create_inbound_webhook(&world.owner, world.workspace.id, &new)
+        .inbound_webhooks()
+        .create(&world.owner, world.workspace.id, &new)
         .await
 }
 
@@ -76,13 +77,15 @@ async fn inbound_webhook_requires_its_action_and_a_workspace() {
     let member = world.caller(MEMBER).await;
     let made = world
         .service
-        .create_inbound_webhook(&member, world.workspace.id, &new)
+        .inbound_webhooks()
+        .create(&member, world.workspace.id, &new)
         .await;
     assert_eq!(code(made), "forbidden");
     let nowhere = WorkspaceId(Uuid::nil());
     let made = world
         .service
-        .create_inbound_webhook(&world.owner, nowhere, &new)
+        .inbound_webhooks()
+        .create(&world.owner, nowhere, &new)
         .await;
     assert_eq!(code(made), "not_found");
 }

@@ -51,7 +51,11 @@ async fn posted_message_becomes_memories_pending_review() {
 async fn source_of_inbound_webhook_outlives_it() {
     let world = World::new().await;
     let sender = Sender::new(&world).await;
-    let source = world.service.get_source(&world.owner, sender.source).await;
+    let source = world
+        .service
+        .sources()
+        .get(&world.owner, sender.source)
+        .await;
     let source = source.unwrap();
     assert_eq!((&*source.name, &*source.kind), ("Forms", "inbound_webhook"));
     sender
@@ -59,7 +63,11 @@ async fn source_of_inbound_webhook_outlives_it() {
         .await
         .unwrap();
     delete(&world, &sender).await;
-    let left = world.service.get_source(&world.owner, sender.source).await;
+    let left = world
+        .service
+        .sources()
+        .get(&world.owner, sender.source)
+        .await;
     assert_eq!(left.unwrap(), source);
     assert_eq!(titles(&world, &sender).await, ["One"]);
     world.assert_whole().await;
@@ -68,7 +76,8 @@ async fn source_of_inbound_webhook_outlives_it() {
 async fn delete(world: &World, sender: &Sender) {
     world
         .service
-        .delete_inbound_webhook(&world.owner, world.workspace.id, sender.webhook)
+        .inbound_webhooks()
+        .delete(&world.owner, world.workspace.id, sender.webhook)
         .await
         .unwrap();
 }
@@ -255,7 +264,12 @@ async fn concurrent_posts_of_one_message_take_effect_once() {
     let sender = Sender::new(&world).await;
     let batch = [new_memory("One")];
     let verified = sender.verified(&world, "msg_1").await;
-    let takes = (0..8).map(|_| world.service.ingest_message(&verified, &batch));
+    let takes = (0..8).map(|_| {
+        world
+            .service
+            .inbound_webhooks()
+            .ingest_message(&verified, &batch)
+    });
     for taken in futures::future::join_all(takes).await {
         taken.unwrap();
     }
@@ -293,7 +307,11 @@ async fn secret_replaced_after_verification_is_rejected() {
     sender.rotate(&world, &world.owner).await;
     sender.rotate(&world, &world.owner).await;
     let batch = [new_memory("One")];
-    let taken = world.service.ingest_message(&verified, &batch).await;
+    let taken = world
+        .service
+        .inbound_webhooks()
+        .ingest_message(&verified, &batch)
+        .await;
     assert_eq!(code(taken), "unauthenticated");
     assert!(titles(&world, &sender).await.is_empty());
 }
@@ -314,7 +332,7 @@ async fn message_is_authorized_by_owner_of_webhook_secret() {
     // A rejected message is not a duplicate.
     post(&sender, "2").await.unwrap();
 
-    let removed = world.service.remove_member(&world.owner, ACME, admin);
+    let removed = world.service.members().remove(&world.owner, ACME, admin);
     removed.await.unwrap();
     let before = world.contents().await;
     assert_eq!(code(post(&sender, "3").await), "forbidden");
@@ -323,7 +341,8 @@ async fn message_is_authorized_by_owner_of_webhook_secret() {
     post(&sender, "3").await.unwrap();
     let read = world
         .service
-        .get_inbound_webhook(&world.owner, world.workspace.id, sender.webhook)
+        .inbound_webhooks()
+        .get(&world.owner, world.workspace.id, sender.webhook)
         .await
         .unwrap()
         .value;
@@ -345,7 +364,11 @@ async fn message_verified_before_a_rotation_is_authorized_by_the_new_owner() {
     sender.rotate(&world, &world.trusted(admin)).await;
     world.assign(admin, VIEWER).await.unwrap();
     let batch = [new_memory("One")];
-    let posted = world.service.ingest_message(&verified, &batch).await;
+    let posted = world
+        .service
+        .inbound_webhooks()
+        .ingest_message(&verified, &batch)
+        .await;
     assert_eq!(code(posted), "forbidden");
     assert!(titles(&world, &sender).await.is_empty());
 }
@@ -417,6 +440,10 @@ async fn unknown_deleted_and_foreign_webhooks_are_indistinguishable() {
         assert_eq!(refused, "there is no such inbound webhook");
     }
     let batch = [new_memory("One")];
-    let taken = world.service.ingest_message(&verified, &batch).await;
+    let taken = world
+        .service
+        .inbound_webhooks()
+        .ingest_message(&verified, &batch)
+        .await;
     assert_eq!(code(taken), "not_found");
 }

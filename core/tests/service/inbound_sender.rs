@@ -46,6 +46,7 @@ impl Sent {
         };
         world
             .service
+            .inbound_webhooks()
             .verify_message(to.org, to.webhook, &message)
             .await
     }
@@ -56,7 +57,8 @@ impl Sender {
         let new = NewInboundWebhook::builder().name("Forms").build();
         let made = world
             .service
-            .create_inbound_webhook(caller, world.workspace.id, &new)
+            .inbound_webhooks()
+            .create(caller, world.workspace.id, &new)
             .await
             .unwrap();
         Self {
@@ -98,14 +100,19 @@ impl Sender {
         memories: &[NewMemory],
     ) -> Result<(), Error> {
         let verified = self.sign(world, id).verify(world, self).await?;
-        world.service.ingest_message(&verified, memories).await
+        world
+            .service
+            .inbound_webhooks()
+            .ingest_message(&verified, memories)
+            .await
     }
 
     /// Rotates the secret; the previous one is valid for another day.
     pub(crate) async fn rotate(&mut self, world: &World, caller: &Caller) -> String {
         let rotated = world
             .service
-            .rotate_inbound_webhook_secret(caller, world.workspace.id, self.webhook)
+            .inbound_webhooks()
+            .rotate_secret(caller, world.workspace.id, self.webhook)
             .await
             .unwrap();
         std::mem::replace(&mut self.secret, rotated.signing_secret)

@@ -50,7 +50,7 @@ impl Stage {
         let mcp_key = world.mcp_key_for("org:acme").await;
         let webhook = world.webhook(EventType::ChunkCreated).await.id;
         let endpoint = Endpoint::Webhook(workspace, webhook);
-        let ping = service.ping(owner, endpoint).await.unwrap();
+        let ping = service.deliveries().ping(owner, endpoint).await.unwrap();
         let claimed = world.claim_one().await;
         world.finish(&claimed, &answer(500)).await;
         let sender = Sender::new(&world).await;
@@ -85,54 +85,58 @@ impl Stage {
             "ingest_memories" => {
                 let batch = [new_memory("Note")];
                 service
-                    .ingest_memories(owner, workspace, world.source, &batch)
+                    .memories()
+                    .ingest(owner, workspace, world.source, &batch)
                     .await
                     .map(drop)
             }
             "create_memory" => {
                 let new = create_memory("Note", world.source);
                 service
-                    .create_memory(owner, workspace, &new)
+                    .memories()
+                    .create(owner, workspace, &new)
                     .await
                     .map(drop)
             }
             "update_memory" => {
                 let update = MemoryUpdate::builder().title("Renamed").build();
                 service
-                    .update_memory(owner, self.memories[0], &update, None)
+                    .memories()
+                    .update(owner, self.memories[0], &update, None)
                     .await
                     .map(drop)
             }
-            "delete_memory" => service.delete_memory(owner, self.memories[0]).await,
+            "delete_memory" => service.memories().delete(owner, self.memories[0]).await,
             "rotate_citation_subscription_secret" => service
-                .rotate_citation_subscription_secret(owner, self.subscription)
+                .citation_subscriptions()
+                .rotate_secret(owner, self.subscription)
                 .await
                 .map(drop),
             "delete_citation_subscription" => {
                 service
-                    .delete_citation_subscription(owner, self.subscription)
+                    .citation_subscriptions()
+                    .delete(owner, self.subscription)
                     .await
             }
             "create_custom_role" => {
                 let new = new_role("curator");
-                service
-                    .create_custom_role(owner, ACME, &new)
-                    .await
-                    .map(drop)
+                service.roles().create(owner, ACME, &new).await.map(drop)
             }
             "update_custom_role" => {
                 let update = knowledge_core::model::CustomRoleUpdate::builder()
                     .slug("other")
                     .build();
                 service
-                    .update_custom_role(owner, ACME, self.role, &update, None)
+                    .roles()
+                    .update(owner, ACME, self.role, &update, None)
                     .await
                     .map(drop)
             }
             "delete_custom_role" => {
                 let request = DeleteRole::builder().reassign_to(VIEWER).build();
                 service
-                    .delete_custom_role(owner, ACME, self.role, &request)
+                    .roles()
+                    .delete(owner, ACME, self.role, &request)
                     .await
             }
             "assign_role" => world.assign(self.member, MEMBER).await,
@@ -142,79 +146,108 @@ impl Stage {
                     .url("https://example.com/".parse().unwrap())
                     .build();
                 service
-                    .create_webhook(owner, workspace, &request)
+                    .webhooks()
+                    .create(owner, workspace, &request)
                     .await
                     .map(drop)
             }
             "create_inbound_webhook" => {
                 let request = NewInboundWebhook::builder().name("Forms").build();
                 service
-                    .create_inbound_webhook(owner, workspace, &request)
+                    .inbound_webhooks()
+                    .create(owner, workspace, &request)
                     .await
                     .map(drop)
             }
             "create_recall" => {
                 let new = new_recall(&self.memories);
                 service
-                    .create_recall(owner, workspace, &new)
+                    .recalls()
+                    .create(owner, workspace, &new)
                     .await
                     .map(drop)
             }
             "create_mcp_key" => {
                 let new = new_mcp_key("org:acme");
                 service
-                    .create_mcp_key(owner, workspace, &new)
+                    .mcp_keys()
+                    .create(owner, workspace, &new)
                     .await
                     .map(drop)
             }
             "create_chat" => service
-                .create_chat(owner, workspace, &new_chat("Hi"))
+                .chats()
+                .create(owner, workspace, &new_chat("Hi"))
                 .await
                 .map(drop),
             "post_chat_message" => service
-                .post_chat_message(owner, workspace, self.chat, "Hi")
+                .chats()
+                .post_message(owner, workspace, self.chat, "Hi")
                 .await
                 .map(drop),
             "create_connector" => {
                 let new = new_connector(HOUR);
                 service
-                    .create_connector(owner, workspace, &new)
+                    .connectors()
+                    .create(owner, workspace, &new)
                     .await
                     .map(drop)
             }
             "update_connector to pause" => {
                 let update = ConnectorUpdate::paused(true);
-                let paused = service.update_connector(owner, workspace, self.connector, &update);
+                let paused = service
+                    .connectors()
+                    .update(owner, workspace, self.connector, &update);
                 paused.await.map(drop)
             }
             "update_connector" => {
                 let update = ConnectorUpdate::builder().account_label("other").build();
-                let updated = service.update_connector(owner, workspace, self.connector, &update);
+                let updated =
+                    service
+                        .connectors()
+                        .update(owner, workspace, self.connector, &update);
                 updated.await.map(drop)
             }
             "delete_connector" => {
                 service
-                    .delete_connector(owner, workspace, self.connector)
+                    .connectors()
+                    .delete(owner, workspace, self.connector)
                     .await
             }
             "rotate_mcp_key" => service
-                .rotate_mcp_key(owner, workspace, self.mcp_key, None)
+                .mcp_keys()
+                .rotate(owner, workspace, self.mcp_key, None)
                 .await
                 .map(drop),
-            "revoke_mcp_key" => service.revoke_mcp_key(owner, workspace, self.mcp_key).await,
+            "revoke_mcp_key" => {
+                service
+                    .mcp_keys()
+                    .revoke(owner, workspace, self.mcp_key)
+                    .await
+            }
             "update_webhook" => {
                 let update = WebhookUpdate::builder().is_active(false).build();
-                let updated = service.update_webhook(owner, workspace, self.webhook, &update, None);
+                let updated =
+                    service
+                        .webhooks()
+                        .update(owner, workspace, self.webhook, &update, None);
                 updated.await.map(drop)
             }
-            "delete_webhook" => service.delete_webhook(owner, workspace, self.webhook).await,
+            "delete_webhook" => {
+                service
+                    .webhooks()
+                    .delete(owner, workspace, self.webhook)
+                    .await
+            }
             "rotate_webhook_secret" => {
-                let rotated = service.rotate_webhook_secret(owner, workspace, self.webhook);
+                let rotated = service
+                    .webhooks()
+                    .rotate_secret(owner, workspace, self.webhook);
                 rotated.await.map(drop)
             }
             "update_inbound_webhook" => {
                 let update = InboundWebhookUpdate::builder().name("Other").build();
-                let updated = service.update_inbound_webhook(
+                let updated = service.inbound_webhooks().update(
                     owner,
                     workspace,
                     self.sender.webhook,
@@ -225,12 +258,15 @@ impl Stage {
             }
             "delete_inbound_webhook" => {
                 service
-                    .delete_inbound_webhook(owner, workspace, self.sender.webhook)
+                    .inbound_webhooks()
+                    .delete(owner, workspace, self.sender.webhook)
                     .await
             }
             "rotate_inbound_webhook_secret" => {
                 let rotated =
-                    service.rotate_inbound_webhook_secret(owner, workspace, self.sender.webhook);
+                    service
+                        .inbound_webhooks()
+                        .rotate_secret(owner, workspace, self.sender.webhook);
                 rotated.await.map(drop)
             }
             "ingest_message" => {
@@ -239,18 +275,21 @@ impl Stage {
             }
             "add_member" => {
                 let new = new_member("bob", MEMBER);
-                service.add_member(owner, ACME, &new).await.map(drop)
+                service.members().add(owner, ACME, &new).await.map(drop)
             }
             "update_member" => {
                 let update = MemberUpdate::builder()
                     .role(MEMBER)
                     .teams(vec!["platform".to_owned()])
                     .build();
-                let updated = service.update_member(owner, ACME, self.member, &update, None);
+                let updated = service
+                    .members()
+                    .update(owner, ACME, self.member, &update, None);
                 updated.await.map(drop)
             }
             "end_workspace_role" => {
                 service
+                    .members()
                     .end_workspace_role(owner, ACME, self.member, workspace)
                     .await
             }
@@ -270,6 +309,7 @@ impl Stage {
             }
             "report_sync" => {
                 service
+                    .connectors()
                     .report_sync(owner, workspace, self.connector, &SUCCESS)
                     .await
             }
@@ -279,12 +319,14 @@ impl Stage {
             }
             "redeliver" => {
                 let endpoint = Endpoint::Webhook(workspace, self.webhook);
-                let redelivered = service.redeliver(owner, endpoint, self.delivery);
+                let redelivered = service
+                    .deliveries()
+                    .redeliver(owner, endpoint, self.delivery);
                 redelivered.await.map(drop)
             }
             "redeliver_dead" => {
                 let endpoint = Endpoint::Webhook(workspace, self.webhook);
-                let redelivered = service.redeliver_dead(owner, endpoint).await?;
+                let redelivered = service.deliveries().redeliver_dead(owner, endpoint).await?;
                 assert_eq!(redelivered.redelivered, 1);
                 Ok(())
             }

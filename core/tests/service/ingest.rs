@@ -20,7 +20,8 @@ async fn ingest(
     let workspace = world.workspace.id;
     world
         .service
-        .ingest_memories(&world.owner, workspace, world.source, memories)
+        .memories()
+        .ingest(&world.owner, workspace, world.source, memories)
         .await
 }
 
@@ -159,7 +160,8 @@ async fn source_key_is_unique_per_source_and_workspace() {
     ] {
         let ingested = world
             .service
-            .ingest_memories(&world.owner, workspace, source, &batch)
+            .memories()
+            .ingest(&world.owner, workspace, source, &batch)
             .await;
         let ingested = ingested.unwrap().remove(0);
         assert_eq!(ingested.outcome, IngestOutcome::Created);
@@ -257,13 +259,15 @@ async fn ingest_requires_existing_source_and_workspace() {
     let nowhere = WorkspaceId(Uuid::nil());
     let ingested = world
         .service
-        .ingest_memories(&world.owner, nowhere, world.source, &batch)
+        .memories()
+        .ingest(&world.owner, nowhere, world.source, &batch)
         .await;
     assert_eq!(code(ingested), "not_found");
     let nothing = SourceId(Uuid::nil());
     let ingested = world
         .service
-        .ingest_memories(&world.owner, world.workspace.id, nothing, &batch)
+        .memories()
+        .ingest(&world.owner, world.workspace.id, nothing, &batch)
         .await;
     assert_eq!(problem(ingested), "source_id not_found");
 }
@@ -278,7 +282,8 @@ async fn ingest_requires_separate_actions_to_add_and_update() {
         let batch = [named("page/1", content)];
         world
             .service
-            .ingest_memories(caller, workspace, world.source, &batch)
+            .memories()
+            .ingest(caller, workspace, world.source, &batch)
             .await
     };
     by(&adder, "old").await.unwrap();
@@ -289,14 +294,14 @@ async fn ingest_requires_separate_actions_to_add_and_update() {
     assert_eq!(code(by(&viewer, "new").await), "forbidden");
     let files = NewSource::builder().name("Files").kind("drive").build();
     assert_eq!(
-        code(world.service.create_source(&member, &files).await),
+        code(world.service.sources().create(&member, &files).await),
         "forbidden"
     );
     let bad = NewSource::builder()
         .name(String::new())
         .kind(String::new())
         .build();
-    let made = world.service.create_source(&world.owner, &bad).await;
+    let made = world.service.sources().create(&world.owner, &bad).await;
     assert_eq!(problem(made), "name too_small, kind too_small");
 }
 

@@ -26,7 +26,10 @@ async fn list(
     page: &PageRequest,
 ) -> Result<Page<Delivery>, Error> {
     let (owner, endpoint) = (&world.owner, endpoint(of));
-    let listed = world.service.list_deliveries(owner, endpoint, status, page);
+    let listed = world
+        .service
+        .deliveries()
+        .list(owner, endpoint, status, page);
     listed.await
 }
 
@@ -38,7 +41,11 @@ async fn ids(world: &World, of: &Webhook, status: Option<DeliveryStatus>) -> Vec
 
 async fn redeliver(world: &World, of: &Webhook, id: DeliveryId) -> Result<Delivery, Error> {
     let (owner, endpoint) = (&world.owner, endpoint(of));
-    world.service.redeliver(owner, endpoint, id).await
+    world
+        .service
+        .deliveries()
+        .redeliver(owner, endpoint, id)
+        .await
 }
 
 /// Returns the newest audit entry of this action.
@@ -47,7 +54,8 @@ async fn last_entry(world: &World, action: AuditAction) -> AuditEntry {
     let page = PageRequest::default();
     let listed = world
         .service
-        .list_audit_entries(&world.owner, &filter, &page)
+        .audit_log()
+        .list(&world.owner, &filter, &page)
         .await;
     listed.unwrap().data.remove(0)
 }
@@ -132,7 +140,7 @@ async fn delivery_is_found_only_at_its_own_endpoint() {
     let delivery = world.announce(&webhook, 1).await.remove(0);
     for (of, id) in [(&other, delivery.id), (&webhook, DeliveryId(Uuid::nil()))] {
         let (owner, endpoint) = (&world.owner, endpoint(of));
-        let read = world.service.get_delivery(owner, endpoint, id).await;
+        let read = world.service.deliveries().get(owner, endpoint, id).await;
         assert_eq!(code(read), "not_found");
         assert_eq!(code(redeliver(&world, of, id).await), "not_found");
     }
@@ -140,7 +148,8 @@ async fn delivery_is_found_only_at_its_own_endpoint() {
     let elsewhere = Endpoint::Webhook(sales, webhook.id);
     let read = world
         .service
-        .get_delivery(&world.owner, elsewhere, delivery.id);
+        .deliveries()
+        .get(&world.owner, elsewhere, delivery.id);
     assert_eq!(code(read.await), "not_found");
 }
 
@@ -153,7 +162,8 @@ async fn delivery_log_requires_action_of_its_endpoint_kind() {
         let page = PageRequest::default();
         let listed = world
             .service
-            .list_deliveries(caller, endpoint, None, &page)
+            .deliveries()
+            .list(caller, endpoint, None, &page)
             .await;
         listed.is_ok()
     };
@@ -187,11 +197,21 @@ async fn delivery_log_of_foreign_subscription_requires_both_actions() {
     let outcomes = async |caller: &Caller| {
         let (service, page) = (&world.service, PageRequest::default());
         [
-            error_code(service.list_deliveries(caller, of_owner, None, &page).await),
-            error_code(service.get_delivery(caller, of_owner, delivery).await),
-            error_code(service.redeliver(caller, of_owner, delivery).await),
-            error_code(service.redeliver_dead(caller, of_owner).await),
-            error_code(service.ping(caller, of_owner).await),
+            error_code(
+                service
+                    .deliveries()
+                    .list(caller, of_owner, None, &page)
+                    .await,
+            ),
+            error_code(service.deliveries().get(caller, of_owner, delivery).await),
+            error_code(
+                service
+                    .deliveries()
+                    .redeliver(caller, of_owner, delivery)
+                    .await,
+            ),
+            error_code(service.deliveries().redeliver_dead(caller, of_owner).await),
+            error_code(service.deliveries().ping(caller, of_owner).await),
         ]
     };
     let one = world.caller_who_may(one).await;
@@ -227,7 +247,11 @@ async fn corrupt_dead_letter_does_not_block_other_redeliveries() {
     }
     for (redelivered, has_more) in [(500, true), (2, false), (0, false)] {
         let (owner, endpoint) = (&world.owner, endpoint(&webhook));
-        let done = world.service.redeliver_dead(owner, endpoint).await;
+        let done = world
+            .service
+            .deliveries()
+            .redeliver_dead(owner, endpoint)
+            .await;
         let done = done.unwrap();
         assert_eq!((done.redelivered, done.has_more), (redelivered, has_more));
     }
@@ -317,13 +341,18 @@ async fn dead_letters_are_redelivered_in_pages() {
         let (workspace, id) = (webhook.workspace_id, webhook.id);
         let updated = world
             .service
-            .update_webhook(&world.owner, workspace, id, &update, None);
+            .webhooks()
+            .update(&world.owner, workspace, id, &update, None);
         updated.await.unwrap();
     };
     switch(false).await;
     let again = async || {
         let (owner, endpoint) = (&world.owner, endpoint(&webhook));
-        world.service.redeliver_dead(owner, endpoint).await
+        world
+            .service
+            .deliveries()
+            .redeliver_dead(owner, endpoint)
+            .await
     };
     while world.undelivered().await > 0 {
         world.claim().await;
@@ -369,7 +398,7 @@ async fn ping_precedes_queued_deliveries() {
 #[tokio::test]
 async fn outbox_status_counts_pending_deliveries() {
     let world = World::new().await;
-    let status = async || world.service.outbox_status().await.unwrap();
+    let status = async || world.service.dispatcher().outbox_status().await.unwrap();
     assert_eq!(status().await, OutboxStatus::default());
     let webhook = webhook(&world).await;
     let happened = world.time.now();

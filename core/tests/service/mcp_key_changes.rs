@@ -14,7 +14,8 @@ async fn rotate(world: &World, caller: &Caller, key: CredentialId) -> Result<Iss
     let workspace = world.workspace.id;
     world
         .service
-        .rotate_mcp_key(caller, workspace, key, None)
+        .mcp_keys()
+        .rotate(caller, workspace, key, None)
         .await
 }
 
@@ -22,7 +23,8 @@ async fn list(world: &World) -> Vec<McpKeySummary> {
     let page = PageRequest::default();
     let listed = world
         .service
-        .list_mcp_keys(&world.owner, world.workspace.id, &page);
+        .mcp_keys()
+        .list(&world.owner, world.workspace.id, &page);
     listed.await.unwrap().data
 }
 
@@ -47,7 +49,10 @@ async fn mcp_key_list_shows_keys_and_uses_until_expiry() {
     );
     world.time.pass(HOUR);
     let caller = first.secret.clone().unwrap().into();
-    let used = world.service.note_mcp_key_use(&caller, world.workspace.id);
+    let used = world
+        .service
+        .mcp_keys()
+        .note_use(&caller, world.workspace.id);
     used.await.unwrap();
     let shown = list(&world).await;
     assert_eq!(shown.len(), 2);
@@ -56,7 +61,8 @@ async fn mcp_key_list_shows_keys_and_uses_until_expiry() {
         assert_eq!(key.last_used_at, used);
         let read = world
             .service
-            .get_mcp_key(&world.owner, world.workspace.id, key.id)
+            .mcp_keys()
+            .get(&world.owner, world.workspace.id, key.id)
             .await;
         assert_eq!(read.unwrap(), key);
     }
@@ -64,7 +70,8 @@ async fn mcp_key_list_shows_keys_and_uses_until_expiry() {
     assert_eq!(list(&world).await, []);
     let read = world
         .service
-        .get_mcp_key(&world.owner, world.workspace.id, second.summary.id)
+        .mcp_keys()
+        .get(&world.owner, world.workspace.id, second.summary.id)
         .await;
     assert_eq!(code(read), "not_found");
 }
@@ -113,7 +120,8 @@ async fn mcp_key_rotation_may_change_interval() {
     let rotate = async |rotation| {
         world
             .service
-            .rotate_mcp_key(&world.owner, workspace, key, rotation)
+            .mcp_keys()
+            .rotate(&world.owner, workspace, key, rotation)
             .await
     };
     let weekly = rotate(Some(7 * DAY)).await.unwrap().summary;
@@ -146,7 +154,7 @@ async fn mcp_key_rotation_transfers_responsibility() {
         "the audience is not the administrator's"
     );
     // Revoking only takes access away, so it requires no audience, but the actions of the key.
-    let revoked = world.service.revoke_mcp_key(&admin, workspace, private);
+    let revoked = world.service.mcp_keys().revoke(&admin, workspace, private);
     revoked.await.unwrap();
 
     let keeper = world
@@ -158,7 +166,8 @@ async fn mcp_key_rotation_transfers_responsibility() {
     assert_eq!(code(refused), "forbidden", "the key may do more");
     let revoked = world
         .service
-        .revoke_mcp_key(&keeper, workspace, key.summary.id)
+        .mcp_keys()
+        .revoke(&keeper, workspace, key.summary.id)
         .await;
     assert_eq!(code(revoked), "forbidden", "the key may do more");
     // Once the administrator may do nothing, neither may the key.
@@ -169,7 +178,8 @@ async fn mcp_key_rotation_transfers_responsibility() {
     let caller = Caller::from(scoped.secret.unwrap());
     let chat = world
         .service
-        .create_chat(&caller, workspace, &new_chat("Hi"))
+        .chats()
+        .create(&caller, workspace, &new_chat("Hi"))
         .await;
     assert_eq!(
         code(chat),
@@ -185,7 +195,8 @@ async fn revoked_mcp_key_is_rejected_and_releases_its_quota() {
     let revoke = async |caller: &Caller| {
         world
             .service
-            .revoke_mcp_key(caller, world.workspace.id, key.summary.id)
+            .mcp_keys()
+            .revoke(caller, world.workspace.id, key.summary.id)
             .await
     };
     let member = world.caller(MEMBER).await;

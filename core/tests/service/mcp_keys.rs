@@ -13,7 +13,8 @@ use knowledge_testing::requests::with;
 async fn create(world: &World, new: &NewMcpKey) -> Result<IssuedMcpKey, knowledge_core::Error> {
     world
         .service
-        .create_mcp_key(&world.owner, world.workspace.id, new)
+        .mcp_keys()
+        .create(&world.owner, world.workspace.id, new)
         .await
 }
 
@@ -36,7 +37,8 @@ async fn mcp_key_appears_on_dashboard_without_secret() {
     let key = Caller::from(issued.secret.unwrap());
     world
         .service
-        .note_mcp_key_use(&key, world.workspace.id)
+        .mcp_keys()
+        .note_use(&key, world.workspace.id)
         .await
         .unwrap();
     let shown = world.dashboard().await.mcp_keys.remove(0);
@@ -59,7 +61,7 @@ async fn mcp_key_use_is_recorded_only_in_its_workspace() {
         .await
         .secret
         .into();
-    let note = async |caller, workspace| world.service.note_mcp_key_use(caller, workspace).await;
+    let note = async |caller, workspace| world.service.mcp_keys().note_use(caller, workspace).await;
     assert_eq!(code(note(&key, sales).await), "not_found");
     assert_eq!(code(note(&token, world.workspace.id).await), "not_found");
     assert_eq!(
@@ -83,19 +85,25 @@ async fn mcp_key_only_reads_its_workspace() {
     let workspace = world.workspace.id;
     world
         .service
-        .create_chat(&key, workspace, &new_chat("Hi"))
+        .chats()
+        .create(&key, workspace, &new_chat("Hi"))
         .await
         .unwrap();
     assert_eq!(
         code(
             world
                 .service
-                .create_chat(&key, sales, &new_chat("Hi"))
+                .chats()
+                .create(&key, sales, &new_chat("Hi"))
                 .await
         ),
         "not_found"
     );
-    let summary = world.service.get_dashboard_summary(&key, workspace).await;
+    let summary = world
+        .service
+        .workspaces()
+        .get_dashboard_summary(&key, workspace)
+        .await;
     assert_eq!(code(summary), "forbidden");
     let change = MemoryChange::builder()
         .sensitivity_label(knowledge_core::model::SensitivityLabel::Public)
@@ -103,7 +111,8 @@ async fn mcp_key_only_reads_its_workspace() {
     assert_eq!(code(world.bulk(&key, &ids, change).await), "forbidden");
     let another = world
         .service
-        .create_mcp_key(&key, workspace, &new_mcp_key("org:acme"))
+        .mcp_keys()
+        .create(&key, workspace, &new_mcp_key("org:acme"))
         .await;
     assert_eq!(code(another), "forbidden");
 }
@@ -121,7 +130,8 @@ async fn mcp_key_sees_only_its_audience() {
         let caller = Caller::from(key.secret.unwrap());
         let made = world
             .service
-            .create_recall(&caller, world.workspace.id, &recall)
+            .recalls()
+            .create(&caller, world.workspace.id, &recall)
             .await;
         assert_eq!(made.is_ok(), expected, "{audience}");
     }
@@ -142,7 +152,8 @@ async fn mcp_key_cannot_exceed_access_of_its_creator() {
         let new = new_mcp_key(audience);
         let made = world
             .service
-            .create_mcp_key(&admin, world.workspace.id, &new)
+            .mcp_keys()
+            .create(&admin, world.workspace.id, &new)
             .await;
         assert_eq!(made.is_ok(), expected, "{audience}");
     }
@@ -150,7 +161,8 @@ async fn mcp_key_cannot_exceed_access_of_its_creator() {
     let new = new_mcp_key("org:acme");
     let made = world
         .service
-        .create_mcp_key(&member, world.workspace.id, &new)
+        .mcp_keys()
+        .create(&member, world.workspace.id, &new)
         .await;
     assert_eq!(code(made), "forbidden");
 }
@@ -167,14 +179,16 @@ async fn scoped_token_creates_scoped_mcp_keys() {
     let workspace = world.workspace.id;
     let made = world
         .service
-        .create_mcp_key(&token, workspace, &new_mcp_key("org:acme"))
+        .mcp_keys()
+        .create(&token, workspace, &new_mcp_key("org:acme"))
         .await;
     let key = Caller::from(made.unwrap().secret.unwrap());
     assert_eq!(
         code(
             world
                 .service
-                .create_chat(&key, workspace, &new_chat("Hi"))
+                .chats()
+                .create(&key, workspace, &new_chat("Hi"))
                 .await
         ),
         "forbidden"
@@ -205,7 +219,8 @@ async fn mcp_key_is_valid_for_a_week_past_its_rotation() {
     let note = async || {
         world
             .service
-            .note_mcp_key_use(&key, world.workspace.id)
+            .mcp_keys()
+            .note_use(&key, world.workspace.id)
             .await
     };
     world.time.pass((90 + 7) * DAY - MILLISECOND);
@@ -222,7 +237,7 @@ async fn mcp_key_of_removed_workspace_does_not_exist() {
     let provisioning = world.service.provisioning();
     let removed = provisioning.delete_workspace(world.org.id, workspace);
     removed.await.unwrap();
-    let noted = world.service.note_mcp_key_use(&key, workspace);
+    let noted = world.service.mcp_keys().note_use(&key, workspace);
     assert_eq!(code(noted.await), "not_found");
 }
 
@@ -296,7 +311,8 @@ async fn expired_mcp_key_is_purged() {
     let workspace = world.workspace.id;
     world
         .service
-        .note_mcp_key_use(&key, workspace)
+        .mcp_keys()
+        .note_use(&key, workspace)
         .await
         .unwrap();
     world.time.pass(LIFETIME);

@@ -21,7 +21,7 @@ async fn add(
     caller: &Caller,
     new: &NewMember,
 ) -> Result<WithEtag<MemberDetails>, Error> {
-    world.service.add_member(caller, ACME, new).await
+    world.service.members().add(caller, ACME, new).await
 }
 
 async fn update(
@@ -32,7 +32,8 @@ async fn update(
 ) -> Result<MemberDetails, Error> {
     let updated = world
         .service
-        .update_member(caller, ACME, member, &update, None);
+        .members()
+        .update(caller, ACME, member, &update, None);
     Ok(updated.await?.value)
 }
 
@@ -70,21 +71,20 @@ async fn member_list_shows_current_roles() {
         .await
         .unwrap();
     let to = DeleteRole::builder().reassign_to(MEMBER).build();
-    let deleted = world
-        .service
-        .delete_custom_role(&world.owner, ACME, old, &to);
+    let deleted = world.service.roles().delete(&world.owner, ACME, old, &to);
     deleted.await.unwrap();
     // The records of the holders are not rewritten yet.
     let viewer = world.caller(VIEWER).await;
     let page = PageRequest::default();
-    let listed = world.service.list_members(&viewer, ACME, &page).await;
+    let listed = world.service.members().list(&viewer, ACME, &page).await;
     let listed = listed.unwrap().data;
     assert_eq!(listed.len(), 3);
     let shown = listed.iter().find(|found| found.id == member).unwrap();
     assert_eq!(shown.role, MEMBER);
     let read = world
         .service
-        .get_member(&viewer, ACME, member)
+        .members()
+        .get(&viewer, ACME, member)
         .await
         .unwrap();
     assert_eq!(read.value.member, *shown);
@@ -97,7 +97,8 @@ async fn member_list_shows_current_roles() {
     world.maintain().await;
     let settled = world
         .service
-        .get_member(&viewer, ACME, member)
+        .members()
+        .get(&viewer, ACME, member)
         .await
         .unwrap();
     assert_eq!(settled, read, "settling shows to nobody");
@@ -115,9 +116,7 @@ async fn member_with_deleted_role_can_be_updated_before_reassignment() {
         world.member(custom(old)).await,
     );
     let to = DeleteRole::builder().reassign_to(MEMBER).build();
-    let deleted = world
-        .service
-        .delete_custom_role(&world.owner, ACME, old, &to);
+    let deleted = world.service.roles().delete(&world.owner, ACME, old, &to);
     deleted.await.unwrap();
     let named = update(&world, &world.owner, first, teams(&["platform"])).await;
     assert_eq!(named.unwrap().member.role, MEMBER);
@@ -138,7 +137,8 @@ async fn added_member_is_listed_and_counted() {
     let id = added.value.member.id;
     let read = world
         .service
-        .get_member(&world.owner, ACME, id)
+        .members()
+        .get(&world.owner, ACME, id)
         .await
         .unwrap();
     assert_eq!(read, added);
@@ -221,6 +221,7 @@ async fn owner_is_changed_only_by_owners() {
     let assign = async |caller: &Caller, assignment| {
         world
             .service
+            .members()
             .assign_role(caller, ACME, ada, assignment)
             .await
     };
@@ -228,6 +229,7 @@ async fn owner_is_changed_only_by_owners() {
     assign(&world.owner, restrict).await.unwrap();
     let end = world
         .service
+        .members()
         .end_workspace_role(&admin, ACME, ada, world.workspace.id);
     assert_eq!(code(end.await), "forbidden");
     let made = add(&world, &admin, &new_member("eve", OWNER)).await;
@@ -283,14 +285,20 @@ async fn member_update_is_audited_by_kind_of_change() {
 async fn member_update_can_require_a_version() {
     let world = World::new().await;
     let member = world.member(VIEWER).await;
-    let read = world.service.get_member(&world.owner, ACME, member).await;
+    let read = world
+        .service
+        .members()
+        .get(&world.owner, ACME, member)
+        .await;
     let tag = read.unwrap().etag;
     let change = async |name: &str, tag: &str| {
         let update = MemberUpdate::builder().name(name.to_owned()).build();
         let tags = IfMatch::Tags(vec![tag.to_owned()]);
-        let updated = world
-            .service
-            .update_member(&world.owner, ACME, member, &update, Some(&tags));
+        let updated =
+            world
+                .service
+                .members()
+                .update(&world.owner, ACME, member, &update, Some(&tags));
         updated.await
     };
     let changed = change("One", &tag).await.unwrap();
@@ -309,6 +317,7 @@ async fn workspace_role_is_unassigned_once() {
     let end = async || {
         world
             .service
+            .members()
             .end_workspace_role(&world.owner, ACME, member, workspace)
             .await
     };

@@ -16,7 +16,7 @@ use crate::role_deletion::delete;
 use crate::world::World;
 
 async fn remove_as(world: &World, caller: &Caller, member: MemberId) -> Result<(), Error> {
-    world.service.remove_member(caller, ACME, member).await
+    world.service.members().remove(caller, ACME, member).await
 }
 
 /// Asserts that of a removed member only the audit log, the tombstone and the handle are stored.
@@ -49,7 +49,8 @@ async fn busy_member(world: &World, tokens: usize) -> MemberId {
     let key = new_mcp_key("workspace:research");
     let made = world
         .service
-        .create_mcp_key(&caller, world.workspace.id, &key)
+        .mcp_keys()
+        .create(&caller, world.workspace.id, &key)
         .await;
     made.unwrap();
     let role = world
@@ -98,7 +99,11 @@ async fn removed_member_is_rejected_and_leaves_nothing() {
     let again = new_member(&handle, VIEWER);
     let by_operator = provisioning.create_member(world.org.id, &again).await;
     assert_eq!(code(by_operator), "slug_taken");
-    let by_owner = world.service.add_member(&world.owner, ACME, &again).await;
+    let by_owner = world
+        .service
+        .members()
+        .add(&world.owner, ACME, &again)
+        .await;
     assert_eq!(code(by_owner), "slug_taken");
     assert_eq!(
         provisioning.member(world.org.id, &handle).await.unwrap(),
@@ -235,6 +240,7 @@ async fn removal_interrupted_by_crash_is_completed_by_maintenance() {
         code(
             world
                 .service
+                .workspaces()
                 .get_dashboard_summary(&world.trusted(member), world.workspace.id)
                 .await
         ),
@@ -301,7 +307,8 @@ async fn owner_is_removed_only_by_owners() {
     assert_eq!(code(remove_as(&world, &narrow, owner).await), "forbidden");
     let elsewhere = world
         .service
-        .remove_member(&world.owner, "other", owner)
+        .members()
+        .remove(&world.owner, "other", owner)
         .await;
     assert_eq!(code(elsewhere), "not_found");
 }

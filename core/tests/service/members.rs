@@ -22,6 +22,7 @@ async fn assign_as(
 ) -> Result<(), knowledge_core::Error> {
     world
         .service
+        .members()
         .assign_role(caller, ACME, member, assignment)
         .await
 }
@@ -34,7 +35,8 @@ async fn assigned_role_applies_at_once() {
     let chat = async || {
         world
             .service
-            .create_chat(&caller, world.workspace.id, &new_chat("Hi"))
+            .chats()
+            .create(&caller, world.workspace.id, &new_chat("Hi"))
             .await
     };
     assert_eq!(code(chat().await), "forbidden");
@@ -59,7 +61,8 @@ async fn workspace_role_applies_only_in_its_workspace() {
     let chat = async |workspace| {
         world
             .service
-            .create_chat(&caller, workspace, &new_chat("Hi"))
+            .chats()
+            .create(&caller, workspace, &new_chat("Hi"))
             .await
     };
     world.assign_in(member, sales, Some(MEMBER)).await.unwrap();
@@ -103,7 +106,8 @@ async fn assigned_role_must_exist_and_be_active() {
     let off = CustomRoleUpdate::builder().is_active(false).build();
     let switched = world
         .service
-        .update_custom_role(&world.owner, ACME, role.id, &off, None);
+        .roles()
+        .update(&world.owner, ACME, role.id, &off, None);
     switched.await.unwrap();
     assert_eq!(
         problem(world.assign(member, custom(role.id)).await),

@@ -25,7 +25,8 @@ async fn list(world: &World, caller: &Caller, filter: &MemoryFilter) -> Vec<Memo
         let page = PageRequest::builder().limit(7).maybe_cursor(cursor).build();
         let page = world
             .service
-            .list_memories(caller, workspace, filter, &page)
+            .memories()
+            .list(caller, workspace, filter, &page)
             .await
             .unwrap();
         found.extend(page.data);
@@ -116,10 +117,16 @@ async fn memory_shows_its_content_and_labels() {
     let workspace = world.workspace.id;
     let ingested = world
         .service
-        .ingest_memories(&world.owner, workspace, world.source, &batch)
+        .memories()
+        .ingest(&world.owner, workspace, world.source, &batch)
         .await;
     let id = ingested.unwrap()[0].id;
-    let found = world.service.get_memory(&world.owner, id).await.unwrap();
+    let found = world
+        .service
+        .memories()
+        .get(&world.owner, id)
+        .await
+        .unwrap();
     let (memory, shown) = (&found.value.summary, &found.value);
     assert_eq!((memory.id, memory.workspace_id), (id, workspace));
     assert_eq!(memory.source_id, world.source);
@@ -138,10 +145,15 @@ async fn memory_shows_its_content_and_labels() {
 
     // The tag depends on the response, so it changes with a label and with the caller.
     relabel(&world, &[id], review(ReviewStatus::Approved)).await;
-    let relabelled = world.service.get_memory(&world.owner, id).await.unwrap();
+    let relabelled = world
+        .service
+        .memories()
+        .get(&world.owner, id)
+        .await
+        .unwrap();
     assert_ne!(relabelled.etag, found.etag);
     let member = world.caller(MEMBER).await;
-    let theirs = world.service.get_memory(&member, id).await.unwrap();
+    let theirs = world.service.memories().get(&member, id).await.unwrap();
     assert_ne!(theirs.etag, relabelled.etag);
 }
 
@@ -199,7 +211,7 @@ async fn labels_decide_which_memories_exist_and_are_readable() {
         let expected: BTreeSet<_> = whole.iter().copied().collect();
         assert_eq!(titled(&found), expected, "{held:?}");
         for id in all {
-            let found = world.service.get_memory(&caller, id).await;
+            let found = world.service.memories().get(&caller, id).await;
             if seen.contains(&id) {
                 let memory = found.unwrap().value;
                 assert_eq!(memory.content.is_some(), whole.contains(&id), "{held:?}");
@@ -221,7 +233,7 @@ async fn labels_decide_which_memories_exist_and_are_readable() {
     assert!(!ids(&found).contains(&elsewhere));
     let elsewhere = world.memories_in(sales, 1).await;
     world.approve(&elsewhere).await;
-    let found = world.service.get_memory(&scoped, elsewhere[0]).await;
+    let found = world.service.memories().get(&scoped, elsewhere[0]).await;
     assert_eq!(code(found), "not_found");
 }
 
@@ -239,7 +251,7 @@ async fn memory_list_hides_memory_relabelled_between_two_reads() {
             .build();
         let content = keys::content(world.org.id, id);
         world.probe.before_read(content, async move {
-            let updated = service.update_memory(&owner, id, &update, None).await;
+            let updated = service.memories().update(&owner, id, &update, None).await;
             updated.unwrap();
         });
         let found = list(&world, &reader, filter).await;
@@ -268,8 +280,15 @@ async fn mcp_key_reads_memories_of_its_audience() {
     let key = Caller::from(key.secret.clone().unwrap());
     let found = list(&world, &key, &MemoryFilter::default()).await;
     assert_eq!(ids(&found), memories[..1].iter().copied().collect());
-    assert!(world.service.get_memory(&key, memories[0]).await.is_ok());
-    let other = world.service.get_memory(&key, memories[1]).await;
+    assert!(
+        world
+            .service
+            .memories()
+            .get(&key, memories[0])
+            .await
+            .is_ok()
+    );
+    let other = world.service.memories().get(&key, memories[1]).await;
     assert_eq!(code(other), "not_found");
 }
 
@@ -282,26 +301,28 @@ async fn memory_read_requires_right_to_read_or_share() {
     let filter = MemoryFilter::default();
     let listed = world
         .service
-        .list_memories(&caller, world.workspace.id, &filter, &page)
+        .memories()
+        .list(&caller, world.workspace.id, &filter, &page)
         .await;
     assert_eq!(code(listed), "forbidden");
     assert_eq!(
-        code(world.service.get_memory(&caller, memory).await),
+        code(world.service.memories().get(&caller, memory).await),
         "forbidden"
     );
     // A memory that they may not know of is not found.
     relabel(&world, &[memory], audience("team:core")).await;
     assert_eq!(
-        code(world.service.get_memory(&caller, memory).await),
+        code(world.service.memories().get(&caller, memory).await),
         "not_found"
     );
     let unknown = MemoryId(Uuid::nil());
-    let found = world.service.get_memory(&world.owner, unknown).await;
+    let found = world.service.memories().get(&world.owner, unknown).await;
     assert_eq!(code(found), "not_found");
     let nowhere = WorkspaceId(Uuid::nil());
     let listed = world
         .service
-        .list_memories(&world.owner, nowhere, &filter, &page)
+        .memories()
+        .list(&world.owner, nowhere, &filter, &page)
         .await;
     assert_eq!(code(listed), "not_found");
 }
@@ -326,7 +347,8 @@ async fn memory_page_scans_a_bounded_number_of_memories() {
         let workspace = world.workspace.id;
         let page = world
             .service
-            .list_memories(&world.owner, workspace, &filter, &request)
+            .memories()
+            .list(&world.owner, workspace, &filter, &request)
             .await
             .unwrap();
         (page, world.probe.take_reads())
@@ -351,7 +373,8 @@ async fn memory_cursor_is_rejected_with_another_filter() {
         let caller = &world.owner;
         let found = world
             .service
-            .list_memories(caller, workspace, filter, &request);
+            .memories()
+            .list(caller, workspace, filter, &request);
         found.await
     };
     let pending = MemoryFilter::builder()
@@ -380,7 +403,7 @@ async fn hidden_memories_change_no_page_and_no_cursor() {
     let viewer = world.caller(VIEWER).await;
     let without = world.copy(FaultPlan::none()).await;
     for id in &hidden {
-        let deleted = without.service.delete_memory(&without.owner, *id).await;
+        let deleted = without.service.memories().delete(&without.owner, *id).await;
         deleted.unwrap();
     }
     let approved = MemoryFilter::builder()
@@ -399,7 +422,8 @@ async fn hidden_memories_change_no_page_and_no_cursor() {
                     let workspace = of.workspace.id;
                     let page = of
                         .service
-                        .list_memories(&viewer, workspace, &filter, &request);
+                        .memories()
+                        .list(&viewer, workspace, &filter, &request);
                     page.await.unwrap()
                 };
                 let found = page(&world).await;
@@ -433,7 +457,8 @@ async fn memory_page_skips_hidden_memories_in_batches() {
     let filter = MemoryFilter::default();
     let page = world
         .service
-        .list_memories(&viewer, workspace, &filter, &request);
+        .memories()
+        .list(&viewer, workspace, &filter, &request);
     let page = page.await.unwrap();
     let found: Vec<_> = page.data.iter().map(|memory| memory.id).collect();
     assert_eq!((found.as_slice(), page.next_cursor), (shown, None));

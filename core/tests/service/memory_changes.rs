@@ -15,7 +15,10 @@ use knowledge_testing::requests::with;
 
 pub(crate) async fn create(world: &World, new: &CreateMemory) -> WithEtag<MemoryDetails> {
     let workspace = world.workspace.id;
-    let made = world.service.create_memory(&world.owner, workspace, new);
+    let made = world
+        .service
+        .memories()
+        .create(&world.owner, workspace, new);
     made.await.unwrap()
 }
 
@@ -25,7 +28,11 @@ async fn update(
     id: MemoryId,
     update: &MemoryUpdate,
 ) -> Result<WithEtag<MemoryDetails>, knowledge_core::Error> {
-    world.service.update_memory(caller, id, update, None).await
+    world
+        .service
+        .memories()
+        .update(caller, id, update, None)
+        .await
 }
 
 fn title(title: &str) -> MemoryUpdate {
@@ -62,7 +69,7 @@ async fn created_memory_equals_an_ingested_one() {
     assert_eq!(memory.review_status, ReviewStatus::Pending);
     assert_eq!(made.value.content.as_deref(), Some("What Page says."));
     assert_eq!(counts(&world).await, (1, 1));
-    let read = world.service.get_memory(&world.owner, memory.id).await;
+    let read = world.service.memories().get(&world.owner, memory.id).await;
     assert_eq!(read.unwrap(), made);
     let events = world.events_of(EventType::ChunkCreated).await;
     assert_eq!(events.len(), 1);
@@ -74,14 +81,18 @@ async fn created_memory_equals_an_ingested_one() {
     // Its key is taken: another memory is rejected, and a batch updates this one.
     let workspace = world.workspace.id;
     let new = keyed("page/1", &world);
-    let again = world.service.create_memory(&world.owner, workspace, &new);
+    let again = world
+        .service
+        .memories()
+        .create(&world.owner, workspace, &new);
     assert_eq!(problem(again.await), "sourceKey duplicate");
     let batch = [with(new_memory("Page"), |memory| {
         memory.source_key = new.source_key;
     })];
     let ingested = world
         .service
-        .ingest_memories(&world.owner, workspace, world.source, &batch)
+        .memories()
+        .ingest(&world.owner, workspace, world.source, &batch)
         .await
         .unwrap();
     assert_eq!(
@@ -100,14 +111,20 @@ async fn memory_rejects_invalid_values() {
         new.source_key = Some(String::new());
     });
     let workspace = world.workspace.id;
-    let made = world.service.create_memory(&world.owner, workspace, &bad);
+    let made = world
+        .service
+        .memories()
+        .create(&world.owner, workspace, &bad);
     assert_eq!(
         problem(made.await),
         "title too_small, content too_small, sourceKey invalid_value"
     );
     let nothing = knowledge_core::model::SourceId(uuid::Uuid::nil());
     let bad = create_memory("Note", nothing);
-    let made = world.service.create_memory(&world.owner, workspace, &bad);
+    let made = world
+        .service
+        .memories()
+        .create(&world.owner, workspace, &bad);
     assert_eq!(problem(made.await), "sourceId not_found");
     let id = world.memories(1).await[0];
     let bad = MemoryUpdate::builder()
@@ -174,7 +191,8 @@ async fn memory_update_can_require_a_version() {
     let id = world.memories(1).await[0];
     let first = world
         .service
-        .get_memory(&world.owner, id)
+        .memories()
+        .get(&world.owner, id)
         .await
         .unwrap()
         .etag;
@@ -184,20 +202,27 @@ async fn memory_update_can_require_a_version() {
         let caller = &world.owner;
         let updated = world
             .service
-            .update_memory(caller, id, &update, Some(&condition));
+            .memories()
+            .update(caller, id, &update, Some(&condition));
         updated.await
     };
     let second = bound(&first, "Second").await.unwrap();
     assert_ne!(second.etag, first);
     let late = bound(&first, "Late").await;
     assert_eq!(code(late), "precondition_failed");
-    let found = world.service.get_memory(&world.owner, id).await.unwrap();
+    let found = world
+        .service
+        .memories()
+        .get(&world.owner, id)
+        .await
+        .unwrap();
     assert_eq!(found, second);
     let any = Some(&IfMatch::Any);
     let update = title("Third");
     let third = world
         .service
-        .update_memory(&world.owner, id, &update, any)
+        .memories()
+        .update(&world.owner, id, &update, any)
         .await;
     assert_eq!(third.unwrap().value.summary.title.as_deref(), Some("Third"));
 }
@@ -267,7 +292,7 @@ async fn relabelling_does_not_require_reading_but_rewriting_does() {
             expected == "forbidden",
             "it changes nothing"
         );
-        let refused = world.service.delete_memory(&reader, id).await;
+        let refused = world.service.memories().delete(&reader, id).await;
         assert_eq!(code(refused), expected);
     }
 }
@@ -299,7 +324,8 @@ async fn source_key_stays_with_its_memory() {
         let caller = &world.owner;
         let ingested = world
             .service
-            .ingest_memories(caller, workspace, source, &batch);
+            .memories()
+            .ingest(caller, workspace, source, &batch);
         let ingested = ingested.await.unwrap();
         (ingested[0].id, ingested[0].outcome)
     };
@@ -309,7 +335,12 @@ async fn source_key_stays_with_its_memory() {
         .bulk(&world.owner, &[moved], filed_elsewhere)
         .await
         .unwrap();
-    let memory = world.service.get_memory(&world.owner, moved).await.unwrap();
+    let memory = world
+        .service
+        .memories()
+        .get(&world.owner, moved)
+        .await
+        .unwrap();
     assert_eq!(memory.value.summary.source_id, drive);
     assert_eq!(memory.value.summary.origin_source_id, world.source);
     world.assert_whole().await;
@@ -328,7 +359,12 @@ async fn source_key_stays_with_its_memory() {
         (other, IngestOutcome::Updated)
     );
     let content = async |id| {
-        let found = world.service.get_memory(&world.owner, id).await.unwrap();
+        let found = world
+            .service
+            .memories()
+            .get(&world.owner, id)
+            .await
+            .unwrap();
         found.value.content.unwrap()
     };
     assert_eq!(
@@ -340,7 +376,8 @@ async fn source_key_stays_with_its_memory() {
     // Deleting one releases its own key and keeps the other's.
     world
         .service
-        .delete_memory(&world.owner, moved)
+        .memories()
+        .delete(&world.owner, moved)
         .await
         .unwrap();
     assert_eq!(

@@ -23,7 +23,12 @@ async fn memory_deletion_erases_its_content() {
     let others = world.memories(2).await;
     let recall = world.recall_of(&[id, others[0]]).await;
     assert_eq!(counts(&world).await, (3, 1));
-    world.service.delete_memory(&world.owner, id).await.unwrap();
+    world
+        .service
+        .memories()
+        .delete(&world.owner, id)
+        .await
+        .unwrap();
     assert_eq!(counts(&world).await, (2, 1));
     for (key, value) in world.contents().await {
         let text = String::from_utf8_lossy(&value).to_lowercase();
@@ -54,9 +59,9 @@ async fn memory_deletion_erases_its_content() {
         world.read(&keys::recall(world.org.id, recall)).await;
     assert_eq!(stored.unwrap().memory_ids, [id, others[0]]);
 
-    let again = world.service.delete_memory(&world.owner, id).await;
+    let again = world.service.memories().delete(&world.owner, id).await;
     assert_eq!(code(again), "not_found");
-    let read = world.service.get_memory(&world.owner, id).await;
+    let read = world.service.memories().get(&world.owner, id).await;
     assert_eq!(code(read), "not_found");
     let bulk = world
         .bulk(&world.owner, &[id], review(ReviewStatus::Approved))
@@ -70,7 +75,8 @@ async fn memory_deletion_erases_its_content() {
     world.bulk(&world.owner, &[other], approved).await.unwrap();
     world
         .service
-        .delete_memory(&world.owner, other)
+        .memories()
+        .delete(&world.owner, other)
         .await
         .unwrap();
     assert_eq!(
@@ -95,16 +101,22 @@ async fn memory_deletion_requires_its_action_and_an_existing_memory() {
         .unwrap();
     let member = world.caller(MEMBER).await;
     for (id, expected) in ids.iter().zip(["not_found", "forbidden"]) {
-        let refused = world.service.delete_memory(&member, *id).await;
+        let refused = world.service.memories().delete(&member, *id).await;
         assert_eq!(code(refused), expected);
     }
     let cleaner = world.caller_who_may(actions(&[Action::MemoryDelete])).await;
-    let hidden = world.service.delete_memory(&cleaner, ids[0]).await;
+    let hidden = world.service.memories().delete(&cleaner, ids[0]).await;
     assert_eq!(code(hidden), "not_found");
-    world.service.delete_memory(&cleaner, ids[1]).await.unwrap();
     world
         .service
-        .delete_memory(&world.owner, ids[0])
+        .memories()
+        .delete(&cleaner, ids[1])
+        .await
+        .unwrap();
+    world
+        .service
+        .memories()
+        .delete(&world.owner, ids[0])
         .await
         .unwrap();
     assert_eq!(counts(&world).await, (0, 0));
@@ -122,14 +134,15 @@ async fn batch_creates_memory_that_is_deleted_concurrently() {
     let (service, owner) = (world.service.clone(), world.owner.clone());
     let key = keys::memory(world.org.id, id);
     world.probe.before_read(key, async move {
-        service.delete_memory(&owner, id).await.unwrap();
+        service.memories().delete(&owner, id).await.unwrap();
     });
     let batch = [with(new_memory("Page"), |new| {
         new.source_key = Some("page/1".to_owned());
     })];
     let ingested = world
         .service
-        .ingest_memories(&world.owner, world.workspace.id, world.source, &batch)
+        .memories()
+        .ingest(&world.owner, world.workspace.id, world.source, &batch)
         .await
         .unwrap();
     assert!(world.probe.has_happened());
@@ -152,7 +165,8 @@ async fn memory_list_continues_after_a_deleted_memory() {
         let caller = &world.owner;
         let page = world
             .service
-            .list_memories(caller, workspace, &filter, &request);
+            .memories()
+            .list(caller, workspace, &filter, &request);
         page.await.unwrap()
     };
     let first = page(None).await;
@@ -160,7 +174,8 @@ async fn memory_list_continues_after_a_deleted_memory() {
     for id in &ids[..2] {
         world
             .service
-            .delete_memory(&world.owner, *id)
+            .memories()
+            .delete(&world.owner, *id)
             .await
             .unwrap();
     }

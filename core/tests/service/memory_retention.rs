@@ -21,7 +21,11 @@ use knowledge_testing::requests::{sensitivity, with};
 async fn try_set(world: &World, days: &MemoryDays) -> Result<Retention, Error> {
     let new = NewRetention::builder().memory_days(days.clone()).build();
     let (owner, place) = (&world.owner, world.workspace.id);
-    world.service.set_retention(owner, place, &new).await
+    world
+        .service
+        .workspaces()
+        .set_retention(owner, place, &new)
+        .await
 }
 
 async fn set(world: &World, days: MemoryDays) {
@@ -29,6 +33,7 @@ async fn set(world: &World, days: MemoryDays) {
     assert_eq!((set.chat_days, &set.memory_days), (None, &days));
     let read = world
         .service
+        .workspaces()
         .get_retention(&world.owner, world.workspace.id);
     assert_eq!(read.await.unwrap(), set);
 }
@@ -43,7 +48,7 @@ async fn kept(world: &World, memories: &[MemoryId]) -> Vec<MemoryId> {
     world.assert_whole().await;
     let mut kept = Vec::new();
     for id in memories {
-        let found = world.service.get_memory(&world.owner, *id).await;
+        let found = world.service.memories().get(&world.owner, *id).await;
         kept.extend(Some(*id).filter(|_| found.is_ok()));
     }
     kept
@@ -115,7 +120,8 @@ async fn change_of_the_text_restarts_the_period_and_a_label_does_not() {
     let update = MemoryUpdate::builder().title("Other").build();
     let update = world
         .service
-        .update_memory(&world.owner, rewritten, &update, None);
+        .memories()
+        .update(&world.owner, rewritten, &update, None);
     update.await.unwrap();
     let audience = with(sensitivity(SensitivityLabel::Internal), |change| {
         change.audience_tag = Some("org:acme".parse().unwrap());
@@ -176,15 +182,18 @@ async fn everything_of_an_expired_memory_is_erased() {
         let value = String::from_utf8_lossy(&value).to_lowercase();
         assert!(!value.contains("quokka"), "{key}: {value}");
     }
-    assert_eq!(code(service.get_recall(owner, bare).await), "not_found");
-    let found = service.get_citation_subscription(owner, subscription).await;
+    assert_eq!(code(service.recalls().get(owner, bare).await), "not_found");
+    let found = service
+        .citation_subscriptions()
+        .get(owner, subscription)
+        .await;
     assert_eq!(code(found), "not_found");
-    let found = service.get_recall(owner, citing).await.unwrap();
+    let found = service.recalls().get(owner, citing).await.unwrap();
     assert_eq!(found.memory_ids, [other]);
     let events = world.events_of(EventType::ChunkDeleted).await;
     assert_eq!(events.len(), 1);
     assert_eq!(data(&events[0])["memory_ids"], json!([gone]));
-    let chats = service.get_chat(owner, world.workspace.id, chat).await;
+    let chats = service.chats().get(owner, world.workspace.id, chat).await;
     assert!(chats.is_ok());
     let usage = keys::usage(world.org.id, Quota::Memories);
     assert_eq!(world.counter(usage).await, 1);
@@ -213,7 +222,11 @@ async fn chats_and_memories_expire_side_by_side() {
         .memory_days(internal(3))
         .build();
     let (owner, place) = (&world.owner, world.workspace.id);
-    let set = world.service.set_retention(owner, place, &new).await;
+    let set = world
+        .service
+        .workspaces()
+        .set_retention(owner, place, &new)
+        .await;
     assert_eq!(set.unwrap().chat_days, Some(2));
     for (day, remaining) in [(0, [1, 1]), (2, [1, 0]), (3, [0, 0])] {
         world.time.set(world.time.now().plus(match day {
@@ -222,7 +235,7 @@ async fn chats_and_memories_expire_side_by_side() {
             _ => DAY,
         }));
         let memories = kept(&world, &memories).await.len();
-        let found = world.service.get_chat(owner, place, chat).await;
+        let found = world.service.chats().get(owner, place, chat).await;
         assert_eq!([memories, usize::from(found.is_ok())], remaining, "{day}");
     }
 }
@@ -252,6 +265,7 @@ async fn sweeps_leave_the_record_of_the_retention_alone() {
     let (owner, place) = (&world.owner, world.workspace.id);
     world
         .service
+        .workspaces()
         .set_retention(owner, place, &new)
         .await
         .unwrap();
@@ -327,7 +341,7 @@ async fn interrupted_sweep_of_memories_is_resumed() {
             }
             world.assert_whole().await;
         }
-        let recall = |id| world.service.get_recall(&world.owner, id);
+        let recall = |id| world.service.recalls().get(&world.owner, id);
         assert_eq!(code(recall(bare).await), "not_found");
         assert_eq!(recall(citing).await.unwrap().memory_ids, [kept_one]);
         let place = keys::memory_count(world.org.id, world.workspace.id);

@@ -33,7 +33,8 @@ async fn ingest(world: &World, caller: &Caller, text: &str) -> Result<Vec<Ingest
     let (workspace, batch) = (world.workspace.id, [keyed(text)]);
     let service = &world.service;
     service
-        .ingest_memories(caller, workspace, world.source, &batch)
+        .memories()
+        .ingest(caller, workspace, world.source, &batch)
         .await
 }
 
@@ -47,31 +48,42 @@ async fn assert_unknown(world: &World, caller: &Caller, memory: MemoryId) {
     let (service, workspace) = (&world.service, world.workspace.id);
     let before = world.labels(memory).await;
     let (filter, page) = (MemoryFilter::default(), PageRequest::default());
-    let found = service.get_memory(caller, memory).await;
+    let found = service.memories().get(caller, memory).await;
     assert_eq!(code(found), "not_found");
-    let listed = service.list_memories(caller, workspace, &filter, &page);
+    let listed = service.memories().list(caller, workspace, &filter, &page);
     if let Ok(listed) = listed.await {
         assert!(listed.data.iter().all(|found| found.id != memory));
         assert_eq!(listed.next_cursor, None);
     }
     let check = AccessCheck::builder().memory_ids(vec![memory]).build();
-    let checked = service.check_memory_access(caller, &check).await.unwrap();
+    let checked = service
+        .memories()
+        .check_access(caller, &check)
+        .await
+        .unwrap();
     assert_eq!(checked.results[0].labels, None);
     for change in [audience("org:acme"), review(ReviewStatus::Approved)] {
         if let Ok(result) = world.bulk(caller, &[memory], change.clone()).await {
             assert_eq!(codes(&result), [Some(BulkItemErrorCode::NotFound)]);
         }
         let update = MemoryUpdate::builder().change(change).build();
-        let updated = service.update_memory(caller, memory, &update, None).await;
+        let updated = service
+            .memories()
+            .update(caller, memory, &update, None)
+            .await;
         assert_eq!(code(updated), "not_found");
     }
     let rewrite = MemoryUpdate::builder().title("Mine").build();
-    let updated = service.update_memory(caller, memory, &rewrite, None).await;
+    let updated = service
+        .memories()
+        .update(caller, memory, &rewrite, None)
+        .await;
     assert_eq!(code(updated), "not_found");
-    let deleted = service.delete_memory(caller, memory).await;
+    let deleted = service.memories().delete(caller, memory).await;
     assert_eq!(code(deleted), "not_found");
     match service
-        .create_recall(caller, workspace, &new_recall(&[memory]))
+        .recalls()
+        .create(caller, workspace, &new_recall(&[memory]))
         .await
     {
         Err(Error::Forbidden { .. }) => {}
@@ -86,7 +98,7 @@ async fn member_cannot_reach_memory_of_another_audience() {
     let memory = world.approved_memories(1).await[0];
     let member = world.member(MEMBER).await;
     let caller = world.trusted(member);
-    let covered = world.service.get_memory(&caller, memory).await.unwrap();
+    let covered = world.service.memories().get(&caller, memory).await.unwrap();
     assert!(covered.value.content.is_some());
     let deleting = actions(&[
         Action::MemoryDelete,
@@ -107,7 +119,7 @@ async fn member_cannot_reach_memory_of_another_audience() {
         assert_unknown(&world, &caller, memory).await;
     }
     // The owner, who may share, governs it without reading it.
-    let found = world.service.get_memory(&world.owner, memory).await;
+    let found = world.service.memories().get(&world.owner, memory).await;
     assert_eq!(found.unwrap().value.content, None);
     let shared = audience("org:acme");
     let shared = world.bulk(&world.owner, &[memory], shared).await;
@@ -129,7 +141,7 @@ async fn memory_under_review_is_unknown_to_viewers_and_mcp_keys() {
     }
     world.approve(&[memory]).await;
     for caller in [&viewer, &key] {
-        let found = world.service.get_memory(caller, memory).await;
+        let found = world.service.memories().get(caller, memory).await;
         assert!(found.unwrap().value.content.is_some());
     }
 }
@@ -145,12 +157,20 @@ async fn memory_under_review_is_known_to_its_author_but_not_to_the_authors_mcp_k
     let author = world.caller_who_may(author).await;
     let workspace = world.workspace.id;
     let new = create_memory("Note", world.source);
-    let made = world.service.create_memory(&author, workspace, &new).await;
+    let made = world
+        .service
+        .memories()
+        .create(&author, workspace, &new)
+        .await;
     let memory = made.unwrap().value.summary.id;
-    let found = world.service.get_memory(&author, memory).await.unwrap();
+    let found = world.service.memories().get(&author, memory).await.unwrap();
     assert!(found.value.content.is_some());
     let new = new_mcp_key("workspace:research");
-    let key = world.service.create_mcp_key(&author, workspace, &new).await;
+    let key = world
+        .service
+        .mcp_keys()
+        .create(&author, workspace, &new)
+        .await;
     assert_unknown(&world, &Caller::from(key.unwrap().secret.unwrap()), memory).await;
     let another = actions(&[Action::MemoryCreate, Action::MemoryRead]);
     assert_unknown(&world, &world.caller_who_may(another).await, memory).await;
@@ -163,7 +183,7 @@ async fn recall_loses_memory_that_is_no_longer_approved() {
     let recall = world.recall_of(&ids).await;
     let rejected = review(ReviewStatus::Rejected);
     world.bulk(&world.owner, &ids[..1], rejected).await.unwrap();
-    let found = world.service.get_recall(&world.owner, recall).await;
+    let found = world.service.recalls().get(&world.owner, recall).await;
     assert_eq!(found.unwrap().memory_ids, ids[1..]);
 }
 
@@ -217,10 +237,15 @@ async fn source_of_inbound_webhook_accepts_signed_messages_alone() {
     let batch = [keyed("signed")];
     sender.post(&world, "first", &batch).await.unwrap();
     let (service, workspace) = (&world.service, world.workspace.id);
-    let ingested = service.ingest_memories(&world.owner, workspace, sender.source, &batch);
+    let ingested = service
+        .memories()
+        .ingest(&world.owner, workspace, sender.source, &batch);
     assert_eq!(code(ingested.await), "forbidden");
     let new = create_memory("Note", sender.source);
-    let created = service.create_memory(&world.owner, workspace, &new).await;
+    let created = service
+        .memories()
+        .create(&world.owner, workspace, &new)
+        .await;
     assert_eq!(code(created), "forbidden");
     let batch = [keyed("again")];
     sender.post(&world, "second", &batch).await.unwrap();
@@ -267,7 +292,7 @@ async fn replay_tells_nothing_of_what_happened_to_hidden_memory() {
     assert_eq!(again("keep", &ids[..1], "org:acme").await, [hidden]);
     assert_eq!(again("give", &ids[1..], "team:legal").await, [None]);
     for id in &ids {
-        let deleted = world.service.delete_memory(&world.owner, *id).await;
+        let deleted = world.service.memories().delete(&world.owner, *id).await;
         deleted.unwrap();
     }
     assert_eq!(again("keep", &ids[..1], "org:acme").await, [hidden]);

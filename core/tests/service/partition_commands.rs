@@ -173,9 +173,9 @@ async fn hold_without_a_move_ends_with_a_move_to_the_same_partition() {
     let service = service_over(&site.home).await;
     let memory = site.org.side.memories.internal[0];
     let token = token(&site.org);
-    assert!(service.delete_memory(&token, memory).await.is_err());
+    assert!(service.memories().delete(&token, memory).await.is_err());
     assert_eq!(site.move_to(HOME).await.unwrap(), MoveOutcome::Unmoved);
-    service.delete_memory(&token, memory).await.unwrap();
+    service.memories().delete(&token, memory).await.unwrap();
     let hold = keys::hold(site.org.id);
     assert_eq!(site.home.get(&[hold]).await.unwrap(), [None]);
 }

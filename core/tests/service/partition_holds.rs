@@ -35,13 +35,17 @@ impl Site {
 }
 
 async fn delete(service: &KnowledgeService, org: &OrgFixture, memory: MemoryId) {
-    service.delete_memory(&token(org), memory).await.unwrap();
+    service
+        .memories()
+        .delete(&token(org), memory)
+        .await
+        .unwrap();
 }
 
 async fn fan_out(service: &KnowledgeService, now: Timestamp) -> u64 {
     let mut deliveries = 0;
     loop {
-        let report = service.fan_out(now).await.unwrap();
+        let report = service.dispatcher().fan_out(now).await.unwrap();
         deliveries += report.deliveries;
         if !report.has_more {
             return deliveries;
@@ -54,7 +58,8 @@ async fn claim(service: &KnowledgeService, now: Timestamp) -> Vec<ClaimedDeliver
     loop {
         let in_flight = InFlight::default();
         let batch = service
-            .claim_deliveries(now, 256, &in_flight)
+            .dispatcher()
+            .claim(now, 256, &in_flight)
             .await
             .unwrap();
         claimed.extend(batch.deliveries);
@@ -81,7 +86,10 @@ async fn webhook(service: &KnowledgeService, org: &OrgFixture) -> WebhookId {
         .event_type(EventType::ChunkDeleted)
         .url(URL.parse().unwrap())
         .build();
-    let created = service.create_webhook(&token(org), org.side.id, &new).await;
+    let created = service
+        .webhooks()
+        .create(&token(org), org.side.id, &new)
+        .await;
     let id = created.unwrap().id;
     confirm(service, id.into()).await.unwrap();
     id
@@ -93,12 +101,12 @@ async fn hold_rejects_writes_of_its_organisation_only() {
     let service = service_over(&site.home).await;
     let memory = site.org.side.memories.internal[0];
     site.hold().await;
-    let rejected = service.delete_memory(&token(&site.org), memory).await;
+    let rejected = service.memories().delete(&token(&site.org), memory).await;
     assert!(
         matches!(rejected, Err(Error::Unavailable { .. })),
         "{rejected:?}"
     );
-    let read = service.get_memory(&token(&site.org), memory).await;
+    let read = service.memories().get(&token(&site.org), memory).await;
     assert!(read.is_ok(), "reads are served: {read:?}");
     let other = site.other.side.memories.internal[0];
     delete(&service, &site.other, other).await;
@@ -136,13 +144,21 @@ async fn hold_delays_no_work_of_others() {
 
     let now = now.plus(SECOND);
     let mut leases: Vec<_> = in_flight.iter().map(|claimed| claimed.lease).collect();
-    let mut renewed = service.renew_leases(now, &leases).await.unwrap();
+    let mut renewed = service
+        .dispatcher()
+        .renew_leases(now, &leases)
+        .await
+        .unwrap();
     leases.sort_unstable();
     renewed.sort_unstable();
     assert_eq!(renewed, leases);
     let ended = in_flight.iter().map(|one| (one.lease, answer(204)));
     let ended: Vec<_> = ended.collect();
-    let outcomes = service.finish_deliveries(now, &ended).await.unwrap();
+    let outcomes = service
+        .dispatcher()
+        .finish_batch(now, &ended)
+        .await
+        .unwrap();
     let delivered = |claimed| is_other(claimed).then_some(AttemptOutcome::Delivered);
     assert_eq!(
         outcomes,

@@ -155,7 +155,7 @@ impl Client {
             return;
         };
         for service in &self.services {
-            match service.delete_memory(&self.token, *memory).await {
+            match service.memories().delete(&self.token, *memory).await {
                 Ok(_) => {
                     self.deleted += 1;
                     return;
@@ -170,7 +170,7 @@ impl Client {
     /// Asserts that what was acknowledged is done in the second partition, and nothing else.
     async fn assert_deleted(&self, seed: u64) {
         for (index, memory) in self.memories.iter().enumerate() {
-            let found = self.services[1].get_memory(&self.token, *memory).await;
+            let found = self.services[1].memories().get(&self.token, *memory).await;
             match found {
                 Ok(_) => assert!(index >= self.deleted, "seed {seed}: it was deleted"),
                 Err(Error::NotFound { .. }) => {

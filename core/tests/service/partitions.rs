@@ -305,10 +305,11 @@ async fn move_is_resumed_after_every_commit() {
             // Work of others, and of the organisation where it is served, goes on.
             let service = service_over(store).await;
             let now = service.env().now();
-            let fanned_out = service.fan_out(now).await;
+            let fanned_out = service.dispatcher().fan_out(now).await;
             assert!(fanned_out.is_ok(), "{commits}: {fanned_out:?}");
             let claimed = service
-                .claim_deliveries(now, 256, &InFlight::default())
+                .dispatcher()
+                .claim(now, 256, &InFlight::default())
                 .await;
             assert!(claimed.is_ok(), "{commits}: {claimed:?}");
             let maintained = service.maintain(now).await;
@@ -409,9 +410,10 @@ async fn deliveries_of_a_moved_organisation_are_made_once() {
     let claim = async |store: &Arc<MemoryStore>| {
         let service = service_over(store).await;
         let now = service.env().now();
-        while service.fan_out(now).await.unwrap().has_more {}
+        while service.dispatcher().fan_out(now).await.unwrap().has_more {}
         let claimed = service
-            .claim_deliveries(now, 1_000, &InFlight::default())
+            .dispatcher()
+            .claim(now, 1_000, &InFlight::default())
             .await;
         claimed.unwrap().deliveries.len()
     };

@@ -100,7 +100,8 @@ async fn member_requires_unique_handle_and_valid_role() {
     });
     let local = world
         .service
-        .create_custom_role(&world.owner, ACME, &local)
+        .roles()
+        .create(&world.owner, ACME, &local)
         .await
         .unwrap();
     assert_eq!(

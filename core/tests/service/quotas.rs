@@ -58,7 +58,7 @@ fn batch(count: usize) -> Vec<NewMemory> {
 
 async fn ingest(world: &World, batch: &[NewMemory]) -> Result<Vec<MemoryId>, Error> {
     let (owner, place, source) = (&world.owner, world.workspace.id, world.source);
-    let ingested = world.service.ingest_memories(owner, place, source, batch);
+    let ingested = world.service.memories().ingest(owner, place, source, batch);
     let ingested = ingested.await?.into_iter();
     Ok(ingested.map(|memory| memory.id).collect())
 }
@@ -79,12 +79,15 @@ async fn ingest_beyond_the_quota_is_rejected_as_a_whole() {
     let new = new.build();
     let create = || {
         let workspace = world.workspace.id;
-        world.service.create_memory(&world.owner, workspace, &new)
+        world
+            .service
+            .memories()
+            .create(&world.owner, workspace, &new)
     };
     assert_eq!(exceeded(create().await).0, Quota::Memories);
 
     // A deletion works at the limit and makes room.
-    let deleted = world.service.delete_memory(&world.owner, two[0]);
+    let deleted = world.service.memories().delete(&world.owner, two[0]);
     deleted.await.unwrap();
     create().await.unwrap();
     assert_eq!(exceeded(create().await).0, Quota::Memories);
@@ -156,7 +159,7 @@ async fn recalls_chats_and_messages_are_limited() {
     let memories = world.approved_memories(1).await;
     let (owner, place) = (&world.owner, world.workspace.id);
     let recall = new_recall(&memories);
-    let create = || world.service.create_recall(owner, place, &recall);
+    let create = || world.service.recalls().create(owner, place, &recall);
     create().await.unwrap();
     assert_eq!(exceeded(create().await), (Quota::Recalls, 1, None));
 
@@ -166,7 +169,8 @@ async fn recalls_chats_and_messages_are_limited() {
     let post = || {
         world
             .service
-            .post_chat_message(owner, place, first, "Hello.")
+            .chats()
+            .post_message(owner, place, first, "Hello.")
     };
     for _ in 0..2 {
         post().await.unwrap();
@@ -191,12 +195,12 @@ async fn sources_and_members_are_limited() {
 
     let member = world.member(MEMBER).await;
     let new = new_member("robin", VIEWER);
-    let add = || world.service.add_member(&world.owner, "acme", &new);
+    let add = || world.service.members().add(&world.owner, "acme", &new);
     assert_eq!(exceeded(add().await), (Quota::Members, 2, None));
     let operator = world.service.provisioning();
     let by_operator = operator.create_member(world.org.id, &new).await;
     assert_eq!(exceeded(by_operator), (Quota::Members, 2, None));
-    let removed = world.service.remove_member(&world.owner, "acme", member);
+    let removed = world.service.members().remove(&world.owner, "acme", member);
     removed.await.unwrap();
     add().await.unwrap();
     world.maintain().await;
@@ -224,15 +228,17 @@ async fn endpoints_of_all_kinds_share_a_quota() {
     let service = &world.service;
     for freed in 0..3 {
         match freed {
-            0 => service.delete_webhook(owner, place, webhook.id).await,
+            0 => service.webhooks().delete(owner, place, webhook.id).await,
             1 => {
                 service
-                    .delete_inbound_webhook(owner, place, inbound.id)
+                    .inbound_webhooks()
+                    .delete(owner, place, inbound.id)
                     .await
             }
             _ => {
                 service
-                    .delete_citation_subscription(owner, subscription.id)
+                    .citation_subscriptions()
+                    .delete(owner, subscription.id)
                     .await
             }
         }
@@ -252,7 +258,8 @@ async fn failed_creations_count_nothing() {
     let (viewer, three) = (world.caller(VIEWER).await, batch(3));
     let denied = world
         .service
-        .ingest_memories(&viewer, world.workspace.id, world.source, &three);
+        .memories()
+        .ingest(&viewer, world.workspace.id, world.source, &three);
     assert_eq!(code(denied.await), "forbidden");
     assert_eq!(usage(&world, Quota::Memories).await, 0);
 }
@@ -267,7 +274,8 @@ async fn inbound_message_over_the_quota_is_ingested_once_there_is_room() {
     assert_eq!(exceeded(refused), (Quota::Memories, 1, None));
     world
         .service
-        .delete_memory(&world.owner, kept[0])
+        .memories()
+        .delete(&world.owner, kept[0])
         .await
         .unwrap();
     sender.post(&world, "msg_1", &message).await.unwrap();
@@ -341,26 +349,34 @@ async fn audit_quota_limits_growth_until_the_next_day() {
 
     // What takes something away works, and so do replays, reads and what is not audited.
     assert!(again().await.unwrap().replayed);
-    service.get_memory(owner, memories[0]).await.unwrap();
+    service.memories().get(owner, memories[0]).await.unwrap();
     service
+        .connectors()
         .report_sync(owner, place, connector, &SUCCESS)
         .await
         .unwrap();
-    service.delete_memory(owner, memories[1]).await.unwrap();
+    service.memories().delete(owner, memories[1]).await.unwrap();
     service
-        .revoke_mcp_key(owner, place, key.summary.id)
+        .mcp_keys()
+        .revoke(owner, place, key.summary.id)
         .await
         .unwrap();
     service
-        .delete_webhook(owner, place, webhook.id)
+        .webhooks()
+        .delete(owner, place, webhook.id)
         .await
         .unwrap();
     let assignment = MemberAssignment::Organization(custom(role.id));
     service
+        .members()
         .assign_role(owner, "acme", member, assignment)
         .await
         .unwrap();
-    service.remove_member(owner, "acme", member).await.unwrap();
+    service
+        .members()
+        .remove(owner, "acme", member)
+        .await
+        .unwrap();
     // What grows does not, in this organisation.
     let refused = chat(&world, "Two").await;
     assert_eq!(exceeded(refused).0, Quota::AuditBytes);
@@ -410,7 +426,7 @@ async fn message_that_changes_nothing_is_accepted_beyond_the_audit_quota() {
     let ids = world.memories(5).await;
     exhaust(&world).await;
     for id in ids {
-        let deleted = world.service.delete_memory(&world.owner, id).await;
+        let deleted = world.service.memories().delete(&world.owner, id).await;
         deleted.unwrap();
     }
     assert!(audit_bytes(&world).await > maximum);

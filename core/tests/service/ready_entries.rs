@@ -21,13 +21,18 @@ async fn switch(world: &World, webhook: &Webhook, is_active: bool) {
     let (workspace, id) = (webhook.workspace_id, webhook.id);
     let updated = world
         .service
-        .update_webhook(&world.owner, workspace, id, &switched, None);
+        .webhooks()
+        .update(&world.owner, workspace, id, &switched, None);
     updated.await.unwrap();
 }
 
 async fn renew(world: &World, claimed: &ClaimedDelivery) {
     let now = world.time.now();
-    let held = world.service.renew_leases(now, &[claimed.lease]).await;
+    let held = world
+        .service
+        .dispatcher()
+        .renew_leases(now, &[claimed.lease])
+        .await;
     assert_eq!(held.unwrap(), [claimed.lease]);
 }
 
@@ -43,7 +48,7 @@ fn renew_meanwhile(world: &World, other: &World, webhook: &Webhook, claimed: &Cl
     let key = keys::webhook(world.org.id, webhook.workspace_id, webhook.id);
     let (service, lease, now) = (other.service.clone(), claimed.lease, world.time.now());
     world.probe.before_read(key, async move {
-        let held = service.renew_leases(now, &[lease]).await;
+        let held = service.dispatcher().renew_leases(now, &[lease]).await;
         assert_eq!(held.unwrap(), [lease]);
     });
 }
@@ -138,7 +143,12 @@ async fn renewed_leases_cause_no_early_ready_entries() {
         world.time.pass(DELIVERY_LEASE / 2);
         let now = world.time.now();
         let leases = [held[0].lease, held[1].lease];
-        world.service.renew_leases(now, &leases).await.unwrap();
+        world
+            .service
+            .dispatcher()
+            .renew_leases(now, &leases)
+            .await
+            .unwrap();
         let due = ready_time(&world, &webhook).await;
         assert_eq!(due, Some(now.plus(DELIVERY_LEASE)));
         let before = world.faults.counts().commits;
@@ -242,7 +252,7 @@ async fn ping_precedes_other_deliveries_of_its_endpoint_only() {
     let now = world.time.now();
     // The queue of the second endpoint is deferred behind the others.
     let nobody = InFlight::default();
-    let claimed = world.service.claim_deliveries(now, 1, &nobody);
+    let claimed = world.service.dispatcher().claim(now, 1, &nobody);
     assert_eq!(claimed.await.unwrap().deliveries.len(), 1);
     assert_eq!(
         ready_time(&world, &second).await,
@@ -319,7 +329,7 @@ async fn ready_entry_later_than_its_queue_is_a_difference() {
     let now = world.time.now();
     let nobody = InFlight::default();
     // Deferred behind the other due endpoints, but no later.
-    let claimed = world.service.claim_deliveries(now, 1, &nobody).await;
+    let claimed = world.service.dispatcher().claim(now, 1, &nobody).await;
     assert_eq!(claimed.unwrap().deliveries.len(), 1);
     assert_eq!(
         ready_time(&world, &webhook).await,

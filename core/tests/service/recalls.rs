@@ -13,7 +13,8 @@ use knowledge_testing::requests::with;
 async fn create(world: &World, ids: &[MemoryId]) -> Result<Recall, knowledge_core::Error> {
     world
         .service
-        .create_recall(&world.owner, world.workspace.id, &new_recall(ids))
+        .recalls()
+        .create(&world.owner, world.workspace.id, &new_recall(ids))
         .await
 }
 
@@ -46,7 +47,8 @@ async fn query_text_is_stored_only_in_its_recall() {
     });
     let recall = world
         .service
-        .create_recall(&world.owner, world.workspace.id, &asked)
+        .recalls()
+        .create(&world.owner, world.workspace.id, &asked)
         .await
         .unwrap();
     let contents = world.contents().await;
@@ -77,7 +79,8 @@ async fn recall_rejects_invalid_values() {
     let long = with(new_recall(&ids[..1]), |new| new.query = "x".repeat(1_025));
     let made = world
         .service
-        .create_recall(&world.owner, world.workspace.id, &long)
+        .recalls()
+        .create(&world.owner, world.workspace.id, &long)
         .await;
     assert_eq!(problem(made), "query too_large");
 }
@@ -112,7 +115,8 @@ async fn recall_cites_only_memories_visible_to_its_creator() {
     let new = new_recall(&ids);
     world
         .service
-        .create_recall(&caller, world.workspace.id, &new)
+        .recalls()
+        .create(&caller, world.workspace.id, &new)
         .await
         .unwrap();
 }
@@ -124,7 +128,8 @@ async fn recall_requires_its_action() {
     let viewer = world.caller(VIEWER).await;
     let made = world
         .service
-        .create_recall(&viewer, world.workspace.id, &new_recall(&ids))
+        .recalls()
+        .create(&viewer, world.workspace.id, &new_recall(&ids))
         .await;
     assert_eq!(code(made), "forbidden");
 }
@@ -147,7 +152,8 @@ async fn recalls_are_listed_newest_first() {
         let caller = &world.owner;
         world
             .service
-            .list_recalls(caller, workspace, &page)
+            .recalls()
+            .list(caller, workspace, &page)
             .await
             .unwrap()
     };
@@ -171,7 +177,8 @@ async fn recall_shows_only_memories_visible_to_its_maker() {
     let maker = world.caller(MEMBER).await;
     let recall = world
         .service
-        .create_recall(&maker, world.workspace.id, &new_recall(&ids))
+        .recalls()
+        .create(&maker, world.workspace.id, &new_recall(&ids))
         .await
         .unwrap();
     let hide = MemoryChange::builder()
@@ -180,13 +187,19 @@ async fn recall_shows_only_memories_visible_to_its_maker() {
     world.bulk(&world.owner, &ids[..1], hide).await.unwrap();
     world
         .service
-        .delete_memory(&world.owner, ids[1])
+        .memories()
+        .delete(&world.owner, ids[1])
         .await
         .unwrap();
-    let shown = world.service.get_recall(&maker, recall.id).await.unwrap();
+    let shown = world
+        .service
+        .recalls()
+        .get(&maker, recall.id)
+        .await
+        .unwrap();
     assert_eq!(shown.memory_ids, [ids[2]]);
     assert_eq!(shown.query, recall.query);
     let unknown = knowledge_core::model::RecallId(Uuid::nil());
-    let found = world.service.get_recall(&maker, unknown).await;
+    let found = world.service.recalls().get(&maker, unknown).await;
     assert_eq!(code(found), "not_found");
 }

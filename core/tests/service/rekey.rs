@@ -90,7 +90,10 @@ async fn every_record_is_resealed_with_its_previous_secret() {
         last = Some(world.webhook(EventType::ChunkCreated).await.id);
     }
     let (owner, workspace, last) = (&world.owner, world.workspace.id, last.unwrap());
-    let rotated = world.service.rotate_webhook_secret(owner, workspace, last);
+    let rotated = world
+        .service
+        .webhooks()
+        .rotate_secret(owner, workspace, last);
     rotated.await.unwrap();
     let store = Arc::clone(world.faults.inner());
     let report = rekey(&store, SEALING_KEY[0], 2).await.unwrap();

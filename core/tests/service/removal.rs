@@ -118,7 +118,11 @@ async fn post(
         signature: signature.as_bytes(),
         body,
     };
-    match service.verify_message(org, *webhook, &message).await {
+    match service
+        .inbound_webhooks()
+        .verify_message(org, *webhook, &message)
+        .await
+    {
         Ok(_) => "verified".to_owned(),
         Err(error) => error.code().to_owned(),
     }
@@ -130,7 +134,10 @@ async fn inbound(
     workspace: WorkspaceId,
 ) -> (InboundWebhookId, SigningSecret) {
     let new = NewInboundWebhook::builder().name("Help desk").build();
-    let created = service.create_inbound_webhook(owner, workspace, &new).await;
+    let created = service
+        .inbound_webhooks()
+        .create(owner, workspace, &new)
+        .await;
     let created = created.unwrap();
     let secret = created.signing_secret.unwrap().parse().unwrap();
     (created.id, secret)
@@ -140,10 +147,18 @@ async fn inbound(
 async fn assert_nothing_is_sent(world: &World, org: OrgId) {
     let now = world.time.now().plus(Duration::from_secs(60 * 60));
     world.time.set(now);
-    while world.service.fan_out(now).await.unwrap().has_more {}
+    while world
+        .service
+        .dispatcher()
+        .fan_out(now)
+        .await
+        .unwrap()
+        .has_more
+    {}
     let claimed = world
         .service
-        .claim_deliveries(now, 64, &InFlight::default())
+        .dispatcher()
+        .claim(now, 64, &InFlight::default())
         .await
         .unwrap();
     for claimed in &claimed.deliveries {
@@ -171,7 +186,7 @@ async fn removed_organization_leaves_nothing() {
     let known = service.authenticate(&token, bearer).await;
     assert_eq!(code(known), "unauthenticated");
     let memory = org.main.memories.internal[0];
-    let read = service.get_memory(&org.trusted_owner(), memory).await;
+    let read = service.memories().get(&org.trusted_owner(), memory).await;
     assert_eq!(code(read), "unauthenticated");
     assert_eq!(post(service, org.id, &webhook).await, "not_found");
     let (status, _) = ask(&world, Method::GET, &path, Value::Null).await;
@@ -268,23 +283,26 @@ async fn removed_workspace_is_invisible_at_once_and_leaves_its_traces_only() {
     let (status, _) = ask(&world, Method::DELETE, &path, Value::Null).await;
     assert_eq!(status, 404);
     for memory in [org.main.memories.internal[79], org.main.memories.private[0]] {
-        assert_eq!(code(service.get_memory(owner, memory).await), "not_found");
+        assert_eq!(
+            code(service.memories().get(owner, memory).await),
+            "not_found"
+        );
     }
     assert_eq!(
-        code(service.get_recall(owner, org.recall).await),
+        code(service.recalls().get(owner, org.recall).await),
         "not_found"
     );
     let late = new_chat("Late");
-    let added = service.create_chat(owner, main, &late).await;
+    let added = service.chats().create(owner, main, &late).await;
     assert_eq!(code(added), "not_found");
     assert_eq!(post(service, org.id, &webhook).await, "not_found");
     let memory = org.main.memories.internal[0];
     let erased = NewErasure::builder().memory_ids(vec![memory]).build();
     let key = "late".parse().unwrap();
-    let erased = service.create_erasure(owner, &key, &erased).await;
+    let erased = service.erasures().create(owner, &key, &erased).await;
     assert_eq!(erased.unwrap().erasure.not_found, 1);
     let side = org.side.memories.internal[0];
-    assert!(service.get_memory(owner, side).await.is_ok());
+    assert!(service.memories().get(owner, side).await.is_ok());
     world.assert_whole().await;
 
     world.maintain().await;
@@ -327,7 +345,7 @@ async fn removed_workspace_is_invisible_at_once_and_leaves_its_traces_only() {
     let page = PageRequest::default();
     let deletions = AuditFilter::builder().action(AuditAction::WorkspaceDelete);
     let deletions = deletions.build();
-    let listed = service.list_audit_entries(owner, &deletions, &page).await;
+    let listed = service.audit_log().list(owner, &deletions, &page).await;
     let listed = listed.unwrap().data;
     let deleted = listed.iter().filter(|entry| entry.resource.id == main.0);
     assert_eq!(deleted.count(), 1);
@@ -352,7 +370,7 @@ async fn slug_of_removed_workspace_stays_taken() {
         assert_eq!(by_slug, None);
         world.maintain().await;
     }
-    assert!(service.get_memory(&world.owner, ids[0]).await.is_ok());
+    assert!(service.memories().get(&world.owner, ids[0]).await.is_ok());
     let unknown = provisioning.delete_workspace(org, research).await;
     assert_eq!(code(unknown), "not_found");
     world.assert_whole().await;
@@ -381,7 +399,8 @@ async fn no_change_overtakes_a_removal() {
         provisioning.delete_workspace(org, world.workspace.id),
         world
             .service
-            .create_chat(&world.owner, world.workspace.id, &late)
+            .chats()
+            .create(&world.owner, world.workspace.id, &late)
     );
     removed.unwrap();
     drop(created);
@@ -404,13 +423,13 @@ async fn removal_works_at_a_quota_and_makes_room() {
     let (service, other) = (&world.service, world.workspace("other").await);
     world.add_chat("Only").await;
     let further = new_chat("Further");
-    let added = service.create_chat(&world.owner, other, &further).await;
+    let added = service.chats().create(&world.owner, other, &further).await;
     assert_eq!(code(added), "quota_exceeded");
     let provisioning = service.provisioning();
     let removed = provisioning.delete_workspace(world.org.id, world.workspace.id);
     removed.await.unwrap();
     world.maintain().await;
-    let added = service.create_chat(&world.owner, other, &further).await;
+    let added = service.chats().create(&world.owner, other, &further).await;
     added.unwrap();
     world.assert_whole().await;
 }
@@ -426,7 +445,10 @@ async fn erasure_ends_with_what_it_would_have_erased() {
         let failing = world.served_with(plan).await;
         let source = NewErasure::builder().source_id(world.source).build();
         let key = "erasure".parse().unwrap();
-        let erasure = failing.service.create_erasure(&world.owner, &key, &source);
+        let erasure = failing
+            .service
+            .erasures()
+            .create(&world.owner, &key, &source);
         let erasure = erasure.await.unwrap().erasure;
         assert_eq!(erasure.status, ErasureStatus::Running);
         let (org, provisioning) = (world.org.id, world.service.provisioning());
@@ -444,7 +466,7 @@ async fn erasure_ends_with_what_it_would_have_erased() {
             let left: Vec<_> = left.keys().map(ToString::to_string).collect();
             assert_eq!(left, ["meta"]);
         } else {
-            let receipt = world.service.get_erasure(&world.owner, erasure.id).await;
+            let receipt = world.service.erasures().get(&world.owner, erasure.id).await;
             assert_eq!(receipt.unwrap().status, ErasureStatus::Completed);
             let usage = keys::usage(org, Quota::Memories);
             assert_eq!(world.counter(usage).await, 0);
@@ -466,14 +488,15 @@ async fn roles_and_labels_end_with_the_workspace() {
     let shared = with(new_memory("Shared"), |new| new.audience_tag = Some(label));
     let ids = world.ingest(other, world.source, &[shared]).await.unwrap();
     world.approve(&ids).await;
-    service.get_memory(&viewer, ids[0]).await.unwrap();
+    service.memories().get(&viewer, ids[0]).await.unwrap();
     let provisioning = service.provisioning();
     provisioning.delete_workspace(org, research).await.unwrap();
     for _ in 0..2 {
-        let found = service.get_memory(&viewer, ids[0]).await;
+        let found = service.memories().get(&viewer, ids[0]).await;
         assert_eq!(code(found), "not_found");
         let details = service
-            .get_member(&world.owner, ACME, member)
+            .members()
+            .get(&world.owner, ACME, member)
             .await
             .unwrap();
         assert_eq!(details.value.workspace_roles, []);

@@ -22,7 +22,11 @@ async fn set_as(
 ) -> Result<Retention, Error> {
     let new = NewRetention::builder().maybe_chat_days(chat_days).build();
     let place = world.workspace.id;
-    world.service.set_retention(caller, place, &new).await
+    world
+        .service
+        .workspaces()
+        .set_retention(caller, place, &new)
+        .await
 }
 
 async fn set(world: &World, chat_days: impl Into<Option<u64>>) {
@@ -31,6 +35,7 @@ async fn set(world: &World, chat_days: impl Into<Option<u64>>) {
     assert_eq!(set.chat_days, chat_days);
     let read = world
         .service
+        .workspaces()
         .get_retention(&world.owner, world.workspace.id);
     assert_eq!(read.await.unwrap(), set);
 }
@@ -39,7 +44,7 @@ async fn set(world: &World, chat_days: impl Into<Option<u64>>) {
 async fn chats(world: &World, known: &[ChatId]) -> Vec<ChatId> {
     let (service, owner, place) = (&world.service, &world.owner, world.workspace.id);
     let page = PageRequest::default();
-    let listed = service.list_chats(owner, place, &page).await.unwrap();
+    let listed = service.chats().list(owner, place, &page).await.unwrap();
     let mut listed: Vec<ChatId> = listed.data.into_iter().map(|chat| chat.id).collect();
     listed.sort_unstable();
     let mut shown = world.dashboard().await.recent_chats;
@@ -48,16 +53,17 @@ async fn chats(world: &World, known: &[ChatId]) -> Vec<ChatId> {
     assert_eq!(shown, listed);
     for chat in known {
         let is_listed = listed.contains(chat);
-        let found = service.get_chat(owner, place, *chat).await;
+        let found = service.chats().get(owner, place, *chat).await;
         assert_eq!(found.is_ok(), is_listed);
-        let messages = service.list_chat_messages(owner, place, *chat, &page);
+        let messages = service.chats().list_messages(owner, place, *chat, &page);
         assert_eq!(messages.await.is_ok(), is_listed);
         if !is_listed {
             let posted = service
-                .post_chat_message(owner, place, *chat, "Late.")
+                .chats()
+                .post_message(owner, place, *chat, "Late.")
                 .await;
             assert_eq!(code(posted), "not_found");
-            let deleted = service.delete_chat(owner, place, *chat).await;
+            let deleted = service.chats().delete(owner, place, *chat).await;
             assert_eq!(code(deleted), "not_found");
         }
     }
@@ -76,7 +82,10 @@ async fn usage(world: &World) -> [i64; 2] {
 
 async fn post(world: &World, chat: ChatId, content: &str) {
     let (owner, place) = (&world.owner, world.workspace.id);
-    let posted = world.service.post_chat_message(owner, place, chat, content);
+    let posted = world
+        .service
+        .chats()
+        .post_message(owner, place, chat, content);
     posted.await.unwrap();
 }
 
@@ -213,7 +222,11 @@ async fn retention_is_of_one_workspace() {
     let chat = world.add_chat("Here").await;
     let sales = world.workspace("sales").await;
     let new = NewRetention::builder().chat_days(1).build();
-    let set = world.service.set_retention(&world.owner, sales, &new).await;
+    let set = world
+        .service
+        .workspaces()
+        .set_retention(&world.owner, sales, &new)
+        .await;
     set.unwrap();
     world.time.pass(2 * DAY);
     world.maintain().await;

@@ -50,12 +50,14 @@ async fn role_update_applies_to_its_holders_at_once() {
     let chat = async || {
         world
             .service
-            .create_chat(&caller, world.workspace.id, &new_chat("Hi"))
+            .chats()
+            .create(&caller, world.workspace.id, &new_chat("Hi"))
             .await
     };
     let dashboard = async || {
         let summary = world
             .service
+            .workspaces()
             .get_dashboard_summary(&caller, world.workspace.id)
             .await;
         summary.map(|_| ())
@@ -90,7 +92,7 @@ async fn member_cannot_create_role_beyond_their_own() {
                 deny: NONE,
             };
         });
-        world.service.create_custom_role(&manager, ACME, &new).await
+        world.service.roles().create(&manager, ACME, &new).await
     };
     create("held", BaseRole::Viewer, &[Action::AuditRead])
         .await
@@ -114,7 +116,8 @@ async fn member_cannot_extend_role_beyond_their_own() {
     let update = async |change: CustomRoleUpdate| {
         let service = &world.service;
         service
-            .update_custom_role(&manager, ACME, role.id, &change, None)
+            .roles()
+            .update(&manager, ACME, role.id, &change, None)
             .await
             .map(|_| ())
     };

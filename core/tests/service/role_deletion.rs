@@ -20,7 +20,8 @@ pub(crate) async fn delete(world: &World, role: RoleId, to: Option<RoleRef>) -> 
     let request = DeleteRole::builder().maybe_reassign_to(to).build();
     world
         .service
-        .delete_custom_role(&world.owner, ACME, role, &request)
+        .roles()
+        .delete(&world.owner, ACME, role, &request)
         .await
 }
 
@@ -39,7 +40,8 @@ pub(crate) async fn may_write(world: &World, member: MemberId) -> bool {
     let caller = world.trusted(member);
     let chat = world
         .service
-        .create_chat(&caller, world.workspace.id, &new_chat("Hi"))
+        .chats()
+        .create(&caller, world.workspace.id, &new_chat("Hi"))
         .await;
     chat.is_ok()
 }
@@ -48,7 +50,8 @@ async fn may_audit(world: &World, member: MemberId) -> bool {
     let unknown = knowledge_core::model::AuditLogId(Uuid::nil());
     let entry = world
         .service
-        .get_audit_entry(&world.trusted(member), unknown)
+        .audit_log()
+        .get(&world.trusted(member), unknown)
         .await;
     matches!(entry, Err(Error::NotFound { .. }))
 }
@@ -73,7 +76,8 @@ async fn role_without_holders_is_deleted() {
     assert_eq!(
         world
             .service
-            .list_custom_roles(&world.owner, ACME)
+            .roles()
+            .list(&world.owner, ACME)
             .await
             .unwrap()
             .len(),
@@ -117,13 +121,15 @@ async fn reassign_target_must_be_active_role_of_whole_organization() {
     });
     let local = world
         .service
-        .create_custom_role(&world.owner, ACME, &local)
+        .roles()
+        .create(&world.owner, ACME, &local)
         .await
         .unwrap();
     let off = CustomRoleUpdate::builder().is_active(false).build();
     let switched = world
         .service
-        .update_custom_role(&world.owner, ACME, inactive, &off, None);
+        .roles()
+        .update(&world.owner, ACME, inactive, &off, None);
     switched.await.unwrap();
     for (target, expected) in [
         (custom(role), "reassign_to invalid_value"),
@@ -156,7 +162,8 @@ async fn member_cannot_reassign_to_role_beyond_their_own() {
         let request = DeleteRole::builder().reassign_to(target).build();
         let deleted = world
             .service
-            .delete_custom_role(&manager, ACME, role, &request)
+            .roles()
+            .delete(&manager, ACME, role, &request)
             .await;
         assert_eq!(deleted.is_ok(), expected, "{target}");
     }

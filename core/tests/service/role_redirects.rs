@@ -37,6 +37,7 @@ async fn deletion_that_makes_the_chain_too_long_is_rejected() {
     let reassigned = MemberAssignment::Organization(MEMBER);
     let assigned = world
         .service
+        .members()
         .assign_role(&world.owner, ACME, member, reassigned);
     assigned.await.unwrap();
     world.maintain().await;

@@ -23,7 +23,8 @@ pub(crate) async fn update(
 ) -> Result<CustomRole, Error> {
     let updated = world
         .service
-        .update_custom_role(&world.owner, ACME, role, &update, None)
+        .roles()
+        .update(&world.owner, ACME, role, &update, None)
         .await;
     updated.map(|role| role.value)
 }
@@ -53,7 +54,8 @@ async fn role_is_created_as_requested() {
         .build();
     let made = world
         .service
-        .create_custom_role(&world.owner, ACME, &new)
+        .roles()
+        .create(&world.owner, ACME, &new)
         .await
         .unwrap();
     assert_eq!((made.org_id, made.workspace_id), (world.org.id, None));
@@ -68,13 +70,15 @@ async fn role_is_created_as_requested() {
     );
     let read = world
         .service
-        .get_custom_role(&world.owner, ACME, made.id)
+        .roles()
+        .get(&world.owner, ACME, made.id)
         .await
         .unwrap();
     assert_eq!(read.value, made);
     let unknown = world
         .service
-        .get_custom_role(&world.owner, ACME, RoleId(Uuid::nil()))
+        .roles()
+        .get(&world.owner, ACME, RoleId(Uuid::nil()))
         .await;
     assert_eq!(code(unknown), "not_found");
 }
@@ -92,10 +96,7 @@ async fn role_reports_all_problems_at_once() {
             deny: both,
         };
     });
-    let made = world
-        .service
-        .create_custom_role(&world.owner, ACME, &bad)
-        .await;
+    let made = world.service.roles().create(&world.owner, ACME, &bad).await;
     let expected = "name too_small, slug invalid_value, description too_large, actions duplicate";
     assert_eq!(problem(made), expected);
     let role = world.role(BaseRole::Viewer, NONE, NONE).await;
@@ -111,7 +112,8 @@ async fn role_reports_all_problems_at_once() {
     });
     let made = world
         .service
-        .create_custom_role(&world.owner, ACME, &elsewhere)
+        .roles()
+        .create(&world.owner, ACME, &elsewhere)
         .await;
     assert_eq!(problem(made), "workspace_id not_found");
 }
@@ -123,13 +125,15 @@ async fn roles_are_listed_by_name_then_identifier() {
         let new = with(new_role(slug), |new| new.name = name.to_owned());
         world
             .service
-            .create_custom_role(&world.owner, ACME, &new)
+            .roles()
+            .create(&world.owner, ACME, &new)
             .await
             .unwrap();
     }
     let listed = world
         .service
-        .list_custom_roles(&world.owner, ACME)
+        .roles()
+        .list(&world.owner, ACME)
         .await
         .unwrap();
     let names: Vec<_> = listed
@@ -145,10 +149,7 @@ async fn roles_per_organization_are_limited() {
     let world = World::new().await;
     let create = async |number: u32| {
         let new = new_role(&format!("role-{number}"));
-        world
-            .service
-            .create_custom_role(&world.owner, ACME, &new)
-            .await
+        world.service.roles().create(&world.owner, ACME, &new).await
     };
     let first = create(0).await.unwrap();
     for number in 1..100 {
@@ -158,13 +159,15 @@ async fn roles_per_organization_are_limited() {
     let none = DeleteRole::default();
     world
         .service
-        .delete_custom_role(&world.owner, ACME, first.id, &none)
+        .roles()
+        .delete(&world.owner, ACME, first.id, &none)
         .await
         .unwrap();
     create(100).await.unwrap();
     let listed = world
         .service
-        .list_custom_roles(&world.owner, ACME)
+        .roles()
+        .list(&world.owner, ACME)
         .await
         .unwrap();
     assert_eq!(listed.len(), 100);
@@ -176,7 +179,8 @@ async fn role_slug_is_unique_and_released() {
     let create = async |slug: &str| {
         world
             .service
-            .create_custom_role(&world.owner, ACME, &new_role(slug))
+            .roles()
+            .create(&world.owner, ACME, &new_role(slug))
             .await
     };
     let slug = |slug: &str| CustomRoleUpdate::builder().slug(slug.to_owned()).build();
@@ -194,7 +198,8 @@ async fn role_slug_is_unique_and_released() {
     let none = DeleteRole::default();
     world
         .service
-        .delete_custom_role(&world.owner, ACME, first.id, &none)
+        .roles()
+        .delete(&world.owner, ACME, first.id, &none)
         .await
         .unwrap();
     create("uno").await.unwrap();
@@ -290,7 +295,8 @@ async fn role_update_can_require_a_version() {
     let role = world.role(BaseRole::Viewer, NONE, NONE).await;
     let known = world
         .service
-        .get_custom_role(&world.owner, ACME, role.id)
+        .roles()
+        .get(&world.owner, ACME, role.id)
         .await
         .unwrap()
         .etag;
@@ -304,7 +310,8 @@ async fn role_update_can_require_a_version() {
             .build();
         let service = &world.service;
         service
-            .update_custom_role(&world.owner, ACME, role.id, &change, Some(condition))
+            .roles()
+            .update(&world.owner, ACME, role.id, &change, Some(condition))
             .await
     };
     let of = |tags: &[&str]| IfMatch::Tags(tags.iter().map(|tag| (*tag).to_owned()).collect());
@@ -326,7 +333,8 @@ async fn role_update_can_require_a_version() {
     when(&IfMatch::Any, "2").await.unwrap();
     let read = world
         .service
-        .get_custom_role(&world.owner, ACME, role.id)
+        .roles()
+        .get(&world.owner, ACME, role.id)
         .await
         .unwrap();
     assert_eq!(read.value.description, "2");
@@ -337,11 +345,7 @@ async fn role_update_can_require_a_version() {
 async fn roles_are_managed_by_session_in_own_organization() {
     let world = World::new().await;
     let list = async |caller: &Caller, org: &str| {
-        world
-            .service
-            .list_custom_roles(caller, org)
-            .await
-            .map(|_| ())
+        world.service.roles().list(caller, org).await.map(|_| ())
     };
     let member = world.member(MEMBER).await;
     let session = Caller::from(world.session(member).await.secret);
@@ -351,7 +355,8 @@ async fn roles_are_managed_by_session_in_own_organization() {
     assert_eq!(code(list(&session, "evil").await), "not_found");
     let create = world
         .service
-        .create_custom_role(&session, ACME, &new_role("x"))
+        .roles()
+        .create(&session, ACME, &new_role("x"))
         .await;
     assert_eq!(code(create), "forbidden");
 }

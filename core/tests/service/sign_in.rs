@@ -38,6 +38,7 @@ pub(crate) async fn sign_in(world: &World, member: MemberId) -> Issued {
     let link = link(world, member).await;
     world
         .service
+        .sessions()
         .sign_in(link.secret.expose(), ClientInfo::default())
         .await
         .unwrap()
@@ -46,6 +47,7 @@ pub(crate) async fn sign_in(world: &World, member: MemberId) -> Issued {
 pub(crate) async fn token(world: &World, session: &Secret) -> Caller {
     world
         .service
+        .sessions()
         .access_token(session, ClientInfo::default())
         .await
         .unwrap()
@@ -57,14 +59,19 @@ pub(crate) async fn token(world: &World, session: &Secret) -> Caller {
 pub(crate) async fn chat(world: &World, token: &Caller) -> Result<(), Error> {
     let workspace = world.workspace.id;
     let new = new_chat("Hi");
-    let created = world.service.create_chat(token, workspace, &new).await;
+    let created = world.service.chats().create(token, workspace, &new).await;
     created.map(|_| ())
 }
 
 /// Returns the identifiers of the caller's own credentials, and of the current one.
 async fn own(world: &World, session: &Secret) -> (Vec<CredentialId>, Vec<CredentialId>) {
     let page = PageRequest::default();
-    let own = world.service.own_credentials(session, &page).await.unwrap();
+    let own = world
+        .service
+        .sessions()
+        .own_credentials(session, &page)
+        .await
+        .unwrap();
     assert_eq!(own.next_cursor, None);
     let all = own.data.iter().map(|own| own.record.id);
     let current = own.data.iter().filter(|own| own.is_current);
@@ -85,6 +92,7 @@ async fn login_link_is_exchanged_once_for_a_session() {
     assert!(text.starts_with("wkl_"), "{text}");
     let session = world
         .service
+        .sessions()
         .sign_in(text, ClientInfo::default())
         .await
         .unwrap();
@@ -92,11 +100,17 @@ async fn login_link_is_exchanged_once_for_a_session() {
     assert_eq!(session.record.expires_at, world.time.now().plus(7 * DAY));
     let known = session.secret.clone().into();
     let new = new_role("new");
-    let created = world.service.create_custom_role(&known, ACME, &new);
+    let created = world.service.roles().create(&known, ACME, &new);
     created.await.unwrap();
     for _ in 0..2 {
         assert_eq!(
-            code(world.service.sign_in(text, ClientInfo::default()).await),
+            code(
+                world
+                    .service
+                    .sessions()
+                    .sign_in(text, ClientInfo::default())
+                    .await
+            ),
             "unauthenticated"
         );
     }
@@ -127,6 +141,7 @@ async fn invalid_login_links_are_rejected_alike() {
     };
     world
         .service
+        .sessions()
         .sign_in(used.secret.expose(), ClientInfo::default())
         .await
         .unwrap();
@@ -139,7 +154,8 @@ async fn invalid_login_links_are_rejected_alike() {
     let gone = removed.record.member_id;
     world
         .service
-        .remove_member(owner, ACME, gone)
+        .members()
+        .remove(owner, ACME, gone)
         .await
         .unwrap();
     let token = world.token(member, TokenScope::default()).await;
@@ -157,6 +173,7 @@ async fn invalid_login_links_are_rejected_alike() {
         messages.push(
             world
                 .service
+                .sessions()
                 .sign_in(text, ClientInfo::default())
                 .await
                 .unwrap_err()
@@ -168,6 +185,7 @@ async fn invalid_login_links_are_rejected_alike() {
     world.time.pass(MILLISECOND);
     let refused = world
         .service
+        .sessions()
         .sign_in(expired.secret.expose(), ClientInfo::default())
         .await;
     messages.push(refused.unwrap_err().to_string());
@@ -178,6 +196,7 @@ async fn invalid_login_links_are_rejected_alike() {
     );
     world
         .service
+        .sessions()
         .sign_in(late.secret.expose(), ClientInfo::default())
         .await
         .unwrap();
@@ -194,12 +213,14 @@ async fn concurrent_sign_ins_with_one_link_create_one_session() {
     world.probe.before_commit(async move {
         other
             .service
+            .sessions()
             .sign_in(&text, ClientInfo::default())
             .await
             .unwrap();
     });
     let late = world
         .service
+        .sessions()
         .sign_in(link.secret.expose(), ClientInfo::default())
         .await;
     assert_eq!(code(late), "unauthenticated");
@@ -214,7 +235,12 @@ async fn concurrent_sign_ins_with_one_link_create_one_session() {
 
     let link = self::link(&world, member).await;
     let text = link.secret.expose();
-    let attempts = (0..8).map(|_| world.service.sign_in(text, ClientInfo::default()));
+    let attempts = (0..8).map(|_| {
+        world
+            .service
+            .sessions()
+            .sign_in(text, ClientInfo::default())
+    });
     let outcomes = futures::future::join_all(attempts).await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
 }
@@ -225,7 +251,7 @@ async fn login_link_authenticates_no_operation() {
     let link = link(&world, world.owner_id).await;
     let caller = Caller::from(link.secret);
     assert_eq!(code(chat(&world, &caller).await), "unauthenticated");
-    let listed = world.service.list_custom_roles(&caller, ACME).await;
+    let listed = world.service.roles().list(&caller, ACME).await;
     assert_eq!(code(listed), "unauthenticated");
 }
 
@@ -255,14 +281,14 @@ async fn session_tells_member_and_actions() {
     let world = World::new().await;
     let viewer = world.member(VIEWER).await;
     let session = sign_in(&world, viewer).await;
-    let found = world.service.session(&session.secret).await.unwrap();
+    let found = world.service.sessions().get(&session.secret).await.unwrap();
     assert_eq!(found.session, session.record);
     assert_eq!(found.principal.member.id, viewer);
     assert_eq!(found.principal.org.id, world.org.id);
     let actions = found.principal.org_actions();
     assert!(actions.contains(Action::DashboardRead) && !actions.contains(Action::MemberManage));
     world.assign(viewer, ADMIN).await.unwrap();
-    let found = world.service.session(&session.secret).await.unwrap();
+    let found = world.service.sessions().get(&session.secret).await.unwrap();
     assert!(found.principal.org_actions().contains(Action::MemberManage));
 }
 
@@ -274,7 +300,7 @@ async fn session_without_use_ends_after_idle_timeout() {
     };
     let world = World::with(|options| options.session_timeouts = timeouts).await;
     let is_valid = async |session: &Issued| {
-        let is_valid = world.service.session(&session.secret).await.is_ok();
+        let is_valid = world.service.sessions().get(&session.secret).await.is_ok();
         let listed = get(&world, "/orgs/acme/credentials?kind=session").await;
         let mut listed = listed["data"].as_array().unwrap().iter();
         let listed = listed.find(|listed| listed["id"] == json!(session.record.id));
@@ -296,6 +322,7 @@ async fn session_without_use_ends_after_idle_timeout() {
         code(
             world
                 .service
+                .sessions()
                 .access_token(&session.secret, ClientInfo::default())
                 .await
         ),
@@ -325,6 +352,7 @@ async fn member_sees_and_ends_only_own_credentials() {
     ];
     let access = world
         .service
+        .sessions()
         .access_token(&session.secret, ClientInfo::default())
         .await
         .unwrap();
@@ -338,6 +366,7 @@ async fn member_sees_and_ends_only_own_credentials() {
     let end = async |id| {
         world
             .service
+            .sessions()
             .end_own_credential(&session.secret, id, ClientInfo::default())
             .await
     };
@@ -363,7 +392,7 @@ async fn member_sees_and_ends_only_own_credentials() {
     assert_eq!(own(&world, &session.secret).await.0, [session.record.id]);
     end(session.record.id).await.unwrap();
     assert_eq!(
-        code(world.service.session(&session.secret).await),
+        code(world.service.sessions().get(&session.secret).await),
         "unauthenticated"
     );
     verify(&world).await;
@@ -382,12 +411,14 @@ async fn member_does_not_see_mcp_keys_of_ended_sessions() {
         let token = token(&world, &session).await;
         let created = world
             .service
-            .create_mcp_key(&token, world.workspace.id, &new);
+            .mcp_keys()
+            .create(&token, world.workspace.id, &new);
         let key = created.await.unwrap().summary.id;
         assert!(own(&world, &session).await.0.contains(&key));
         match is_signed_out {
             true => world
                 .service
+                .sessions()
                 .sign_out(&session, ClientInfo::default())
                 .await
                 .unwrap(),
@@ -397,6 +428,7 @@ async fn member_does_not_see_mcp_keys_of_ended_sessions() {
         assert!(!own(&world, &later).await.0.contains(&key));
         let ended = world
             .service
+            .sessions()
             .end_own_credential(&later, key, ClientInfo::default())
             .await;
         assert_eq!(code(ended), "not_found");
@@ -414,11 +446,21 @@ async fn sessions_and_tokens_are_audited() {
         request_id: None,
     };
     let service = &world.service;
-    let signed_in = service.sign_in(link.secret.expose(), client).await;
+    let signed_in = service
+        .sessions()
+        .sign_in(link.secret.expose(), client)
+        .await;
     let session = signed_in.unwrap();
-    let token = service.access_token(&session.secret, client).await;
+    let token = service
+        .sessions()
+        .access_token(&session.secret, client)
+        .await;
     let token = token.unwrap();
-    service.sign_out(&session.secret, client).await.unwrap();
+    service
+        .sessions()
+        .sign_out(&session.secret, client)
+        .await
+        .unwrap();
     let all = entries(&world).await;
     let of = |action, id: CredentialId| -> &AuditEntry {
         let mut found = all.iter().filter(|entry| entry.action == action);
@@ -454,7 +496,7 @@ async fn session_is_created_for_a_member_authenticated_elsewhere() {
     };
     let session = create(member, "OpenID Connect").await.unwrap();
     assert_eq!(session.record.idle_timeout_seconds, Some(12 * 60 * 60));
-    let found = world.service.session(&session.secret).await.unwrap();
+    let found = world.service.sessions().get(&session.secret).await.unwrap();
     assert_eq!(found.principal.member.id, member);
     assert_eq!(problem(create(member, "").await), "name too_small");
     let nobody = create(MemberId(Uuid::nil()), "OpenID Connect").await;

@@ -59,19 +59,25 @@ impl Stranger {
         delivery: DeliveryId,
     ) -> [Result<(), Error>; 5] {
         let (service, caller, page) = (&world.service, &self.caller, PageRequest::default());
-        let listed = service.list_deliveries(caller, endpoint, None, &page);
+        let listed = service.deliveries().list(caller, endpoint, None, &page);
         [
             listed.await.map(drop),
             service
-                .get_delivery(caller, endpoint, delivery)
+                .deliveries()
+                .get(caller, endpoint, delivery)
                 .await
                 .map(drop),
             service
+                .deliveries()
                 .redeliver(caller, endpoint, delivery)
                 .await
                 .map(drop),
-            service.redeliver_dead(caller, endpoint).await.map(drop),
-            service.ping(caller, endpoint).await.map(drop),
+            service
+                .deliveries()
+                .redeliver_dead(caller, endpoint)
+                .await
+                .map(drop),
+            service.deliveries().ping(caller, endpoint).await.map(drop),
         ]
     }
 
@@ -87,39 +93,44 @@ impl Stranger {
         let batch = [new_memory("Note")];
         let (theirs, own) = (ids.workspace, self.workspace);
 
-        note(service.get_source(caller, ids.source).await.map(drop));
-        note(service.get_memory(caller, ids.memory).await.map(drop));
+        note(service.sources().get(caller, ids.source).await.map(drop));
+        note(service.memories().get(caller, ids.memory).await.map(drop));
         let update = MemoryUpdate::default();
         note(
             service
-                .update_memory(caller, ids.memory, &update, None)
+                .memories()
+                .update(caller, ids.memory, &update, None)
                 .await
                 .map(drop),
         );
-        note(service.delete_memory(caller, ids.memory).await);
+        note(service.memories().delete(caller, ids.memory).await);
         let page = PageRequest::default();
         let subscription = ids.subscription;
         let (any, recall) = (MemoryFilter::default(), ids.recall);
         note(
             service
-                .list_citation_subscriptions(caller, recall, &page)
+                .citation_subscriptions()
+                .list(caller, recall, &page)
                 .await
                 .map(drop),
         );
         note(
             service
-                .get_citation_subscription(caller, subscription)
+                .citation_subscriptions()
+                .get(caller, subscription)
                 .await
                 .map(drop),
         );
         note(
             service
-                .delete_citation_subscription(caller, subscription)
+                .citation_subscriptions()
+                .delete(caller, subscription)
                 .await,
         );
         note(
             service
-                .rotate_citation_subscription_secret(caller, subscription)
+                .citation_subscriptions()
+                .rotate_secret(caller, subscription)
                 .await
                 .map(drop),
         );
@@ -140,7 +151,9 @@ impl Stranger {
             signature: b"v1,AAAA",
             body: b"{}",
         };
-        let verified = service.verify_message(*org, ids.inbound, &message);
+        let verified = service
+            .inbound_webhooks()
+            .verify_message(*org, ids.inbound, &message);
         note(verified.await.map(drop));
 
         // Their workspace, and their resources in the own workspace.
@@ -148,34 +161,46 @@ impl Stranger {
             let update = ConnectorUpdate::default();
             note(
                 service
-                    .get_connector(caller, place, ids.connector)
+                    .connectors()
+                    .get(caller, place, ids.connector)
                     .await
                     .map(drop),
             );
-            let updated = service.update_connector(caller, place, ids.connector, &update);
+            let updated = service
+                .connectors()
+                .update(caller, place, ids.connector, &update);
             note(updated.await.map(drop));
-            note(service.delete_connector(caller, place, ids.connector).await);
             note(
                 service
+                    .connectors()
+                    .delete(caller, place, ids.connector)
+                    .await,
+            );
+            note(
+                service
+                    .connectors()
                     .report_sync(caller, place, ids.connector, &SUCCESS)
                     .await,
             );
             note(
                 service
-                    .get_mcp_key(caller, place, ids.mcp_key)
+                    .mcp_keys()
+                    .get(caller, place, ids.mcp_key)
                     .await
                     .map(drop),
             );
-            let rotated = service.rotate_mcp_key(caller, place, ids.mcp_key, None);
+            let rotated = service.mcp_keys().rotate(caller, place, ids.mcp_key, None);
             note(rotated.await.map(drop));
-            note(service.revoke_mcp_key(caller, place, ids.mcp_key).await);
-            note(service.get_chat(caller, place, ids.chat).await.map(drop));
+            note(service.mcp_keys().revoke(caller, place, ids.mcp_key).await);
+            note(service.chats().get(caller, place, ids.chat).await.map(drop));
             let (hook, update) = (ids.webhook, WebhookUpdate::default());
-            note(service.get_webhook(caller, place, hook).await.map(drop));
-            let updated = service.update_webhook(caller, place, hook, &update, None);
+            note(service.webhooks().get(caller, place, hook).await.map(drop));
+            let updated = service
+                .webhooks()
+                .update(caller, place, hook, &update, None);
             note(updated.await.map(drop));
-            note(service.delete_webhook(caller, place, hook).await);
-            let rotated = service.rotate_webhook_secret(caller, place, hook);
+            note(service.webhooks().delete(caller, place, hook).await);
+            let rotated = service.webhooks().rotate_secret(caller, place, hook);
             note(rotated.await.map(drop));
             let endpoint = Endpoint::Webhook(place, hook);
             let tried = self.try_deliveries(world, endpoint, ids.delivery).await;
@@ -183,62 +208,99 @@ impl Stranger {
             let (hook, update) = (ids.inbound, InboundWebhookUpdate::default());
             note(
                 service
-                    .get_inbound_webhook(caller, place, hook)
+                    .inbound_webhooks()
+                    .get(caller, place, hook)
                     .await
                     .map(drop),
             );
-            let updated = service.update_inbound_webhook(caller, place, hook, &update, None);
+            let updated = service
+                .inbound_webhooks()
+                .update(caller, place, hook, &update, None);
             note(updated.await.map(drop));
-            note(service.delete_inbound_webhook(caller, place, hook).await);
-            let rotated = service.rotate_inbound_webhook_secret(caller, place, hook);
+            note(service.inbound_webhooks().delete(caller, place, hook).await);
+            let rotated = service
+                .inbound_webhooks()
+                .rotate_secret(caller, place, hook);
             note(rotated.await.map(drop));
-            let listed = service.list_chat_messages(caller, place, ids.chat, &page);
+            let listed = service
+                .chats()
+                .list_messages(caller, place, ids.chat, &page);
             note(listed.await.map(drop));
         }
         note(
             service
-                .list_connectors(caller, theirs, &page)
+                .connectors()
+                .list(caller, theirs, &page)
                 .await
                 .map(drop),
         );
-        note(service.list_mcp_keys(caller, theirs, &page).await.map(drop));
-        note(service.list_chats(caller, theirs, &page).await.map(drop));
-        note(service.list_webhooks(caller, theirs, &page).await.map(drop));
-        let listed = service.list_inbound_webhooks(caller, theirs, &page);
+        note(
+            service
+                .mcp_keys()
+                .list(caller, theirs, &page)
+                .await
+                .map(drop),
+        );
+        note(service.chats().list(caller, theirs, &page).await.map(drop));
+        note(
+            service
+                .webhooks()
+                .list(caller, theirs, &page)
+                .await
+                .map(drop),
+        );
+        let listed = service.inbound_webhooks().list(caller, theirs, &page);
         note(listed.await.map(drop));
-        note(service.get_workspace(caller, theirs).await.map(drop));
-        note(service.list_recalls(caller, theirs, &page).await.map(drop));
-        note(service.get_recall(caller, recall).await.map(drop));
-        note(service.get_audit_entry(caller, ids.audit).await.map(drop));
+        note(service.workspaces().get(caller, theirs).await.map(drop));
         note(
             service
-                .list_memories(caller, theirs, &any, &page)
+                .recalls()
+                .list(caller, theirs, &page)
+                .await
+                .map(drop),
+        );
+        note(service.recalls().get(caller, recall).await.map(drop));
+        note(service.audit_log().get(caller, ids.audit).await.map(drop));
+        note(
+            service
+                .memories()
+                .list(caller, theirs, &any, &page)
                 .await
                 .map(drop),
         );
         note(
             service
+                .workspaces()
                 .get_dashboard_summary(caller, theirs)
                 .await
                 .map(drop),
         );
         note(
             service
-                .ingest_memories(caller, theirs, self.source, &batch)
+                .memories()
+                .ingest(caller, theirs, self.source, &batch)
                 .await
                 .map(drop),
         );
         let new = create_memory("Note", self.source);
-        note(service.create_memory(caller, theirs, &new).await.map(drop));
         note(
             service
-                .create_connector(caller, theirs, &new_connector(HOUR))
+                .memories()
+                .create(caller, theirs, &new)
                 .await
                 .map(drop),
         );
         note(
             service
-                .update_connector(
+                .connectors()
+                .create(caller, theirs, &new_connector(HOUR))
+                .await
+                .map(drop),
+        );
+        note(
+            service
+                .connectors()
+                .update(
                     caller,
                     theirs,
                     ids.connector,
@@ -249,25 +311,29 @@ impl Stranger {
         );
         note(
             service
-                .create_mcp_key(caller, theirs, &new_mcp_key("org:acme"))
+                .mcp_keys()
+                .create(caller, theirs, &new_mcp_key("org:acme"))
                 .await
                 .map(drop),
         );
         note(
             service
-                .create_chat(caller, theirs, &new_chat("Hi"))
+                .chats()
+                .create(caller, theirs, &new_chat("Hi"))
                 .await
                 .map(drop),
         );
         note(
             service
-                .post_chat_message(caller, theirs, ids.chat, "Hi")
+                .chats()
+                .post_message(caller, theirs, ids.chat, "Hi")
                 .await
                 .map(drop),
         );
         note(
             service
-                .create_recall(caller, theirs, &new_recall(&[ids.memory]))
+                .recalls()
+                .create(caller, theirs, &new_recall(&[ids.memory]))
                 .await
                 .map(drop),
         );
@@ -277,14 +343,16 @@ impl Stranger {
             .build();
         note(
             service
-                .create_webhook(caller, theirs, &webhook)
+                .webhooks()
+                .create(caller, theirs, &webhook)
                 .await
                 .map(drop),
         );
         let inbound = NewInboundWebhook::builder().name("Forms").build();
         note(
             service
-                .create_inbound_webhook(caller, theirs, &inbound)
+                .inbound_webhooks()
+                .create(caller, theirs, &inbound)
                 .await
                 .map(drop),
         );
@@ -292,32 +360,37 @@ impl Stranger {
         // Their resources in the own workspace.
         note(
             service
-                .ingest_memories(caller, own, ids.source, &batch)
+                .memories()
+                .ingest(caller, own, ids.source, &batch)
                 .await
                 .map(drop),
         );
         let new = create_memory("Note", ids.source);
-        note(service.create_memory(caller, own, &new).await.map(drop));
+        note(service.memories().create(caller, own, &new).await.map(drop));
         note(
             service
+                .connectors()
                 .report_sync(caller, own, ids.connector, &SUCCESS)
                 .await,
         );
         note(
             service
-                .update_connector(caller, own, ids.connector, &ConnectorUpdate::paused(true))
+                .connectors()
+                .update(caller, own, ids.connector, &ConnectorUpdate::paused(true))
                 .await
                 .map(drop),
         );
         note(
             service
-                .post_chat_message(caller, own, ids.chat, "Hi")
+                .chats()
+                .post_message(caller, own, ids.chat, "Hi")
                 .await
                 .map(drop),
         );
         note(
             service
-                .create_recall(caller, own, &new_recall(&[ids.memory]))
+                .recalls()
+                .create(caller, own, &new_recall(&[ids.memory]))
                 .await
                 .map(drop),
         );
@@ -326,7 +399,8 @@ impl Stranger {
             .webhook_url("https://example.com/".parse().unwrap())
             .build();
         let subscribed = service
-            .create_citation_subscription(caller, &subscription)
+            .citation_subscriptions()
+            .create(caller, &subscription)
             .await;
         note(subscribed.map(drop));
         let change = MemoryChange::builder().source_id(ids.source).build();
@@ -336,57 +410,56 @@ impl Stranger {
         let (slug, update) = (&*ids.slug, CustomRoleUpdate::default());
         for org in [slug, EVIL] {
             let none = DeleteRole::default();
+            note(service.roles().get(caller, org, ids.role).await.map(drop));
+            let updated = service
+                .roles()
+                .update(caller, org, ids.role, &update, None)
+                .await;
+            note(updated.map(drop));
+            note(service.roles().delete(caller, org, ids.role, &none).await);
+            let role = MemberAssignment::Organization(MEMBER);
             note(
                 service
-                    .get_custom_role(caller, org, ids.role)
+                    .members()
+                    .assign_role(caller, org, ids.member, role)
+                    .await,
+            );
+            note(
+                service
+                    .members()
+                    .get(caller, org, ids.member)
                     .await
                     .map(drop),
             );
-            let updated = service
-                .update_custom_role(caller, org, ids.role, &update, None)
-                .await;
-            note(updated.map(drop));
-            note(
-                service
-                    .delete_custom_role(caller, org, ids.role, &none)
-                    .await,
-            );
-            let role = MemberAssignment::Organization(MEMBER);
-            note(service.assign_role(caller, org, ids.member, role).await);
-            note(service.get_member(caller, org, ids.member).await.map(drop));
             let none = MemberUpdate::default();
-            let updated = service.update_member(caller, org, ids.member, &none, None);
+            let updated = service
+                .members()
+                .update(caller, org, ids.member, &none, None);
             note(updated.await.map(drop));
             for place in [theirs, own] {
-                let ended = service.end_workspace_role(caller, org, ids.member, place);
+                let ended = service
+                    .members()
+                    .end_workspace_role(caller, org, ids.member, place);
                 note(ended.await);
             }
         }
-        note(service.list_custom_roles(caller, slug).await.map(drop));
-        note(service.list_members(caller, slug, &page).await.map(drop));
+        note(service.roles().list(caller, slug).await.map(drop));
+        note(service.members().list(caller, slug, &page).await.map(drop));
         let spy = new_member("spy", VIEWER);
-        note(service.add_member(caller, slug, &spy).await.map(drop));
+        note(service.members().add(caller, slug, &spy).await.map(drop));
         note(
             service
-                .create_custom_role(caller, slug, &new_role("spy"))
+                .roles()
+                .create(caller, slug, &new_role("spy"))
                 .await
                 .map(drop),
         );
         let local = with(new_role("spy"), |new| new.workspace_id = Some(theirs));
-        note(
-            service
-                .create_custom_role(caller, EVIL, &local)
-                .await
-                .map(drop),
-        );
+        note(service.roles().create(caller, EVIL, &local).await.map(drop));
         let to = DeleteRole::builder()
             .reassign_to(RoleRef::Custom(ids.role))
             .build();
-        note(
-            service
-                .delete_custom_role(caller, EVIL, self.role, &to)
-                .await,
-        );
+        note(service.roles().delete(caller, EVIL, self.role, &to).await);
         for assignment in [
             MemberAssignment::Organization(RoleRef::Custom(ids.role)),
             MemberAssignment::Workspace(own, Some(RoleRef::Custom(ids.role))),
@@ -394,6 +467,7 @@ impl Stranger {
         ] {
             note(
                 service
+                    .members()
                     .assign_role(caller, EVIL, self.member, assignment)
                     .await,
             );

@@ -41,6 +41,7 @@ impl Ids {
         let mcp_key = world.mcp_key_for("org:acme").await;
         let webhook = world.webhook(EventType::ChunkCreated).await.id;
         let delivery = service
+            .deliveries()
             .ping(owner, Endpoint::Webhook(workspace, webhook))
             .await;
         let inbound = world.inbound_webhook(workspace, "Forms").await;

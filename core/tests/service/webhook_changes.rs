@@ -33,7 +33,8 @@ async fn update(
     let workspace = world.workspace.id;
     world
         .service
-        .update_webhook(&world.owner, workspace, webhook, &update, if_match)
+        .webhooks()
+        .update(&world.owner, workspace, webhook, &update, if_match)
         .await
 }
 
@@ -50,11 +51,13 @@ async fn webhook_secret_is_shown_only_on_creation() {
     assert!(webhook.signing_secret.is_some() && inbound.signing_secret.is_some());
     let listed = world
         .service
-        .list_webhooks(&world.owner, workspace, &page)
+        .webhooks()
+        .list(&world.owner, workspace, &page)
         .await;
     let read = world
         .service
-        .get_webhook(&world.owner, workspace, webhook.id)
+        .webhooks()
+        .get(&world.owner, workspace, webhook.id)
         .await;
     let shown = Webhook {
         signing_secret: None,
@@ -64,11 +67,13 @@ async fn webhook_secret_is_shown_only_on_creation() {
     assert_eq!(listed.unwrap().data, [shown]);
     let listed = world
         .service
-        .list_inbound_webhooks(&world.owner, workspace, &page)
+        .inbound_webhooks()
+        .list(&world.owner, workspace, &page)
         .await;
     let read = world
         .service
-        .get_inbound_webhook(&world.owner, workspace, inbound.id)
+        .inbound_webhooks()
+        .get(&world.owner, workspace, inbound.id)
         .await;
     let shown = InboundWebhook {
         signing_secret: None,
@@ -117,7 +122,10 @@ async fn webhook_disabled_by_service_can_be_disabled_by_owner() {
     world.finish(&world.claim_one().await, &answer(410)).await;
     let read = async || {
         let workspace = world.workspace.id;
-        let read = world.service.get_webhook(&world.owner, workspace, made.id);
+        let read = world
+            .service
+            .webhooks()
+            .get(&world.owner, workspace, made.id);
         read.await.unwrap().value
     };
     assert_eq!(read().await.disabled_reason, Some(DisabledReason::Gone));
@@ -154,7 +162,11 @@ async fn webhook_disabled_by_service_can_be_disabled_by_owner() {
     // No ping enables it, whether in flight or later.
     world.finish(&under_way, &answer(204)).await;
     assert_eq!(read().await, switched);
-    let refused = world.service.ping(&world.owner, endpoint(&made)).await;
+    let refused = world
+        .service
+        .deliveries()
+        .ping(&world.owner, endpoint(&made))
+        .await;
     assert_eq!(code(refused), "endpoint_off");
     // It receives no events either.
     world.memories(1).await;
@@ -176,7 +188,8 @@ async fn renamed_inbound_webhook_keeps_its_url() {
         let workspace = world.workspace.id;
         world
             .service
-            .update_inbound_webhook(&world.owner, workspace, before.id, &update, None)
+            .inbound_webhooks()
+            .update(&world.owner, workspace, before.id, &update, None)
             .await
     };
     let after = rename("Tickets").await.unwrap().value;
@@ -194,17 +207,20 @@ async fn deleted_webhook_is_gone_and_releases_its_quota() {
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let (webhook, inbound) = (register(&world).await.id, register_inbound(&world).await.id);
     service
-        .delete_webhook(owner, workspace, webhook)
+        .webhooks()
+        .delete(owner, workspace, webhook)
         .await
         .unwrap();
-    let again = service.delete_webhook(owner, workspace, webhook).await;
+    let again = service.webhooks().delete(owner, workspace, webhook).await;
     assert_eq!(code(again), "not_found");
     service
-        .delete_inbound_webhook(owner, workspace, inbound)
+        .inbound_webhooks()
+        .delete(owner, workspace, inbound)
         .await
         .unwrap();
     let again = service
-        .delete_inbound_webhook(owner, workspace, inbound)
+        .inbound_webhooks()
+        .delete(owner, workspace, inbound)
         .await;
     assert_eq!(code(again), "not_found");
     for action in [
@@ -231,7 +247,8 @@ async fn rotated_secret_is_valid_at_once_and_old_one_for_a_day() {
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let (webhook, inbound) = (register(&world).await, register_inbound(&world).await);
     let rotated = service
-        .rotate_webhook_secret(owner, workspace, webhook.id)
+        .webhooks()
+        .rotate_secret(owner, workspace, webhook.id)
         .await
         .unwrap();
     assert_ne!(
@@ -243,7 +260,8 @@ async fn rotated_secret_is_valid_at_once_and_old_one_for_a_day() {
     let key = keys::webhook(world.org.id, workspace, webhook.id);
     assert_eq!(secrets(&world, &key).await, 2);
     let rotated = service
-        .rotate_inbound_webhook_secret(owner, workspace, inbound.id)
+        .inbound_webhooks()
+        .rotate_secret(owner, workspace, inbound.id)
         .await
         .unwrap();
     assert_ne!(
@@ -272,7 +290,8 @@ async fn verify_opens_previous_secret_as_well() {
     let (workspace, webhook) = (world.workspace.id, register(&world).await.id);
     let rotated = world
         .service
-        .rotate_webhook_secret(&world.owner, workspace, webhook);
+        .webhooks()
+        .rotate_secret(&world.owner, workspace, webhook);
     rotated.await.unwrap();
     assert_eq!(world.service.verify().await.unwrap().secrets, Some(2));
     let key = keys::webhook(world.org.id, workspace, webhook);
@@ -292,13 +311,15 @@ async fn webhook_is_found_only_in_its_workspace_with_webhook_manage() {
     let (webhook, sales) = (register(&world).await.id, world.workspace("sales").await);
     let read = world
         .service
-        .get_webhook(&world.owner, sales, webhook)
+        .webhooks()
+        .get(&world.owner, sales, webhook)
         .await;
     assert_eq!(code(read), "not_found");
     let member = world.caller(MEMBER).await;
     let read = world
         .service
-        .get_webhook(&member, world.workspace.id, webhook)
+        .webhooks()
+        .get(&member, world.workspace.id, webhook)
         .await;
     assert_eq!(code(read), "forbidden");
 }

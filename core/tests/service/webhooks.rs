@@ -18,7 +18,8 @@ fn new_webhook(url: &str) -> NewWebhook {
 async fn create(world: &World, url: &str) -> Result<Webhook, knowledge_core::Error> {
     world
         .service
-        .create_webhook(&world.owner, world.workspace.id, &new_webhook(url))
+        .webhooks()
+        .create(&world.owner, world.workspace.id, &new_webhook(url))
         .await
 }
 
@@ -64,7 +65,8 @@ async fn webhooks_per_workspace_are_limited() {
     let new = new_webhook("https://example.com/");
     world
         .service
-        .create_webhook(&world.owner, sales, &new)
+        .webhooks()
+        .create(&world.owner, sales, &new)
         .await
         .unwrap();
 }
@@ -76,13 +78,15 @@ async fn webhook_requires_its_action_and_a_workspace() {
     let member = world.caller(MEMBER).await;
     let made = world
         .service
-        .create_webhook(&member, world.workspace.id, &new)
+        .webhooks()
+        .create(&member, world.workspace.id, &new)
         .await;
     assert_eq!(code(made), "forbidden");
     let nowhere = WorkspaceId(Uuid::nil());
     let made = world
         .service
-        .create_webhook(&world.owner, nowhere, &new)
+        .webhooks()
+        .create(&world.owner, nowhere, &new)
         .await;
     assert_eq!(code(made), "not_found");
 }

@@ -10,7 +10,12 @@ use crate::world::World;
 
 async fn listed(world: &World, caller: &Caller) -> Vec<WorkspaceId> {
     let page = PageRequest::default();
-    let found = world.service.list_workspaces(caller, &page).await.unwrap();
+    let found = world
+        .service
+        .workspaces()
+        .list(caller, &page)
+        .await
+        .unwrap();
     assert_eq!(found.next_cursor, None);
     found.data.iter().map(|workspace| workspace.id).collect()
 }
@@ -22,7 +27,7 @@ async fn credential_lists_workspaces_in_its_scope() {
     let viewer = world.member(VIEWER).await;
     let caller = world.trusted(viewer);
     assert_eq!(listed(&world, &caller).await, [main, sales]);
-    let found = world.service.get_workspace(&caller, main).await;
+    let found = world.service.workspaces().get(&caller, main).await;
     assert_eq!(found.unwrap(), world.workspace);
 
     let scope = TokenScope {
@@ -32,10 +37,10 @@ async fn credential_lists_workspaces_in_its_scope() {
     let scoped = world.token(viewer, scope).await;
     let scoped = Caller::from(scoped.secret.clone());
     assert_eq!(listed(&world, &scoped).await, [sales]);
-    let elsewhere = world.service.get_workspace(&scoped, main).await;
+    let elsewhere = world.service.workspaces().get(&scoped, main).await;
     assert_eq!(code(elsewhere), "not_found");
-    assert!(world.service.get_workspace(&scoped, sales).await.is_ok());
+    assert!(world.service.workspaces().get(&scoped, sales).await.is_ok());
     let unknown = WorkspaceId(Uuid::nil());
-    let found = world.service.get_workspace(&scoped, unknown).await;
+    let found = world.service.workspaces().get(&scoped, unknown).await;
     assert_eq!(code(found), "not_found");
 }

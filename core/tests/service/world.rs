@@ -153,7 +153,7 @@ impl World {
             .event_type(of)
             .url(url.parse().unwrap())
             .build();
-        let created = self.service.create_webhook(&self.owner, workspace, &new);
+        let created = self.service.webhooks().create(&self.owner, workspace, &new);
         let created = created.await.unwrap();
         self.confirm(created.id.into()).await;
         Webhook {
@@ -408,7 +408,8 @@ impl World {
             .change(change)
             .build();
         self.service
-            .bulk_update_memories(caller, &key.parse().unwrap(), &request)
+            .memories()
+            .bulk_update(caller, &key.parse().unwrap(), &request)
             .await
     }
 
@@ -425,6 +426,7 @@ impl World {
         let workspace = self.workspace.id;
         let dashboard = self
             .service
+            .workspaces()
             .get_dashboard_summary(&self.owner, workspace)
             .await;
         dashboard.unwrap()
@@ -465,7 +467,7 @@ impl World {
             .recall_id(recall)
             .webhook_url("https://example.com/citations".parse().unwrap())
             .build();
-        let created = self.service.create_citation_subscription(by, &new);
+        let created = self.service.citation_subscriptions().create(by, &new);
         let created = created.await.unwrap();
         self.confirm(created.id.into()).await;
         CitationSubscription {

@@ -96,7 +96,8 @@ impl World {
         let (filter, page) = (AuditFilter::default(), PageRequest::default());
         let found = self
             .service
-            .list_audit_entries(&self.owner, &filter, &page)
+            .audit_log()
+            .list(&self.owner, &filter, &page)
             .await;
         found.unwrap().data[0].id
     }

@@ -242,18 +242,18 @@ async fn respond(
     front_end::require_same_origin(headers, method, sent_by.unwrap_or_default())?;
     let (scheme, client) = (client_scheme(service, request), client(request));
     if let Route::Login = route {
-        let issued = service.sign_in(&link(request)?, client).await?;
+        let issued = service.sessions().sign_in(&link(request)?, client).await?;
         return Ok(signed_in(service, &issued, scheme).await);
     }
     let session = front_end::session(headers)?;
     let response = match route {
         Route::Login | Route::Session => session_response(service, &session).await?,
         Route::Token => {
-            let issued = service.access_token(&session, client).await?;
+            let issued = service.sessions().access_token(&session, client).await?;
             front_end::json(StatusCode::OK, &TokenView::of(&issued))
         }
         Route::Logout => {
-            service.sign_out(&session, client).await?;
+            service.sessions().sign_out(&session, client).await?;
             let mut response = empty();
             let cleared = cookie::clear_session(scheme);
             response.headers_mut().insert(SET_COOKIE, cleared);
@@ -262,7 +262,7 @@ async fn respond(
         Route::Credentials => {
             let page = front_end::page(request.uri());
             let page = or_unauthenticated(service, &session, page).await?;
-            let page = service.own_credentials(&session, &page).await?;
+            let page = service.sessions().own_credentials(&session, &page).await?;
             front_end::json(StatusCode::OK, &CredentialList::of(page))
         }
         Route::Credential(id) => {
@@ -271,7 +271,10 @@ async fn respond(
             };
             let id = id.parse().map_err(missing);
             let id = or_unauthenticated(service, &session, id).await?;
-            service.end_own_credential(&session, id, client).await?;
+            service
+                .sessions()
+                .end_own_credential(&session, id, client)
+                .await?;
             empty()
         }
     };
@@ -287,7 +290,7 @@ async fn or_unauthenticated<T>(
     parsed: Result<T, Error>,
 ) -> Result<T, Error> {
     if parsed.is_err() {
-        service.session(session).await?;
+        service.sessions().get(session).await?;
     }
     parsed
 }
@@ -350,7 +353,7 @@ async fn session_response(
     service: &KnowledgeService,
     session: &Secret,
 ) -> Result<Response<Bytes>, Error> {
-    let signed_in = service.session(session).await?;
+    let signed_in = service.sessions().get(session).await?;
     Ok(front_end::json(
         StatusCode::OK,
         &SessionView::of(&signed_in),

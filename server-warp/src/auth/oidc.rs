@@ -163,7 +163,11 @@ async fn signed_in(
     let session = cookie::set_session(&completed.session, scheme);
     response.headers_mut().append(SET_COOKIE, session);
     if let Ok(replaced) = front_end::session(request.headers()) {
-        match service.sign_out(&replaced, super::client(request)).await {
+        match service
+            .sessions()
+            .sign_out(&replaced, super::client(request))
+            .await
+        {
             Ok(()) | Err(Error::Unauthenticated { .. }) => {}
             Err(error) => {
                 let reason = explain(&error);

@@ -92,7 +92,8 @@ impl Attempts {
         ended: &[(DeliveryLease, Attempt)],
     ) -> HashMap<DeliveryLease, AttemptOutcome> {
         let now = self.service.env().now();
-        let finish = AssertUnwindSafe(self.service.finish_deliveries(now, ended)).catch_unwind();
+        let finish =
+            AssertUnwindSafe(self.service.dispatcher().finish_batch(now, ended)).catch_unwind();
         // A failure occurs again one by one, and is then logged, unless the store has recovered.
         let Ok(Ok(Ok(outcomes))) = tokio::time::timeout(RECORD_TOGETHER_MAX, finish).await else {
             return HashMap::new();
@@ -151,7 +152,7 @@ impl Attempts {
         let (began, mut wait) = (Instant::now(), RECORD_RETRY_MIN);
         loop {
             let now = self.service.env().now();
-            let finish = self.service.finish_delivery(now, lease, attempt);
+            let finish = self.service.dispatcher().finish(now, lease, attempt);
             let error = match AssertUnwindSafe(finish).catch_unwind().await {
                 Ok(Ok(finished)) => return Some(finished),
                 // Not an error: another writer was faster.
@@ -169,7 +170,7 @@ impl Attempts {
                 return None;
             }
             if began.elapsed() >= DELIVERY_LEASE
-                && matches!(self.service.is_on_hold(lease).await, Ok(true))
+                && matches!(self.service.dispatcher().is_on_hold(lease).await, Ok(true))
             {
                 return None;
             }

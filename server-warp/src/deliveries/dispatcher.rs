@@ -36,8 +36,9 @@ pub(crate) struct Dispatcher {
     in_flight: LeasedAttempts,
     clock: ClockWatch,
     fan_out: Step,
-    /// [`KnowledgeService::outbox_additions`] at which nothing was left to fan out, and the time of
-    /// the next poll for additions by other services.
+    /// [`Dispatcher::outbox_additions`](knowledge_core::service::Dispatcher::outbox_additions) at
+    /// which nothing was left to fan out, and the time of the next poll for additions by other
+    /// services.
     fanned_out: Option<(u64, Instant)>,
     claims: Step,
     renewals: Step,
@@ -154,7 +155,7 @@ impl Dispatcher {
         let until = renewal.map_or(until, |at| at.min(until));
         tokio::select! {
             () = self.in_flight.ended() => {}
-            () = self.attempts.service.deliveries_pending() => {}
+            () = self.attempts.service.dispatcher().deliveries_pending() => {}
             () = sleep_until(until) => return,
         }
         // Batch: work that arrives within this time joins the next iteration.
@@ -169,14 +170,14 @@ impl Dispatcher {
         if let Some(until) = self.fan_out.backoff_until() {
             return until;
         }
-        let additions = self.service().outbox_additions();
+        let additions = self.service().dispatcher().outbox_additions();
         if let Some((known, until)) = self.fanned_out
             && known == additions
             && until > Instant::now()
         {
             return until;
         }
-        let result = self.service().fan_out(self.now()).await;
+        let result = self.service().dispatcher().fan_out(self.now()).await;
         let Some(expanded) = self.fan_out.record_result(result, &self.attempts.metrics) else {
             return self.fan_out.next_run();
         };
@@ -209,7 +210,8 @@ impl Dispatcher {
         let in_flight = self.in_flight.counts();
         let result = self
             .service()
-            .claim_deliveries(now, capacity, in_flight)
+            .dispatcher()
+            .claim(now, capacity, in_flight)
             .await;
         let Some(claimed) = self.claims.record_result(result, &self.attempts.metrics) else {
             return self.claims.next_run();
@@ -251,7 +253,11 @@ impl Dispatcher {
         if leases.is_empty() || self.renewals.backoff_until().is_some() {
             return;
         }
-        let result = self.service().renew_leases(self.now(), &leases).await;
+        let result = self
+            .service()
+            .dispatcher()
+            .renew_leases(self.now(), &leases)
+            .await;
         if let Some(kept) = self.renewals.record_result(result, &self.attempts.metrics) {
             let lost = self.in_flight.record_renewals(&leases, &kept, now);
             if lost > 0 {

@@ -158,7 +158,7 @@ impl DeliveryMetrics {
 
     /// Reads the outbox status for the next rendering. On failure its metrics are omitted.
     pub async fn read_outbox(&self, service: &KnowledgeService) {
-        let status = read_store("outbox", service.outbox_status()).await;
+        let status = read_store("outbox", service.dispatcher().outbox_status()).await;
         let at = service.env().now();
         let read = status.map(|status| Outbox { status, at });
         *self.outbox.lock().unwrap_or_else(PoisonError::into_inner) = read;

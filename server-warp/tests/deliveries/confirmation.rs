@@ -20,7 +20,8 @@ async fn register(world: &World, url: &str) -> Webhook {
         .build();
     let created = world
         .service
-        .create_webhook(&world.owner, world.workspace, &new);
+        .webhooks()
+        .create(&world.owner, world.workspace, &new);
     created.await.expect("a webhook")
 }
 
@@ -87,7 +88,8 @@ async fn receiver_gets_only_pings_until_it_answers_one() {
     world.is_idle().await;
     let found = world
         .service
-        .get_webhook(&world.owner, world.workspace, webhook.id);
+        .webhooks()
+        .get(&world.owner, world.workspace, webhook.id);
     assert!(found.await.expect("the webhook").value.is_confirmed);
     let events = world.deliveries(webhook.id).await;
     assert_eq!(events.len(), 3);

@@ -127,7 +127,7 @@ async fn metrics_show_stuck_claim_beside_failing_endpoint() {
     world.chunk_webhook(URL).await;
     world.ingest().await;
     let now = world.service.env().now();
-    let report = world.service.fan_out(now).await;
+    let report = world.service.dispatcher().fan_out(now).await;
     assert!(report.expect("a fan-out").deliveries > 0);
     tokio::time::sleep(Duration::from_secs(600)).await;
     let overdue = server.number(OVERDUE, &[]).await;

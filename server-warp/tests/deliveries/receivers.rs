@@ -32,7 +32,8 @@ async fn pile_up(world: &World, memory: MemoryId, recalls: usize, changes: usize
     let key: IdempotencyKey = format!("approve-{memory}").parse().expect("a key");
     let service = &world.service;
     let done = service
-        .bulk_update_memories(&world.owner, &key, &approve)
+        .memories()
+        .bulk_update(&world.owner, &key, &approve)
         .await;
     done.expect("an approval");
     for number in 0..recalls {
@@ -42,7 +43,8 @@ async fn pile_up(world: &World, memory: MemoryId, recalls: usize, changes: usize
             .build();
         let created = world
             .service
-            .create_recall(&world.owner, world.workspace, &recall)
+            .recalls()
+            .create(&world.owner, world.workspace, &recall)
             .await;
         created.expect("a recall");
     }
@@ -58,7 +60,8 @@ async fn pile_up(world: &World, memory: MemoryId, recalls: usize, changes: usize
         let key: IdempotencyKey = format!("change-{number}").parse().expect("a key");
         let updated = world
             .service
-            .bulk_update_memories(&world.owner, &key, &update)
+            .memories()
+            .bulk_update(&world.owner, &key, &update)
             .await;
         assert_eq!(updated.expect("updated").summary.succeeded, 1);
     }
@@ -143,7 +146,8 @@ async fn endpoint_may_be_deleted_with_delivery_in_flight() {
     other.receives(1).await;
     let deleted = world
         .service
-        .delete_webhook(&world.owner, world.workspace, webhook.id)
+        .webhooks()
+        .delete(&world.owner, world.workspace, webhook.id)
         .await;
     deleted.expect("deleted");
     gate.add_permits(100);

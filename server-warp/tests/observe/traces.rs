@@ -249,12 +249,16 @@ async fn deliver(telemetry: &Telemetry, status: u16) -> String {
                 .expect("a URL"),
         )
         .build();
-    let webhook = service.create_webhook(&owner, org.empty.id, &new).await;
+    let webhook = service.webhooks().create(&owner, org.empty.id, &new).await;
     let webhook = webhook.expect("a webhook").id;
     let confirmed = knowledge_testing::seed::confirm(&service, webhook.into()).await;
     confirmed.expect("confirmed");
     let endpoint = Endpoint::Webhook(org.empty.id, webhook);
-    let ping = service.ping(&owner, endpoint).await.expect("a ping");
+    let ping = service
+        .deliveries()
+        .ping(&owner, endpoint)
+        .await
+        .expect("a ping");
 
     let net = NetConfig {
         address: "127.0.0.1:0".parse().expect("an address"),
@@ -266,7 +270,7 @@ async fn deliver(telemetry: &Telemetry, status: u16) -> String {
         .expect("bind")
         .deliver_with(deliveries.with_tracer(telemetry.deliveries()));
     app.run(until("the ping to be made", async || {
-        let ping = service.get_delivery(&owner, endpoint, ping.id).await;
+        let ping = service.deliveries().get(&owner, endpoint, ping.id).await;
         ping.expect("the ping").status != DeliveryStatus::Pending
     }))
     .await;

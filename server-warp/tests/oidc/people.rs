@@ -32,7 +32,7 @@ async fn custom_role(world: &World, slug: &str, workspace: Option<WorkspaceId>) 
         .build();
     new.workspace_id = workspace;
     let (owner, org) = (world.org().trusted_owner(), &world.org().slug);
-    let created = world.service.create_custom_role(&owner, org, &new);
+    let created = world.service.roles().create(&owner, org, &new);
     created.await.expect("created")
 }
 
@@ -150,7 +150,7 @@ async fn inactive_role_is_taken_away_and_not_granted() {
     let update = CustomRoleUpdate::builder().is_active(false).build();
     let (owner, org) = (world.org().trusted_owner(), &world.org().slug);
     let (service, id) = (&world.service, auditor.id);
-    let updated = service.update_custom_role(&owner, org, id, &update, None);
+    let updated = service.roles().update(&owner, org, id, &update, None);
     updated.await.expect("updated");
     let answer = provider.sign_in(&world, &mut browser, (&key, &staff)).await;
     assert_refused(&answer, 500);

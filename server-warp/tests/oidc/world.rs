@@ -171,7 +171,7 @@ impl World {
     pub(crate) async fn changes(&self) -> usize {
         let owner = self.org().trusted_owner();
         let (filter, page) = (AuditFilter::default(), PageRequest::default());
-        let listed = self.service.list_audit_entries(&owner, &filter, &page);
+        let listed = self.service.audit_log().list(&owner, &filter, &page);
         let listed = listed.await;
         let listed = listed.expect("the audit log").data.into_iter();
         let actions = [AuditAction::MemberUpdate, AuditAction::RoleAssign];

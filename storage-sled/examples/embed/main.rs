@@ -129,7 +129,7 @@ async fn deliver(service: KnowledgeService, sender: Sender) {
     loop {
         let now = service.env().now();
         let limits = DispatchLimits::default();
-        let wait = match service.dispatch(&sender, now, limits).await {
+        let wait = match service.dispatcher().dispatch(&sender, now, limits).await {
             Ok(report) if report.has_more => continue,
             Ok(report) => report.next_due.map(|due| due.since(now)),
             Err(error) => {
@@ -140,7 +140,7 @@ async fn deliver(service: KnowledgeService, sender: Sender) {
         };
         let wait = wait.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL);
         // Whichever is first: a new event, or the time of a retry.
-        let _ = timeout(wait, service.deliveries_pending()).await;
+        let _ = timeout(wait, service.dispatcher().deliveries_pending()).await;
     }
 }
 
@@ -189,7 +189,7 @@ impl Tenant {
             Some(source) => source.id,
             None => {
                 let new = NewSource::builder().name("Wiki").kind("confluence").build();
-                service.create_source(&owner, &new).await?.id
+                service.sources().create(&owner, &new).await?.id
             }
         };
         Ok(Self {
@@ -212,7 +212,8 @@ async fn approve_runbooks(service: &KnowledgeService, tenant: &Tenant) -> Result
     };
     let memories: Vec<_> = (1..=3).map(memory).collect();
     let ingested = service
-        .ingest_memories(&tenant.owner, tenant.workspace, tenant.source, &memories)
+        .memories()
+        .ingest(&tenant.owner, tenant.workspace, tenant.source, &memories)
         .await?;
 
     // Exactly once, however often the call is repeated: the same key has the same result.
@@ -227,10 +228,13 @@ async fn approve_runbooks(service: &KnowledgeService, tenant: &Tenant) -> Result
         .build();
     let key = "approve-runbooks".parse()?;
     let result = service
-        .bulk_update_memories(&tenant.owner, &key, &update)
+        .memories()
+        .bulk_update(&tenant.owner, &key, &update)
         .await?;
 
-    let dashboard = service.get_dashboard_summary(&tenant.owner, tenant.workspace);
+    let dashboard = service
+        .workspaces()
+        .get_dashboard_summary(&tenant.owner, tenant.workspace);
     println!(
         "{} memories approved{}, {} wait for review",
         result.summary.succeeded,

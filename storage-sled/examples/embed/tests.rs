@@ -71,21 +71,23 @@ async fn deliver_one(directory: &Path, endpoint: &TcpListener, title: &str) -> S
     let tenant = Tenant::find_or_create(service).await.unwrap();
     let (owner, workspace) = (&tenant.owner, tenant.workspace);
     let page = PageRequest::default();
-    let webhooks = service.list_webhooks(owner, workspace, &page);
+    let webhooks = service.webhooks().list(owner, workspace, &page);
     if webhooks.await.unwrap().data.is_empty() {
         let address = endpoint.local_addr().unwrap();
         let webhook = NewWebhook::builder()
             .event_type(EventType::ChunkCreated)
             .url(format!("http://{address}/hook").parse().unwrap())
             .build();
-        let created = service.create_webhook(owner, workspace, &webhook);
+        let created = service.webhooks().create(owner, workspace, &webhook);
         created.await.unwrap();
     }
     let memories = [NewMemory::builder()
         .title(title.to_owned())
         .content("It changed.")
         .build()];
-    let ingested = service.ingest_memories(owner, workspace, tenant.source, &memories);
+    let ingested = service
+        .memories()
+        .ingest(owner, workspace, tenant.source, &memories);
     let (ingested, request) = tokio::join!(ingested, receive(endpoint));
     ingested.unwrap();
     application.stop().await;

@@ -220,7 +220,8 @@ impl Site {
             .build();
         let checked = self
             .dry
-            .check_memory_access(credential, &check)
+            .memories()
+            .check_access(credential, &check)
             .await
             .expect("every caller may check");
         let items = checked.results.into_iter().map(|item| {
@@ -251,9 +252,10 @@ impl Site {
         let mut page = with(PageRequest::default(), |page| page.limit = Some(200));
         loop {
             let filter = MemoryFilter::default();
-            let listed = self
-                .dry
-                .list_memories(credential, self.workspaces[slug], &filter, &page);
+            let listed =
+                self.dry
+                    .memories()
+                    .list(credential, self.workspaces[slug], &filter, &page);
             let listed = listed.await.ok()?;
             for memory in listed.data {
                 let verdict = match memory.title {
@@ -277,7 +279,7 @@ impl Site {
             .change(self.change(change))
             .build();
         let key = "key".parse().expect("a key");
-        let updated = self.dry.bulk_update_memories(credential, &key, &update);
+        let updated = self.dry.memories().bulk_update(credential, &key, &update);
         match updated.await {
             Err(Error::Forbidden { .. }) => vec![Verdict::Forbidden; self.memories.len()],
             Err(error) => panic!("{error}"),
@@ -317,7 +319,7 @@ impl Site {
         let dry = &self.dry;
         let done = match wanted {
             Use::Read => {
-                let read = dry.get_memory(credential, id).await;
+                let read = dry.memories().get(credential, id).await;
                 let read = read.map(|memory| memory.value.content.is_some());
                 if let Ok(false) = read {
                     return Verdict::Labels;
@@ -327,7 +329,8 @@ impl Site {
             Use::Cite => {
                 let place = self.workspaces[labels.workspace.as_str()];
                 let cited = dry
-                    .create_recall(credential, place, &new_recall(&[id]))
+                    .recalls()
+                    .create(credential, place, &new_recall(&[id]))
                     .await;
                 match cited {
                     Err(Error::InvalidRequest { .. }) => return Verdict::Unknown,
@@ -339,11 +342,12 @@ impl Site {
                     .maybe_title(change.rewrites.then(|| "New title".to_owned()))
                     .change(self.change(change))
                     .build();
-                dry.update_memory(credential, id, &update, None)
+                dry.memories()
+                    .update(credential, id, &update, None)
                     .await
                     .map(drop)
             }
-            Use::Delete => dry.delete_memory(credential, id).await,
+            Use::Delete => dry.memories().delete(credential, id).await,
             Use::Check | Use::BulkUpdate(_) => unreachable!("these are for many memories"),
         };
         match done {

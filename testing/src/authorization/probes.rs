@@ -308,14 +308,18 @@ impl Made {
     ) -> Result<Self, Error> {
         let service = &seed.service;
         let new = new_recall(&[cited]);
-        let recall = service.create_recall(member, workspace, &new).await?.id;
+        let recall = service.recalls().create(member, workspace, &new).await?.id;
         let new = NewCitationSubscription::builder()
             .recall_id(of.unwrap_or(recall))
             .webhook_url("https://example.com/".parse().expect("a URL"))
             .build();
-        let subscription = service.create_citation_subscription(member, &new).await?;
+        let subscription = service
+            .citation_subscriptions()
+            .create(member, &new)
+            .await?;
         let chat = service
-            .create_chat(member, workspace, &new_chat("Chat"))
+            .chats()
+            .create(member, workspace, &new_chat("Chat"))
             .await?;
         Ok(Self {
             recall: recall.to_string(),
@@ -342,7 +346,8 @@ impl Records {
         });
         let ingested = seed
             .service
-            .ingest_memories(member, workspace, source, &[known]);
+            .memories()
+            .ingest(member, workspace, source, &[known]);
         ingested.await?;
         let idle = with(new_role("idle"), |new| new.actions.deny = ActionSet::ALL);
         Ok(Self {

@@ -181,7 +181,8 @@ impl Site {
                     let new: Vec<_> = labels.iter().map(|labels| memory(labels)).collect();
                     let service = &seed.service;
                     let ingested = service
-                        .ingest_memories(credential, *workspace, source, &new)
+                        .memories()
+                        .ingest(credential, *workspace, source, &new)
                         .await?;
                     let ids = ingested.into_iter().map(|memory| memory.id);
                     memories.extend(ids.zip(labels.iter().map(|labels| (*labels).clone())));
@@ -205,7 +206,7 @@ impl Site {
         for audience in ["org:acme", "team:legal"] {
             let service = &seed.service;
             let new = new_mcp_key(audience);
-            let key = service.create_mcp_key(&tester, workspaces[MAIN], &new);
+            let key = service.mcp_keys().create(&tester, workspaces[MAIN], &new);
             let scope = Scope::of_mcp_key(MAIN, &[audience]);
             mcp_keys.push((scope, key.await?.secret.expect("a new key has a secret")));
         }
@@ -274,9 +275,7 @@ impl Site {
             let held = in_place(RoleRef::Custom(deleted));
             self.seed.assign(self.member, held).await?;
             let delete = DeleteRole::builder().reassign_to(role).build();
-            service
-                .delete_custom_role(owner, ORG, deleted, &delete)
-                .await?;
+            service.roles().delete(owner, ORG, deleted, &delete).await?;
             directory.redirect(DELETED, &name);
             name = DELETED.to_owned();
         } else {
@@ -317,7 +316,9 @@ impl Site {
             .actions(actions)
             .build();
         let (service, owner) = (&self.seed.service, &self.seed.owner);
-        let varied = service.update_custom_role(owner, ORG, self.varied, &update, None);
+        let varied = service
+            .roles()
+            .update(owner, ORG, self.varied, &update, None);
         varied.await.map(drop)
     }
 

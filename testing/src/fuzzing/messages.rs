@@ -58,15 +58,18 @@ async fn create() -> Result<Site, Error> {
     let workspace: WorkspaceId = org.known["workspaces"][0].parse().expect("an identifier");
     let new = NewInboundWebhook::builder().name("Signed").build();
     let own = service
-        .create_inbound_webhook(owner, workspace, &new)
+        .inbound_webhooks()
+        .create(owner, workspace, &new)
         .await?;
     let old = service
-        .rotate_inbound_webhook_secret(owner, workspace, own.id)
+        .inbound_webhooks()
+        .rotate_secret(owner, workspace, own.id)
         .await?;
     // The first secret is not valid afterwards.
     world.time.advance(25 * HOUR);
     let new = service
-        .rotate_inbound_webhook_secret(owner, workspace, own.id)
+        .inbound_webhooks()
+        .rotate_secret(owner, workspace, own.id)
         .await?;
     let other = org.secrets.values().next().expect("a webhook of the world");
     Ok(Site {

@@ -303,8 +303,12 @@ impl Run {
     async fn deliver(&self, status: u16) {
         let (service, now) = (&self.world.service, self.world.time.now());
         let nothing = InFlight::default();
-        service.fan_out(now).await.expect("the store works");
-        let claimed = service.claim_deliveries(now, CLAIMED_MAX, &nothing).await;
+        service
+            .dispatcher()
+            .fan_out(now)
+            .await
+            .expect("the store works");
+        let claimed = service.dispatcher().claim(now, CLAIMED_MAX, &nothing).await;
         for delivery in claimed.expect("the store works").deliveries {
             let attempt = Attempt {
                 duration: Duration::from_millis(20),
@@ -314,7 +318,8 @@ impl Run {
                 }),
             };
             let finished = service
-                .finish_delivery(now, &delivery.lease, &attempt)
+                .dispatcher()
+                .finish(now, &delivery.lease, &attempt)
                 .await;
             finished.expect("the store works");
         }
@@ -329,6 +334,7 @@ impl Run {
         }
         let (service, now) = (&self.world.service, self.world.time.now());
         while service
+            .dispatcher()
             .fan_out(now)
             .await
             .expect("the store works")

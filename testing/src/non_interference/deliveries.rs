@@ -22,7 +22,7 @@ impl World {
     pub(super) async fn announce(&self) -> Result<(), Error> {
         let service = &self.seed.service;
         let now = service.env().now();
-        while service.fan_out(now).await?.has_more {}
+        while service.dispatcher().fan_out(now).await?.has_more {}
         Ok(())
     }
 
@@ -48,14 +48,14 @@ impl World {
         self.reseed(1);
         for _ in 0..CLAIMS_MAX {
             let nothing = InFlight::default();
-            let batch = service.claim_deliveries(now, CAPACITY, &nothing).await?;
+            let batch = service.dispatcher().claim(now, CAPACITY, &nothing).await?;
             if batch.deliveries.is_empty() && !batch.has_more {
                 break;
             }
             for claimed in &batch.deliveries {
                 lines.push(self.shown(claimed));
                 let lease = &claimed.lease;
-                service.finish_delivery(now, lease, &attempt).await?;
+                service.dispatcher().finish(now, lease, &attempt).await?;
             }
         }
         if self.has_removals {

@@ -91,7 +91,9 @@ impl World {
         let batch = [new];
         // A source is not revealed by what is hidden there.
         let source = usize::from(is_hidden && self.is_second && key.is_none());
-        let added = service.ingest_memories(&by, workspace, self.sources[source], &batch);
+        let added = service
+            .memories()
+            .ingest(&by, workspace, self.sources[source], &batch);
         let added = match added.await {
             // The principal may not add any.
             Err(Error::Forbidden { .. }) => return Ok(()),
@@ -99,7 +101,10 @@ impl World {
         };
         self.relabel(added.id, &both[world]).await?;
         if is_gone[world] {
-            service.delete_memory(&self.seed.owner, added.id).await?;
+            service
+                .memories()
+                .delete(&self.seed.owner, added.id)
+                .await?;
         }
         self.memories.push(Known {
             id: added.id,
@@ -116,7 +121,7 @@ impl World {
     async fn relabel(&self, memory: MemoryId, labels: &Labels) -> Result<(), Error> {
         let update = MemoryUpdate::builder().change(change(labels)).build();
         let (service, owner) = (&self.seed.service, &self.seed.owner);
-        let updated = service.update_memory(owner, memory, &update, None);
+        let updated = service.memories().update(owner, memory, &update, None);
         updated.await.map(drop)
     }
 
@@ -136,16 +141,17 @@ impl World {
         let ids: Vec<_> = cited.iter().copied().collect();
         // The owner is not covered by every label, and what it is not covered by cannot be cited.
         let asked = new_recall(&ids[..ids.len().min(2)]);
-        if let Ok(recall) = service.create_recall(&owner, main, &asked).await {
+        if let Ok(recall) = service.recalls().create(&owner, main, &asked).await {
             self.cite(&cited);
             self.note("recalls", recall.id.to_string());
         }
         let chat = with(new_chat("Plans"), |new| {
             new.participants = vec![self.pat.member];
         });
-        let chat = service.create_chat(&owner, main, &chat).await?.id;
+        let chat = service.chats().create(&owner, main, &chat).await?.id;
         service
-            .post_chat_message(&owner, main, chat, "Hello.")
+            .chats()
+            .post_message(&owner, main, chat, "Hello.")
             .await?;
         self.note("chats", chat.to_string());
         Ok(())
@@ -219,7 +225,7 @@ impl World {
                     .content(text.to_owned())
                     .change(change(&for_owner))
                     .build();
-                let updated = service.update_memory(&owner, known.id, &update, None);
+                let updated = service.memories().update(&owner, known.id, &update, None);
                 updated.await?;
                 self.memories[index].text = text.to_owned();
             }
@@ -239,7 +245,7 @@ impl World {
                         let named = NewErasure::builder().memory_ids(vec![known.id]).build();
                         self.erase(&named, is_left_running).await.map(drop)?;
                     }
-                    false => service.delete_memory(&owner, known.id).await?,
+                    false => service.memories().delete(&owner, known.id).await?,
                 }
             }
             _ => {
@@ -270,17 +276,18 @@ impl World {
             let place = self.workspaces[index.expect("a workspace")];
             // It fails for a memory that awaits review, or does not cover the owner.
             let new = new_recall(&[id]);
-            if let Ok(recall) = service.create_recall(&owner, place, &new).await {
+            if let Ok(recall) = service.recalls().create(&owner, place, &new).await {
                 added.push(("recalls", recall.id.to_string()));
             }
         }
         let new = with(new_chat("Secret"), |new| new.participants = vec![self.nora]);
         let place = self.workspaces[0];
-        match service.create_chat(&owner, place, &new).await {
+        match service.chats().create(&owner, place, &new).await {
             Ok(chat) => {
                 let chat = chat.id;
                 service
-                    .post_chat_message(&owner, place, chat, "Psst.")
+                    .chats()
+                    .post_message(&owner, place, chat, "Psst.")
                     .await?;
                 added.push(("chats", chat.to_string()));
             }

@@ -217,7 +217,7 @@ impl Kind {
             caller.scope = Scope::of_mcp_key(WORKSPACES[0], &[KEY_LABEL]);
             let service = &seed.service;
             let (by, key) = (seed.trusted(member), new_mcp_key(KEY_LABEL));
-            let key = service.create_mcp_key(&by, workspaces[0], &key);
+            let key = service.mcp_keys().create(&by, workspaces[0], &key);
             token = key.await?.secret.expect("a new key has a secret");
         }
         Ok(Principal {

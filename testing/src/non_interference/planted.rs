@@ -88,7 +88,7 @@ impl PlantedDefect {
             Self::SourcesOfOthers if is_success => {
                 let page = PageRequest::default();
                 let (service, owner) = (&world.seed.service, &world.seed.owner);
-                let all = service.list_sources(owner, &page).await?;
+                let all = service.sources().list(owner, &page).await?;
                 json = serde_json::to_value(all).expect("a page is JSON");
             }
             Self::ReplayWithoutAccess if json["replayed"] == true => {

@@ -59,7 +59,7 @@ impl World {
         if is_left_running {
             self.gate.close_after(1);
         }
-        let erased = service.create_erasure(&owner, &key, erasure).await;
+        let erased = service.erasures().create(&owner, &key, erasure).await;
         self.gate.open();
         Ok(erased?.erasure.id)
     }

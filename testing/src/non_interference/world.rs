@@ -257,7 +257,7 @@ impl World {
     /// Returns the stored labels of a memory; `None` if it was deleted.
     pub(super) async fn labels(&self, id: MemoryId) -> Result<Option<Labels>, Error> {
         let (service, owner) = (&self.seed.service, &self.seed.owner);
-        let found = match service.get_memory(owner, id).await {
+        let found = match service.memories().get(owner, id).await {
             Err(Error::NotFound { .. }) => return Ok(None),
             found => found?.value,
         };

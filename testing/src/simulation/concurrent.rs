@@ -307,7 +307,7 @@ impl ConcurrentRun {
             .await
             .map_err(|error| wrong(format!("maintain: {error:?}")))?;
         let expanding = (0..2).map(|_| async {
-            while service.fan_out(now).await?.has_more {}
+            while service.dispatcher().fan_out(now).await?.has_more {}
             Ok::<_, knowledge_core::Error>(())
         });
         let expanded = futures::future::try_join_all(expanding).await;

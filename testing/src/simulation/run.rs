@@ -386,12 +386,12 @@ impl Simulation {
                     ..FanOutLimits::default()
                 };
                 // The comparison below reveals any damage.
-                drop(self.service().fan_out_within(now, part).await);
+                drop(self.service().dispatcher().fan_out_within(now, part).await);
             }
             self.settle().await?;
         }
         for _ in 0..EXPAND_CALLS_MAX {
-            let done = self.service().fan_out(now).await;
+            let done = self.service().dispatcher().fan_out(now).await;
             let done = done.map_err(|error| self.diverged(format!("fan-out: {error:?}")))?;
             if !done.has_more {
                 return self.compare_deliveries(now).await;

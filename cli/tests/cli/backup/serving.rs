@@ -114,7 +114,8 @@ async fn write(service: KnowledgeService, org: OrgFixture, load: Arc<Load>, lane
             })
             .collect();
         let made = service
-            .ingest_memories(&owner, org.side.id, org.sources[0], &new)
+            .memories()
+            .ingest(&owner, org.side.id, org.sources[0], &new)
             .await;
         let memory_ids: Vec<_> = made.unwrap().into_iter().map(|memory| memory.id).collect();
         load.acknowledged.lock().unwrap().extend(&memory_ids);
@@ -130,7 +131,8 @@ async fn write(service: KnowledgeService, org: OrgFixture, load: Arc<Load>, lane
             .build();
         let key = format!("{lane}-{round}").parse().unwrap();
         service
-            .bulk_update_memories(&owner, &key, &update)
+            .memories()
+            .bulk_update(&owner, &key, &update)
             .await
             .unwrap();
         load.done.fetch_add(1, Ordering::Relaxed);

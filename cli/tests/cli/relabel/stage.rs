@@ -170,7 +170,8 @@ impl Stage {
                 for offset in 0..entry_count(&body) as u128 {
                     let id = AuditLogId(Uuid::from_u128(first + offset));
                     let entry = service
-                        .get_audit_entry(&caller, id)
+                        .audit_log()
+                        .get(&caller, id)
                         .await
                         .expect("an entry");
                     if entry.action == AuditAction::MemoryBulkUpdate {

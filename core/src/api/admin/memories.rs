@@ -24,7 +24,7 @@ impl Operator<'_> {
         let org = self.org(org).await?;
         let member = self.require_member(&org, member).await?.id;
         let caller = self.on_behalf_of(org.id, member);
-        let created = self.service.create_source(&caller, new).await;
+        let created = self.service.sources().create(&caller, new).await;
         created.map_err(without_member)
     }
 
@@ -39,7 +39,8 @@ impl Operator<'_> {
         let (source, memories) = (batch.source_id, &batch.memories);
         let memories = self
             .service
-            .ingest_memories(&caller, workspace, source, memories)
+            .memories()
+            .ingest(&caller, workspace, source, memories)
             .await
             .map_err(without_member)?;
         Ok(IngestResult { memories })
@@ -52,7 +53,11 @@ impl Operator<'_> {
         workspace: &str,
     ) -> Result<DashboardSummary, Error> {
         let (caller, workspace) = self.member_in(org, member, workspace).await?;
-        let dashboard = self.service.get_dashboard_summary(&caller, workspace).await;
+        let dashboard = self
+            .service
+            .workspaces()
+            .get_dashboard_summary(&caller, workspace)
+            .await;
         Ok(dashboard.map_err(without_member)?.value)
     }
 

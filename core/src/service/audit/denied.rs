@@ -19,7 +19,7 @@ use crate::service::access::principal::Principal;
 use crate::service::audit::entry::AuditResource;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::audit::written_in_hour::MemberRefusals;
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{AuditLog, Caller, KnowledgeService};
 use crate::store::{Entry, Key, Prepared, Transaction};
 
 /// Time for which equal refusals leave one entry, in milliseconds. Uses have the same [`window`].
@@ -125,22 +125,22 @@ impl Refusal {
     }
 }
 
-/// # Audit log
-impl KnowledgeService {
+impl AuditLog<'_> {
     /// Records in the audit log that a change, not a read, was refused, if its caller is known.
     ///
     /// [`Api`](crate::api::Api) calls it for every [`Error::Forbidden`]; a caller of the functions of
     /// this type does so itself. Equal refusals within an hour, and all beyond a number for each
     /// member, leave no further entry. If the entry cannot be written, that is logged: the refusal
     /// does not depend on it.
-    pub async fn record_refusal(&self, caller: &Caller, refusal: &Refusal) {
+    pub async fn record_refusal(self, caller: &Caller, refusal: &Refusal) {
         match refusal.operation.spec().audit_actions {
             [] | [AuditAction::MemoryRead] => return,
             _ => {}
         }
-        let window = window(self.env().now());
+        let window = window(self.service.env().now());
         let fingerprint = refusal.fingerprint(caller.credential());
         if self
+            .service
             .written_in_hour()
             .with(window, |known| known.contains(&fingerprint))
         {
@@ -148,15 +148,18 @@ impl KnowledgeService {
         }
         let mut attempts = 0;
         match self
+            .service
             .transact(|transaction| {
                 attempts += 1;
                 let place = (window, fingerprint, attempts);
-                self.write_refusal(transaction, caller, refusal, place)
+                self.service
+                    .write_refusal(transaction, caller, refusal, place)
             })
             .await
         {
             Ok(()) => {
-                self.written_in_hour()
+                self.service
+                    .written_in_hour()
                     .with(window, |known| known.insert(fingerprint));
             }
             Err(Error::Unauthenticated { .. }) => {}
@@ -165,7 +168,9 @@ impl KnowledgeService {
             }
         }
     }
+}
 
+impl KnowledgeService {
     async fn write_refusal(
         &self,
         mut transaction: Transaction,

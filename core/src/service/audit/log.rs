@@ -19,7 +19,7 @@ use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRequest};
 use crate::service::quota::audit_counter;
 use crate::service::tasks::ScheduledTask;
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{AuditLog, Caller, KnowledgeService};
 use crate::store::{
     Direction, Key, KeyEntry, KeyRange, RangeRead, StoreExt, Transaction, decode_value,
 };
@@ -104,40 +104,31 @@ fn first_of_operation(entry: AuditLogId) -> AuditLogId {
     AuditLogId(Uuid::from_u128(first))
 }
 
-/// # Audit log
-impl KnowledgeService {
+impl AuditLog<'_> {
     /// Returns the entry of the audit log with this identifier.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::Forbidden`] without `audit:read`; [`Error::NotFound`]
     /// for an unknown or expired entry.
-    pub async fn get_audit_entry(
-        &self,
-        caller: &Caller,
-        id: AuditLogId,
-    ) -> Result<AuditEntry, Error> {
-        self.perform(Operation::GetAuditEntry, caller, |caller| async move {
-            let org = caller.org();
-            let up_to_id = keys::audit(org, id).successor();
-            let page = newest(KeyRange::new(keys::audits(org).start, up_to_id), 1);
-            let prefetch = Prefetch::none().and_range(page.clone());
-            let mut op = caller.in_organization(None, prefetch).await?;
-            let found = decode_pages(&op.transaction.scan(&page).await?)?;
-            let found = found.first().and_then(|(first, page)| {
-                let offset = id.0.as_u128() - first.0.as_u128();
-                page.entry(id, usize::try_from(offset).ok()?)
-            });
-            let found = found.filter(|entry| !self.is_audit_expired(entry.at, op.now));
-            op.done(found.ok_or(Error::NotFound {
-                kind: EntityKind::AuditEntry,
-            })?)
-        })
-        .await
-    }
-
-    /// Returns true if an entry of this time has expired and is treated as absent.
-    pub(in crate::service) fn is_audit_expired(&self, at: Timestamp, now: Timestamp) -> bool {
-        at.plus(self.limits().audit_retention) <= now
+    pub async fn get(self, caller: &Caller, id: AuditLogId) -> Result<AuditEntry, Error> {
+        self.service
+            .perform(Operation::GetAuditEntry, caller, |caller| async move {
+                let org = caller.org();
+                let up_to_id = keys::audit(org, id).successor();
+                let page = newest(KeyRange::new(keys::audits(org).start, up_to_id), 1);
+                let prefetch = Prefetch::none().and_range(page.clone());
+                let mut op = caller.in_organization(None, prefetch).await?;
+                let found = decode_pages(&op.transaction.scan(&page).await?)?;
+                let found = found.first().and_then(|(first, page)| {
+                    let offset = id.0.as_u128() - first.0.as_u128();
+                    page.entry(id, usize::try_from(offset).ok()?)
+                });
+                let found = found.filter(|entry| !self.service.is_audit_expired(entry.at, op.now));
+                op.done(found.ok_or(Error::NotFound {
+                    kind: EntityKind::AuditEntry,
+                })?)
+            })
+            .await
     }
 
     /// Lists the entries of the audit log that match `filter`, newest first.
@@ -149,26 +140,8 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page request, or a resource identifier without its
     /// kind; [`Error::Unauthenticated`]; [`Error::Forbidden`] without `audit:read`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    #[doc = include_str!("../example.txt")]
-    /// use knowledge_core::model::AuditAction;
-    /// use knowledge_core::service::{AuditFilter, PageRequest};
-    ///
-    /// service.delete_memory(&owner, memories[0]).await?;
-    /// // The memories that Ada has deleted.
-    /// let filter = AuditFilter::builder().actor_id(ada.id).action(AuditAction::MemoryDelete);
-    /// let page = PageRequest::default();
-    /// let entries = service.list_audit_entries(&owner, &filter.build(), &page).await?.data;
-    /// assert_eq!(entries.len(), 1);
-    /// assert_eq!(entries[0].resource.id, memories[0].0);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn list_audit_entries(
-        &self,
+    pub async fn list(
+        self,
         caller: &Caller,
         filter: &AuditFilter,
         page: &PageRequest,
@@ -176,22 +149,35 @@ impl KnowledgeService {
         let mut problems = Problems::default();
         filter.check(&mut problems);
         problems.into_result()?;
-        self.perform(Operation::ListAuditEntries, caller, |caller| async move {
-            // An invalid request is only rejected once the caller is authorised.
-            let scan = self.audit_scan(caller.org(), filter, page, caller.now);
-            let prefetch = scan.as_ref().map_or(Prefetch::none(), AuditScan::prefetch);
-            let mut caller = caller.authenticate(prefetch).await?;
-            if let Ok(scan) = &scan {
-                let pages = scan.pages_of_first(caller.transaction());
-                if !pages.is_empty() {
-                    caller.prefetch(Prefetch::none().and_ranges(pages)).await?;
+        self.service
+            .perform(Operation::ListAuditEntries, caller, |caller| async move {
+                // An invalid request is only rejected once the caller is authorised.
+                let scan = self
+                    .service
+                    .audit_scan(caller.org(), filter, page, caller.now);
+                let prefetch = scan.as_ref().map_or(Prefetch::none(), AuditScan::prefetch);
+                let mut caller = caller.authenticate(prefetch).await?;
+                if let Ok(scan) = &scan {
+                    let pages = scan.pages_of_first(caller.transaction());
+                    if !pages.is_empty() {
+                        caller.prefetch(Prefetch::none().and_ranges(pages)).await?;
+                    }
                 }
-            }
-            let mut op = caller.in_organization(None).await?;
-            let found = self.audit_page(&mut op, scan?, filter, page).await?;
-            op.done(found)
-        })
-        .await
+                let mut op = caller.in_organization(None).await?;
+                let found = self
+                    .service
+                    .audit_page(&mut op, scan?, filter, page)
+                    .await?;
+                op.done(found)
+            })
+            .await
+    }
+}
+
+impl KnowledgeService {
+    /// Returns true if an entry of this time has expired and is treated as absent.
+    pub(in crate::service) fn is_audit_expired(&self, at: Timestamp, now: Timestamp) -> bool {
+        at.plus(self.limits().audit_retention) <= now
     }
 
     fn audit_scan(

@@ -11,7 +11,7 @@ use crate::service::connectors::types::{
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::RecordLimit;
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{Caller, Connectors};
 use crate::store::{Direction, Key, RangeRead, Transaction};
 
 /// Maximum number of states that are read together with a page of connectors.
@@ -19,93 +19,66 @@ const STATES_PREFETCHED: usize = 128;
 /// Maximum number of states in any other read.
 const STATES_PER_READ: usize = 50;
 
-/// # Connectors
-impl KnowledgeService {
+impl Connectors<'_> {
     /// Creates a connector.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for invalid values or a workspace with the maximum number of
     /// connectors; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace;
     /// [`Error::Forbidden`] without `connector:manage` there.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    #[doc = include_str!("../example.txt")]
-    /// use std::time::Duration;
-    ///
-    /// use knowledge_core::model::{ConnectorScope, ConnectorStatus};
-    /// use knowledge_core::service::{NewConnector, SyncOutcome, SyncReport};
-    ///
-    /// let new = NewConnector::builder()
-    ///     .kind("confluence")
-    ///     .account_label("wiki.example.com")
-    ///     .scope(ConnectorScope::Workspace)
-    ///     .sync_interval(Duration::from_secs(60 * 60))
-    ///     .build();
-    /// let connector = service.create_connector(&owner, workspace, &new).await?.connector.id;
-    ///
-    /// // The program that syncs reports each result.
-    /// let outcome = SyncOutcome::Failure { error: "401".to_owned(), is_authentication: true };
-    /// let report = SyncReport::new(outcome);
-    /// service.report_sync(&owner, workspace, connector, &report).await?;
-    /// let health = service.get_connector(&owner, workspace, connector).await?;
-    /// assert_eq!(health.status, ConnectorStatus::AuthRequired);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn create_connector(
-        &self,
+    pub async fn create(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         new: &NewConnector,
     ) -> Result<ConnectorDetails, Error> {
-        self.checks().check(new)?;
-        self.once(
-            Operation::CreateConnector,
-            caller,
-            &(workspace, new),
-            |caller| async move {
-                let org = caller.org();
-                let counter = keys::connector_count(org, workspace);
-                let prefetch = Prefetch::keys([counter.clone()]);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
-                let now = op.now;
-                RecordLimit::CONNECTORS
-                    .reserve(&mut op.transaction, self.limits(), counter)
-                    .await?;
-                let connector = Connector {
-                    id: ConnectorId(self.env().uuid_at(now)),
-                    workspace_id: workspace,
-                    kind: new.kind.clone(),
-                    account_label: new.account_label.clone(),
-                    scope: new.scope,
-                    sync_interval_seconds: new.sync_interval.as_secs(),
-                    is_paused: false,
-                    created_at: now,
-                };
-                let mut state = ConnectorState::default();
-                state.announced = Some(ConnectorStatus::Pending);
-                let reference = ConnectorRef {
-                    org,
-                    workspace,
-                    connector: connector.id,
-                };
-                op.transaction.create(reference.key(), &connector);
-                op.transaction.create(reference.state_key(), &state);
-                op.created(
-                    AuditAction::ConnectorCreate,
-                    (ResourceKind::Connector, connector.id.0),
-                    &connector,
-                );
-                op.done(ConnectorDetails::of_new(connector))
-            },
-            |caller, replay| async move {
-                self.get_connector(&caller, workspace, ConnectorId(replay.created))
-                    .await
-            },
-        )
-        .await
+        self.service.checks().check(new)?;
+        self.service
+            .once(
+                Operation::CreateConnector,
+                caller,
+                &(workspace, new),
+                |caller| async move {
+                    let org = caller.org();
+                    let counter = keys::connector_count(org, workspace);
+                    let prefetch = Prefetch::keys([counter.clone()]);
+                    let mut op = caller.in_workspace(workspace, prefetch).await?;
+                    let now = op.now;
+                    RecordLimit::CONNECTORS
+                        .reserve(&mut op.transaction, self.service.limits(), counter)
+                        .await?;
+                    let connector = Connector {
+                        id: ConnectorId(self.service.env().uuid_at(now)),
+                        workspace_id: workspace,
+                        kind: new.kind.clone(),
+                        account_label: new.account_label.clone(),
+                        scope: new.scope,
+                        sync_interval_seconds: new.sync_interval.as_secs(),
+                        is_paused: false,
+                        created_at: now,
+                    };
+                    let mut state = ConnectorState::default();
+                    state.announced = Some(ConnectorStatus::Pending);
+                    let reference = ConnectorRef {
+                        org,
+                        workspace,
+                        connector: connector.id,
+                    };
+                    op.transaction.create(reference.key(), &connector);
+                    op.transaction.create(reference.state_key(), &state);
+                    op.created(
+                        AuditAction::ConnectorCreate,
+                        (ResourceKind::Connector, connector.id.0),
+                        &connector,
+                    );
+                    op.done(ConnectorDetails::of_new(connector))
+                },
+                |caller, replay| async move {
+                    self.get(&caller, workspace, ConnectorId(replay.created))
+                        .await
+                },
+            )
+            .await
     }
 
     /// Lists the connectors of a workspace with their health, in order of creation.
@@ -114,27 +87,28 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for an invalid page request; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without `dashboard:read`
     /// there.
-    pub async fn list_connectors(
-        &self,
+    pub async fn list(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<ConnectorDetails>, Error> {
-        self.perform(Operation::ListConnectors, caller, |caller| async move {
-            let org = caller.org();
-            let range = keys::connectors(org, workspace);
-            let listing = Listing::new("connectors", &(), range, Direction::Forward);
-            let states =
-                RangeRead::first(keys::connector_states(org, workspace), STATES_PREFETCHED);
-            let prefetch = Prefetch::page(&listing, page).and_range(states);
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            let show = |_: &Key, connector: Connector| Ok(PageRecord::Shown(connector));
-            let found = listing.page(&mut op.transaction, page, show).await?;
-            let data = with_states(&mut op, found.data).await?;
-            let next_cursor = found.next_cursor;
-            op.done(Page { data, next_cursor })
-        })
-        .await
+        self.service
+            .perform(Operation::ListConnectors, caller, |caller| async move {
+                let org = caller.org();
+                let range = keys::connectors(org, workspace);
+                let listing = Listing::new("connectors", &(), range, Direction::Forward);
+                let states =
+                    RangeRead::first(keys::connector_states(org, workspace), STATES_PREFETCHED);
+                let prefetch = Prefetch::page(&listing, page).and_range(states);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let show = |_: &Key, connector: Connector| Ok(PageRecord::Shown(connector));
+                let found = listing.page(&mut op.transaction, page, show).await?;
+                let data = with_states(&mut op, found.data).await?;
+                let next_cursor = found.next_cursor;
+                op.done(Page { data, next_cursor })
+            })
+            .await
     }
 
     /// Returns a connector with its health.
@@ -142,24 +116,25 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or connector;
     /// [`Error::Forbidden`] without `dashboard:read` there.
-    pub async fn get_connector(
-        &self,
+    pub async fn get(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         connector: ConnectorId,
     ) -> Result<ConnectorDetails, Error> {
-        self.perform(Operation::GetConnector, caller, |caller| async move {
-            let reference = ConnectorRef {
-                org: caller.org(),
-                workspace,
-                connector,
-            };
-            let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
-            let (connector, state) = read_connector(&mut op.transaction, reference).await?;
-            let details = state.details(connector, op.now);
-            op.done(details)
-        })
-        .await
+        self.service
+            .perform(Operation::GetConnector, caller, |caller| async move {
+                let reference = ConnectorRef {
+                    org: caller.org(),
+                    workspace,
+                    connector,
+                };
+                let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
+                let (connector, state) = read_connector(&mut op.transaction, reference).await?;
+                let details = state.details(connector, op.now);
+                op.done(details)
+            })
+            .await
     }
 
     /// Changes a connector. An update that changes nothing returns it as it is.
@@ -170,45 +145,47 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for invalid values; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an unknown workspace or connector; [`Error::Forbidden`] without
     /// `connector:manage` there.
-    pub async fn update_connector(
-        &self,
+    pub async fn update(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         connector: ConnectorId,
         update: &ConnectorUpdate,
     ) -> Result<ConnectorDetails, Error> {
-        self.checks().check(update)?;
-        self.perform(Operation::UpdateConnector, caller, |caller| async move {
-            let reference = ConnectorRef {
-                org: caller.org(),
-                workspace,
-                connector,
-            };
-            let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
-            let now = op.now;
-            let (before, state) = read_connector(&mut op.transaction, reference).await?;
-            let after = update.applied_to(&before);
-            if after == before {
-                return op.done(state.details(before, now));
-            }
-            let switched = Connector {
-                is_paused: after.is_paused,
-                ..before.clone()
-            };
-            let action = if after == switched {
-                AuditAction::ConnectorPause
-            } else {
-                AuditAction::ConnectorUpdate
-            };
-            op.transaction.put(reference.key(), &after);
-            let details = state.details(after.clone(), now);
-            self.write_state(&mut op.transaction, reference, &after, state, now)
-                .await?;
-            let resource = (ResourceKind::Connector, connector.0);
-            op.changed(action, resource, &before, &after);
-            op.done(details)
-        })
-        .await
+        self.service.checks().check(update)?;
+        self.service
+            .perform(Operation::UpdateConnector, caller, |caller| async move {
+                let reference = ConnectorRef {
+                    org: caller.org(),
+                    workspace,
+                    connector,
+                };
+                let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
+                let now = op.now;
+                let (before, state) = read_connector(&mut op.transaction, reference).await?;
+                let after = update.applied_to(&before);
+                if after == before {
+                    return op.done(state.details(before, now));
+                }
+                let switched = Connector {
+                    is_paused: after.is_paused,
+                    ..before.clone()
+                };
+                let action = if after == switched {
+                    AuditAction::ConnectorPause
+                } else {
+                    AuditAction::ConnectorUpdate
+                };
+                op.transaction.put(reference.key(), &after);
+                let details = state.details(after.clone(), now);
+                self.service
+                    .write_state(&mut op.transaction, reference, &after, state, now)
+                    .await?;
+                let resource = (ResourceKind::Connector, connector.0);
+                op.changed(action, resource, &before, &after);
+                op.done(details)
+            })
+            .await
     }
 
     /// Deletes a connector and its state. Memories that it imported remain.
@@ -216,35 +193,36 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or connector;
     /// [`Error::Forbidden`] without `connector:manage` there.
-    pub async fn delete_connector(
-        &self,
+    pub async fn delete(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         connector: ConnectorId,
     ) -> Result<(), Error> {
-        self.perform(Operation::DeleteConnector, caller, |caller| async move {
-            let reference = ConnectorRef {
-                org: caller.org(),
-                workspace,
-                connector,
-            };
-            let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
-            let (before, state) = read_connector(&mut op.transaction, reference).await?;
-            if let Some(at) = state.look_at {
-                op.transaction.delete(reference.due(at));
-            }
-            op.transaction.delete(reference.key());
-            op.transaction.delete(reference.state_key());
-            let counter = keys::connector_count(reference.org, workspace);
-            op.transaction.add(counter, -1);
-            op.deleted(
-                AuditAction::ConnectorDelete,
-                (ResourceKind::Connector, connector.0),
-                &before,
-            );
-            op.done(())
-        })
-        .await
+        self.service
+            .perform(Operation::DeleteConnector, caller, |caller| async move {
+                let reference = ConnectorRef {
+                    org: caller.org(),
+                    workspace,
+                    connector,
+                };
+                let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
+                let (before, state) = read_connector(&mut op.transaction, reference).await?;
+                if let Some(at) = state.look_at {
+                    op.transaction.delete(reference.due(at));
+                }
+                op.transaction.delete(reference.key());
+                op.transaction.delete(reference.state_key());
+                let counter = keys::connector_count(reference.org, workspace);
+                op.transaction.add(counter, -1);
+                op.deleted(
+                    AuditAction::ConnectorDelete,
+                    (ResourceKind::Connector, connector.0),
+                    &before,
+                );
+                op.done(())
+            })
+            .await
     }
 }
 

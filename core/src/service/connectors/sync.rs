@@ -11,40 +11,44 @@ use crate::service::connectors::manage::read_connector;
 use crate::service::connectors::types::{Connector, ConnectorRef, SyncReport};
 use crate::service::outbox::Outbox;
 use crate::service::tasks::ScheduledTask;
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{Caller, Connectors, KnowledgeService};
 use crate::store::{Key, Transaction};
 
 /// # Sync reports
-impl KnowledgeService {
+impl Connectors<'_> {
     /// Records the report of a sync. A resulting change of the connector's status is published.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or connector;
     /// [`Error::Forbidden`] without `connector:report` there.
     pub async fn report_sync(
-        &self,
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         connector: ConnectorId,
         report: &SyncReport,
     ) -> Result<(), Error> {
-        self.perform(Operation::ReportSync, caller, |caller| async move {
-            let reference = ConnectorRef {
-                org: caller.org(),
-                workspace,
-                connector,
-            };
-            let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
-            let now = op.now;
-            let (connector, mut state) = read_connector(&mut op.transaction, reference).await?;
-            state.note(&connector, report, now);
-            self.write_state(&mut op.transaction, reference, &connector, state, now)
-                .await?;
-            op.done(())
-        })
-        .await
+        self.service
+            .perform(Operation::ReportSync, caller, |caller| async move {
+                let reference = ConnectorRef {
+                    org: caller.org(),
+                    workspace,
+                    connector,
+                };
+                let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
+                let now = op.now;
+                let (connector, mut state) = read_connector(&mut op.transaction, reference).await?;
+                state.note(&connector, report, now);
+                self.service
+                    .write_state(&mut op.transaction, reference, &connector, state, now)
+                    .await?;
+                op.done(())
+            })
+            .await
     }
+}
 
+impl KnowledgeService {
     /// Publishes a status that results only from the passage of time, and schedules the next check.
     pub(crate) async fn announce_status(
         &self,

@@ -20,13 +20,12 @@ use crate::service::outbox::sequences_read;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::{RecordLimit, release_unit};
 use crate::service::secrets::sealing::{RotatedSecret, SealedRecord};
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{Caller, CitationSubscriptions};
 use crate::store::{Direction, Key};
 
 type Stored = SealedRecord<CitationSubscription>;
 
-/// # Citation subscriptions
-impl KnowledgeService {
+impl CitationSubscriptions<'_> {
     /// Subscribes the caller to the citations of a recall.
     ///
     /// The signing secret is returned only here. The URL receives a `webhook.ping`, and once it has
@@ -38,120 +37,102 @@ impl KnowledgeService {
     /// maximum number of subscriptions; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
     /// unknown recall, or one that does not exist for the caller; [`Error::Forbidden`] without
     /// `citation_subscription:manage` in its workspace; [`Error::QuotaExceeded`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    #[doc = include_str!("../example.txt")]
-    /// use knowledge_core::model::NewCitationSubscription;
-    /// use knowledge_core::service::{DispatchLimits, NewRecall};
-    ///
-    /// let new = NewRecall::builder().query("Who is on call?").memory_ids(memories).build();
-    /// let recall = service.create_recall(&owner, workspace, &new).await?;
-    /// let url = "https://example.com/citations".parse()?;
-    /// let new = NewCitationSubscription::builder().recall_id(recall.id).webhook_url(url).build();
-    /// let subscription = service.create_citation_subscription(&owner, &new).await?;
-    /// assert!(subscription.signing_secret.is_some());
-    ///
-    /// // A ping, and a change of a memory that the recall cites, are sent to the URL.
-    /// service.delete_memory(&owner, recall.memory_ids[0]).await?;
-    /// let (now, limits) = (service.env().now(), DispatchLimits::default());
-    /// assert_eq!(service.dispatch(&sender, now, limits).await?.delivered, 2);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn create_citation_subscription(
-        &self,
+    pub async fn create(
+        self,
         caller: &Caller,
         request: &NewCitationSubscription,
     ) -> Result<CitationSubscription, Error> {
-        self.checks().check(request)?;
-        self.once(
-            Operation::CreateCitationSubscription,
-            caller,
-            request,
-            |caller| async move {
-                let recall = request.recall_id;
-                let org = caller.org();
-                let counter = keys::subscription_count(org, recall);
-                let quota = keys::usage(org, Quota::Endpoints);
-                let prefetch = Prefetch::keys([keys::recall(org, recall), counter.clone(), quota])
-                    .and_ranges([sequences_read(org), slugs_read(org)]);
-                let caller = caller.authenticate(prefetch).await?;
-                let (mut op, recall) = find_recall(caller, recall).await?;
-                let now = op.now;
-                RecordLimit::SUBSCRIPTIONS
-                    .reserve(&mut op.transaction, self.limits(), counter)
-                    .await?;
-                op.reserve(Quota::Endpoints, 1).await?;
-                let id = SubscriptionId(self.env().uuid());
-                let (secret, sealed) = op.sealer().await?.new_secret(id.0, self.env());
-                let mut subscription = CitationSubscription {
-                    id,
-                    org_id: org,
-                    workspace_id: recall.workspace_id,
-                    recall_id: recall.id,
-                    subscriber_user_id: op.principal.member_id(),
-                    webhook_url: request.webhook_url.clone(),
-                    is_confirmed: false,
-                    signing_secret: None,
-                    created_at: now,
-                };
-                let resource = (ResourceKind::Subscription, id.0);
-                op.created(AuditAction::SubscriptionCreate, resource, &subscription);
-                let stored = SealedRecord::new(&subscription, sealed, op.principal.delegator());
-                let transaction = &mut op.transaction;
-                transaction.create(keys::subscription(org, recall.id, id), &stored);
-                transaction.create(keys::subscription_id(org, id), &recall.id);
-                let parent = EndpointParent::Subscription(recall.id);
-                let (workspace, endpoint) = (recall.workspace_id, id.into());
-                EndpointQueue::create(transaction, org, workspace, endpoint, parent, now).await?;
-                subscription.signing_secret = Some(secret);
-                op.done(subscription)
-            },
-            |caller, replay| async move {
-                let id = SubscriptionId(replay.created);
-                self.get_citation_subscription(&caller, id).await
-            },
-        )
-        .await
+        self.service.checks().check(request)?;
+        self.service
+            .once(
+                Operation::CreateCitationSubscription,
+                caller,
+                request,
+                |caller| async move {
+                    let recall = request.recall_id;
+                    let org = caller.org();
+                    let counter = keys::subscription_count(org, recall);
+                    let quota = keys::usage(org, Quota::Endpoints);
+                    let prefetch =
+                        Prefetch::keys([keys::recall(org, recall), counter.clone(), quota])
+                            .and_ranges([sequences_read(org), slugs_read(org)]);
+                    let caller = caller.authenticate(prefetch).await?;
+                    let (mut op, recall) = find_recall(caller, recall).await?;
+                    let now = op.now;
+                    RecordLimit::SUBSCRIPTIONS
+                        .reserve(&mut op.transaction, self.service.limits(), counter)
+                        .await?;
+                    op.reserve(Quota::Endpoints, 1).await?;
+                    let id = SubscriptionId(self.service.env().uuid());
+                    let (secret, sealed) = op.sealer().await?.new_secret(id.0, self.service.env());
+                    let mut subscription = CitationSubscription {
+                        id,
+                        org_id: org,
+                        workspace_id: recall.workspace_id,
+                        recall_id: recall.id,
+                        subscriber_user_id: op.principal.member_id(),
+                        webhook_url: request.webhook_url.clone(),
+                        is_confirmed: false,
+                        signing_secret: None,
+                        created_at: now,
+                    };
+                    let resource = (ResourceKind::Subscription, id.0);
+                    op.created(AuditAction::SubscriptionCreate, resource, &subscription);
+                    let stored = SealedRecord::new(&subscription, sealed, op.principal.delegator());
+                    let transaction = &mut op.transaction;
+                    transaction.create(keys::subscription(org, recall.id, id), &stored);
+                    transaction.create(keys::subscription_id(org, id), &recall.id);
+                    let parent = EndpointParent::Subscription(recall.id);
+                    let (workspace, endpoint) = (recall.workspace_id, id.into());
+                    EndpointQueue::create(transaction, org, workspace, endpoint, parent, now)
+                        .await?;
+                    subscription.signing_secret = Some(secret);
+                    op.done(subscription)
+                },
+                |caller, replay| async move {
+                    let id = SubscriptionId(replay.created);
+                    self.get(&caller, id).await
+                },
+            )
+            .await
     }
 
     /// Lists the subscriptions to a recall, in no particular order, without their secrets.
     ///
-    /// As for [`KnowledgeService::get_citation_subscription`], URLs may be reduced to their origins.
+    /// As for [`Self::get`], URLs may be reduced to their origins.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page request; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an unknown recall, or one that does not exist for the caller;
     /// [`Error::Forbidden`] without `citation_subscription:manage` in its workspace.
-    pub async fn list_citation_subscriptions(
-        &self,
+    pub async fn list(
+        self,
         caller: &Caller,
         recall: RecallId,
         page: &PageRequest,
     ) -> Result<Page<CitationSubscription>, Error> {
-        self.perform(
-            Operation::ListCitationSubscriptions,
-            caller,
-            |caller| async move {
-                let org = caller.org();
-                let range = keys::subscriptions(org, recall);
-                let listing =
-                    Listing::new("citation_subscriptions", &(), range, Direction::Forward);
-                let prefetch = Prefetch::page(&listing, page)
-                    .and_keys([keys::recall(org, recall)])
-                    .and_range(slugs_read(org));
-                let caller = caller.authenticate(prefetch).await?;
-                let (mut op, _) = find_recall(caller, recall).await?;
-                let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
-                let mut found = listing.page(&mut op.transaction, page, show).await?;
-                let records = std::mem::take(&mut found.data).into_iter();
-                found.data = records.map(|record| shown(&op, record)).collect();
-                op.done(found)
-            },
-        )
-        .await
+        self.service
+            .perform(
+                Operation::ListCitationSubscriptions,
+                caller,
+                |caller| async move {
+                    let org = caller.org();
+                    let range = keys::subscriptions(org, recall);
+                    let listing =
+                        Listing::new("citation_subscriptions", &(), range, Direction::Forward);
+                    let prefetch = Prefetch::page(&listing, page)
+                        .and_keys([keys::recall(org, recall)])
+                        .and_range(slugs_read(org));
+                    let caller = caller.authenticate(prefetch).await?;
+                    let (mut op, _) = find_recall(caller, recall).await?;
+                    let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
+                    let mut found = listing.page(&mut op.transaction, page, show).await?;
+                    let records = std::mem::take(&mut found.data).into_iter();
+                    found.data = records.map(|record| shown(&op, record)).collect();
+                    op.done(found)
+                },
+            )
+            .await
     }
 
     /// Returns a citation subscription, without its secret.
@@ -163,54 +144,53 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`]; [`Error::Forbidden`] without
     /// `citation_subscription:manage` in its workspace.
-    pub async fn get_citation_subscription(
-        &self,
+    pub async fn get(
+        self,
         caller: &Caller,
         id: SubscriptionId,
     ) -> Result<CitationSubscription, Error> {
-        self.perform(
-            Operation::GetCitationSubscription,
-            caller,
-            |caller| async move {
-                let (op, found) = find(caller, id, None).await?;
-                let shown = shown(&op, found.record);
-                op.done(shown)
-            },
-        )
-        .await
+        self.service
+            .perform(
+                Operation::GetCitationSubscription,
+                caller,
+                |caller| async move {
+                    let (op, found) = find(caller, id, None).await?;
+                    let shown = shown(&op, found.record);
+                    op.done(shown)
+                },
+            )
+            .await
     }
 
     /// Deletes a citation subscription.
     ///
     /// # Errors
-    /// As [`KnowledgeService::get_citation_subscription`], and [`Error::Forbidden`] without
-    /// `webhook:manage` in its workspace if it belongs to another member.
-    pub async fn delete_citation_subscription(
-        &self,
-        caller: &Caller,
-        id: SubscriptionId,
-    ) -> Result<(), Error> {
-        self.perform(
-            Operation::DeleteCitationSubscription,
-            caller,
-            |caller| async move {
-                let (mut op, found) = find_to_change(caller, id).await?;
-                let (org, now) = (op.org(), op.now);
-                let subscription = found.record;
-                let transaction = &mut op.transaction;
-                self.remove_endpoint(transaction, org, id.into(), found.disabled, now)
-                    .await?;
-                transaction.delete(keys::subscription(org, subscription.recall_id, id));
-                transaction.delete(keys::subscription_id(org, id));
-                let counter = keys::subscription_count(org, subscription.recall_id);
-                transaction.add(counter, -1);
-                release_unit(transaction, org, Quota::Endpoints);
-                let resource = (ResourceKind::Subscription, id.0);
-                op.deleted(AuditAction::SubscriptionDelete, resource, &subscription);
-                op.done(())
-            },
-        )
-        .await
+    /// As [`Self::get`], and [`Error::Forbidden`] without `webhook:manage` in its workspace if it
+    /// belongs to another member.
+    pub async fn delete(self, caller: &Caller, id: SubscriptionId) -> Result<(), Error> {
+        self.service
+            .perform(
+                Operation::DeleteCitationSubscription,
+                caller,
+                |caller| async move {
+                    let (mut op, found) = find_to_change(caller, id).await?;
+                    let (org, now) = (op.org(), op.now);
+                    let subscription = found.record;
+                    let transaction = &mut op.transaction;
+                    self.service
+                        .remove_endpoint(transaction, org, id.into(), found.disabled, now)
+                        .await?;
+                    transaction.delete(keys::subscription(org, subscription.recall_id, id));
+                    transaction.delete(keys::subscription_id(org, id));
+                    let counter = keys::subscription_count(org, subscription.recall_id);
+                    transaction.add(counter, -1);
+                    release_unit(transaction, org, Quota::Endpoints);
+                    let resource = (ResourceKind::Subscription, id.0);
+                    op.deleted(AuditAction::SubscriptionDelete, resource, &subscription);
+                    op.done(())
+                },
+            )
+            .await
     }
 
     /// Replaces the signing secret of a citation subscription.
@@ -220,30 +200,31 @@ impl KnowledgeService {
     /// on its credential from then on.
     ///
     /// # Errors
-    /// As [`KnowledgeService::delete_citation_subscription`].
-    pub async fn rotate_citation_subscription_secret(
-        &self,
+    /// As [`Self::delete`].
+    pub async fn rotate_secret(
+        self,
         caller: &Caller,
         id: SubscriptionId,
     ) -> Result<RotatedSecret, Error> {
-        self.perform(
-            Operation::RotateCitationSubscriptionSecret,
-            caller,
-            |caller| async move {
-                let (mut op, mut stored) = find_to_change(caller, id).await?;
-                let now = op.now;
-                let rotated = stored.rotate(op.sealer().await?, id.0, now, self.env());
-                if stored.record.subscriber_user_id == op.principal.member_id() {
-                    stored.delegator = op.principal.delegator();
-                }
-                let key = keys::subscription(op.org(), stored.record.recall_id, id);
-                op.transaction.put(key, &stored);
-                let resource = (ResourceKind::Subscription, id.0);
-                op.rotated(AuditAction::SubscriptionRotateSecret, resource, &rotated);
-                op.done(rotated)
-            },
-        )
-        .await
+        self.service
+            .perform(
+                Operation::RotateCitationSubscriptionSecret,
+                caller,
+                |caller| async move {
+                    let (mut op, mut stored) = find_to_change(caller, id).await?;
+                    let now = op.now;
+                    let rotated = stored.rotate(op.sealer().await?, id.0, now, self.service.env());
+                    if stored.record.subscriber_user_id == op.principal.member_id() {
+                        stored.delegator = op.principal.delegator();
+                    }
+                    let key = keys::subscription(op.org(), stored.record.recall_id, id);
+                    op.transaction.put(key, &stored);
+                    let resource = (ResourceKind::Subscription, id.0);
+                    op.rotated(AuditAction::SubscriptionRotateSecret, resource, &rotated);
+                    op.done(rotated)
+                },
+            )
+            .await
     }
 }
 

@@ -11,13 +11,12 @@ use crate::service::operation::Prefetch;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::{RecordLimit, release_unit};
 use crate::service::secrets::sealing::{RotatedSecret, SealedRecord};
-use crate::service::{Caller, IfMatch, KnowledgeService, WithEtag};
+use crate::service::{Caller, IfMatch, Webhooks, WithEtag};
 use crate::store::{Direction, Key};
 
 type Stored = SealedRecord<Webhook>;
 
-/// # Webhooks
-impl KnowledgeService {
+impl Webhooks<'_> {
     /// Registers an outbound webhook.
     ///
     /// The signing secret is returned only here. It receives a `webhook.ping`, and once it has
@@ -29,89 +28,70 @@ impl KnowledgeService {
     /// the maximum number of webhooks; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
     /// unknown workspace; [`Error::Forbidden`] without `webhook:manage` there;
     /// [`Error::QuotaExceeded`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    #[doc = include_str!("../example.txt")]
-    /// use knowledge_core::model::{EventType, NewWebhook};
-    /// use knowledge_core::service::DispatchLimits;
-    ///
-    /// let url = "https://example.com/hooks".parse()?;
-    /// let new = NewWebhook::builder().event_type(EventType::ChunkDeleted).url(url).build();
-    /// let webhook = service.create_webhook(&owner, workspace, &new).await?;
-    /// assert!(webhook.signing_secret.is_some());
-    ///
-    /// service.delete_memory(&owner, memories[0]).await?;
-    /// // `sender` implements `DeliverySender` by an HTTP client of the application.
-    /// let (now, limits) = (service.env().now(), DispatchLimits::default());
-    /// let report = service.dispatch(&sender, now, limits).await?;
-    /// assert_eq!(report.delivered, 2); // The ping and the event.
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn create_webhook(
-        &self,
+    pub async fn create(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         request: &NewWebhook,
     ) -> Result<Webhook, Error> {
-        self.checks().check(request)?;
-        self.once(
-            Operation::CreateWebhook,
-            caller,
-            &(workspace, request),
-            |caller| async move {
-                let org = caller.org();
-                let counter = keys::webhook_count(org, workspace);
-                let prefetch = Prefetch::keys([
-                    counter.clone(),
-                    keys::endpoint_sequence(org, workspace),
-                    keys::usage(org, Quota::Endpoints),
-                ]);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
-                let now = op.now;
-                RecordLimit::WEBHOOKS
-                    .reserve(&mut op.transaction, self.limits(), counter)
-                    .await?;
-                op.reserve(Quota::Endpoints, 1).await?;
-                let id = WebhookId(self.env().uuid());
-                let (secret, sealed) = op.sealer().await?.new_secret(id.0, self.env());
-                let mut webhook = Webhook {
-                    id,
-                    org_id: org,
-                    workspace_id: workspace,
-                    event_type: request.event_type,
-                    url: request.url.clone(),
-                    is_active: true,
-                    disabled_reason: None,
-                    is_confirmed: false,
-                    signing_secret: None,
-                    created_by: op.principal.member_id(),
-                    created_at: now,
-                    updated_at: now,
-                };
-                op.created(
-                    AuditAction::WebhookCreate,
-                    (ResourceKind::Webhook, id.0),
-                    &webhook,
-                );
-                let stored = SealedRecord::new(&webhook, sealed, op.principal.delegator());
-                let key = keys::webhook(org, workspace, id);
-                op.transaction.create(key, &stored);
-                let parent = EndpointParent::Webhook(workspace);
-                let (transaction, endpoint) = (&mut op.transaction, id.into());
-                EndpointQueue::create(transaction, org, workspace, endpoint, parent, now).await?;
-                webhook.signing_secret = Some(secret);
-                op.done(webhook)
-            },
-            |caller, replay| async move {
-                let id = WebhookId(replay.created);
-                let webhook = self.get_webhook(&caller, workspace, id).await?;
-                Ok(webhook.value)
-            },
-        )
-        .await
+        self.service.checks().check(request)?;
+        self.service
+            .once(
+                Operation::CreateWebhook,
+                caller,
+                &(workspace, request),
+                |caller| async move {
+                    let org = caller.org();
+                    let counter = keys::webhook_count(org, workspace);
+                    let prefetch = Prefetch::keys([
+                        counter.clone(),
+                        keys::endpoint_sequence(org, workspace),
+                        keys::usage(org, Quota::Endpoints),
+                    ]);
+                    let mut op = caller.in_workspace(workspace, prefetch).await?;
+                    let now = op.now;
+                    RecordLimit::WEBHOOKS
+                        .reserve(&mut op.transaction, self.service.limits(), counter)
+                        .await?;
+                    op.reserve(Quota::Endpoints, 1).await?;
+                    let id = WebhookId(self.service.env().uuid());
+                    let (secret, sealed) = op.sealer().await?.new_secret(id.0, self.service.env());
+                    let mut webhook = Webhook {
+                        id,
+                        org_id: org,
+                        workspace_id: workspace,
+                        event_type: request.event_type,
+                        url: request.url.clone(),
+                        is_active: true,
+                        disabled_reason: None,
+                        is_confirmed: false,
+                        signing_secret: None,
+                        created_by: op.principal.member_id(),
+                        created_at: now,
+                        updated_at: now,
+                    };
+                    op.created(
+                        AuditAction::WebhookCreate,
+                        (ResourceKind::Webhook, id.0),
+                        &webhook,
+                    );
+                    let stored = SealedRecord::new(&webhook, sealed, op.principal.delegator());
+                    let key = keys::webhook(org, workspace, id);
+                    op.transaction.create(key, &stored);
+                    let parent = EndpointParent::Webhook(workspace);
+                    let (transaction, endpoint) = (&mut op.transaction, id.into());
+                    EndpointQueue::create(transaction, org, workspace, endpoint, parent, now)
+                        .await?;
+                    webhook.signing_secret = Some(secret);
+                    op.done(webhook)
+                },
+                |caller, replay| async move {
+                    let id = WebhookId(replay.created);
+                    let webhook = self.get(&caller, workspace, id).await?;
+                    Ok(webhook.value)
+                },
+            )
+            .await
     }
 
     /// Lists the outbound webhooks of a workspace, in order of creation, without their secrets.
@@ -120,23 +100,24 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for an invalid page request; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without `webhook:manage`
     /// there.
-    pub async fn list_webhooks(
-        &self,
+    pub async fn list(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<Webhook>, Error> {
-        self.perform(Operation::ListWebhooks, caller, |caller| async move {
-            let org = caller.org();
-            let range = keys::webhooks(org, workspace);
-            let listing = Listing::new("webhooks", &(), range, Direction::Forward);
-            let prefetch = Prefetch::page(&listing, page);
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
-            let found = listing.page(&mut op.transaction, page, show).await?;
-            op.done(found)
-        })
-        .await
+        self.service
+            .perform(Operation::ListWebhooks, caller, |caller| async move {
+                let org = caller.org();
+                let range = keys::webhooks(org, workspace);
+                let listing = Listing::new("webhooks", &(), range, Direction::Forward);
+                let prefetch = Prefetch::page(&listing, page);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
+                let found = listing.page(&mut op.transaction, page, show).await?;
+                op.done(found)
+            })
+            .await
     }
 
     /// Returns an outbound webhook with its entity tag, without its secret.
@@ -144,20 +125,21 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or outbound
     /// webhook; [`Error::Forbidden`] without `webhook:manage` there.
-    pub async fn get_webhook(
-        &self,
+    pub async fn get(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         id: WebhookId,
     ) -> Result<WithEtag<Webhook>, Error> {
-        self.perform(Operation::GetWebhook, caller, |caller| async move {
-            let key = keys::webhook(caller.org(), workspace, id);
-            let prefetch = Prefetch::keys([key.clone()]);
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            let stored: Stored = op.find(&key, EntityKind::Webhook).await?;
-            op.done(WithEtag::strong(stored.record))
-        })
-        .await
+        self.service
+            .perform(Operation::GetWebhook, caller, |caller| async move {
+                let key = keys::webhook(caller.org(), workspace, id);
+                let prefetch = Prefetch::keys([key.clone()]);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let stored: Stored = op.find(&key, EntityKind::Webhook).await?;
+                op.done(WithEtag::strong(stored.record))
+            })
+            .await
     }
 
     /// Changes an outbound webhook. An update that changes nothing returns it as it is.
@@ -167,101 +149,105 @@ impl KnowledgeService {
     /// nothing but pings until it has answered one.
     ///
     /// # Errors
-    /// As [`KnowledgeService::get_webhook`], and [`Error::InvalidRequest`] for invalid values;
+    /// As [`Self::get`], and [`Error::InvalidRequest`] for invalid values;
     /// [`Error::PreconditionFailed`] if it is at none of the versions of `if_match`.
-    pub async fn update_webhook(
-        &self,
+    pub async fn update(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         id: WebhookId,
         update: &WebhookUpdate,
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<Webhook>, Error> {
-        self.checks().check(update)?;
-        self.perform(Operation::UpdateWebhook, caller, |caller| async move {
-            let org = caller.org();
-            let key = keys::webhook(org, workspace, id);
-            let prefetch = Prefetch::keys([key.clone(), keys::endpoint(org, id.into())]);
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            let mut stored: Stored = op.find(&key, EntityKind::Webhook).await?;
-            let before = stored.record;
-            IfMatch::require(if_match, &before)?;
-            let mut after = before.clone();
-            after.event_type = update.event_type.unwrap_or(after.event_type);
-            after.url = update.url.clone().unwrap_or(after.url);
-            after.is_active = update.is_active.unwrap_or(after.is_active);
-            // An update of `is_active` overrides the service, and so clears its reason.
-            after.disabled_reason = before
-                .disabled_reason
-                .filter(|_| update.is_active.is_none());
-            let is_moved = after.url != before.url;
-            after.is_confirmed = before.is_confirmed && !is_moved;
-            if after == before {
-                return op.done(WithEtag::strong(before));
-            }
-            after.updated_at = op.now;
-            let switches = |webhook: &Webhook| (webhook.is_active, webhook.disabled_reason);
-            let is_switched = switches(&after) != switches(&before);
-            if is_switched || is_moved {
-                // Pending deliveries are dead-lettered at once, or continue; failures of the old
-                // address no longer count.
-                let switch = EndpointSwitch {
-                    was_disabled: stored.disabled.take_if(|_| is_switched),
-                    is_moved,
-                    is_confirmed: after.is_confirmed,
-                };
-                let now = op.now;
-                self.switch_endpoint(&mut op.transaction, org, id.into(), switch, now)
-                    .await?;
-            }
-            if is_moved {
-                // A new URL transfers ownership: deliveries follow the caller's permissions.
-                stored.delegator = op.principal.delegator();
-            }
-            stored.record = after.clone();
-            op.transaction.put(key, &stored);
-            op.changed(
-                AuditAction::WebhookUpdate,
-                (ResourceKind::Webhook, id.0),
-                &before,
-                &after,
-            );
-            op.done(WithEtag::strong(after))
-        })
-        .await
+        self.service.checks().check(update)?;
+        self.service
+            .perform(Operation::UpdateWebhook, caller, |caller| async move {
+                let org = caller.org();
+                let key = keys::webhook(org, workspace, id);
+                let prefetch = Prefetch::keys([key.clone(), keys::endpoint(org, id.into())]);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let mut stored: Stored = op.find(&key, EntityKind::Webhook).await?;
+                let before = stored.record;
+                IfMatch::require(if_match, &before)?;
+                let mut after = before.clone();
+                after.event_type = update.event_type.unwrap_or(after.event_type);
+                after.url = update.url.clone().unwrap_or(after.url);
+                after.is_active = update.is_active.unwrap_or(after.is_active);
+                // An update of `is_active` overrides the service, and so clears its reason.
+                after.disabled_reason = before
+                    .disabled_reason
+                    .filter(|_| update.is_active.is_none());
+                let is_moved = after.url != before.url;
+                after.is_confirmed = before.is_confirmed && !is_moved;
+                if after == before {
+                    return op.done(WithEtag::strong(before));
+                }
+                after.updated_at = op.now;
+                let switches = |webhook: &Webhook| (webhook.is_active, webhook.disabled_reason);
+                let is_switched = switches(&after) != switches(&before);
+                if is_switched || is_moved {
+                    // Pending deliveries are dead-lettered at once, or continue; failures of the
+                    // old address no longer count.
+                    let switch = EndpointSwitch {
+                        was_disabled: stored.disabled.take_if(|_| is_switched),
+                        is_moved,
+                        is_confirmed: after.is_confirmed,
+                    };
+                    let now = op.now;
+                    self.service
+                        .switch_endpoint(&mut op.transaction, org, id.into(), switch, now)
+                        .await?;
+                }
+                if is_moved {
+                    // A new URL transfers ownership: deliveries follow the caller's permissions.
+                    stored.delegator = op.principal.delegator();
+                }
+                stored.record = after.clone();
+                op.transaction.put(key, &stored);
+                op.changed(
+                    AuditAction::WebhookUpdate,
+                    (ResourceKind::Webhook, id.0),
+                    &before,
+                    &after,
+                );
+                op.done(WithEtag::strong(after))
+            })
+            .await
     }
 
     /// Deletes an outbound webhook.
     ///
     /// # Errors
-    /// As [`KnowledgeService::get_webhook`].
-    pub async fn delete_webhook(
-        &self,
+    /// As [`Self::get`].
+    pub async fn delete(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         id: WebhookId,
     ) -> Result<(), Error> {
-        self.perform(Operation::DeleteWebhook, caller, |caller| async move {
-            let org = caller.org();
-            let key = keys::webhook(org, workspace, id);
-            let prefetch = Prefetch::keys([key.clone(), keys::endpoint(org, id.into())]);
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            let now = op.now;
-            let stored: Stored = op.find(&key, EntityKind::Webhook).await?;
-            op.transaction.delete(key);
-            let counter = keys::webhook_count(org, workspace);
-            op.transaction.add(counter, -1);
-            release_unit(&mut op.transaction, org, Quota::Endpoints);
-            self.remove_endpoint(&mut op.transaction, org, id.into(), stored.disabled, now)
-                .await?;
-            op.deleted(
-                AuditAction::WebhookDelete,
-                (ResourceKind::Webhook, id.0),
-                &stored.record,
-            );
-            op.done(())
-        })
-        .await
+        self.service
+            .perform(Operation::DeleteWebhook, caller, |caller| async move {
+                let org = caller.org();
+                let key = keys::webhook(org, workspace, id);
+                let prefetch = Prefetch::keys([key.clone(), keys::endpoint(org, id.into())]);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let now = op.now;
+                let stored: Stored = op.find(&key, EntityKind::Webhook).await?;
+                op.transaction.delete(key);
+                let counter = keys::webhook_count(org, workspace);
+                op.transaction.add(counter, -1);
+                release_unit(&mut op.transaction, org, Quota::Endpoints);
+                self.service
+                    .remove_endpoint(&mut op.transaction, org, id.into(), stored.disabled, now)
+                    .await?;
+                op.deleted(
+                    AuditAction::WebhookDelete,
+                    (ResourceKind::Webhook, id.0),
+                    &stored.record,
+                );
+                op.done(())
+            })
+            .await
     }
 
     /// Replaces the signing secret of an outbound webhook.
@@ -272,33 +258,34 @@ impl KnowledgeService {
     /// becomes invalid.
     ///
     /// # Errors
-    /// As [`KnowledgeService::get_webhook`].
-    pub async fn rotate_webhook_secret(
-        &self,
+    /// As [`Self::get`].
+    pub async fn rotate_secret(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         id: WebhookId,
     ) -> Result<RotatedSecret, Error> {
-        self.perform(
-            Operation::RotateWebhookSecret,
-            caller,
-            |caller| async move {
-                let key = keys::webhook(caller.org(), workspace, id);
-                let prefetch = Prefetch::keys([key.clone()]);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
-                let mut stored: Stored = op.find(&key, EntityKind::Webhook).await?;
-                let now = op.now;
-                let rotated = stored.rotate(op.sealer().await?, id.0, now, self.env());
-                stored.delegator = op.principal.delegator();
-                op.transaction.put(key, &stored);
-                op.rotated(
-                    AuditAction::WebhookRotateSecret,
-                    (ResourceKind::Webhook, id.0),
-                    &rotated,
-                );
-                op.done(rotated)
-            },
-        )
-        .await
+        self.service
+            .perform(
+                Operation::RotateWebhookSecret,
+                caller,
+                |caller| async move {
+                    let key = keys::webhook(caller.org(), workspace, id);
+                    let prefetch = Prefetch::keys([key.clone()]);
+                    let mut op = caller.in_workspace(workspace, prefetch).await?;
+                    let mut stored: Stored = op.find(&key, EntityKind::Webhook).await?;
+                    let now = op.now;
+                    let rotated = stored.rotate(op.sealer().await?, id.0, now, self.service.env());
+                    stored.delegator = op.principal.delegator();
+                    op.transaction.put(key, &stored);
+                    op.rotated(
+                        AuditAction::WebhookRotateSecret,
+                        (ResourceKind::Webhook, id.0),
+                        &rotated,
+                    );
+                    op.done(rotated)
+                },
+            )
+            .await
     }
 }

@@ -23,7 +23,7 @@ use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord, 
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::outbox::sequences_read;
 use crate::service::tasks::ScheduledTask;
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{Caller, Erasures};
 use crate::store::{Key, RangeRead};
 
 /// Name of the operation in idempotency records.
@@ -41,14 +41,14 @@ pub struct ErasureResult {
     pub replayed: bool,
 }
 
-/// # Erasures
-impl KnowledgeService {
+impl Erasures<'_> {
     /// Erases named memories, everything from a source, or everything of a member.
     ///
     /// The first commit takes everything away: from then on, nothing of it exists for anybody. It
-    /// removes named memories; the rest is removed in steps, the first ones before this returns, the
-    /// others by [`KnowledgeService::maintain`]. The receipt says when it is complete. Until then,
-    /// nothing can be added to the source, or by the member: [`Error::Conflict`].
+    /// removes named memories; the rest is removed in steps, the first ones before this returns,
+    /// the others by [`KnowledgeService::maintain`](crate::service::KnowledgeService::maintain).
+    /// The receipt says when it is complete. Until then, nothing can be added to the source, or by
+    /// the member: [`Error::Conflict`].
     ///
     /// The same request with the same key, by the same member and within the retention of results,
     /// returns the receipt with `replayed` set to true.
@@ -59,31 +59,16 @@ impl KnowledgeService {
     /// organisation, or, for a source or a member, with a narrowed credential or without it in a
     /// workspace; [`Error::IdempotencyKeyReused`]; [`Error::RateLimited`] while 16 erasures of the
     /// organisation run.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    #[doc = include_str!("../example.txt")]
-    /// use knowledge_core::model::{ErasureStatus, NewErasure};
-    ///
-    /// let request = NewErasure::builder().memory_ids(memories.clone()).build();
-    /// let key = "erase-runbooks-1".parse()?;
-    /// let receipt = service.create_erasure(&owner, &key, &request).await?.erasure;
-    /// assert_eq!(receipt.counts.memories, 2);
-    /// assert_eq!(receipt.status, ErasureStatus::Completed);
-    /// assert!(service.get_memory(&owner, memories[0]).await.is_err());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn create_erasure(
-        &self,
+    pub async fn create(
+        self,
         caller: &Caller,
         key: &IdempotencyKey,
         request: &NewErasure,
     ) -> Result<ErasureResult, Error> {
-        self.checks().check(request)?;
+        self.service.checks().check(request)?;
         let fingerprint = &fingerprint(request);
         let result = self
+            .service
             .perform(Operation::CreateErasure, caller, |caller| async move {
                 let org = caller.org();
                 let prefetch = erasure_prefetch(org, request)
@@ -111,10 +96,10 @@ impl KnowledgeService {
         let (org, mut stored, replayed) = result?;
         if !replayed {
             // Without an answer of the store, the receipt of the first commit is true too.
-            stored = self.erase_now(org, stored).await;
+            stored = self.service.erase_now(org, stored).await;
         }
         Ok(ErasureResult {
-            erasure: self.shown_receipt(stored),
+            erasure: self.service.shown_receipt(stored),
             replayed,
         })
     }

@@ -7,32 +7,30 @@ use crate::model::{Erasure, ErasureId, ErasureRemainder};
 use crate::operation::Operation;
 use crate::service::operation::Prefetch;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{Caller, Erasures, KnowledgeService};
 use crate::store::Direction;
 
 /// # Receipts of erasures
-impl KnowledgeService {
+impl Erasures<'_> {
     /// Lists the receipts of erasures, newest first.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
     /// [`Error::Forbidden`] without `erasure:manage` in the organisation.
-    pub async fn list_erasures(
-        &self,
-        caller: &Caller,
-        page: &PageRequest,
-    ) -> Result<Page<Erasure>, Error> {
-        self.perform(Operation::ListErasures, caller, |caller| async move {
-            let range = keys::erasures(caller.org());
-            let listing = Listing::new("erasures", &(), range, Direction::Reverse);
-            let prefetch = Prefetch::page(&listing, page);
-            let mut op = caller.in_organization(None, prefetch).await?;
-            let show =
-                |_: &_, stored: StoredErasure| Ok(PageRecord::Shown(self.shown_receipt(stored)));
-            let found = listing.page(&mut op.transaction, page, show).await?;
-            op.done(found)
-        })
-        .await
+    pub async fn list(self, caller: &Caller, page: &PageRequest) -> Result<Page<Erasure>, Error> {
+        self.service
+            .perform(Operation::ListErasures, caller, |caller| async move {
+                let range = keys::erasures(caller.org());
+                let listing = Listing::new("erasures", &(), range, Direction::Reverse);
+                let prefetch = Prefetch::page(&listing, page);
+                let mut op = caller.in_organization(None, prefetch).await?;
+                let show = |_: &_, stored: StoredErasure| {
+                    Ok(PageRecord::Shown(self.service.shown_receipt(stored)))
+                };
+                let found = listing.page(&mut op.transaction, page, show).await?;
+                op.done(found)
+            })
+            .await
     }
 
     /// Reads the receipt of an erasure.
@@ -40,17 +38,20 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::Forbidden`] without `erasure:manage` in the
     /// organisation; [`Error::NotFound`].
-    pub async fn get_erasure(&self, caller: &Caller, erasure: ErasureId) -> Result<Erasure, Error> {
-        self.perform(Operation::GetErasure, caller, |caller| async move {
-            let key = keys::erasure(caller.org(), erasure);
-            let prefetch = Prefetch::keys([key.clone()]);
-            let mut op = caller.in_organization(None, prefetch).await?;
-            let found: StoredErasure = op.find(&key, EntityKind::Erasure).await?;
-            op.done(self.shown_receipt(found))
-        })
-        .await
+    pub async fn get(self, caller: &Caller, erasure: ErasureId) -> Result<Erasure, Error> {
+        self.service
+            .perform(Operation::GetErasure, caller, |caller| async move {
+                let key = keys::erasure(caller.org(), erasure);
+                let prefetch = Prefetch::keys([key.clone()]);
+                let mut op = caller.in_organization(None, prefetch).await?;
+                let found: StoredErasure = op.find(&key, EntityKind::Erasure).await?;
+                op.done(self.service.shown_receipt(found))
+            })
+            .await
     }
+}
 
+impl KnowledgeService {
     /// Returns a receipt with what remains after the erasure.
     pub(super) fn shown_receipt(&self, stored: StoredErasure) -> Erasure {
         let (limits, receipt) = (self.limits(), stored.receipt);

@@ -12,7 +12,7 @@ use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::{RecordLimit, release_unit};
 use crate::service::secrets::sealing::{RotatedSecret, SealedRecord};
-use crate::service::{Caller, IfMatch, KnowledgeService, WithEtag};
+use crate::service::{Caller, IfMatch, InboundWebhooks, WithEtag};
 use crate::store::{Direction, Key};
 
 pub(crate) type Stored = SealedRecord<InboundWebhook>;
@@ -22,8 +22,7 @@ const ACTIONS: ActionSet = ActionSet::of(&[Action::MemoryCreate, Action::MemoryU
 /// Kind of the sources of inbound webhooks.
 const SOURCE_KIND: &str = "inbound_webhook";
 
-/// # Inbound webhooks
-impl KnowledgeService {
+impl InboundWebhooks<'_> {
     /// Registers an inbound webhook, with a source for the memories that arrive through it.
     ///
     /// Senders post to its URL and sign with its secret, which is returned only here. Messages are
@@ -34,88 +33,70 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for an invalid name or a workspace with the maximum number of
     /// inbound webhooks; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace;
     /// [`Error::Forbidden`] without `inbound_webhook:manage` there; [`Error::QuotaExceeded`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    #[doc = include_str!("../example.txt")]
-    /// use knowledge_core::model::NewInboundWebhook;
-    ///
-    /// let new = NewInboundWebhook::builder().name("Help desk").build();
-    /// let webhook = service.create_inbound_webhook(&owner, workspace, &new).await?;
-    /// // The sender needs the URL and the secret.
-    /// assert!(webhook.url.ends_with(&webhook.id.to_string()));
-    /// assert!(webhook.signing_secret.is_some());
-    ///
-    /// // After a rotation, the sender has time to change over to the new secret.
-    /// let rotated = service.rotate_inbound_webhook_secret(&owner, workspace, webhook.id).await?;
-    /// assert!(rotated.previous_secret_expires_at > service.env().now());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn create_inbound_webhook(
-        &self,
+    pub async fn create(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         request: &NewInboundWebhook,
     ) -> Result<InboundWebhook, Error> {
-        self.checks().check(request)?;
-        self.once(
-            Operation::CreateInboundWebhook,
-            caller,
-            &(workspace, request),
-            |caller| async move {
-                let org = caller.org();
-                let counter = keys::inbound_webhook_count(org, workspace);
-                let quotas = [Quota::Endpoints, Quota::Sources];
-                let prefetch = Prefetch::keys([counter.clone()])
-                    .and_keys(quotas.map(|quota| keys::usage(org, quota)));
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
-                let (now, member) = (op.now, op.principal.member_id());
-                RecordLimit::INBOUND_WEBHOOKS
-                    .reserve(&mut op.transaction, self.limits(), counter)
-                    .await?;
-                op.reserve(Quota::Endpoints, 1).await?;
-                op.reserve(Quota::Sources, 1).await?;
-                let id = InboundWebhookId(self.env().uuid());
-                let (secret, sealed) = op.sealer().await?.new_secret(id.0, self.env());
-                let mut webhook = InboundWebhook {
-                    id,
-                    org_id: org,
-                    workspace_id: workspace,
-                    name: request.name.clone(),
-                    url: format!("{}/v1/inbound/{org}/{id}", self.inner.public_url),
-                    signing_secret: None,
-                    source_id: SourceId(id.0),
-                    acts_as: member,
-                    created_by: member,
-                    created_at: now,
-                    updated_at: now,
-                };
-                let source = Source {
-                    id: webhook.source_id,
-                    name: webhook.name.clone(),
-                    kind: SOURCE_KIND.to_owned(),
-                    created_at: now,
-                };
-                let key = keys::source(org, source.id);
-                op.transaction.create(key, &source);
-                let resource = (ResourceKind::InboundWebhook, id.0);
-                op.created(AuditAction::InboundWebhookCreate, resource, &webhook);
-                let stored = SealedRecord::new(&webhook, sealed, op.principal.delegator());
-                let transaction = &mut op.transaction;
-                transaction.create(keys::inbound_webhook(org, workspace, id), &stored);
-                transaction.create(keys::inbound_webhook_id(org, id), &workspace);
-                webhook.signing_secret = Some(secret);
-                op.done(webhook)
-            },
-            |caller, replay| async move {
-                let id = InboundWebhookId(replay.created);
-                let webhook = self.get_inbound_webhook(&caller, workspace, id).await?;
-                Ok(webhook.value)
-            },
-        )
-        .await
+        self.service.checks().check(request)?;
+        self.service
+            .once(
+                Operation::CreateInboundWebhook,
+                caller,
+                &(workspace, request),
+                |caller| async move {
+                    let org = caller.org();
+                    let counter = keys::inbound_webhook_count(org, workspace);
+                    let quotas = [Quota::Endpoints, Quota::Sources];
+                    let prefetch = Prefetch::keys([counter.clone()])
+                        .and_keys(quotas.map(|quota| keys::usage(org, quota)));
+                    let mut op = caller.in_workspace(workspace, prefetch).await?;
+                    let (now, member) = (op.now, op.principal.member_id());
+                    RecordLimit::INBOUND_WEBHOOKS
+                        .reserve(&mut op.transaction, self.service.limits(), counter)
+                        .await?;
+                    op.reserve(Quota::Endpoints, 1).await?;
+                    op.reserve(Quota::Sources, 1).await?;
+                    let id = InboundWebhookId(self.service.env().uuid());
+                    let (secret, sealed) = op.sealer().await?.new_secret(id.0, self.service.env());
+                    let mut webhook = InboundWebhook {
+                        id,
+                        org_id: org,
+                        workspace_id: workspace,
+                        name: request.name.clone(),
+                        url: format!("{}/v1/inbound/{org}/{id}", self.service.inner.public_url),
+                        signing_secret: None,
+                        source_id: SourceId(id.0),
+                        acts_as: member,
+                        created_by: member,
+                        created_at: now,
+                        updated_at: now,
+                    };
+                    let source = Source {
+                        id: webhook.source_id,
+                        name: webhook.name.clone(),
+                        kind: SOURCE_KIND.to_owned(),
+                        created_at: now,
+                    };
+                    let key = keys::source(org, source.id);
+                    op.transaction.create(key, &source);
+                    let resource = (ResourceKind::InboundWebhook, id.0);
+                    op.created(AuditAction::InboundWebhookCreate, resource, &webhook);
+                    let stored = SealedRecord::new(&webhook, sealed, op.principal.delegator());
+                    let transaction = &mut op.transaction;
+                    transaction.create(keys::inbound_webhook(org, workspace, id), &stored);
+                    transaction.create(keys::inbound_webhook_id(org, id), &workspace);
+                    webhook.signing_secret = Some(secret);
+                    op.done(webhook)
+                },
+                |caller, replay| async move {
+                    let id = InboundWebhookId(replay.created);
+                    let webhook = self.get(&caller, workspace, id).await?;
+                    Ok(webhook.value)
+                },
+            )
+            .await
     }
 
     /// Lists the inbound webhooks of a workspace, in order of creation, without their secrets.
@@ -124,27 +105,28 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for an invalid page request; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without
     /// `inbound_webhook:manage` there.
-    pub async fn list_inbound_webhooks(
-        &self,
+    pub async fn list(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<InboundWebhook>, Error> {
-        self.perform(
-            Operation::ListInboundWebhooks,
-            caller,
-            |caller| async move {
-                let org = caller.org();
-                let range = keys::inbound_webhooks(org, workspace);
-                let listing = Listing::new("inbound_webhooks", &(), range, Direction::Forward);
-                let prefetch = Prefetch::page(&listing, page);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
-                let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
-                let found = listing.page(&mut op.transaction, page, show).await?;
-                op.done(found)
-            },
-        )
-        .await
+        self.service
+            .perform(
+                Operation::ListInboundWebhooks,
+                caller,
+                |caller| async move {
+                    let org = caller.org();
+                    let range = keys::inbound_webhooks(org, workspace);
+                    let listing = Listing::new("inbound_webhooks", &(), range, Direction::Forward);
+                    let prefetch = Prefetch::page(&listing, page);
+                    let mut op = caller.in_workspace(workspace, prefetch).await?;
+                    let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
+                    let found = listing.page(&mut op.transaction, page, show).await?;
+                    op.done(found)
+                },
+            )
+            .await
     }
 
     /// Returns an inbound webhook with its entity tag, without its secret.
@@ -152,87 +134,90 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or inbound webhook;
     /// [`Error::Forbidden`] without `inbound_webhook:manage` there.
-    pub async fn get_inbound_webhook(
-        &self,
+    pub async fn get(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         id: InboundWebhookId,
     ) -> Result<WithEtag<InboundWebhook>, Error> {
-        self.perform(Operation::GetInboundWebhook, caller, |caller| async move {
-            let (op, _, stored) = find(caller, workspace, id).await?;
-            op.done(WithEtag::strong(stored.record))
-        })
-        .await
+        self.service
+            .perform(Operation::GetInboundWebhook, caller, |caller| async move {
+                let (op, _, stored) = find(caller, workspace, id).await?;
+                op.done(WithEtag::strong(stored.record))
+            })
+            .await
     }
 
     /// Changes an inbound webhook. An update that changes nothing returns it as it is.
     ///
     /// # Errors
-    /// As [`KnowledgeService::get_inbound_webhook`], and [`Error::InvalidRequest`] for invalid
-    /// values; [`Error::PreconditionFailed`] if it is at none of the versions of `if_match`.
-    pub async fn update_inbound_webhook(
-        &self,
+    /// As [`Self::get`], and [`Error::InvalidRequest`] for invalid values;
+    /// [`Error::PreconditionFailed`] if it is at none of the versions of `if_match`.
+    pub async fn update(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         id: InboundWebhookId,
         update: &InboundWebhookUpdate,
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<InboundWebhook>, Error> {
-        self.checks().check(update)?;
-        self.perform(
-            Operation::UpdateInboundWebhook,
-            caller,
-            |caller| async move {
-                let (mut op, key, mut stored) = find(caller, workspace, id).await?;
-                let before = stored.record;
-                IfMatch::require(if_match, &before)?;
-                let mut after = before.clone();
-                after.name = update.name.clone().unwrap_or(after.name);
-                if after == before {
-                    return op.done(WithEtag::strong(before));
-                }
-                after.updated_at = op.now;
-                stored.record = after.clone();
-                op.transaction.put(key, &stored);
-                let resource = (ResourceKind::InboundWebhook, id.0);
-                op.changed(AuditAction::InboundWebhookUpdate, resource, &before, &after);
-                op.done(WithEtag::strong(after))
-            },
-        )
-        .await
+        self.service.checks().check(update)?;
+        self.service
+            .perform(
+                Operation::UpdateInboundWebhook,
+                caller,
+                |caller| async move {
+                    let (mut op, key, mut stored) = find(caller, workspace, id).await?;
+                    let before = stored.record;
+                    IfMatch::require(if_match, &before)?;
+                    let mut after = before.clone();
+                    after.name = update.name.clone().unwrap_or(after.name);
+                    if after == before {
+                        return op.done(WithEtag::strong(before));
+                    }
+                    after.updated_at = op.now;
+                    stored.record = after.clone();
+                    op.transaction.put(key, &stored);
+                    let resource = (ResourceKind::InboundWebhook, id.0);
+                    op.changed(AuditAction::InboundWebhookUpdate, resource, &before, &after);
+                    op.done(WithEtag::strong(after))
+                },
+            )
+            .await
     }
 
     /// Deletes an inbound webhook. Its source and the memories that arrived through it remain, and
     /// no others are added to it.
     ///
     /// # Errors
-    /// As [`KnowledgeService::get_inbound_webhook`], and [`Error::Forbidden`] for a webhook that may
-    /// do more in the workspace than the caller.
-    pub async fn delete_inbound_webhook(
-        &self,
+    /// As [`Self::get`], and [`Error::Forbidden`] for a webhook that may do more in the workspace
+    /// than the caller.
+    pub async fn delete(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         id: InboundWebhookId,
     ) -> Result<(), Error> {
-        self.perform(
-            Operation::DeleteInboundWebhook,
-            caller,
-            |caller| async move {
-                let (mut op, key, stored) = find(caller, workspace, id).await?;
-                op.require_covered(workspace, stored.delegator, ACTIONS)
-                    .await?;
-                let org = op.org();
-                let transaction = &mut op.transaction;
-                // Its identifier remains, so that its source stays closed to everybody else.
-                transaction.delete(key);
-                transaction.add(keys::inbound_webhook_count(org, workspace), -1);
-                release_unit(transaction, org, Quota::Endpoints);
-                let resource = (ResourceKind::InboundWebhook, id.0);
-                op.deleted(AuditAction::InboundWebhookDelete, resource, &stored.record);
-                op.done(())
-            },
-        )
-        .await
+        self.service
+            .perform(
+                Operation::DeleteInboundWebhook,
+                caller,
+                |caller| async move {
+                    let (mut op, key, stored) = find(caller, workspace, id).await?;
+                    op.require_covered(workspace, stored.delegator, ACTIONS)
+                        .await?;
+                    let org = op.org();
+                    let transaction = &mut op.transaction;
+                    // Its identifier remains, so that its source stays closed to everybody else.
+                    transaction.delete(key);
+                    transaction.add(keys::inbound_webhook_count(org, workspace), -1);
+                    release_unit(transaction, org, Quota::Endpoints);
+                    let resource = (ResourceKind::InboundWebhook, id.0);
+                    op.deleted(AuditAction::InboundWebhookDelete, resource, &stored.record);
+                    op.done(())
+                },
+            )
+            .await
     }
 
     /// Replaces the signing secret of an inbound webhook, which then acts for the caller, within the
@@ -242,35 +227,36 @@ impl KnowledgeService {
     /// revoked it; the one before it becomes invalid.
     ///
     /// # Errors
-    /// As [`KnowledgeService::get_inbound_webhook`], and [`Error::Forbidden`] for a webhook that may
-    /// do more in the workspace than the caller.
-    pub async fn rotate_inbound_webhook_secret(
-        &self,
+    /// As [`Self::get`], and [`Error::Forbidden`] for a webhook that may do more in the workspace
+    /// than the caller.
+    pub async fn rotate_secret(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         id: InboundWebhookId,
     ) -> Result<RotatedSecret, Error> {
-        self.perform(
-            Operation::RotateInboundWebhookSecret,
-            caller,
-            |caller| async move {
-                let (mut op, key, mut stored) = find(caller, workspace, id).await?;
-                op.require_covered(workspace, stored.delegator, ACTIONS)
-                    .await?;
-                let (now, member) = (op.now, op.principal.member_id());
-                let rotated = stored.rotate(op.sealer().await?, id.0, now, self.env());
-                if stored.record.acts_as != member {
-                    stored.record.acts_as = member;
-                    stored.record.updated_at = now;
-                }
-                stored.delegator = op.principal.delegator();
-                op.transaction.put(key, &stored);
-                let resource = (ResourceKind::InboundWebhook, id.0);
-                op.rotated(AuditAction::InboundWebhookRotateSecret, resource, &rotated);
-                op.done(rotated)
-            },
-        )
-        .await
+        self.service
+            .perform(
+                Operation::RotateInboundWebhookSecret,
+                caller,
+                |caller| async move {
+                    let (mut op, key, mut stored) = find(caller, workspace, id).await?;
+                    op.require_covered(workspace, stored.delegator, ACTIONS)
+                        .await?;
+                    let (now, member) = (op.now, op.principal.member_id());
+                    let rotated = stored.rotate(op.sealer().await?, id.0, now, self.service.env());
+                    if stored.record.acts_as != member {
+                        stored.record.acts_as = member;
+                        stored.record.updated_at = now;
+                    }
+                    stored.delegator = op.principal.delegator();
+                    op.transaction.put(key, &stored);
+                    let resource = (ResourceKind::InboundWebhook, id.0);
+                    op.rotated(AuditAction::InboundWebhookRotateSecret, resource, &rotated);
+                    op.done(rotated)
+                },
+            )
+            .await
     }
 }
 

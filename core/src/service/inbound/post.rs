@@ -20,7 +20,7 @@ use crate::service::access::principal::{Delegator, Principal, Resource};
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::inbound::manage::Stored;
 use crate::service::memories::ingest::{
-    IngestContext, Memories, NewMemory, by_source_key, check_batch, known_memories,
+    IngestContext, NewMemories, NewMemory, by_source_key, check_batch, known_memories,
 };
 use crate::service::operation::Prefetch;
 use crate::service::outbox::Outbox;
@@ -28,7 +28,7 @@ use crate::service::quota::{AuditQuota, audit_counter};
 use crate::service::secrets::sealing::Sealed;
 use crate::service::secrets::signing::SignedMessage;
 use crate::service::tasks::ScheduledTask;
-use crate::service::{ClientInfo, KnowledgeService};
+use crate::service::{ClientInfo, InboundWebhooks, KnowledgeService};
 use crate::store::{Key, Transaction};
 
 /// Maximum length of the identifier of a message, in characters.
@@ -38,11 +38,11 @@ request! {
     /// A message to an inbound webhook.
     pub struct InboundBatch {
         /// Memories, 1 to 100, with distinct keys.
-        memories: Vec<NewMemory> as Memories,
+        memories: Vec<NewMemory> as NewMemories,
     }
 }
 
-/// A message with a valid signature. Only [`KnowledgeService::verify_message`] creates one.
+/// A message with a valid signature. Only [`InboundWebhooks::verify_message`] creates one.
 #[derive(Clone, Debug)]
 pub struct VerifiedMessage {
     org: OrgId,
@@ -98,11 +98,10 @@ fn unauthenticated(reason: &'static str) -> Error {
 }
 
 /// # Messages to inbound webhooks
-impl KnowledgeService {
+impl InboundWebhooks<'_> {
     /// Verifies the signature of a message to an inbound webhook, sent within five minutes of now.
     ///
-    /// A valid signature grants nothing else: [`KnowledgeService::ingest_message`] ingests the
-    /// message.
+    /// A valid signature grants nothing else: [`Self::ingest_message`] ingests the message.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`] if the time is out of range or no signature is valid;
@@ -117,7 +116,7 @@ impl KnowledgeService {
     /// use knowledge_core::model::MemoryFilter;
     /// use knowledge_core::service::{InboundBatch, PageRequest, SignedMessage};
     /// # let new = NewInboundWebhook::builder().name("Help desk").build();
-    /// # let webhook = service.create_inbound_webhook(&owner, workspace, &new).await?;
+    /// # let webhook = service.inbound_webhooks().create(&owner, workspace, &new).await?;
     /// # let secret: SigningSecret = webhook.signing_secret.unwrap_or_default().parse()?;
     /// # let body = br#"{"memories": [{"title": "On call", "content": "Ask Ada."}]}"#.as_slice();
     /// # let (id, sent_at) = ("msg_1", service.env().now());
@@ -128,34 +127,38 @@ impl KnowledgeService {
     ///
     /// // The headers `webhook-id`, `webhook-timestamp` and `webhook-signature`, and the body.
     /// let message = SignedMessage { id, timestamp, signature, body };
-    /// let verified = service.verify_message(org.id, webhook.id, &message).await?;
+    /// let verified =
+    ///     service.inbound_webhooks().verify_message(org.id, webhook.id, &message).await?;
     /// let batch: InboundBatch = serde_json::from_slice(body)?;
-    /// service.ingest_message(&verified, &batch.memories).await?;
+    /// service.inbound_webhooks().ingest_message(&verified, &batch.memories).await?;
     /// let filter = MemoryFilter::builder().source_id(webhook.source_id).build();
     /// let page = PageRequest::default();
-    /// let ingested = service.list_memories(&owner, workspace, &filter, &page).await?.data;
+    /// let ingested = service.memories().list(&owner, workspace, &filter, &page).await?.data;
     /// assert_eq!(ingested[0].title.as_deref(), Some("On call"));
     ///
     /// let forged = SignedMessage { body: b"{}", ..message };
-    /// assert!(service.verify_message(org.id, webhook.id, &forged).await.is_err());
+    /// assert!(
+    ///     service.inbound_webhooks().verify_message(org.id, webhook.id, &forged).await.is_err()
+    /// );
     /// # Ok(())
     /// # }
     /// ```
     pub async fn verify_message(
-        &self,
+        self,
         org: OrgId,
         webhook: InboundWebhookId,
         message: &SignedMessage<'_>,
     ) -> Result<VerifiedMessage, Error> {
-        let now = self.env().now();
+        let now = self.service.env().now();
         message.check_time(now)?;
-        let mut reading = self.reading();
+        let mut reading = self.service.reading();
         let first = vec![keys::inbound_webhook_id(org, webhook), keys::org(org)];
         reading.prefetch(first, Vec::new()).await?;
         let (workspace, stored) = read_webhook(&mut reading, org, webhook).await?;
         let sealed: Vec<_> = stored.secrets_at(now).collect();
         let opened = sealed.iter();
-        let opened = opened.map(|sealed| self.inner.sealer.signing_secret(sealed, webhook.0));
+        let opened =
+            opened.map(|sealed| self.service.inner.sealer.signing_secret(sealed, webhook.0));
         let opened: Vec<_> = opened.collect::<Result<_, _>>()?;
         let secret = sealed[message.verify(&opened, now)?].clone();
         // Full stops separate what is signed: otherwise one signature would be valid for `a.1` sent
@@ -186,11 +189,11 @@ impl KnowledgeService {
 
     /// Ingests the memories of a message, all or none.
     ///
-    /// The rules are those of [`KnowledgeService::ingest_memories`]. The memories belong to the
-    /// source of the inbound webhook and are ingested as the member that it acts as. A message that
-    /// was ingested within the last seven days has no further effect, whatever its content; that is
-    /// not an error. The rejection of a message for its content is published,
-    /// see [`KnowledgeService::reject_message`].
+    /// The rules are those of [`Memories::ingest`](crate::service::Memories::ingest). The memories
+    /// belong to the source of the inbound webhook and are ingested as the member that it acts as.
+    /// A message that was ingested within the last seven days has no further effect, whatever its
+    /// content; that is not an error. The rejection of a message for its content is published, see
+    /// [`Self::reject_message`].
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for invalid values; [`Error::NotFound`] or
@@ -200,11 +203,11 @@ impl KnowledgeService {
     /// `memory:update` if a memory changes; [`Error::QuotaExceeded`], after which the same message
     /// is ingested as soon as there is room.
     pub async fn ingest_message(
-        &self,
+        self,
         message: &VerifiedMessage,
         memories: &[NewMemory],
     ) -> Result<(), Error> {
-        let result = self.ingest_once(message, memories).await;
+        let result = self.service.ingest_once(message, memories).await;
         if let Err(rejection) = &result {
             self.reject_message(message, rejection).await?;
         }
@@ -220,41 +223,45 @@ impl KnowledgeService {
     /// # Errors
     /// Those of the store. It is not an error if the webhook was deleted meanwhile.
     pub async fn reject_message(
-        &self,
+        self,
         message: &VerifiedMessage,
         rejection: &Error,
     ) -> Result<(), Error> {
         if !matches!(rejection, Error::InvalidRequest { .. }) {
             return Ok(());
         }
-        self.transact(|mut transaction| async move {
-            let now = self.env().now();
-            let found = read_webhook(&mut transaction, message.org, message.webhook).await;
-            let (workspace, webhook) = match found {
-                Ok((workspace, stored)) => (workspace, stored.record),
-                Err(Error::NotFound { .. }) => return Ok(transaction.done(())),
-                Err(error) => return Err(error),
-            };
-            let key = keys::inbound_message(message.org, message.webhook, &message.id);
-            let before = transaction.get::<ProcessedMessage>(&key).await?;
-            let outbox = Outbox::begin(&mut transaction, message.org, workspace, now).await?;
-            if before.is_some_and(|before| now < before.expires_at) || !outbox.has_endpoints() {
-                return Ok(transaction.done(()));
-            }
-            let data = EventData::IngestFailed(IngestFailure {
-                error: rejection.code().to_owned(),
-                inbound_webhook_id: webhook.id,
-                message_id: message.id.clone(),
-                source_id: webhook.source_id,
-                workspace_id: workspace,
-            });
-            outbox.emit(&mut transaction, self.env(), data, None);
-            self.remember_message(&mut transaction, key, true, now);
-            Ok(transaction.done(()))
-        })
-        .await
+        self.service
+            .transact(|mut transaction| async move {
+                let now = self.service.env().now();
+                let found = read_webhook(&mut transaction, message.org, message.webhook).await;
+                let (workspace, webhook) = match found {
+                    Ok((workspace, stored)) => (workspace, stored.record),
+                    Err(Error::NotFound { .. }) => return Ok(transaction.done(())),
+                    Err(error) => return Err(error),
+                };
+                let key = keys::inbound_message(message.org, message.webhook, &message.id);
+                let before = transaction.get::<ProcessedMessage>(&key).await?;
+                let outbox = Outbox::begin(&mut transaction, message.org, workspace, now).await?;
+                if before.is_some_and(|before| now < before.expires_at) || !outbox.has_endpoints() {
+                    return Ok(transaction.done(()));
+                }
+                let data = EventData::IngestFailed(IngestFailure {
+                    error: rejection.code().to_owned(),
+                    inbound_webhook_id: webhook.id,
+                    message_id: message.id.clone(),
+                    source_id: webhook.source_id,
+                    workspace_id: workspace,
+                });
+                outbox.emit(&mut transaction, self.service.env(), data, None);
+                self.service
+                    .remember_message(&mut transaction, key, true, now);
+                Ok(transaction.done(()))
+            })
+            .await
     }
+}
 
+impl KnowledgeService {
     /// Writes the deduplication record of a message, for as long as its sender may repeat it.
     fn remember_message(
         &self,

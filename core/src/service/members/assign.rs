@@ -15,7 +15,7 @@ use crate::service::access::roles::follow_role;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::members::with_roles;
 use crate::service::operation::Prefetch;
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{Caller, KnowledgeService, Members};
 use crate::store::Transaction;
 
 /// An assignment of a role to a member.
@@ -32,7 +32,7 @@ pub enum MemberAssignment {
 pub(crate) const OWNER: RoleRef = RoleRef::BuiltIn(BuiltInRole::Owner);
 
 /// # Role assignments
-impl KnowledgeService {
+impl Members<'_> {
     /// Assigns a role to a member.
     ///
     /// # Errors
@@ -44,32 +44,36 @@ impl KnowledgeService {
     /// role counts (without a role in a workspace, those of the role in the organisation), or if
     /// anyone but an owner changes an owner or their own role.
     pub async fn assign_role(
-        &self,
+        self,
         caller: &Caller,
         org_slug: &str,
         member: MemberId,
         assignment: MemberAssignment,
     ) -> Result<(), Error> {
-        self.perform(
-            Operation::AssignWorkspaceRole,
-            caller,
-            |caller| async move {
-                let prefetch = assignment_prefetch(caller.org(), member, assignment);
-                let caller = caller.authenticate(prefetch).await?;
-                let mut op = caller.in_organization(Some(org_slug)).await?;
-                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
-                let authority = Authority::Caller(&coverage);
-                let assigned = assign(&mut op.transaction, authority, member, assignment).await?;
-                if let Some((before, after)) = assigned {
-                    let resource = (ResourceKind::Member, member.0);
-                    op.changed(AuditAction::RoleAssign, resource, &before, &after);
-                }
-                op.done(())
-            },
-        )
-        .await
+        self.service
+            .perform(
+                Operation::AssignWorkspaceRole,
+                caller,
+                |caller| async move {
+                    let prefetch = assignment_prefetch(caller.org(), member, assignment);
+                    let caller = caller.authenticate(prefetch).await?;
+                    let mut op = caller.in_organization(Some(org_slug)).await?;
+                    let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
+                    let authority = Authority::Caller(&coverage);
+                    let assigned =
+                        assign(&mut op.transaction, authority, member, assignment).await?;
+                    if let Some((before, after)) = assigned {
+                        let resource = (ResourceKind::Member, member.0);
+                        op.changed(AuditAction::RoleAssign, resource, &before, &after);
+                    }
+                    op.done(())
+                },
+            )
+            .await
     }
+}
 
+impl KnowledgeService {
     /// Assigns a role to a member on behalf of the operator.
     pub(crate) async fn assign_role_as_operator(
         &self,

@@ -21,7 +21,7 @@ use crate::service::members::assign::{
 use crate::service::members::with_roles;
 use crate::service::operation::Prefetch;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
-use crate::service::{Caller, IfMatch, KnowledgeService, MemberAssignment, NewMember, WithEtag};
+use crate::service::{Caller, IfMatch, MemberAssignment, Members, NewMember, WithEtag};
 use crate::store::{Direction, Key, Transaction};
 
 /// A role in one workspace, which replaces the role in the organisation there.
@@ -58,39 +58,39 @@ request! {
     }
 }
 
-/// # Members
-impl KnowledgeService {
+impl Members<'_> {
     /// Lists the members of an organisation, in order of addition.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page request; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an organisation that is not the caller's; [`Error::Forbidden`]
     /// without `role:read`.
-    pub async fn list_members(
-        &self,
+    pub async fn list(
+        self,
         caller: &Caller,
         org_slug: &str,
         page: &PageRequest,
     ) -> Result<Page<Member>, Error> {
-        self.perform(Operation::ListMembers, caller, |caller| async move {
-            let org = caller.org();
-            let listing = Listing::new("members", &(), keys::members(org), Direction::Forward);
-            let prefetch = with_roles(Prefetch::page(&listing, page), org);
-            let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
-            let show = |_: &Key, member: Member| Ok(PageRecord::Shown(member));
-            let mut found = listing.page(&mut op.transaction, page, show).await?;
-            let mut known: HashMap<RoleRef, RoleRef> = HashMap::new();
-            for member in &mut found.data {
-                let role = match known.get(&member.role) {
-                    Some(role) => *role,
-                    None => current_role(&mut op.transaction, org, member.role).await?,
-                };
-                known.insert(member.role, role);
-                member.role = role;
-            }
-            op.done(found)
-        })
-        .await
+        self.service
+            .perform(Operation::ListMembers, caller, |caller| async move {
+                let org = caller.org();
+                let listing = Listing::new("members", &(), keys::members(org), Direction::Forward);
+                let prefetch = with_roles(Prefetch::page(&listing, page), org);
+                let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
+                let show = |_: &Key, member: Member| Ok(PageRecord::Shown(member));
+                let mut found = listing.page(&mut op.transaction, page, show).await?;
+                let mut known: HashMap<RoleRef, RoleRef> = HashMap::new();
+                for member in &mut found.data {
+                    let role = match known.get(&member.role) {
+                        Some(role) => *role,
+                        None => current_role(&mut op.transaction, org, member.role).await?,
+                    };
+                    known.insert(member.role, role);
+                    member.role = role;
+                }
+                op.done(found)
+            })
+            .await
     }
 
     /// Returns a member with its roles and its entity tag.
@@ -98,20 +98,21 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an organisation that is not the caller's
     /// or an unknown member; [`Error::Forbidden`] without `role:read`.
-    pub async fn get_member(
-        &self,
+    pub async fn get(
+        self,
         caller: &Caller,
         org_slug: &str,
         member: MemberId,
     ) -> Result<WithEtag<MemberDetails>, Error> {
-        self.perform(Operation::GetMember, caller, |caller| async move {
-            let org = caller.org();
-            let prefetch = details_prefetch(org, member);
-            let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
-            let (stored, roles) = read_member(&mut op.transaction, org, member).await?;
-            op.done(WithEtag::strong(details(&stored, &roles)))
-        })
-        .await
+        self.service
+            .perform(Operation::GetMember, caller, |caller| async move {
+                let org = caller.org();
+                let prefetch = details_prefetch(org, member);
+                let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
+                let (stored, roles) = read_member(&mut op.transaction, org, member).await?;
+                op.done(WithEtag::strong(details(&stored, &roles)))
+            })
+            .await
     }
 
     /// Adds a member, without issuing a token or session.
@@ -123,83 +124,63 @@ impl KnowledgeService {
     /// caller lacks in the organisation or in a workspace, for a team that the caller cannot grant, or if anyone but an owner adds an
     /// owner; [`Error::SlugTaken`] for the handle of another or a former member;
     /// [`Error::QuotaExceeded`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    #[doc = include_str!("../example.txt")]
-    /// use knowledge_core::access::{BuiltInRole, RoleRef};
-    /// use knowledge_core::service::{MemberAssignment, NewMember};
-    ///
-    /// let member = RoleRef::BuiltIn(BuiltInRole::Member);
-    /// let new = NewMember::builder().handle("alan").name("Alan").role(member).build();
-    /// let alan = service.add_member(&owner, "acme", &new).await?.value.member.id;
-    ///
-    /// // In one workspace, another role replaces it.
-    /// let admin = Some(RoleRef::BuiltIn(BuiltInRole::Admin));
-    /// let assignment = MemberAssignment::Workspace(workspace, admin);
-    /// service.assign_role(&owner, "acme", alan, assignment).await?;
-    /// let alan = service.get_member(&owner, "acme", alan).await?.value;
-    /// assert_eq!((alan.member.role, alan.workspace_roles.len()), (member, 1));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn add_member(
-        &self,
+    pub async fn add(
+        self,
         caller: &Caller,
         org_slug: &str,
         new: &NewMember,
     ) -> Result<WithEtag<MemberDetails>, Error> {
-        self.checks().check(new)?;
-        self.once(
-            Operation::AddMember,
-            caller,
-            &(org_slug, new),
-            |caller| async move {
-                let org = caller.org();
-                let role = match new.role {
-                    RoleRef::BuiltIn(_) => None,
-                    RoleRef::Custom(role) => Some(keys::role(org, role)),
-                };
-                let handle = keys::member_handle(org, &new.handle);
-                let quota = keys::usage(org, Quota::Members);
-                let prefetch =
-                    with_roles(Prefetch::keys([handle.clone(), quota]).and_keys(role), org);
-                let caller = caller.authenticate(prefetch).await?;
-                let mut op = caller.in_organization(Some(org_slug)).await?;
-                let now = op.now;
-                require_teams(&op.principal, &[], &new.teams)?;
-                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
-                let authority = Authority::Caller(&coverage);
-                let actions = check_role(&mut op.transaction, org, new.role, None).await?;
-                authority.require(actions, Reach::Organization(&BTreeMap::new()))?;
-                check_owners(&mut op.transaction, authority, None, Some(new.role)).await?;
-                if op.transaction.get::<MemberId>(&handle).await?.is_some() {
-                    return Err(Error::SlugTaken {
-                        kind: EntityKind::Member,
-                    });
-                }
-                let provisioning = self.provisioning();
-                let member = provisioning
-                    .add_member(&mut op.transaction, org, new, now)
-                    .await?;
-                op.created(
-                    AuditAction::MemberCreate,
-                    (ResourceKind::Member, member.id.0),
-                    &member,
-                );
-                let workspace_roles = Vec::new();
-                op.done(WithEtag::strong(MemberDetails {
-                    member,
-                    workspace_roles,
-                }))
-            },
-            |caller, replay| async move {
-                let member = MemberId(replay.created);
-                self.get_member(&caller, org_slug, member).await
-            },
-        )
-        .await
+        self.service.checks().check(new)?;
+        self.service
+            .once(
+                Operation::AddMember,
+                caller,
+                &(org_slug, new),
+                |caller| async move {
+                    let org = caller.org();
+                    let role = match new.role {
+                        RoleRef::BuiltIn(_) => None,
+                        RoleRef::Custom(role) => Some(keys::role(org, role)),
+                    };
+                    let handle = keys::member_handle(org, &new.handle);
+                    let quota = keys::usage(org, Quota::Members);
+                    let prefetch =
+                        with_roles(Prefetch::keys([handle.clone(), quota]).and_keys(role), org);
+                    let caller = caller.authenticate(prefetch).await?;
+                    let mut op = caller.in_organization(Some(org_slug)).await?;
+                    let now = op.now;
+                    require_teams(&op.principal, &[], &new.teams)?;
+                    let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
+                    let authority = Authority::Caller(&coverage);
+                    let actions = check_role(&mut op.transaction, org, new.role, None).await?;
+                    authority.require(actions, Reach::Organization(&BTreeMap::new()))?;
+                    check_owners(&mut op.transaction, authority, None, Some(new.role)).await?;
+                    if op.transaction.get::<MemberId>(&handle).await?.is_some() {
+                        return Err(Error::SlugTaken {
+                            kind: EntityKind::Member,
+                        });
+                    }
+                    let provisioning = self.service.provisioning();
+                    let member = provisioning
+                        .add_member(&mut op.transaction, org, new, now)
+                        .await?;
+                    op.created(
+                        AuditAction::MemberCreate,
+                        (ResourceKind::Member, member.id.0),
+                        &member,
+                    );
+                    let workspace_roles = Vec::new();
+                    op.done(WithEtag::strong(MemberDetails {
+                        member,
+                        workspace_roles,
+                    }))
+                },
+                |caller, replay| async move {
+                    let member = MemberId(replay.created);
+                    self.get(&caller, org_slug, member).await
+                },
+            )
+            .await
     }
 
     /// Changes the name, the role in the organisation and the teams of a member.
@@ -214,62 +195,64 @@ impl KnowledgeService {
     /// before or after in the organisation or in a workspace, for a team that the caller can neither
     /// grant nor take away, or if anyone but an owner adds or changes an owner, or changes their own role;
     /// [`Error::PreconditionFailed`] if the member is at none of the versions of `if_match`.
-    pub async fn update_member(
-        &self,
+    pub async fn update(
+        self,
         caller: &Caller,
         org_slug: &str,
         member: MemberId,
         update: &MemberUpdate,
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<MemberDetails>, Error> {
-        self.checks().check(update)?;
-        self.perform(Operation::UpdateMember, caller, |caller| async move {
-            let org = caller.org();
-            let owners = keys::holder_count(org, OWNER);
-            let prefetch = details_prefetch(org, member).and_keys([owners]);
-            let caller = caller.authenticate(prefetch).await?;
-            let mut op = caller.in_organization(Some(org_slug)).await?;
-            let (stored, roles) = read_member(&mut op.transaction, org, member).await?;
-            let mut details = details(&stored, &roles);
-            IfMatch::require(if_match, &details)?;
-            let before = details.member.clone();
-            let mut after = before.clone();
-            let this = update.clone();
-            after.name = this.name.unwrap_or(after.name);
-            after.role = this.role.unwrap_or(after.role);
-            after.teams = this.teams.unwrap_or(after.teams);
-            if after == before {
-                return op.done(WithEtag::strong(details));
-            }
-            require_teams(&op.principal, &before.teams, &after.teams)?;
-            let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
-            let authority = Authority::Caller(&coverage);
-            if before.role == OWNER {
-                authority.require_owner()?;
-            }
-            authority.require_member(&roles)?;
-            let target = (&before, &roles);
-            let change = (Some(stored.role), Some(after.role));
-            // A reference to a deleted role remains until maintenance settles it, because the
-            // holder is marked under that role.
-            let changed = change_role(&mut op.transaction, authority, target, change, None).await?;
-            let role = changed.map_or(stored.role, |_| after.role);
-            let is_role_alone = before.name == after.name && before.teams == after.teams;
-            let action = if is_role_alone {
-                AuditAction::RoleAssign
-            } else {
-                AuditAction::MemberUpdate
-            };
-            let held = Member {
-                role,
-                ..after.clone()
-            };
-            op.transaction.put(keys::member(org, member), &held);
-            op.changed(action, (ResourceKind::Member, member.0), &before, &after);
-            details.member = after;
-            op.done(WithEtag::strong(details))
-        })
-        .await
+        self.service.checks().check(update)?;
+        self.service
+            .perform(Operation::UpdateMember, caller, |caller| async move {
+                let org = caller.org();
+                let owners = keys::holder_count(org, OWNER);
+                let prefetch = details_prefetch(org, member).and_keys([owners]);
+                let caller = caller.authenticate(prefetch).await?;
+                let mut op = caller.in_organization(Some(org_slug)).await?;
+                let (stored, roles) = read_member(&mut op.transaction, org, member).await?;
+                let mut details = details(&stored, &roles);
+                IfMatch::require(if_match, &details)?;
+                let before = details.member.clone();
+                let mut after = before.clone();
+                let this = update.clone();
+                after.name = this.name.unwrap_or(after.name);
+                after.role = this.role.unwrap_or(after.role);
+                after.teams = this.teams.unwrap_or(after.teams);
+                if after == before {
+                    return op.done(WithEtag::strong(details));
+                }
+                require_teams(&op.principal, &before.teams, &after.teams)?;
+                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
+                let authority = Authority::Caller(&coverage);
+                if before.role == OWNER {
+                    authority.require_owner()?;
+                }
+                authority.require_member(&roles)?;
+                let target = (&before, &roles);
+                let change = (Some(stored.role), Some(after.role));
+                // A reference to a deleted role remains until maintenance settles it, because the
+                // holder is marked under that role.
+                let changed =
+                    change_role(&mut op.transaction, authority, target, change, None).await?;
+                let role = changed.map_or(stored.role, |_| after.role);
+                let is_role_alone = before.name == after.name && before.teams == after.teams;
+                let action = if is_role_alone {
+                    AuditAction::RoleAssign
+                } else {
+                    AuditAction::MemberUpdate
+                };
+                let held = Member {
+                    role,
+                    ..after.clone()
+                };
+                op.transaction.put(keys::member(org, member), &held);
+                op.changed(action, (ResourceKind::Member, member.0), &before, &after);
+                details.member = after;
+                op.done(WithEtag::strong(details))
+            })
+            .await
     }
 
     /// Removes the role of a member in a workspace.
@@ -277,31 +260,31 @@ impl KnowledgeService {
     /// The role in the organisation applies there again.
     ///
     /// # Errors
-    /// As [`KnowledgeService::assign_role`], and [`Error::NotFound`] if the member has no role
-    /// there.
+    /// As [`Self::assign_role`], and [`Error::NotFound`] if the member has no role there.
     pub async fn end_workspace_role(
-        &self,
+        self,
         caller: &Caller,
         org_slug: &str,
         member: MemberId,
         workspace: WorkspaceId,
     ) -> Result<(), Error> {
-        self.perform(Operation::EndWorkspaceRole, caller, |caller| async move {
-            let none = MemberAssignment::Workspace(workspace, None);
-            let prefetch = assignment_prefetch(caller.org(), member, none);
-            let caller = caller.authenticate(prefetch).await?;
-            let mut op = caller.in_organization(Some(org_slug)).await?;
-            let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
-            let authority = Authority::Caller(&coverage);
-            let ended = assign(&mut op.transaction, authority, member, none).await?;
-            let (before, after) = ended.ok_or(Error::NotFound {
-                kind: EntityKind::WorkspaceRole,
-            })?;
-            let resource = (ResourceKind::Member, member.0);
-            op.changed(AuditAction::RoleAssign, resource, &before, &after);
-            op.done(())
-        })
-        .await
+        self.service
+            .perform(Operation::EndWorkspaceRole, caller, |caller| async move {
+                let none = MemberAssignment::Workspace(workspace, None);
+                let prefetch = assignment_prefetch(caller.org(), member, none);
+                let caller = caller.authenticate(prefetch).await?;
+                let mut op = caller.in_organization(Some(org_slug)).await?;
+                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
+                let authority = Authority::Caller(&coverage);
+                let ended = assign(&mut op.transaction, authority, member, none).await?;
+                let (before, after) = ended.ok_or(Error::NotFound {
+                    kind: EntityKind::WorkspaceRole,
+                })?;
+                let resource = (ResourceKind::Member, member.0);
+                op.changed(AuditAction::RoleAssign, resource, &before, &after);
+                op.done(())
+            })
+            .await
     }
 }
 

@@ -22,14 +22,14 @@ use crate::service::operation::Prefetch;
 use crate::service::quota::release_unit;
 use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::mcp_keys::{forget_keys, key_workspace};
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{Caller, KnowledgeService, Members};
 use crate::store::{Direction, Key, StoreExt, Transaction, decode_value};
 
 /// Maximum number of roles that one step deletes, and of credentials that it examines.
 const LEFTOVERS_PER_COMMIT: usize = 200;
 
 /// # Removal of members
-impl KnowledgeService {
+impl Members<'_> {
     /// Removes a member. Its tokens, sessions and MCP keys stop working immediately.
     ///
     /// Its roles lose this holder. Its handle stays taken, as labels `user:HANDLE` may remain. The
@@ -40,13 +40,14 @@ impl KnowledgeService {
     /// [`Error::NotFound`] for an organisation that is not the caller's or an unknown member;
     /// [`Error::Forbidden`] without `member:manage`, for a member with actions that the caller
     /// lacks in the organisation or in a workspace, or if anyone but an owner removes an owner.
-    pub async fn remove_member(
-        &self,
+    pub async fn remove(
+        self,
         caller: &Caller,
         org_slug: &str,
         member: MemberId,
     ) -> Result<(), Error> {
         let org = self
+            .service
             .perform(Operation::RemoveMember, caller, |caller| async move {
                 let org = caller.org();
                 let keys = [keys::member(org, member), keys::holder_count(org, OWNER)];
@@ -58,6 +59,7 @@ impl KnowledgeService {
                 let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
                 let authority = Authority::Caller(&coverage);
                 let removed = self
+                    .service
                     .take_away(&mut op.transaction, authority, member, now)
                     .await?;
                 let resource = (ResourceKind::Member, member.0);
@@ -65,10 +67,12 @@ impl KnowledgeService {
                 op.done(org)
             })
             .await?;
-        self.clear_now(org, member).await;
+        self.service.clear_now(org, member).await;
         Ok(())
     }
+}
 
+impl KnowledgeService {
     /// Removes a member on behalf of the operator.
     pub(crate) async fn remove_member_as_operator(
         &self,

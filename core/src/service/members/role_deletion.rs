@@ -19,7 +19,7 @@ use crate::service::members::roles::DeleteRole;
 use crate::service::members::with_roles;
 use crate::service::operation::Prefetch;
 use crate::service::tasks::ScheduledTask;
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{Caller, KnowledgeService, Roles};
 use crate::store::{Direction, Key, RangeRead, StoreExt, Transaction, decode_value, read_json};
 
 /// Maximum number of holders that one commit rewrites.
@@ -31,7 +31,7 @@ const HOLDERS_PER_COMMIT: usize = 500;
 const REDIRECTS_PER_ORG_MAX: usize = REDIRECTS_MAX / 2;
 
 /// # Deletion of custom roles
-impl KnowledgeService {
+impl Roles<'_> {
     /// Deletes a custom role and reassigns its holders to `reassign_to` at the same moment.
     ///
     /// # Errors
@@ -42,69 +42,73 @@ impl KnowledgeService {
     /// a role that the caller holds, unless it is an owner; [`Error::RoleInUse`] if it has holders and
     /// there is no `reassign_to`; [`Error::Conflict`] if too many roles deleted earlier are not
     /// settled.
-    pub async fn delete_custom_role(
-        &self,
+    pub async fn delete(
+        self,
         caller: &Caller,
         org_slug: &str,
         role: RoleId,
         request: &DeleteRole,
     ) -> Result<(), Error> {
-        self.perform(Operation::DeleteCustomRole, caller, |caller| async move {
-            let org = caller.org();
-            let key = keys::role(org, role);
-            let counter = keys::holder_count(org, RoleRef::Custom(role));
-            let target = match request.reassign_to {
-                Some(RoleRef::Custom(target)) => Some(keys::role(org, target)),
-                _ => None,
-            };
-            let keys = [key.clone(), counter.clone()];
-            let prefetch = with_roles(Prefetch::keys(keys).and_keys(target), org);
-            let caller = caller.authenticate(prefetch).await?;
-            let mut op = caller.in_organization(Some(org_slug)).await?;
-            let now = op.now;
-            let deleted: CustomRole = op.find(&key, EntityKind::Role).await?;
-            let mut actions = deleted.actions_if_active();
-            if let Some(target) = request.reassign_to {
-                actions = actions | check_target(&mut op.transaction, org, role, target).await?;
-            }
-            let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
-            coverage.require_role(&deleted, actions)?;
-            let holders = op.transaction.get::<i64>(&counter).await?.unwrap_or(0);
-            match request.reassign_to {
-                None if holders > 0 => {
-                    return Err(Error::RoleInUse {
-                        holder_count: holders.unsigned_abs(),
-                    });
+        self.service
+            .perform(Operation::DeleteCustomRole, caller, |caller| async move {
+                let org = caller.org();
+                let key = keys::role(org, role);
+                let counter = keys::holder_count(org, RoleRef::Custom(role));
+                let target = match request.reassign_to {
+                    Some(RoleRef::Custom(target)) => Some(keys::role(org, target)),
+                    _ => None,
+                };
+                let keys = [key.clone(), counter.clone()];
+                let prefetch = with_roles(Prefetch::keys(keys).and_keys(target), org);
+                let caller = caller.authenticate(prefetch).await?;
+                let mut op = caller.in_organization(Some(org_slug)).await?;
+                let now = op.now;
+                let deleted: CustomRole = op.find(&key, EntityKind::Role).await?;
+                let mut actions = deleted.actions_if_active();
+                if let Some(target) = request.reassign_to {
+                    actions =
+                        actions | check_target(&mut op.transaction, org, role, target).await?;
                 }
-                Some(target) if holders > 0 => {
-                    reject_long_chains(&mut op.transaction, org).await?;
-                    let settle = ScheduledTask::Redirects(org);
-                    settle.schedule(&mut op.transaction, now, self.env());
-                    let redirect = keys::role_redirect(org, role);
-                    op.transaction.put(redirect, &target);
-                    let counter = keys::holder_count(org, target);
-                    op.transaction.add(counter, holders);
+                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
+                coverage.require_role(&deleted, actions)?;
+                let holders = op.transaction.get::<i64>(&counter).await?.unwrap_or(0);
+                match request.reassign_to {
+                    None if holders > 0 => {
+                        return Err(Error::RoleInUse {
+                            holder_count: holders.unsigned_abs(),
+                        });
+                    }
+                    Some(target) if holders > 0 => {
+                        reject_long_chains(&mut op.transaction, org).await?;
+                        let settle = ScheduledTask::Redirects(org);
+                        settle.schedule(&mut op.transaction, now, self.service.env());
+                        let redirect = keys::role_redirect(org, role);
+                        op.transaction.put(redirect, &target);
+                        let counter = keys::holder_count(org, target);
+                        op.transaction.add(counter, holders);
+                    }
+                    // Nobody follows the redirects to a role without holders any more.
+                    _ => drop_redirects(&mut op.transaction, org, role).await?,
                 }
-                // Nobody follows the redirects to a role without holders any more.
-                _ => drop_redirects(&mut op.transaction, org, role).await?,
-            }
-            op.transaction.delete(key);
-            op.transaction.delete(counter);
-            op.transaction.delete(keys::role_slug(org, &deleted.slug));
-            op.transaction.add(keys::role_count(org), -1);
-            op.record(
-                AuditAction::RoleDelete,
-                (ResourceKind::Role, role.0),
-                Some(state(&deleted)),
-                request
-                    .reassign_to
-                    .map(|target| serde_json::json!({ "reassign_to": target })),
-            );
-            op.done(())
-        })
-        .await
+                op.transaction.delete(key);
+                op.transaction.delete(counter);
+                op.transaction.delete(keys::role_slug(org, &deleted.slug));
+                op.transaction.add(keys::role_count(org), -1);
+                op.record(
+                    AuditAction::RoleDelete,
+                    (ResourceKind::Role, role.0),
+                    Some(state(&deleted)),
+                    request
+                        .reassign_to
+                        .map(|target| serde_json::json!({ "reassign_to": target })),
+                );
+                op.done(())
+            })
+            .await
     }
+}
 
+impl KnowledgeService {
     /// Takes one step of settling the deleted roles of an organisation.
     ///
     /// It rewrites up to [`HOLDERS_PER_COMMIT`] holders of one role, or deletes a redirect that is

@@ -13,7 +13,7 @@ use crate::service::access::coverage::Coverage;
 use crate::service::members::{ROLES_PREFETCHED, with_roles};
 use crate::service::operation::Prefetch;
 use crate::service::quota::RecordLimit;
-use crate::service::{Caller, IfMatch, KnowledgeService, WithEtag};
+use crate::service::{Caller, IfMatch, Roles, WithEtag};
 use crate::store::{RangeRead, Transaction, decode_value};
 
 request! {
@@ -40,50 +40,47 @@ impl CustomRoleUpdate {
     }
 }
 
-/// # Custom roles
-impl KnowledgeService {
+impl Roles<'_> {
     /// Lists the custom roles of an organisation, sorted by name, then by identifier.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an organisation that is not the
     /// caller's; [`Error::Forbidden`] without `role:read`.
-    pub async fn list_custom_roles(
-        &self,
-        caller: &Caller,
-        org_slug: &str,
-    ) -> Result<Vec<CustomRole>, Error> {
-        self.perform(Operation::ListCustomRoles, caller, |caller| async move {
-            let range = keys::roles(caller.org());
-            let first = RangeRead::first(range.clone(), ROLES_PREFETCHED);
-            let prefetch = Prefetch::none().and_range(first);
-            let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
-            let found = op.transaction.scan(&RangeRead::all(range)).await?;
-            let roles: Result<Vec<CustomRole>, _> = found.iter().map(decode_value).collect();
-            let mut roles = roles?;
-            roles.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
-            op.done(roles)
-        })
-        .await
+    pub async fn list(self, caller: &Caller, org_slug: &str) -> Result<Vec<CustomRole>, Error> {
+        self.service
+            .perform(Operation::ListCustomRoles, caller, |caller| async move {
+                let range = keys::roles(caller.org());
+                let first = RangeRead::first(range.clone(), ROLES_PREFETCHED);
+                let prefetch = Prefetch::none().and_range(first);
+                let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
+                let found = op.transaction.scan(&RangeRead::all(range)).await?;
+                let roles: Result<Vec<CustomRole>, _> = found.iter().map(decode_value).collect();
+                let mut roles = roles?;
+                roles.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
+                op.done(roles)
+            })
+            .await
     }
 
     /// Returns a custom role with its entity tag.
     ///
     /// # Errors
-    /// As [`KnowledgeService::list_custom_roles`], and [`Error::NotFound`] for an unknown role.
-    pub async fn get_custom_role(
-        &self,
+    /// As [`Self::list`], and [`Error::NotFound`] for an unknown role.
+    pub async fn get(
+        self,
         caller: &Caller,
         org_slug: &str,
         role: RoleId,
     ) -> Result<WithEtag<CustomRole>, Error> {
-        self.perform(Operation::GetCustomRole, caller, |caller| async move {
-            let key = keys::role(caller.org(), role);
-            let prefetch = Prefetch::keys([key.clone()]);
-            let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
-            let found: CustomRole = op.find(&key, EntityKind::Role).await?;
-            op.done(WithEtag::strong(found))
-        })
-        .await
+        self.service
+            .perform(Operation::GetCustomRole, caller, |caller| async move {
+                let key = keys::role(caller.org(), role);
+                let prefetch = Prefetch::keys([key.clone()]);
+                let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
+                let found: CustomRole = op.find(&key, EntityKind::Role).await?;
+                op.done(WithEtag::strong(found))
+            })
+            .await
     }
 
     /// Creates a custom role.
@@ -93,95 +90,70 @@ impl KnowledgeService {
     /// the maximum number of roles; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
     /// organisation that is not the caller's; [`Error::Forbidden`] without `role:manage` or for a
     /// role with actions that the caller lacks where it can be held; [`Error::SlugTaken`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    #[doc = include_str!("../example.txt")]
-    /// use knowledge_core::access::{Action, ActionSet, BaseRole, BuiltInRole, RoleRef};
-    /// use knowledge_core::model::{NewCustomRole, RoleActions};
-    /// use knowledge_core::service::{DeleteRole, MemberAssignment};
-    ///
-    /// let (allow, deny) = (ActionSet::of(&[Action::AuditRead]), ActionSet::EMPTY);
-    /// let auditor = NewCustomRole::builder()
-    ///     .name("Auditor")
-    ///     .slug("auditor")
-    ///     .description("Reads the audit log")
-    ///     .base_role(BaseRole::Viewer)
-    ///     .actions(RoleActions { allow, deny })
-    ///     .build();
-    /// let role = service.create_custom_role(&owner, "acme", &auditor).await?.id;
-    /// let auditor = MemberAssignment::Organization(RoleRef::Custom(role));
-    /// service.assign_role(&owner, "acme", grace, auditor).await?;
-    /// // Deletion and reassignment of the holders are one commit.
-    /// let viewer = RoleRef::BuiltIn(BuiltInRole::Viewer);
-    /// let delete = DeleteRole::builder().reassign_to(viewer).build();
-    /// service.delete_custom_role(&owner, "acme", role, &delete).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn create_custom_role(
-        &self,
+    pub async fn create(
+        self,
         caller: &Caller,
         org_slug: &str,
         request: &NewCustomRole,
     ) -> Result<CustomRole, Error> {
-        self.checks().check(request)?;
-        self.once(
-            Operation::CreateCustomRole,
-            caller,
-            &(org_slug, request),
-            |caller| async move {
-                let org = caller.org();
-                let workspace = request.workspace_id.map(|id| keys::workspace(org, id));
-                let keys = [keys::role_count(org), keys::role_slug(org, &request.slug)];
-                let prefetch = with_roles(Prefetch::keys(keys).and_keys(workspace.clone()), org);
-                let caller = caller.authenticate(prefetch).await?;
-                let mut op = caller.in_organization(Some(org_slug)).await?;
-                let now = op.now;
-                if let Some(key) = workspace
-                    && op.transaction.get::<Workspace>(&key).await?.is_none()
-                {
-                    let (path, message) =
-                        ("workspace_id", "must be a workspace of the organisation");
-                    return Err(Error::invalid(path, ProblemCode::NotFound, message));
-                }
-                let role = CustomRole {
-                    id: RoleId(self.env().uuid()),
-                    org_id: org,
-                    workspace_id: request.workspace_id,
-                    name: request.name.clone(),
-                    slug: request.slug.clone(),
-                    base_role: request.base_role,
-                    description: request.description.clone(),
-                    is_active: true,
-                    created_by: op.principal.member_id(),
-                    created_at: now,
-                    updated_at: now,
-                    actions: request.actions,
-                };
-                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
-                coverage.require_role(&role, role.actions_if_active())?;
-                let counter = keys::role_count(org);
-                RecordLimit::CUSTOM_ROLES
-                    .reserve(&mut op.transaction, self.limits(), counter)
-                    .await?;
-                claim_slug(&mut op.transaction, &role).await?;
-                op.transaction.create(keys::role(org, role.id), &role);
-                op.created(
-                    AuditAction::RoleCreate,
-                    (ResourceKind::Role, role.id.0),
-                    &role,
-                );
-                op.done(role)
-            },
-            |caller, replay| async move {
-                let role = RoleId(replay.created);
-                let role = self.get_custom_role(&caller, org_slug, role).await?;
-                Ok(role.value)
-            },
-        )
-        .await
+        self.service.checks().check(request)?;
+        self.service
+            .once(
+                Operation::CreateCustomRole,
+                caller,
+                &(org_slug, request),
+                |caller| async move {
+                    let org = caller.org();
+                    let workspace = request.workspace_id.map(|id| keys::workspace(org, id));
+                    let keys = [keys::role_count(org), keys::role_slug(org, &request.slug)];
+                    let prefetch =
+                        with_roles(Prefetch::keys(keys).and_keys(workspace.clone()), org);
+                    let caller = caller.authenticate(prefetch).await?;
+                    let mut op = caller.in_organization(Some(org_slug)).await?;
+                    let now = op.now;
+                    if let Some(key) = workspace
+                        && op.transaction.get::<Workspace>(&key).await?.is_none()
+                    {
+                        let (path, message) =
+                            ("workspace_id", "must be a workspace of the organisation");
+                        return Err(Error::invalid(path, ProblemCode::NotFound, message));
+                    }
+                    let role = CustomRole {
+                        id: RoleId(self.service.env().uuid()),
+                        org_id: org,
+                        workspace_id: request.workspace_id,
+                        name: request.name.clone(),
+                        slug: request.slug.clone(),
+                        base_role: request.base_role,
+                        description: request.description.clone(),
+                        is_active: true,
+                        created_by: op.principal.member_id(),
+                        created_at: now,
+                        updated_at: now,
+                        actions: request.actions,
+                    };
+                    let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
+                    coverage.require_role(&role, role.actions_if_active())?;
+                    let counter = keys::role_count(org);
+                    RecordLimit::CUSTOM_ROLES
+                        .reserve(&mut op.transaction, self.service.limits(), counter)
+                        .await?;
+                    claim_slug(&mut op.transaction, &role).await?;
+                    op.transaction.create(keys::role(org, role.id), &role);
+                    op.created(
+                        AuditAction::RoleCreate,
+                        (ResourceKind::Role, role.id.0),
+                        &role,
+                    );
+                    op.done(role)
+                },
+                |caller, replay| async move {
+                    let role = RoleId(replay.created);
+                    let role = self.get(&caller, org_slug, role).await?;
+                    Ok(role.value)
+                },
+            )
+            .await
     }
 
     /// Changes a custom role. An update that changes nothing returns the role as it is.
@@ -193,50 +165,51 @@ impl KnowledgeService {
     /// caller lacks where it can be held, active or not, or for a role that the caller holds,
     /// unless it is an owner; [`Error::SlugTaken`]; [`Error::PreconditionFailed`] if the role is at none of the
     /// versions of `if_match`.
-    pub async fn update_custom_role(
-        &self,
+    pub async fn update(
+        self,
         caller: &Caller,
         org_slug: &str,
         role: RoleId,
         update: &CustomRoleUpdate,
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<CustomRole>, Error> {
-        self.checks().check(update)?;
-        self.perform(Operation::UpdateCustomRole, caller, |caller| async move {
-            let org = caller.org();
-            let key = keys::role(org, role);
-            let slug = update.slug.iter().map(|slug| keys::role_slug(org, slug));
-            let prefetch = with_roles(Prefetch::keys([key.clone()]).and_keys(slug), org);
-            let caller = caller.authenticate(prefetch).await?;
-            let mut op = caller.in_organization(Some(org_slug)).await?;
-            let before: CustomRole = op.find(&key, EntityKind::Role).await?;
-            IfMatch::require(if_match, &before)?;
-            let mut after = update.applied_to(&before);
-            if after == before {
-                return op.done(WithEtag::strong(before));
-            }
-            let mut problems = Problems::default();
-            let path = Path::Field(Path::ROOT, "actions");
-            after.actions.check_disjoint(&path, &mut problems);
-            problems.into_result()?;
-            let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
-            let actions = before.actions_if_active() | after.actions_if_active();
-            coverage.require_role(&before, actions)?;
-            if after.slug != before.slug {
-                claim_slug(&mut op.transaction, &after).await?;
-                op.transaction.delete(keys::role_slug(org, &before.slug));
-            }
-            after.updated_at = op.now;
-            op.transaction.put(key, &after);
-            op.changed(
-                AuditAction::RoleUpdate,
-                (ResourceKind::Role, role.0),
-                &before,
-                &after,
-            );
-            op.done(WithEtag::strong(after))
-        })
-        .await
+        self.service.checks().check(update)?;
+        self.service
+            .perform(Operation::UpdateCustomRole, caller, |caller| async move {
+                let org = caller.org();
+                let key = keys::role(org, role);
+                let slug = update.slug.iter().map(|slug| keys::role_slug(org, slug));
+                let prefetch = with_roles(Prefetch::keys([key.clone()]).and_keys(slug), org);
+                let caller = caller.authenticate(prefetch).await?;
+                let mut op = caller.in_organization(Some(org_slug)).await?;
+                let before: CustomRole = op.find(&key, EntityKind::Role).await?;
+                IfMatch::require(if_match, &before)?;
+                let mut after = update.applied_to(&before);
+                if after == before {
+                    return op.done(WithEtag::strong(before));
+                }
+                let mut problems = Problems::default();
+                let path = Path::Field(Path::ROOT, "actions");
+                after.actions.check_disjoint(&path, &mut problems);
+                problems.into_result()?;
+                let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
+                let actions = before.actions_if_active() | after.actions_if_active();
+                coverage.require_role(&before, actions)?;
+                if after.slug != before.slug {
+                    claim_slug(&mut op.transaction, &after).await?;
+                    op.transaction.delete(keys::role_slug(org, &before.slug));
+                }
+                after.updated_at = op.now;
+                op.transaction.put(key, &after);
+                op.changed(
+                    AuditAction::RoleUpdate,
+                    (ResourceKind::Role, role.0),
+                    &before,
+                    &after,
+                );
+                op.done(WithEtag::strong(after))
+            })
+            .await
     }
 }
 

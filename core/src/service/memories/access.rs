@@ -12,16 +12,15 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::service::access::monitor::{Subject, Visibility, slugs_read};
 use crate::service::operation::{Authorized, Prefetch};
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{Caller, Memories};
 use crate::store::{Entry, Key, decode};
 
 /// Number of memories whose contents are read at once.
 const CONTENTS_PER_READ: usize = 100;
 
 /// # Access checks
-impl KnowledgeService {
-    /// Tells which memories the caller may read, by the rules of
-    /// [`KnowledgeService::list_memories`].
+impl Memories<'_> {
+    /// Tells which memories the caller may read, by the rules of [`Self::list`].
     ///
     /// It is for callers that search an index of their own: only what is readable here may be shown.
     /// A memory that the caller may not know of looks like one that does not exist.
@@ -37,54 +36,55 @@ impl KnowledgeService {
     ///
     /// // The results of a search in an index of the application; one memory is restricted.
     /// let check = AccessCheck::builder().memory_ids(memories).include_content(true).build();
-    /// let found = service.check_memory_access(&viewer, &check).await?.results;
+    /// let found = service.memories().check_access(&viewer, &check).await?.results;
     /// assert_eq!([found[0].readable, found[1].readable], [true, false]);
     /// assert!(found[0].content.is_some() && found[1].content.is_none());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn check_memory_access(
-        &self,
+    pub async fn check_access(
+        self,
         caller: &Caller,
         check: &AccessCheck,
     ) -> Result<AccessCheckResult, Error> {
-        self.checks().check(check)?;
-        self.perform(Operation::CheckMemoryAccess, caller, |caller| async move {
-            let org = caller.org();
-            let ids = check.memory_ids.iter();
-            let keys: Vec<Key> = ids.map(|id| keys::memory(org, *id)).collect();
-            let prefetch = Prefetch::keys(keys.iter().cloned()).and_range(slugs_read(org));
-            let mut caller = caller.authenticate(prefetch).await?;
-            if check.include_content {
-                let first = contents_of(org, &check.memory_ids);
-                caller.prefetch(Prefetch::keys(first)).await?;
-            }
-            let mut op = caller.authorize_per_resource().await?;
-            // Checked, because contents may be read later than these labels.
-            let entries = op.transaction.get_many::<Entry>(&keys).await?;
-            let mut found = BTreeMap::new();
-            for ((id, key), entry) in check.memory_ids.iter().zip(&keys).zip(&entries) {
-                if let Some(entry) = entry {
-                    let labels = decode::<MemoryLabels>(key, entry)?.value;
-                    found.insert(*id, labels);
+        self.service.checks().check(check)?;
+        self.service
+            .perform(Operation::CheckMemoryAccess, caller, |caller| async move {
+                let org = caller.org();
+                let ids = check.memory_ids.iter();
+                let keys: Vec<Key> = ids.map(|id| keys::memory(org, *id)).collect();
+                let prefetch = Prefetch::keys(keys.iter().cloned()).and_range(slugs_read(org));
+                let mut caller = caller.authenticate(prefetch).await?;
+                if check.include_content {
+                    let first = contents_of(org, &check.memory_ids);
+                    caller.prefetch(Prefetch::keys(first)).await?;
                 }
-            }
-            let items = visible(&mut op, &found).await?;
-            let items = check.memory_ids.iter().map(|id| {
-                let item = items.get(id).cloned();
-                item.unwrap_or(MemoryAccess::none(*id))
-            });
-            let mut results: Vec<MemoryAccess> = items.collect();
-            if check.include_content {
-                add_contents(&mut op, &mut results).await?;
-                let shown = results.iter().filter(|item| item.content.is_some());
-                let shown: BTreeSet<MemoryId> = shown.map(|item| item.memory_id).collect();
-                found.retain(|id, _| shown.contains(id));
-                op.audit_read(found.into_iter().collect());
-            }
-            op.done(AccessCheckResult { results })
-        })
-        .await
+                let mut op = caller.authorize_per_resource().await?;
+                // Checked, because contents may be read later than these labels.
+                let entries = op.transaction.get_many::<Entry>(&keys).await?;
+                let mut found = BTreeMap::new();
+                for ((id, key), entry) in check.memory_ids.iter().zip(&keys).zip(&entries) {
+                    if let Some(entry) = entry {
+                        let labels = decode::<MemoryLabels>(key, entry)?.value;
+                        found.insert(*id, labels);
+                    }
+                }
+                let items = visible(&mut op, &found).await?;
+                let items = check.memory_ids.iter().map(|id| {
+                    let item = items.get(id).cloned();
+                    item.unwrap_or(MemoryAccess::none(*id))
+                });
+                let mut results: Vec<MemoryAccess> = items.collect();
+                if check.include_content {
+                    add_contents(&mut op, &mut results).await?;
+                    let shown = results.iter().filter(|item| item.content.is_some());
+                    let shown: BTreeSet<MemoryId> = shown.map(|item| item.memory_id).collect();
+                    found.retain(|id, _| shown.contains(id));
+                    op.audit_read(found.into_iter().collect());
+                }
+                op.done(AccessCheckResult { results })
+            })
+            .await
     }
 }
 

@@ -30,7 +30,7 @@ use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord};
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::outbox::{Outbox, sequences_read};
 use crate::service::tasks::ScheduledTask;
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{Caller, KnowledgeService, Memories};
 use crate::store::{Entry, Key, Prepared, Transaction, decode_alike, encode};
 
 /// Name of the operation in idempotency records.
@@ -54,7 +54,7 @@ impl BulkUpdate {
 }
 
 /// # Bulk updates
-impl KnowledgeService {
+impl Memories<'_> {
     /// Changes attributes of many memories.
     ///
     /// A memory that cannot be changed does not affect the others: the result has an item for each
@@ -78,66 +78,70 @@ impl KnowledgeService {
     /// let approve = MemoryChange::builder().review_status(ReviewStatus::Approved).build();
     /// let update = BulkUpdate::builder().memory_ids(memories).change(approve).build();
     /// let key = "approve-runbooks-1".parse()?;
-    /// let result = service.bulk_update_memories(&owner, &key, &update).await?;
+    /// let result = service.memories().bulk_update(&owner, &key, &update).await?;
     /// assert_eq!(result.summary.succeeded, 2);
     /// // Repeating a request whose response was lost is harmless.
-    /// let again = service.bulk_update_memories(&owner, &key, &update).await?;
+    /// let again = service.memories().bulk_update(&owner, &key, &update).await?;
     /// assert!(again.replayed);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn bulk_update_memories(
-        &self,
+    pub async fn bulk_update(
+        self,
         caller: &Caller,
         key: &IdempotencyKey,
         request: &BulkUpdate,
     ) -> Result<BulkResult, Error> {
-        self.checks().check(request)?;
+        self.service.checks().check(request)?;
         let fingerprint = &sha256(request.to_json());
-        let turn = &self.inner.bulk_queue.begin(caller.credential());
-        self.perform(Operation::BulkUpdateMemories, caller, |caller| async move {
-            turn.attempt().await;
-            let org = caller.org();
-            let memory_keys = &keys::memories_named(org, &request.memory_ids);
-            let source = request.change.source_id.into_iter();
-            let prefetch = Prefetch::keys(source.flat_map(|source| source_keys(org, source)))
-                .and_keys(memory_keys.iter().cloned())
-                .and_idempotency(OPERATION, key)
-                .and_range(sequences_read(org))
-                .and_range(slugs_read(org));
-            let caller = caller.authenticate(prefetch).await?;
-            let member = caller.member();
-            let record_key = keys::idempotency(org, member, OPERATION, key.as_str());
-            let mut op = caller.authorize_per_resource().await?;
-            op.require_somewhere(request.required_actions()).await?;
-            let record = op.transaction.get::<IdempotencyRecord>(&record_key).await?;
-            if let Some(record) = record.filter(|record| op.now < record.expires_at) {
-                if record.fingerprint != *fingerprint {
-                    return Err(Error::IdempotencyKeyReused);
+        let turn = &self.service.inner.bulk_queue.begin(caller.credential());
+        self.service
+            .perform(Operation::BulkUpdateMemories, caller, |caller| async move {
+                turn.attempt().await;
+                let org = caller.org();
+                let memory_keys = &keys::memories_named(org, &request.memory_ids);
+                let source = request.change.source_id.into_iter();
+                let prefetch = Prefetch::keys(source.flat_map(|source| source_keys(org, source)))
+                    .and_keys(memory_keys.iter().cloned())
+                    .and_idempotency(OPERATION, key)
+                    .and_range(sequences_read(org))
+                    .and_range(slugs_read(org));
+                let caller = caller.authenticate(prefetch).await?;
+                let member = caller.member();
+                let record_key = keys::idempotency(org, member, OPERATION, key.as_str());
+                let mut op = caller.authorize_per_resource().await?;
+                op.require_somewhere(request.required_actions()).await?;
+                let record = op.transaction.get::<IdempotencyRecord>(&record_key).await?;
+                if let Some(record) = record.filter(|record| op.now < record.expires_at) {
+                    if record.fingerprint != *fingerprint {
+                        return Err(Error::IdempotencyKeyReused);
+                    }
+                    let result = replay(&mut op, &record, request, memory_keys).await?;
+                    return op.done(result);
                 }
-                let result = replay(&mut op, &record, request, memory_keys).await?;
-                return op.done(result);
-            }
-            let (operation, actor) = op.audit(AuditAction::MemoryBulkUpdate);
-            let expires_at = op.now.plus(self.limits().idempotency_retention);
-            let record = IdempotencyRecord {
-                operation_id: operation.id,
-                fingerprint: fingerprint.clone(),
-                first_audit_id: operation.first_audit_id,
-                items: u32::try_from(request.memory_ids.len()).unwrap_or(u32::MAX),
-                kept: None,
-                expires_at,
-            };
-            op.transaction.put(record_key.clone(), &record);
-            let expiry = ScheduledTask::record(record_key);
-            expiry.schedule(&mut op.transaction, expires_at, self.env());
-            let operation = (operation, actor);
-            self.change_memories(op, operation, request, memory_keys)
-                .await
-        })
-        .await
+                let (operation, actor) = op.audit(AuditAction::MemoryBulkUpdate);
+                let expires_at = op.now.plus(self.service.limits().idempotency_retention);
+                let record = IdempotencyRecord {
+                    operation_id: operation.id,
+                    fingerprint: fingerprint.clone(),
+                    first_audit_id: operation.first_audit_id,
+                    items: u32::try_from(request.memory_ids.len()).unwrap_or(u32::MAX),
+                    kept: None,
+                    expires_at,
+                };
+                op.transaction.put(record_key.clone(), &record);
+                let expiry = ScheduledTask::record(record_key);
+                expiry.schedule(&mut op.transaction, expires_at, self.service.env());
+                let operation = (operation, actor);
+                self.service
+                    .change_memories(op, operation, request, memory_keys)
+                    .await
+            })
+            .await
     }
+}
 
+impl KnowledgeService {
     async fn change_memories(
         &self,
         mut op: Authorized<'_>,

@@ -17,7 +17,7 @@ use crate::service::memories::read::FoundMemory;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::outbox::{Outbox, sequences_read};
-use crate::service::{Caller, IfMatch, KnowledgeService, WithEtag};
+use crate::service::{Caller, IfMatch, Memories, WithEtag};
 
 request! {
     /// Request to add a memory.
@@ -92,7 +92,7 @@ impl MemoryUpdate {
 }
 
 /// # Changes of memories
-impl KnowledgeService {
+impl Memories<'_> {
     /// Adds one memory, which waits for review.
     ///
     /// # Errors
@@ -101,96 +101,78 @@ impl KnowledgeService {
     /// workspace; [`Error::Forbidden`] without `memory:create` there, or for the source of an
     /// inbound webhook; [`Error::QuotaExceeded`]; [`Error::Conflict`] while memories of the source, of
     /// the caller or with the key are being erased.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    #[doc = include_str!("../example.txt")]
-    /// use knowledge_core::model::{MemoryChange, MemoryUpdate, ReviewStatus};
-    /// use knowledge_core::service::CreateMemory;
-    ///
-    /// let new = CreateMemory::builder().source_id(source).title("On call").content("Ask Ada.");
-    /// let memory = service.create_memory(&owner, workspace, &new.build()).await?.value.summary;
-    /// assert_eq!(memory.review_status, ReviewStatus::Pending);
-    ///
-    /// let approve = MemoryChange::builder().review_status(ReviewStatus::Approved).build();
-    /// let update = MemoryUpdate::builder().change(approve).build();
-    /// let memory = service.update_memory(&owner, memory.id, &update, None).await?.value.summary;
-    /// assert_eq!(memory.review_status, ReviewStatus::Approved);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn create_memory(
-        &self,
+    pub async fn create(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         request: &CreateMemory,
     ) -> Result<WithEtag<MemoryDetails>, Error> {
-        self.checks().check(request)?;
+        self.service.checks().check(request)?;
         let memory = &request.memory();
-        self.once(
-            Operation::CreateMemory,
-            caller,
-            &(workspace, request),
-            |caller| async move {
-                let (org, source) = (caller.org(), request.source_id);
-                let name = memory.source_key.as_ref();
-                let key = name.map(|name| keys::source_key(org, workspace, source, name));
-                let prefetch = Prefetch::keys(key.clone())
-                    .and_keys(source_keys(org, source))
-                    .and_keys([
-                        keys::endpoint_sequence(org, workspace),
-                        keys::usage(org, Quota::Memories),
-                    ])
-                    .and_range(slugs_read(org));
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
-                let now = op.now;
-                check_source(&mut op.transaction, org, Some(source)).await?;
-                require_open_source(&mut op.transaction, &op.principal.org, source).await?;
-                if let Some(key) = key
-                    && let Some(holder) = op.transaction.get::<MemoryId>(&key).await?
-                {
-                    op.require_not_erased(holder).await?;
-                    let message = "must not be the key of another memory from the source";
-                    return Err(Error::invalid("sourceKey", ProblemCode::Duplicate, message));
-                }
-                op.reserve(Quota::Memories, 1).await?;
-                let place = op.workspace().clone();
-                let context = IngestContext {
-                    caller: &op.principal,
-                    workspace: &place,
-                    held: op.held_in(workspace),
-                    source,
-                    is_signed: false,
-                };
-                let added = context.add(&mut op.transaction, self.env(), now, memory);
-                let last_ingest = keys::last_ingest(org, workspace);
-                op.transaction.put(last_ingest, &now);
-                let found = FoundMemory {
-                    id: added.id,
-                    labels: added.labels,
-                    content: added.content,
-                };
-                let trace = Trace {
-                    action: AuditAction::MemoryCreate,
-                    event: EventData::ChunkCreated,
-                    before: None,
-                    after: Some(found.labels.clone()),
-                };
-                op.set_created_id(found.id.0);
-                op.set_replay_data(&found.labels);
-                op.leave(found.id, trace).await?;
-                // Whoever adds a memory sees its labels, even if it is for others.
-                let monitor = op.monitor(&[found.subject()]).await?;
-                let visibility = monitor.visibility(found.id, &found.labels);
-                op.done(found.shown(visibility.unwrap_or(Visibility::Labels)))
-            },
-            |caller, replay| async move {
-                let memory = MemoryId(replay.created);
-                self.get_memory(&caller, memory).await
-            },
-        )
-        .await
+        self.service
+            .once(
+                Operation::CreateMemory,
+                caller,
+                &(workspace, request),
+                |caller| async move {
+                    let (org, source) = (caller.org(), request.source_id);
+                    let name = memory.source_key.as_ref();
+                    let key = name.map(|name| keys::source_key(org, workspace, source, name));
+                    let prefetch = Prefetch::keys(key.clone())
+                        .and_keys(source_keys(org, source))
+                        .and_keys([
+                            keys::endpoint_sequence(org, workspace),
+                            keys::usage(org, Quota::Memories),
+                        ])
+                        .and_range(slugs_read(org));
+                    let mut op = caller.in_workspace(workspace, prefetch).await?;
+                    let now = op.now;
+                    check_source(&mut op.transaction, org, Some(source)).await?;
+                    require_open_source(&mut op.transaction, &op.principal.org, source).await?;
+                    if let Some(key) = key
+                        && let Some(holder) = op.transaction.get::<MemoryId>(&key).await?
+                    {
+                        op.require_not_erased(holder).await?;
+                        let message = "must not be the key of another memory from the source";
+                        return Err(Error::invalid("sourceKey", ProblemCode::Duplicate, message));
+                    }
+                    op.reserve(Quota::Memories, 1).await?;
+                    let place = op.workspace().clone();
+                    let context = IngestContext {
+                        caller: &op.principal,
+                        workspace: &place,
+                        held: op.held_in(workspace),
+                        source,
+                        is_signed: false,
+                    };
+                    let added = context.add(&mut op.transaction, self.service.env(), now, memory);
+                    let last_ingest = keys::last_ingest(org, workspace);
+                    op.transaction.put(last_ingest, &now);
+                    let found = FoundMemory {
+                        id: added.id,
+                        labels: added.labels,
+                        content: added.content,
+                    };
+                    let trace = Trace {
+                        action: AuditAction::MemoryCreate,
+                        event: EventData::ChunkCreated,
+                        before: None,
+                        after: Some(found.labels.clone()),
+                    };
+                    op.set_created_id(found.id.0);
+                    op.set_replay_data(&found.labels);
+                    op.leave(found.id, trace).await?;
+                    // Whoever adds a memory sees its labels, even if it is for others.
+                    let monitor = op.monitor(&[found.subject()]).await?;
+                    let visibility = monitor.visibility(found.id, &found.labels);
+                    op.done(found.shown(visibility.unwrap_or(Visibility::Labels)))
+                },
+                |caller, replay| async move {
+                    let memory = MemoryId(replay.created);
+                    self.get(&caller, memory).await
+                },
+            )
+            .await
     }
 
     /// Changes one memory. An update that sets nothing returns the memory unchanged.
@@ -206,67 +188,69 @@ impl KnowledgeService {
     /// `memory:review` and `memory:declassify` that the update requires in the workspace of the
     /// memory, or if it sets the title or the text of a memory that the caller may not read;
     /// [`Error::PreconditionFailed`] if the memory is at none of the versions of `if_match`.
-    pub async fn update_memory(
-        &self,
+    pub async fn update(
+        self,
         caller: &Caller,
         memory: MemoryId,
         update: &MemoryUpdate,
         if_match: Option<&IfMatch>,
     ) -> Result<WithEtag<MemoryDetails>, Error> {
-        self.checks().check(update)?;
-        self.perform(Operation::UpdateMemory, caller, |caller| async move {
-            let (org, source) = (caller.org(), update.change.source_id);
-            let of_source = source.into_iter();
-            let prefetch = Prefetch::keys(of_source.flat_map(|source| source_keys(org, source)))
-                .and_ranges([sequences_read(org), slugs_read(org)]);
-            let (mut op, found) = FoundMemory::read(caller, memory, prefetch).await?;
-            let (labels, mut content) = update.applied_to(&found.labels, &found.content);
-            let after = Subject {
-                labels: &labels,
-                ..found.subject()
-            };
-            let monitor = op.monitor(&[found.subject(), after]).await?;
-            let visibility = monitor.decide(memory, &found.labels, update.wanted())?;
-            check_source(&mut op.transaction, org, source).await?;
-            if labels.source_id != found.labels.source_id {
-                let source = labels.source_id;
-                require_open_source(&mut op.transaction, &op.principal.org, source).await?;
-            }
-            if let Some(IfMatch::Tags(tags)) = if_match
-                && !tags.contains(&found.shown(visibility).etag)
-            {
-                return Err(Error::PreconditionFailed);
-            }
-            if labels == found.labels && content == found.content {
-                return op.done(found.shown(visibility));
-            }
-            if labels != found.labels {
-                op.transaction.put(keys::memory(org, memory), &labels);
-            }
-            if content != found.content {
-                content.updated_at = op.now;
-                op.transaction.put(keys::content(org, memory), &content);
-            }
-            let delta = i64::from(labels.is_pending()) - i64::from(found.labels.is_pending());
-            let pending = keys::pending_count(org, labels.workspace_id);
-            op.transaction.add(pending, delta);
-            let trace = Trace {
-                action: AuditAction::MemoryUpdate,
-                event: EventData::MemoryUpdated,
-                before: Some(found.labels.clone()),
-                after: Some(labels.clone()),
-            };
-            op.leave(memory, trace).await?;
-            let changed = FoundMemory {
-                labels,
-                content,
-                ..found
-            };
-            // Whoever changes a memory sees its new labels, even if it is for others now.
-            let visibility = monitor.visibility(memory, &changed.labels);
-            op.done(changed.shown(visibility.unwrap_or(Visibility::Labels)))
-        })
-        .await
+        self.service.checks().check(update)?;
+        self.service
+            .perform(Operation::UpdateMemory, caller, |caller| async move {
+                let (org, source) = (caller.org(), update.change.source_id);
+                let of_source = source.into_iter();
+                let prefetch =
+                    Prefetch::keys(of_source.flat_map(|source| source_keys(org, source)))
+                        .and_ranges([sequences_read(org), slugs_read(org)]);
+                let (mut op, found) = FoundMemory::read(caller, memory, prefetch).await?;
+                let (labels, mut content) = update.applied_to(&found.labels, &found.content);
+                let after = Subject {
+                    labels: &labels,
+                    ..found.subject()
+                };
+                let monitor = op.monitor(&[found.subject(), after]).await?;
+                let visibility = monitor.decide(memory, &found.labels, update.wanted())?;
+                check_source(&mut op.transaction, org, source).await?;
+                if labels.source_id != found.labels.source_id {
+                    let source = labels.source_id;
+                    require_open_source(&mut op.transaction, &op.principal.org, source).await?;
+                }
+                if let Some(IfMatch::Tags(tags)) = if_match
+                    && !tags.contains(&found.shown(visibility).etag)
+                {
+                    return Err(Error::PreconditionFailed);
+                }
+                if labels == found.labels && content == found.content {
+                    return op.done(found.shown(visibility));
+                }
+                if labels != found.labels {
+                    op.transaction.put(keys::memory(org, memory), &labels);
+                }
+                if content != found.content {
+                    content.updated_at = op.now;
+                    op.transaction.put(keys::content(org, memory), &content);
+                }
+                let delta = i64::from(labels.is_pending()) - i64::from(found.labels.is_pending());
+                let pending = keys::pending_count(org, labels.workspace_id);
+                op.transaction.add(pending, delta);
+                let trace = Trace {
+                    action: AuditAction::MemoryUpdate,
+                    event: EventData::MemoryUpdated,
+                    before: Some(found.labels.clone()),
+                    after: Some(labels.clone()),
+                };
+                op.leave(memory, trace).await?;
+                let changed = FoundMemory {
+                    labels,
+                    content,
+                    ..found
+                };
+                // Whoever changes a memory sees its new labels, even if it is for others now.
+                let visibility = monitor.visibility(memory, &changed.labels);
+                op.done(changed.shown(visibility.unwrap_or(Visibility::Labels)))
+            })
+            .await
     }
 
     /// Deletes one memory and frees its key at the source.
@@ -277,24 +261,25 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a memory that does not exist for
     /// the caller; [`Error::Forbidden`] without `memory:delete` in its workspace.
-    pub async fn delete_memory(&self, caller: &Caller, memory: MemoryId) -> Result<(), Error> {
-        self.perform(Operation::DeleteMemory, caller, |caller| async move {
-            let org = caller.org();
-            let prefetch = Prefetch::none().and_ranges([sequences_read(org), slugs_read(org)]);
-            let (mut op, found) = FoundMemory::read(caller, memory, prefetch).await?;
-            let monitor = op.monitor(&[found.subject()]).await?;
-            monitor.decide(memory, &found.labels, Use::Delete)?;
-            found.remove(&mut op.transaction, org);
-            let trace = Trace {
-                action: AuditAction::MemoryDelete,
-                event: EventData::ChunkDeleted,
-                before: Some(found.labels),
-                after: None,
-            };
-            op.leave(memory, trace).await?;
-            op.done(())
-        })
-        .await
+    pub async fn delete(self, caller: &Caller, memory: MemoryId) -> Result<(), Error> {
+        self.service
+            .perform(Operation::DeleteMemory, caller, |caller| async move {
+                let org = caller.org();
+                let prefetch = Prefetch::none().and_ranges([sequences_read(org), slugs_read(org)]);
+                let (mut op, found) = FoundMemory::read(caller, memory, prefetch).await?;
+                let monitor = op.monitor(&[found.subject()]).await?;
+                monitor.decide(memory, &found.labels, Use::Delete)?;
+                found.remove(&mut op.transaction, org);
+                let trace = Trace {
+                    action: AuditAction::MemoryDelete,
+                    event: EventData::ChunkDeleted,
+                    before: Some(found.labels),
+                    after: None,
+                };
+                op.leave(memory, trace).await?;
+                op.done(())
+            })
+            .await
     }
 }
 

@@ -15,7 +15,7 @@ use crate::service::operation::idempotency::fingerprint;
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::quota::release_unit;
-use crate::service::{Caller, KnowledgeService, WithEtag};
+use crate::service::{Caller, Memories, WithEtag};
 use crate::store::{Direction, Entry, Key, Transaction, decode};
 
 /// A memory with its content.
@@ -93,8 +93,7 @@ impl FoundMemory {
     }
 }
 
-/// # Memories
-impl KnowledgeService {
+impl Memories<'_> {
     /// Lists the memories of a workspace that match `filter`, in order of creation.
     ///
     /// A memory that does not exist for the caller is omitted: one whose audience does not cover
@@ -121,86 +120,89 @@ impl KnowledgeService {
     /// // What was reviewed and accepted.
     /// let filter = MemoryFilter::builder().review_status(ReviewStatus::Approved).build();
     /// let page = PageRequest::default();
-    /// let found = service.list_memories(&owner, workspace, &filter, &page).await?;
+    /// let found = service.memories().list(&owner, workspace, &filter, &page).await?;
     /// assert_eq!(found.data.len(), 2);
     /// // The title of a restricted memory is hidden from viewers.
-    /// let found = service.list_memories(&viewer, workspace, &filter, &page).await?;
+    /// let found = service.memories().list(&viewer, workspace, &filter, &page).await?;
     /// let hidden = found.data.iter().filter(|memory| memory.title.is_none());
     /// assert_eq!(hidden.count(), 1);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn list_memories(
-        &self,
+    pub async fn list(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         filter: &MemoryFilter,
         page: &PageRequest,
     ) -> Result<Page<MemorySummary>, Error> {
-        self.perform(Operation::ListMemories, caller, |caller| async move {
-            let org = caller.org();
-            let range = keys::workspace_memories(org, workspace);
-            let listing = Listing::new("memories", filter, range, Direction::Forward);
-            let prefetch = Prefetch::page(&listing, page).and_range(slugs_read(org));
-            let is_filtered = *filter != MemoryFilter::default();
-            let records = |transaction: &Transaction| {
-                let ids = listing.first_ids(page, transaction);
-                let ids = || ids.iter().map(|id| MemoryId(*id));
-                let contents = ids().filter(|_| !is_filtered);
-                Prefetch::keys(ids().map(|id| keys::memory(org, id)))
-                    .and_keys(contents.map(|id| keys::content(org, id)))
-            };
-            let mut op = caller
-                .in_workspace_then(workspace, prefetch, &records)
-                .await?;
-            let mut scan = PageScan::begin(&listing, page)?;
-            let (mut data, mut labels_first) = (Vec::new(), is_filtered);
-            while let Some(marks) = scan.next(&mut op.transaction).await? {
-                let ids = marks.iter().map(|mark| keys::last_id(&mark.key));
-                let ids: Vec<MemoryId> = ids.map(|id| MemoryId(id.unwrap_or_default())).collect();
-                let shown = summaries(&mut op, filter, &ids, labels_first).await?;
-                scan.add(&mut data, &marks, shown.into_iter().map(Ok))?;
-                // Most of what follows a page with hidden memories may be hidden too.
-                labels_first = true;
-            }
-            let page = scan.end(data);
-            let read = page.data.iter().filter(|memory| memory.title.is_some());
-            op.audit_read(read.map(|memory| (memory.id, memory.labels())).collect());
-            op.done(page)
-        })
-        .await
+        self.service
+            .perform(Operation::ListMemories, caller, |caller| async move {
+                let org = caller.org();
+                let range = keys::workspace_memories(org, workspace);
+                let listing = Listing::new("memories", filter, range, Direction::Forward);
+                let prefetch = Prefetch::page(&listing, page).and_range(slugs_read(org));
+                let is_filtered = *filter != MemoryFilter::default();
+                let records = |transaction: &Transaction| {
+                    let ids = listing.first_ids(page, transaction);
+                    let ids = || ids.iter().map(|id| MemoryId(*id));
+                    let contents = ids().filter(|_| !is_filtered);
+                    Prefetch::keys(ids().map(|id| keys::memory(org, id)))
+                        .and_keys(contents.map(|id| keys::content(org, id)))
+                };
+                let mut op = caller
+                    .in_workspace_then(workspace, prefetch, &records)
+                    .await?;
+                let mut scan = PageScan::begin(&listing, page)?;
+                let (mut data, mut labels_first) = (Vec::new(), is_filtered);
+                while let Some(marks) = scan.next(&mut op.transaction).await? {
+                    let ids = marks.iter().map(|mark| keys::last_id(&mark.key));
+                    let ids: Vec<MemoryId> =
+                        ids.map(|id| MemoryId(id.unwrap_or_default())).collect();
+                    let shown = summaries(&mut op, filter, &ids, labels_first).await?;
+                    scan.add(&mut data, &marks, shown.into_iter().map(Ok))?;
+                    // Most of what follows a page with hidden memories may be hidden too.
+                    labels_first = true;
+                }
+                let page = scan.end(data);
+                let read = page.data.iter().filter(|memory| memory.title.is_some());
+                op.audit_read(read.map(|memory| (memory.id, memory.labels())).collect());
+                op.done(page)
+            })
+            .await
     }
 
     /// Reads one memory with its entity tag.
     ///
     /// Its content is `null` for a caller that may know of the memory but not read it, by the rules
-    /// of [`KnowledgeService::list_memories`].
+    /// of [`Self::list`].
     ///
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a memory that does not exist for
     /// the caller; [`Error::Forbidden`] with neither `memory:read` nor `memory:share` in its
     /// workspace.
-    pub async fn get_memory(
-        &self,
+    pub async fn get(
+        self,
         caller: &Caller,
         memory: MemoryId,
     ) -> Result<WithEtag<MemoryDetails>, Error> {
-        self.perform(Operation::GetMemory, caller, |caller| async move {
-            let (mut op, found) = FoundMemory::read(caller, memory, Prefetch::none()).await?;
-            let monitor = op.monitor(&[found.subject()]).await?;
-            let labels = &found.labels;
-            let visibility = match monitor.decide(memory, labels, Use::Read) {
-                // Whoever added the memory sees its labels, as in the first response.
-                Err(_) if op.shows_replay(&monitor, memory, labels) => Visibility::Labels,
-                decided => decided?,
-            };
-            let shown = found.shown(visibility);
-            if visibility == Visibility::Everything {
-                op.audit_read(vec![(memory, found.labels)]);
-            }
-            op.done(shown)
-        })
-        .await
+        self.service
+            .perform(Operation::GetMemory, caller, |caller| async move {
+                let (mut op, found) = FoundMemory::read(caller, memory, Prefetch::none()).await?;
+                let monitor = op.monitor(&[found.subject()]).await?;
+                let labels = &found.labels;
+                let visibility = match monitor.decide(memory, labels, Use::Read) {
+                    // Whoever added the memory sees its labels, as in the first response.
+                    Err(_) if op.shows_replay(&monitor, memory, labels) => Visibility::Labels,
+                    decided => decided?,
+                };
+                let shown = found.shown(visibility);
+                if visibility == Visibility::Everything {
+                    op.audit_read(vec![(memory, found.labels)]);
+                }
+                op.done(shown)
+            })
+            .await
     }
 }
 

@@ -22,7 +22,7 @@ use crate::service::access::monitor::{Monitor, Subject, Use, Visibility, slugs_r
 use crate::service::access::principal::Principal;
 use crate::service::operation::{Authenticated, Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{Caller, Recalls};
 use crate::store::{Direction, Entry, Key, RangeRead, Transaction, decode};
 
 /// Number of citations from which a list reads the labels of further memories in another read.
@@ -38,8 +38,7 @@ request! {
     }
 }
 
-/// # Recalls
-impl KnowledgeService {
+impl Recalls<'_> {
     /// Registers a recall.
     ///
     /// # Errors
@@ -47,155 +46,138 @@ impl KnowledgeService {
     /// approved, or does not exist for the caller; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
     /// unknown workspace; [`Error::Forbidden`] without `recall:create` there; [`Error::QuotaExceeded`];
     /// [`Error::Conflict`] while what the caller made is being erased.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    #[doc = include_str!("../example.txt")]
-    /// use knowledge_core::service::NewRecall;
-    ///
-    /// // An assistant answers a question from two memories.
-    /// let query = "How is the service restarted?";
-    /// let new = NewRecall::builder().query(query).memory_ids(memories).build();
-    /// let recall = service.create_recall(&owner, workspace, &new).await?;
-    ///
-    /// // One of them is deleted afterwards, and reading the recall omits it.
-    /// service.delete_memory(&owner, recall.memory_ids[0]).await?;
-    /// let found = service.get_recall(&owner, recall.id).await?;
-    /// assert_eq!(found.memory_ids, recall.memory_ids[1..]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn create_recall(
-        &self,
+    pub async fn create(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         new: &NewRecall,
     ) -> Result<Recall, Error> {
-        self.checks().check(new)?;
-        self.once(
-            Operation::CreateRecall,
-            caller,
-            &(workspace, new),
-            |caller| async move {
-                let org = caller.org();
-                let ids = new.memory_ids.iter();
-                let memory_keys: Vec<Key> = ids.map(|id| keys::memory(org, *id)).collect();
-                let prefetch = Prefetch::keys(memory_keys.iter().cloned())
-                    .and_keys([keys::usage(org, Quota::Recalls)])
-                    .and_range(slugs_read(org));
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
-                let now = op.now;
-                let memories = op
-                    .transaction
-                    .get_many::<MemoryLabels>(&memory_keys)
-                    .await?;
-                let named = new.memory_ids.iter().zip(&memories);
-                let cited =
-                    named.filter_map(|(id, labels)| Some(Subject::new(*id, labels.as_ref()?)));
-                let cited: Vec<Subject<'_>> = cited.collect();
-                let monitor = op.monitor(&cited).await?;
-                let mut problems = Problems::default();
-                for (index, (id, labels)) in new.memory_ids.iter().zip(&memories).enumerate() {
-                    let may_cite = labels.as_ref().is_some_and(|labels| {
-                        labels.workspace_id == workspace
-                            && monitor.decide(*id, labels, Use::Cite).is_ok()
-                    });
-                    if !may_cite {
-                        let message = "must be an approved memory of the workspace";
-                        problems.push(
-                            format!("memory_ids[{index}]"),
-                            ProblemCode::NotFound,
-                            message,
-                        );
+        self.service.checks().check(new)?;
+        self.service
+            .once(
+                Operation::CreateRecall,
+                caller,
+                &(workspace, new),
+                |caller| async move {
+                    let org = caller.org();
+                    let ids = new.memory_ids.iter();
+                    let memory_keys: Vec<Key> = ids.map(|id| keys::memory(org, *id)).collect();
+                    let prefetch = Prefetch::keys(memory_keys.iter().cloned())
+                        .and_keys([keys::usage(org, Quota::Recalls)])
+                        .and_range(slugs_read(org));
+                    let mut op = caller.in_workspace(workspace, prefetch).await?;
+                    let now = op.now;
+                    let memories = op
+                        .transaction
+                        .get_many::<MemoryLabels>(&memory_keys)
+                        .await?;
+                    let named = new.memory_ids.iter().zip(&memories);
+                    let cited =
+                        named.filter_map(|(id, labels)| Some(Subject::new(*id, labels.as_ref()?)));
+                    let cited: Vec<Subject<'_>> = cited.collect();
+                    let monitor = op.monitor(&cited).await?;
+                    let mut problems = Problems::default();
+                    for (index, (id, labels)) in new.memory_ids.iter().zip(&memories).enumerate() {
+                        let may_cite = labels.as_ref().is_some_and(|labels| {
+                            labels.workspace_id == workspace
+                                && monitor.decide(*id, labels, Use::Cite).is_ok()
+                        });
+                        if !may_cite {
+                            let message = "must be an approved memory of the workspace";
+                            problems.push(
+                                format!("memory_ids[{index}]"),
+                                ProblemCode::NotFound,
+                                message,
+                            );
+                        }
                     }
-                }
-                problems.into_result()?;
-                op.reserve(Quota::Recalls, 1).await?;
-                let recall = Recall {
-                    id: RecallId(self.env().uuid_at(now)),
-                    workspace_id: workspace,
-                    query: new.query.clone(),
-                    memory_ids: new.memory_ids.clone(),
-                    created_by: op.principal.member_id(),
-                    created_at: now,
-                };
-                let transaction = &mut op.transaction;
-                transaction.create(keys::recall(org, recall.id), &recall);
-                transaction.put(keys::workspace_recall(org, workspace, recall.id), &());
-                for memory in &recall.memory_ids {
-                    transaction.put(keys::cited_by(org, *memory, recall.id), &());
-                }
-                // The audit log stores identifiers, not the query.
-                let audited = serde_json::json!({
-                    "id": recall.id,
-                    "workspace_id": workspace,
-                    "memory_ids": recall.memory_ids,
-                });
-                let resource = (ResourceKind::Recall, recall.id.0);
-                op.created(AuditAction::RecallCreate, resource, &audited);
-                op.done(recall)
-            },
-            |caller, replay| async move {
-                let recall = RecallId(replay.created);
-                self.get_recall(&caller, recall).await
-            },
-        )
-        .await
+                    problems.into_result()?;
+                    op.reserve(Quota::Recalls, 1).await?;
+                    let recall = Recall {
+                        id: RecallId(self.service.env().uuid_at(now)),
+                        workspace_id: workspace,
+                        query: new.query.clone(),
+                        memory_ids: new.memory_ids.clone(),
+                        created_by: op.principal.member_id(),
+                        created_at: now,
+                    };
+                    let transaction = &mut op.transaction;
+                    transaction.create(keys::recall(org, recall.id), &recall);
+                    transaction.put(keys::workspace_recall(org, workspace, recall.id), &());
+                    for memory in &recall.memory_ids {
+                        transaction.put(keys::cited_by(org, *memory, recall.id), &());
+                    }
+                    // The audit log stores identifiers, not the query.
+                    let audited = serde_json::json!({
+                        "id": recall.id,
+                        "workspace_id": workspace,
+                        "memory_ids": recall.memory_ids,
+                    });
+                    let resource = (ResourceKind::Recall, recall.id.0);
+                    op.created(AuditAction::RecallCreate, resource, &audited);
+                    op.done(recall)
+                },
+                |caller, replay| async move {
+                    let recall = RecallId(replay.created);
+                    self.get(&caller, recall).await
+                },
+            )
+            .await
     }
 
     /// Lists the recalls of a workspace, newest first, without the memories that they cite.
     ///
-    /// Those that do not exist for the caller, as for [`KnowledgeService::get_recall`], are omitted.
+    /// Those that do not exist for the caller, as for [`Self::get`], are omitted.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without `memory:read`
     /// there.
-    pub async fn list_recalls(
-        &self,
+    pub async fn list(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<RecallSummary>, Error> {
-        self.perform(Operation::ListRecalls, caller, |caller| async move {
-            let org = caller.org();
-            let range = keys::workspace_recalls(org, workspace);
-            let listing = Listing::new("recalls", &(), range, Direction::Reverse);
-            let prefetch = Prefetch::page(&listing, page).and_range(slugs_read(org));
-            let records = |transaction: &Transaction| {
-                let ids = listing.first_ids(page, transaction).into_iter();
-                Prefetch::keys(ids.map(|id| keys::recall(org, RecallId(id))))
-            };
-            let mut op = caller
-                .in_workspace_then(workspace, prefetch, &records)
-                .await?;
-            let mut scan = PageScan::begin(&listing, page)?;
-            let mut data = Vec::new();
-            while let Some(marks) = scan.next(&mut op.transaction).await? {
-                let ids = marks.iter().map(|mark| keys::last_id(&mark.key));
-                let ids = ids.map(|id| RecallId(id.unwrap_or_default()));
-                let records: Vec<Key> = ids.map(|id| keys::recall(org, id)).collect();
-                let entries = op
-                    .transaction
-                    .unchecked()
-                    .get_many::<Entry>(&records)
+        self.service
+            .perform(Operation::ListRecalls, caller, |caller| async move {
+                let org = caller.org();
+                let range = keys::workspace_recalls(org, workspace);
+                let listing = Listing::new("recalls", &(), range, Direction::Reverse);
+                let prefetch = Prefetch::page(&listing, page).and_range(slugs_read(org));
+                let records = |transaction: &Transaction| {
+                    let ids = listing.first_ids(page, transaction).into_iter();
+                    Prefetch::keys(ids.map(|id| keys::recall(org, RecallId(id))))
+                };
+                let mut op = caller
+                    .in_workspace_then(workspace, prefetch, &records)
                     .await?;
-                let mut recalls = Vec::with_capacity(records.len());
-                for (key, entry) in records.iter().zip(&entries) {
-                    let recall = entry.as_ref().map(|entry| decode::<Recall>(key, entry));
-                    recalls.push(recall.transpose()?.map(|recall| recall.value));
+                let mut scan = PageScan::begin(&listing, page)?;
+                let mut data = Vec::new();
+                while let Some(marks) = scan.next(&mut op.transaction).await? {
+                    let ids = marks.iter().map(|mark| keys::last_id(&mark.key));
+                    let ids = ids.map(|id| RecallId(id.unwrap_or_default()));
+                    let records: Vec<Key> = ids.map(|id| keys::recall(org, id)).collect();
+                    let entries = op
+                        .transaction
+                        .unchecked()
+                        .get_many::<Entry>(&records)
+                        .await?;
+                    let mut recalls = Vec::with_capacity(records.len());
+                    for (key, entry) in records.iter().zip(&entries) {
+                        let recall = entry.as_ref().map(|entry| decode::<Recall>(key, entry));
+                        recalls.push(recall.transpose()?.map(|recall| recall.value));
+                    }
+                    let exist = existing(&mut op, &recalls).await?;
+                    let shown = recalls.into_iter().zip(exist).map(|(recall, exists)| {
+                        let recall = recall.filter(|_| exists);
+                        Ok(PageRecord::visible(recall.map(RecallSummary::from)))
+                    });
+                    scan.add(&mut data, &marks, shown)?;
                 }
-                let exist = existing(&mut op, &recalls).await?;
-                let shown = recalls.into_iter().zip(exist).map(|(recall, exists)| {
-                    let recall = recall.filter(|_| exists);
-                    Ok(PageRecord::visible(recall.map(RecallSummary::from)))
-                });
-                scan.add(&mut data, &marks, shown)?;
-            }
-            op.done(scan.end(data))
-        })
-        .await
+                op.done(scan.end(data))
+            })
+            .await
     }
 
     /// Reads one recall.
@@ -208,15 +190,17 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a recall that does not exist for the
     /// caller; [`Error::Forbidden`] without `memory:read` in its workspace.
-    pub async fn get_recall(&self, caller: &Caller, recall: RecallId) -> Result<Recall, Error> {
-        self.perform(Operation::GetRecall, caller, |caller| async move {
-            let org = caller.org();
-            let prefetch = Prefetch::keys([keys::recall(org, recall)]).and_range(slugs_read(org));
-            let caller = caller.authenticate(prefetch).await?;
-            let (op, found) = find_recall(caller, recall).await?;
-            op.done(found)
-        })
-        .await
+    pub async fn get(self, caller: &Caller, recall: RecallId) -> Result<Recall, Error> {
+        self.service
+            .perform(Operation::GetRecall, caller, |caller| async move {
+                let org = caller.org();
+                let prefetch =
+                    Prefetch::keys([keys::recall(org, recall)]).and_range(slugs_read(org));
+                let caller = caller.authenticate(prefetch).await?;
+                let (op, found) = find_recall(caller, recall).await?;
+                op.done(found)
+            })
+            .await
     }
 }
 

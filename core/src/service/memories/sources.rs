@@ -14,7 +14,7 @@ use crate::request::rules::Name;
 use crate::service::access::monitor::Subject;
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{Caller, Sources};
 use crate::store::{Direction, Entry, Key, KeyRange, RangeRead, Transaction, decode, decode_value};
 
 /// Number of memories that a search for sources examines at once.
@@ -30,60 +30,44 @@ request! {
     }
 }
 
-/// # Sources
-impl KnowledgeService {
+impl Sources<'_> {
     /// Creates a source.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for invalid values; [`Error::Unauthenticated`];
     /// [`Error::Forbidden`] without `connector:manage` in the organisation;
     /// [`Error::QuotaExceeded`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    #[doc = include_str!("../example.txt")]
-    /// use knowledge_core::service::{NewSource, PageRequest};
-    ///
-    /// let new = NewSource::builder().name("Tickets").kind("help_desk").build();
-    /// let tickets = service.create_source(&owner, &new).await?;
-    ///
-    /// // A later run of an import finds its source by name.
-    /// let sources = service.list_sources(&owner, &PageRequest::default()).await?.data;
-    /// assert_eq!(sources.iter().find(|source| source.name == "Tickets"), Some(&tickets));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn create_source(&self, caller: &Caller, new: &NewSource) -> Result<Source, Error> {
-        self.checks().check(new)?;
-        self.once(
-            Operation::CreateSource,
-            caller,
-            new,
-            |caller| async move {
-                let org = caller.org();
-                let prefetch = Prefetch::keys([keys::usage(org, Quota::Sources)]);
-                let mut op = caller.in_organization(None, prefetch).await?;
-                op.reserve(Quota::Sources, 1).await?;
-                let now = op.now;
-                let source = Source {
-                    id: SourceId(self.env().uuid_at(now)),
-                    name: new.name.clone(),
-                    kind: new.kind.clone(),
-                    created_at: now,
-                };
-                let key = keys::source(org, source.id);
-                op.transaction.create(key, &source);
-                let resource = (ResourceKind::Source, source.id.0);
-                op.created(AuditAction::SourceCreate, resource, &source);
-                op.done(source)
-            },
-            |caller, replay| async move {
-                let source = SourceId(replay.created);
-                self.get_source(&caller, source).await
-            },
-        )
-        .await
+    pub async fn create(self, caller: &Caller, new: &NewSource) -> Result<Source, Error> {
+        self.service.checks().check(new)?;
+        self.service
+            .once(
+                Operation::CreateSource,
+                caller,
+                new,
+                |caller| async move {
+                    let org = caller.org();
+                    let prefetch = Prefetch::keys([keys::usage(org, Quota::Sources)]);
+                    let mut op = caller.in_organization(None, prefetch).await?;
+                    op.reserve(Quota::Sources, 1).await?;
+                    let now = op.now;
+                    let source = Source {
+                        id: SourceId(self.service.env().uuid_at(now)),
+                        name: new.name.clone(),
+                        kind: new.kind.clone(),
+                        created_at: now,
+                    };
+                    let key = keys::source(org, source.id);
+                    op.transaction.create(key, &source);
+                    let resource = (ResourceKind::Source, source.id.0);
+                    op.created(AuditAction::SourceCreate, resource, &source);
+                    op.done(source)
+                },
+                |caller, replay| async move {
+                    let source = SourceId(replay.created);
+                    self.get(&caller, source).await
+                },
+            )
+            .await
     }
 
     /// Lists the sources of the organisation, in order of creation.
@@ -95,54 +79,51 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
     /// [`Error::Forbidden`] without `memory:read` anywhere.
-    pub async fn list_sources(
-        &self,
-        caller: &Caller,
-        page: &PageRequest,
-    ) -> Result<Page<Source>, Error> {
-        self.perform(Operation::ListSources, caller, |caller| async move {
-            let range = keys::sources(caller.org());
-            let listing = Listing::new("sources", &(), range, Direction::Forward);
-            let prefetch = Prefetch::page(&listing, page);
-            let mut op = caller.authenticate(prefetch).await?.anywhere().await?;
-            let mut scan = PageScan::begin(&listing, page)?;
-            let (mut data, mut search) = (Vec::new(), Search::new(&op));
-            while let Some(found) = scan.next(&mut op.transaction).await? {
-                let sources = found.iter().map(decode_value);
-                let sources = sources.collect::<Result<Vec<Source>, _>>()?;
-                let ids: Vec<SourceId> = sources.iter().map(|source| source.id).collect();
-                search.run(&mut op, &ids).await?;
-                let shown = sources.into_iter();
-                let shown = shown.map(|source| search.exists(source.id).then_some(source));
-                scan.add(&mut data, &found, shown.map(PageRecord::visible).map(Ok))?;
-            }
-            op.done(scan.end(data))
-        })
-        .await
+    pub async fn list(self, caller: &Caller, page: &PageRequest) -> Result<Page<Source>, Error> {
+        self.service
+            .perform(Operation::ListSources, caller, |caller| async move {
+                let range = keys::sources(caller.org());
+                let listing = Listing::new("sources", &(), range, Direction::Forward);
+                let prefetch = Prefetch::page(&listing, page);
+                let mut op = caller.authenticate(prefetch).await?.anywhere().await?;
+                let mut scan = PageScan::begin(&listing, page)?;
+                let (mut data, mut search) = (Vec::new(), Search::new(&op));
+                while let Some(found) = scan.next(&mut op.transaction).await? {
+                    let sources = found.iter().map(decode_value);
+                    let sources = sources.collect::<Result<Vec<Source>, _>>()?;
+                    let ids: Vec<SourceId> = sources.iter().map(|source| source.id).collect();
+                    search.run(&mut op, &ids).await?;
+                    let shown = sources.into_iter();
+                    let shown = shown.map(|source| search.exists(source.id).then_some(source));
+                    scan.add(&mut data, &found, shown.map(PageRecord::visible).map(Ok))?;
+                }
+                op.done(scan.end(data))
+            })
+            .await
     }
 
-    /// Reads one source, if it exists for the caller by the rule of
-    /// [`KnowledgeService::list_sources`].
+    /// Reads one source, if it exists for the caller by the rule of [`Self::list`].
     ///
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::Forbidden`] without `memory:read` anywhere;
     /// [`Error::NotFound`].
-    pub async fn get_source(&self, caller: &Caller, source: SourceId) -> Result<Source, Error> {
-        self.perform(Operation::GetSource, caller, |caller| async move {
-            let key = keys::source(caller.org(), source);
-            let prefetch = Prefetch::keys([key.clone()]);
-            let mut op = caller.authenticate(prefetch).await?.anywhere().await?;
-            let found: Source = op.find(&key, EntityKind::Source).await?;
-            let mut search = Search::new(&op);
-            search.run(&mut op, &[source]).await?;
-            if !search.exists(source) {
-                return Err(Error::NotFound {
-                    kind: EntityKind::Source,
-                });
-            }
-            op.done(found)
-        })
-        .await
+    pub async fn get(self, caller: &Caller, source: SourceId) -> Result<Source, Error> {
+        self.service
+            .perform(Operation::GetSource, caller, |caller| async move {
+                let key = keys::source(caller.org(), source);
+                let prefetch = Prefetch::keys([key.clone()]);
+                let mut op = caller.authenticate(prefetch).await?.anywhere().await?;
+                let found: Source = op.find(&key, EntityKind::Source).await?;
+                let mut search = Search::new(&op);
+                search.run(&mut op, &[source]).await?;
+                if !search.exists(source) {
+                    return Err(Error::NotFound {
+                        kind: EntityKind::Source,
+                    });
+                }
+                op.done(found)
+            })
+            .await
     }
 }
 

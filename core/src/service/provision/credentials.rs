@@ -33,8 +33,8 @@ const LONG_LIFETIME_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60)
 impl Provisioning<'_> {
     /// Issues a bearer token, a session or a login link.
     ///
-    /// A [login link](KnowledgeService::sign_in) is the way in for a member without a credential.
-    /// Like a session, it has no scope.
+    /// A [login link](crate::service::Sessions::sign_in) is the way in for a member without a
+    /// credential. Like a session, it has no scope.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`]; [`Error::NotFound`] for an unknown member.

@@ -45,7 +45,7 @@ impl Provisioning<'_> {
         Ok(found.delivery)
     }
 
-    /// Redelivers an event, see [`crate::service::KnowledgeService::redeliver`].
+    /// Redelivers an event, see [`Deliveries::redeliver`](crate::service::Deliveries::redeliver).
     ///
     /// # Errors
     /// As [`Provisioning::delivery`], and [`Error::EndpointInactive`] if the endpoint is inactive.
@@ -69,7 +69,7 @@ impl Provisioning<'_> {
 
     /// Redelivers the dead letters of an endpoint.
     ///
-    /// See [`crate::service::KnowledgeService::redeliver_dead`].
+    /// See [`Deliveries::redeliver_dead`](crate::service::Deliveries::redeliver_dead).
     ///
     /// # Errors
     /// As [`Provisioning::redeliver`].
@@ -90,7 +90,8 @@ impl Provisioning<'_> {
             .await
     }
 
-    /// Sends a test event to an endpoint, see [`crate::service::KnowledgeService::ping`].
+    /// Sends a test event to an endpoint, see
+    /// [`Deliveries::ping`](crate::service::Deliveries::ping).
     ///
     /// # Errors
     /// [`Error::NotFound`] for an unknown endpoint; [`Error::EndpointInactive`] if its owner

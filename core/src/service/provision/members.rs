@@ -159,7 +159,7 @@ impl Provisioning<'_> {
 
     /// Removes a member and returns its last record.
     ///
-    /// See [`crate::service::KnowledgeService::remove_member`].
+    /// See [`Members::remove`](crate::service::Members::remove).
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for the last owner; [`Error::NotFound`].

@@ -17,7 +17,7 @@ use crate::request::{Problems, request};
 use crate::service::access::principal::Principal;
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{Caller, Chats};
 use crate::store::{Direction, Key};
 
 /// Maximum length of the snippet of a chat on the dashboard, in characters.
@@ -127,8 +127,7 @@ fn snippet(text: &str) -> String {
     text.chars().take(SNIPPET_CHARS_MAX).collect()
 }
 
-/// # Chats
-impl KnowledgeService {
+impl Chats<'_> {
     /// Creates a chat.
     ///
     /// It exists for its participants only: the caller and the members that the request names. They
@@ -140,68 +139,50 @@ impl KnowledgeService {
     /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without `chat:write`
     /// there; [`Error::QuotaExceeded`]; [`Error::Conflict`] while what the caller made is being
     /// erased.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    #[doc = include_str!("../example.txt")]
-    /// use knowledge_core::service::{NewChat, PageRequest};
-    ///
-    /// let new = NewChat::builder().title("Restart of the service").participants(vec![grace]);
-    /// let chat = service.create_chat(&owner, workspace, &new.build()).await?.id;
-    /// let question = "How is the service restarted?";
-    /// let message = service.post_chat_message(&owner, workspace, chat, question).await?;
-    ///
-    /// let page = PageRequest::default();
-    /// let chats = service.list_chats(&viewer, workspace, &page).await?.data;
-    /// assert_eq!(chats[0].last_message_at, message.created_at);
-    /// let messages = service.list_chat_messages(&viewer, workspace, chat, &page).await?.data;
-    /// assert_eq!(messages, [message]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn create_chat(
-        &self,
+    pub async fn create(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         new: &NewChat,
     ) -> Result<Chat, Error> {
-        self.checks().check(new)?;
-        self.once(
-            Operation::CreateChat,
-            caller,
-            &(workspace, new),
-            |caller| async move {
-                let org = caller.org();
-                let members = new.participants.iter().map(|id| keys::member(org, *id));
-                let prefetch = Prefetch::keys(members).and_keys([keys::usage(org, Quota::Chats)]);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
-                let now = op.now;
-                let participants = participants(&mut op, new).await?;
-                op.reserve(Quota::Chats, 1).await?;
-                let chat = Chat {
-                    id: ChatId(self.env().uuid_at(now)),
-                    workspace_id: workspace,
-                    title: new.title.clone(),
-                    created_by: op.principal.member_id(),
-                    created_at: now,
-                    last_message_at: now,
-                    participants,
-                };
-                let recent = keys::chat_recent(org, workspace, now, chat.id);
-                let key = keys::chat(org, workspace, chat.id);
-                op.transaction.create(key, &chat);
-                op.transaction.put(recent, &chat.recent(String::new()));
-                let resource = (ResourceKind::Chat, chat.id.0);
-                op.created(AuditAction::ChatCreate, resource, &chat);
-                op.done(chat)
-            },
-            |caller, replay| async move {
-                let chat = ChatId(replay.created);
-                self.get_chat(&caller, workspace, chat).await
-            },
-        )
-        .await
+        self.service.checks().check(new)?;
+        self.service
+            .once(
+                Operation::CreateChat,
+                caller,
+                &(workspace, new),
+                |caller| async move {
+                    let org = caller.org();
+                    let members = new.participants.iter().map(|id| keys::member(org, *id));
+                    let prefetch =
+                        Prefetch::keys(members).and_keys([keys::usage(org, Quota::Chats)]);
+                    let mut op = caller.in_workspace(workspace, prefetch).await?;
+                    let now = op.now;
+                    let participants = participants(&mut op, new).await?;
+                    op.reserve(Quota::Chats, 1).await?;
+                    let chat = Chat {
+                        id: ChatId(self.service.env().uuid_at(now)),
+                        workspace_id: workspace,
+                        title: new.title.clone(),
+                        created_by: op.principal.member_id(),
+                        created_at: now,
+                        last_message_at: now,
+                        participants,
+                    };
+                    let recent = keys::chat_recent(org, workspace, now, chat.id);
+                    let key = keys::chat(org, workspace, chat.id);
+                    op.transaction.create(key, &chat);
+                    op.transaction.put(recent, &chat.recent(String::new()));
+                    let resource = (ResourceKind::Chat, chat.id.0);
+                    op.created(AuditAction::ChatCreate, resource, &chat);
+                    op.done(chat)
+                },
+                |caller, replay| async move {
+                    let chat = ChatId(replay.created);
+                    self.get(&caller, workspace, chat).await
+                },
+            )
+            .await
     }
 
     /// Lists the chats of a workspace that the caller takes part in, newest first.
@@ -210,32 +191,33 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without `dashboard:read`
     /// there.
-    pub async fn list_chats(
-        &self,
+    pub async fn list(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<Chat>, Error> {
-        self.perform(Operation::ListChats, caller, |caller| async move {
-            let org = caller.org();
-            let range = keys::chats(org, workspace);
-            let listing = Listing::new("chats", &(), range, Direction::Reverse);
-            let retention = keys::retention(org, workspace);
-            let prefetch = Prefetch::page(&listing, page).and_keys([retention]);
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            let now = op.now;
-            let retention = op.retention(workspace).await?;
-            let caller = &op.principal;
-            let found = listing
-                .page(&mut op.transaction, page, |_, chat: Chat| {
-                    let exists =
-                        chat.exists_for(caller) && retention.keeps_chat(chat.last_message_at, now);
-                    Ok(PageRecord::visible(exists.then_some(chat)))
-                })
-                .await?;
-            op.done(found)
-        })
-        .await
+        self.service
+            .perform(Operation::ListChats, caller, |caller| async move {
+                let org = caller.org();
+                let range = keys::chats(org, workspace);
+                let listing = Listing::new("chats", &(), range, Direction::Reverse);
+                let retention = keys::retention(org, workspace);
+                let prefetch = Prefetch::page(&listing, page).and_keys([retention]);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let now = op.now;
+                let retention = op.retention(workspace).await?;
+                let caller = &op.principal;
+                let found = listing
+                    .page(&mut op.transaction, page, |_, chat: Chat| {
+                        let exists = chat.exists_for(caller)
+                            && retention.keeps_chat(chat.last_message_at, now);
+                        Ok(PageRecord::visible(exists.then_some(chat)))
+                    })
+                    .await?;
+                op.done(found)
+            })
+            .await
     }
 
     /// Reads one chat.
@@ -243,19 +225,20 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or chat;
     /// [`Error::Forbidden`] without `dashboard:read` there.
-    pub async fn get_chat(
-        &self,
+    pub async fn get(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         chat: ChatId,
     ) -> Result<Chat, Error> {
-        self.perform(Operation::GetChat, caller, |caller| async move {
-            let prefetch = Prefetch::keys(chat_keys(caller.org(), workspace, chat));
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            let found = find(&mut op, workspace, chat).await?;
-            op.done(found)
-        })
-        .await
+        self.service
+            .perform(Operation::GetChat, caller, |caller| async move {
+                let prefetch = Prefetch::keys(chat_keys(caller.org(), workspace, chat));
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let found = find(&mut op, workspace, chat).await?;
+                op.done(found)
+            })
+            .await
     }
 
     /// Lists the messages of a chat, oldest first.
@@ -264,50 +247,52 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an unknown workspace or chat, or one that the caller takes no part
     /// in; [`Error::Forbidden`] without `dashboard:read` there.
-    pub async fn list_chat_messages(
-        &self,
+    pub async fn list_messages(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         chat: ChatId,
         page: &PageRequest,
     ) -> Result<Page<ChatMessage>, Error> {
-        self.perform(Operation::ListChatMessages, caller, |caller| async move {
-            let org = caller.org();
-            let range = keys::chat_messages(org, chat);
-            let listing = Listing::new("chat_messages", &(), range, Direction::Forward);
-            let keys = chat_keys(org, workspace, chat);
-            let prefetch = Prefetch::page(&listing, page).and_keys(keys);
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            find(&mut op, workspace, chat).await?;
-            let show = |_: &Key, message| Ok(PageRecord::Shown(message));
-            let found = listing.page(&mut op.transaction, page, show).await?;
-            op.done(found)
-        })
-        .await
+        self.service
+            .perform(Operation::ListChatMessages, caller, |caller| async move {
+                let org = caller.org();
+                let range = keys::chat_messages(org, chat);
+                let listing = Listing::new("chat_messages", &(), range, Direction::Forward);
+                let keys = chat_keys(org, workspace, chat);
+                let prefetch = Prefetch::page(&listing, page).and_keys(keys);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                find(&mut op, workspace, chat).await?;
+                let show = |_: &Key, message| Ok(PageRecord::Shown(message));
+                let found = listing.page(&mut op.transaction, page, show).await?;
+                op.done(found)
+            })
+            .await
     }
 
     /// Reads one message of a chat.
     ///
     /// # Errors
-    /// As [`KnowledgeService::list_chat_messages`], and [`Error::NotFound`] for an unknown message.
-    pub(crate) async fn get_chat_message(
-        &self,
+    /// As [`Self::list_messages`], and [`Error::NotFound`] for an unknown message.
+    pub(crate) async fn get_message(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         chat: ChatId,
         message: ChatMessageId,
     ) -> Result<ChatMessage, Error> {
-        self.perform(Operation::ListChatMessages, caller, |caller| async move {
-            let org = caller.org();
-            let key = keys::chat_message(org, chat, message);
-            let of_chat = chat_keys(org, workspace, chat);
-            let prefetch = Prefetch::keys(of_chat).and_keys([key.clone()]);
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            find(&mut op, workspace, chat).await?;
-            let found = op.find(&key, EntityKind::Message).await?;
-            op.done(found)
-        })
-        .await
+        self.service
+            .perform(Operation::ListChatMessages, caller, |caller| async move {
+                let org = caller.org();
+                let key = keys::chat_message(org, chat, message);
+                let of_chat = chat_keys(org, workspace, chat);
+                let prefetch = Prefetch::keys(of_chat).and_keys([key.clone()]);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                find(&mut op, workspace, chat).await?;
+                let found = op.find(&key, EntityKind::Message).await?;
+                op.done(found)
+            })
+            .await
     }
 
     /// Adds a message to a chat.
@@ -317,57 +302,59 @@ impl KnowledgeService {
     /// memory's content; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace
     /// or chat, or one that the caller takes no part in; [`Error::Forbidden`] without `chat:write`
     /// there; [`Error::QuotaExceeded`].
-    pub async fn post_chat_message(
-        &self,
+    pub async fn post_message(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         chat: ChatId,
         content: &str,
     ) -> Result<ChatMessage, Error> {
-        self.checks()
+        self.service
+            .checks()
             .value::<Content>("content", &content.to_owned())?;
-        self.once(
-            Operation::PostChatMessage,
-            caller,
-            &(workspace, chat, content),
-            |caller| async move {
-                let org = caller.org();
-                let counter = keys::usage(org, Quota::ChatMessages);
-                let prefetch = Prefetch::keys(chat_keys(org, workspace, chat)).and_keys([counter]);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
-                let now = op.now;
-                let key = keys::chat(org, workspace, chat);
-                let before = find(&mut op, workspace, chat).await?;
-                op.reserve(Quota::ChatMessages, 1).await?;
-                let transaction = &mut op.transaction;
-                let message = ChatMessage {
-                    id: ChatMessageId(transaction.unique()),
-                    chat_id: chat,
-                    author_id: op.principal.member_id(),
-                    content: content.to_owned(),
-                    created_at: now,
-                };
-                transaction.create_unique(keys::chat_message(org, chat, message.id), &message);
-                let recent = |at| keys::chat_recent(org, workspace, at, chat);
-                if before.last_message_at != now {
-                    transaction.delete(recent(before.last_message_at));
-                }
-                let after = Chat {
-                    last_message_at: now,
-                    ..before
-                };
-                transaction.put(recent(now), &after.recent(snippet(content)));
-                transaction.put(key, &after);
-                op.set_created_id(message.id.0);
-                op.done(message)
-            },
-            |caller, replay| async move {
-                let message = ChatMessageId(replay.created);
-                self.get_chat_message(&caller, workspace, chat, message)
-                    .await
-            },
-        )
-        .await
+        self.service
+            .once(
+                Operation::PostChatMessage,
+                caller,
+                &(workspace, chat, content),
+                |caller| async move {
+                    let org = caller.org();
+                    let counter = keys::usage(org, Quota::ChatMessages);
+                    let prefetch =
+                        Prefetch::keys(chat_keys(org, workspace, chat)).and_keys([counter]);
+                    let mut op = caller.in_workspace(workspace, prefetch).await?;
+                    let now = op.now;
+                    let key = keys::chat(org, workspace, chat);
+                    let before = find(&mut op, workspace, chat).await?;
+                    op.reserve(Quota::ChatMessages, 1).await?;
+                    let transaction = &mut op.transaction;
+                    let message = ChatMessage {
+                        id: ChatMessageId(transaction.unique()),
+                        chat_id: chat,
+                        author_id: op.principal.member_id(),
+                        content: content.to_owned(),
+                        created_at: now,
+                    };
+                    transaction.create_unique(keys::chat_message(org, chat, message.id), &message);
+                    let recent = |at| keys::chat_recent(org, workspace, at, chat);
+                    if before.last_message_at != now {
+                        transaction.delete(recent(before.last_message_at));
+                    }
+                    let after = Chat {
+                        last_message_at: now,
+                        ..before
+                    };
+                    transaction.put(recent(now), &after.recent(snippet(content)));
+                    transaction.put(key, &after);
+                    op.set_created_id(message.id.0);
+                    op.done(message)
+                },
+                |caller, replay| async move {
+                    let message = ChatMessageId(replay.created);
+                    self.get_message(&caller, workspace, chat, message).await
+                },
+            )
+            .await
     }
 }
 

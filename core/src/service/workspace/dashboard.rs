@@ -22,13 +22,13 @@ use crate::service::operation::Prefetch;
 use crate::service::workspace::dashboard_cache::{Asking, Dashboard};
 use crate::service::workspace::dashboard_chats::{RecentChats, chats_read};
 use crate::service::workspace::mcp_key_types::McpKey;
-use crate::service::{Caller, KnowledgeService, WithEtag};
+use crate::service::{Caller, WithEtag, Workspaces};
 use crate::store::{
     Entry, Key, KeyEntry, RangeRead, StoreError, Transaction, decode_value, read_json,
 };
 
 /// # Dashboard
-impl KnowledgeService {
+impl Workspaces<'_> {
     /// Returns the dashboard summary of a workspace, with a weak entity tag.
     ///
     /// Its chats are those that the caller takes part in, among the newest 2,000 of the workspace.
@@ -44,7 +44,7 @@ impl KnowledgeService {
     ///
     /// ```
     #[doc = include_str!("../example.txt")]
-    /// let dashboard = service.get_dashboard_summary(&owner, workspace).await?;
+    /// let dashboard = service.workspaces().get_dashboard_summary(&owner, workspace).await?;
     /// assert_eq!(dashboard.value.review_backlog_count, 0);
     /// let steps = dashboard.value.first_value_checklist.required;
     /// let next = steps.iter().find(|step| !step.completed);
@@ -52,13 +52,16 @@ impl KnowledgeService {
     ///
     /// // A client that polls compares the tags.
     /// let new = CreateMemory::builder().source_id(source).title("On call").content("Ask Ada.");
-    /// service.create_memory(&owner, workspace, &new.build()).await?;
-    /// assert_ne!(service.get_dashboard_summary(&owner, workspace).await?.etag, dashboard.etag);
+    /// service.memories().create(&owner, workspace, &new.build()).await?;
+    /// assert_ne!(
+    ///     service.workspaces().get_dashboard_summary(&owner, workspace).await?.etag,
+    ///     dashboard.etag,
+    /// );
     /// # Ok(())
     /// # }
     /// ```
     pub async fn get_dashboard_summary(
-        &self,
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
     ) -> Result<WithEtag<DashboardSummary>, Error> {
@@ -72,48 +75,51 @@ impl KnowledgeService {
     /// Returns the dashboard of a workspace, as [`get_dashboard_summary`](Self::get_dashboard_summary)
     /// does.
     pub(crate) async fn dashboard(
-        &self,
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
     ) -> Result<Arc<Dashboard>, Error> {
-        let cache = &self.inner.dashboards;
-        let store = &**self.store();
+        let cache = &self.service.inner.dashboards;
+        let store = &**self.service.store();
         let asked = (Asking::by(caller.credential()), workspace);
-        if let Some(dashboard) = cache.get(store, &asked, self.env().now()) {
+        if let Some(dashboard) = cache.get(store, &asked, self.service.env().now()) {
             return Ok(dashboard);
         }
         let asked = &asked;
-        self.perform(
-            Operation::GetDashboardSummary,
-            caller,
-            |caller| async move {
-                let org = caller.org();
-                let areas = asked.0.key().into_iter().chain([keys::org(org)]);
-                let marks = Generations::take(store, areas);
-                let prefetch = Facts::prefetch(org, workspace);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
-                let place = (org, workspace);
-                let retention = op.retention(workspace).await?;
-                let facts = Facts::take(&mut op.transaction, place).await?;
-                let of = (&op.principal, &retention, op.now);
-                let chats = RecentChats::take(&mut op.transaction, place, &facts.chats, of).await?;
-                let (dashboard, changes_at) = facts.dashboard(&chats, op.workspace(), op.now)?;
-                let dashboard = Arc::new(dashboard);
-                // A running erasure takes away chats that are still stored. A dependent credential also
-                // ends with another one, whose mark is not among these.
-                let is_kept = op.principal.org.erasing.is_empty()
-                    && !op.principal.is_dependent
-                    && chats.is_prefetched;
-                if let Some(marks) = marks.filter(|_| is_kept) {
-                    let ends = [chats.expires_at, changes_at, op.principal.expires_at];
-                    let until = ends.into_iter().flatten().min().unwrap_or(Timestamp::MAX);
-                    let during = op.now..until;
-                    cache.keep(asked.clone(), Arc::clone(&dashboard), marks, during);
-                }
-                op.done(dashboard)
-            },
-        )
-        .await
+        self.service
+            .perform(
+                Operation::GetDashboardSummary,
+                caller,
+                |caller| async move {
+                    let org = caller.org();
+                    let areas = asked.0.key().into_iter().chain([keys::org(org)]);
+                    let marks = Generations::take(store, areas);
+                    let prefetch = Facts::prefetch(org, workspace);
+                    let mut op = caller.in_workspace(workspace, prefetch).await?;
+                    let place = (org, workspace);
+                    let retention = op.retention(workspace).await?;
+                    let facts = Facts::take(&mut op.transaction, place).await?;
+                    let of = (&op.principal, &retention, op.now);
+                    let chats =
+                        RecentChats::take(&mut op.transaction, place, &facts.chats, of).await?;
+                    let (dashboard, changes_at) =
+                        facts.dashboard(&chats, op.workspace(), op.now)?;
+                    let dashboard = Arc::new(dashboard);
+                    // A running erasure takes away chats that are still stored. A dependent
+                    // credential also ends with another one, whose mark is not among these.
+                    let is_kept = op.principal.org.erasing.is_empty()
+                        && !op.principal.is_dependent
+                        && chats.is_prefetched;
+                    if let Some(marks) = marks.filter(|_| is_kept) {
+                        let ends = [chats.expires_at, changes_at, op.principal.expires_at];
+                        let until = ends.into_iter().flatten().min().unwrap_or(Timestamp::MAX);
+                        let during = op.now..until;
+                        cache.keep(asked.clone(), Arc::clone(&dashboard), marks, during);
+                    }
+                    op.done(dashboard)
+                },
+            )
+            .await
     }
 }
 

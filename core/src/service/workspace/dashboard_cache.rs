@@ -151,14 +151,16 @@ mod tests {
         }
 
         fn dashboard(&self, caller: &Caller) -> Arc<Dashboard> {
-            run(self.service.dashboard(caller, self.workspace)).unwrap()
+            run(self.service.workspaces().dashboard(caller, self.workspace)).unwrap()
         }
 
         fn chat(&self) {
             let (service, place) = (&self.service, self.workspace);
             let chat = NewChat::builder().title("Tills").build();
-            let chat = run(service.create_chat(&self.owner, place, &chat)).unwrap();
-            let post = service.post_chat_message(&self.owner, place, chat.id, "Why?");
+            let chat = run(service.chats().create(&self.owner, place, &chat)).unwrap();
+            let post = service
+                .chats()
+                .post_message(&self.owner, place, chat.id, "Why?");
             run(post).unwrap();
         }
     }
@@ -192,9 +194,11 @@ mod tests {
         let world = World::new();
         world.chat();
         let retention = NewRetention::builder().chat_days(1).build();
-        let set = world
-            .service
-            .set_retention(&world.owner, world.workspace, &retention);
+        let set =
+            world
+                .service
+                .workspaces()
+                .set_retention(&world.owner, world.workspace, &retention);
         run(set).unwrap();
         let shown = || world.dashboard(&world.owner).summary.recent_chats.len();
         assert_eq!(shown(), 1);

@@ -21,7 +21,7 @@ use crate::service::quota::RecordLimit;
 use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::dashboard::same_id;
 use crate::service::workspace::mcp_key_types::{IssuedMcpKey, McpKey, NewMcpKey};
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{Caller, KnowledgeService, McpKeys};
 use crate::store::{Direction, Key, RangeRead, Transaction, decode_value};
 
 /// Actions of a key: reading memories, writing chats and registering recalls.
@@ -38,8 +38,7 @@ const NO_SUCH_KEY: Error = Error::NotFound {
     kind: EntityKind::McpKey,
 };
 
-/// # MCP keys
-impl KnowledgeService {
+impl McpKeys<'_> {
     /// Creates an MCP key. Only this response contains the key itself.
     ///
     /// The key is valid no longer than the credential of the caller.
@@ -49,85 +48,65 @@ impl KnowledgeService {
     /// keys; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace;
     /// [`Error::Forbidden`] without `mcp_key:manage` there, or for an audience that does not cover
     /// the caller.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    #[doc = include_str!("../example.txt")]
-    /// use knowledge_core::model::McpClient;
-    /// use knowledge_core::service::{Caller, NewMcpKey};
-    ///
-    /// let new = NewMcpKey::builder()
-    ///     .name("Claude on Ada's laptop")
-    ///     .client(McpClient::ClaudeDesktop)
-    ///     .audience(vec!["workspace:support".parse()?])
-    ///     .build();
-    /// let issued = service.create_mcp_key(&owner, workspace, &new).await?;
-    /// // The client sends the secret with each request.
-    /// let client = Caller::new(issued.secret.ok_or("no secret")?);
-    /// assert!(service.get_memory(&client, memories[0]).await?.value.content.is_some());
-    ///
-    /// service.revoke_mcp_key(&owner, workspace, issued.summary.id).await?;
-    /// assert!(service.get_memory(&client, memories[0]).await.is_err());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn create_mcp_key(
-        &self,
+    pub async fn create(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         new: &NewMcpKey,
     ) -> Result<IssuedMcpKey, Error> {
-        self.checks().check(new)?;
-        self.once(
-            Operation::CreateMcpKey,
-            caller,
-            &(workspace, new),
-            |caller| async move {
-                let org = caller.org();
-                let counter = keys::mcp_key_count(org, workspace);
-                let stored = RangeRead::all(keys::mcp_keys(org, workspace));
-                let prefetch = Prefetch::keys([counter.clone()]).and_range(stored);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
-                let (now, member) = (op.now, op.principal.member_id());
-                require_audience(&op.principal, op.workspace(), &new.audience)?;
-                free_expired_keys(&mut op.transaction, org, workspace, now).await?;
-                RecordLimit::MCP_KEYS
-                    .reserve(&mut op.transaction, self.limits(), counter)
-                    .await?;
-                let (rotates_at, expires_at) = validity(&op.principal, new.rotation, now);
-                let secret = Secret::generate(CredentialKind::Bearer, org, self.env());
-                let key = McpKey {
-                    id: CredentialId(self.env().uuid_at(now)),
-                    name: new.name.clone(),
-                    client: new.client,
-                    audience: new.audience.clone(),
-                    created_by: member,
-                    created_at: now,
-                    acts_as: member,
-                    rotation_seconds: new.rotation.as_secs(),
-                    rotates_at,
-                    expires_at,
-                };
-                let record = credential_of(&key, &op.principal, workspace, now);
-                self.put_credential(&mut op.transaction, &record, &secret);
-                let place = keys::mcp_key(org, workspace, key.id);
-                op.transaction.create(place, &key);
-                self.plan_expiry(&mut op.transaction, org, workspace, &key);
-                let resource = (ResourceKind::Credential, key.id.0);
-                op.created(AuditAction::McpKeyCreate, resource, &key);
-                op.done(IssuedMcpKey {
-                    secret: Some(secret),
-                    summary: key.summary(workspace, None),
-                })
-            },
-            |caller, replay| async move {
-                let key = CredentialId(replay.created);
-                let (summary, secret) = (self.get_mcp_key(&caller, workspace, key).await?, None);
-                Ok(IssuedMcpKey { summary, secret })
-            },
-        )
-        .await
+        self.service.checks().check(new)?;
+        self.service
+            .once(
+                Operation::CreateMcpKey,
+                caller,
+                &(workspace, new),
+                |caller| async move {
+                    let org = caller.org();
+                    let counter = keys::mcp_key_count(org, workspace);
+                    let stored = RangeRead::all(keys::mcp_keys(org, workspace));
+                    let prefetch = Prefetch::keys([counter.clone()]).and_range(stored);
+                    let mut op = caller.in_workspace(workspace, prefetch).await?;
+                    let (now, member) = (op.now, op.principal.member_id());
+                    require_audience(&op.principal, op.workspace(), &new.audience)?;
+                    free_expired_keys(&mut op.transaction, org, workspace, now).await?;
+                    RecordLimit::MCP_KEYS
+                        .reserve(&mut op.transaction, self.service.limits(), counter)
+                        .await?;
+                    let (rotates_at, expires_at) = validity(&op.principal, new.rotation, now);
+                    let secret = Secret::generate(CredentialKind::Bearer, org, self.service.env());
+                    let key = McpKey {
+                        id: CredentialId(self.service.env().uuid_at(now)),
+                        name: new.name.clone(),
+                        client: new.client,
+                        audience: new.audience.clone(),
+                        created_by: member,
+                        created_at: now,
+                        acts_as: member,
+                        rotation_seconds: new.rotation.as_secs(),
+                        rotates_at,
+                        expires_at,
+                    };
+                    let record = credential_of(&key, &op.principal, workspace, now);
+                    self.service
+                        .put_credential(&mut op.transaction, &record, &secret);
+                    let place = keys::mcp_key(org, workspace, key.id);
+                    op.transaction.create(place, &key);
+                    self.service
+                        .plan_expiry(&mut op.transaction, org, workspace, &key);
+                    let resource = (ResourceKind::Credential, key.id.0);
+                    op.created(AuditAction::McpKeyCreate, resource, &key);
+                    op.done(IssuedMcpKey {
+                        secret: Some(secret),
+                        summary: key.summary(workspace, None),
+                    })
+                },
+                |caller, replay| async move {
+                    let key = CredentialId(replay.created);
+                    let (summary, secret) = (self.get(&caller, workspace, key).await?, None);
+                    Ok(IssuedMcpKey { summary, secret })
+                },
+            )
+            .await
     }
 
     /// Lists the MCP keys of a workspace, in order of creation.
@@ -136,31 +115,32 @@ impl KnowledgeService {
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
     /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without `dashboard:read`
     /// there.
-    pub async fn list_mcp_keys(
-        &self,
+    pub async fn list(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         page: &PageRequest,
     ) -> Result<Page<McpKeySummary>, Error> {
-        self.perform(Operation::ListMcpKeys, caller, |caller| async move {
-            let org = caller.org();
-            let range = keys::mcp_keys(org, workspace);
-            let listing = Listing::new("mcp_keys", &(), range, Direction::Forward);
-            let uses = RangeRead::all(keys::mcp_key_uses(org, workspace));
-            let prefetch = Prefetch::page(&listing, page).and_range(uses.clone());
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            let now = op.now;
-            let uses = op.transaction.scan(&uses).await?;
-            let show = |found: &Key, key: McpKey| {
-                let last_used_at = same_id(found, &uses)?;
-                let valid = Some(key).filter(|key| now < key.expires_at);
-                let summary = valid.map(|key| key.summary(workspace, last_used_at));
-                Ok(PageRecord::visible(summary))
-            };
-            let found = listing.page(&mut op.transaction, page, show).await?;
-            op.done(found)
-        })
-        .await
+        self.service
+            .perform(Operation::ListMcpKeys, caller, |caller| async move {
+                let org = caller.org();
+                let range = keys::mcp_keys(org, workspace);
+                let listing = Listing::new("mcp_keys", &(), range, Direction::Forward);
+                let uses = RangeRead::all(keys::mcp_key_uses(org, workspace));
+                let prefetch = Prefetch::page(&listing, page).and_range(uses.clone());
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let now = op.now;
+                let uses = op.transaction.scan(&uses).await?;
+                let show = |found: &Key, key: McpKey| {
+                    let last_used_at = same_id(found, &uses)?;
+                    let valid = Some(key).filter(|key| now < key.expires_at);
+                    let summary = valid.map(|key| key.summary(workspace, last_used_at));
+                    Ok(PageRecord::visible(summary))
+                };
+                let found = listing.page(&mut op.transaction, page, show).await?;
+                op.done(found)
+            })
+            .await
     }
 
     /// Reads one MCP key, without the key itself.
@@ -168,21 +148,22 @@ impl KnowledgeService {
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or key;
     /// [`Error::Forbidden`] without `dashboard:read` there.
-    pub async fn get_mcp_key(
-        &self,
+    pub async fn get(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         key: CredentialId,
     ) -> Result<McpKeySummary, Error> {
-        self.perform(Operation::GetMcpKey, caller, |caller| async move {
-            let [record, used] = records(caller.org(), workspace, key);
-            let prefetch = Prefetch::keys([record.clone(), used.clone()]);
-            let mut op = caller.in_workspace(workspace, prefetch).await?;
-            let found = find_key(&mut op, &record).await?;
-            let used = op.transaction.get(&used).await?;
-            op.done(found.summary(workspace, used))
-        })
-        .await
+        self.service
+            .perform(Operation::GetMcpKey, caller, |caller| async move {
+                let [record, used] = records(caller.org(), workspace, key);
+                let prefetch = Prefetch::keys([record.clone(), used.clone()]);
+                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let found = find_key(&mut op, &record).await?;
+                let used = op.transaction.get(&used).await?;
+                op.done(found.summary(workspace, used))
+            })
+            .await
     }
 
     /// Replaces the secret of an MCP key. Only this response contains the new one.
@@ -197,46 +178,51 @@ impl KnowledgeService {
     /// [`Error::NotFound`] for an unknown workspace or key; [`Error::Forbidden`] without
     /// `mcp_key:manage` there, for a key that may do more there than the caller, or for an audience
     /// that does not cover the caller.
-    pub async fn rotate_mcp_key(
-        &self,
+    pub async fn rotate(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         key: CredentialId,
         rotation: Option<Duration>,
     ) -> Result<IssuedMcpKey, Error> {
-        self.checks()
+        self.service
+            .checks()
             .value::<Option<RotationSeconds>>("rotationSeconds", &rotation)?;
-        self.perform(Operation::RotateMcpKey, caller, |caller| async move {
-            let mut op = in_workspace_of_key(caller, workspace, key).await?;
-            let (org, now, member) = (op.org(), op.now, op.principal.member_id());
-            let [place, used] = records(org, workspace, key);
-            let before = find_key(&mut op, &place).await?;
-            let (old, record) = find_credential(&mut op, key).await?;
-            require_covered(&mut op, workspace, &record).await?;
-            require_audience(&op.principal, op.workspace(), &before.audience)?;
-            let rotation = rotation.unwrap_or_else(|| Duration::from_secs(before.rotation_seconds));
-            let (rotates_at, expires_at) = validity(&op.principal, rotation, now);
-            let after = McpKey {
-                acts_as: member,
-                rotation_seconds: rotation.as_secs(),
-                rotates_at,
-                expires_at,
-                ..before.clone()
-            };
-            let record = credential_of(&after, &op.principal, workspace, now);
-            op.transaction.delete(old);
-            let secret = Secret::generate(CredentialKind::Bearer, org, self.env());
-            self.put_credential(&mut op.transaction, &record, &secret);
-            op.transaction.put(place, &after);
-            self.plan_expiry(&mut op.transaction, org, workspace, &after);
-            let used = op.transaction.get(&used).await?;
-            let resource = (ResourceKind::Credential, key.0);
-            op.changed(AuditAction::McpKeyRotate, resource, &before, &after);
-            let summary = after.summary(workspace, used);
-            let secret = Some(secret);
-            op.done(IssuedMcpKey { secret, summary })
-        })
-        .await
+        self.service
+            .perform(Operation::RotateMcpKey, caller, |caller| async move {
+                let mut op = in_workspace_of_key(caller, workspace, key).await?;
+                let (org, now, member) = (op.org(), op.now, op.principal.member_id());
+                let [place, used] = records(org, workspace, key);
+                let before = find_key(&mut op, &place).await?;
+                let (old, record) = find_credential(&mut op, key).await?;
+                require_covered(&mut op, workspace, &record).await?;
+                require_audience(&op.principal, op.workspace(), &before.audience)?;
+                let rotation =
+                    rotation.unwrap_or_else(|| Duration::from_secs(before.rotation_seconds));
+                let (rotates_at, expires_at) = validity(&op.principal, rotation, now);
+                let after = McpKey {
+                    acts_as: member,
+                    rotation_seconds: rotation.as_secs(),
+                    rotates_at,
+                    expires_at,
+                    ..before.clone()
+                };
+                let record = credential_of(&after, &op.principal, workspace, now);
+                op.transaction.delete(old);
+                let secret = Secret::generate(CredentialKind::Bearer, org, self.service.env());
+                self.service
+                    .put_credential(&mut op.transaction, &record, &secret);
+                op.transaction.put(place, &after);
+                self.service
+                    .plan_expiry(&mut op.transaction, org, workspace, &after);
+                let used = op.transaction.get(&used).await?;
+                let resource = (ResourceKind::Credential, key.0);
+                op.changed(AuditAction::McpKeyRotate, resource, &before, &after);
+                let summary = after.summary(workspace, used);
+                let secret = Some(secret);
+                op.done(IssuedMcpKey { secret, summary })
+            })
+            .await
     }
 
     /// Revokes an MCP key. It stops working immediately.
@@ -245,32 +231,60 @@ impl KnowledgeService {
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or key;
     /// [`Error::Forbidden`] without `mcp_key:manage` there, or for a key that may do more there than
     /// the caller.
-    pub async fn revoke_mcp_key(
-        &self,
+    pub async fn revoke(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         key: CredentialId,
     ) -> Result<(), Error> {
-        self.perform(Operation::RevokeMcpKey, caller, |caller| async move {
-            let mut op = in_workspace_of_key(caller, workspace, key).await?;
-            let (org, now) = (op.org(), op.now);
-            let [place, _] = records(org, workspace, key);
-            let before = find_key(&mut op, &place).await?;
-            let (place, record) = find_credential(&mut op, key).await?;
-            require_covered(&mut op, workspace, &record).await?;
-            let revoked = CredentialRecord {
-                revoked_at: Some(now),
-                ..record
-            };
-            op.transaction.put(place, &revoked);
-            forget_key(&mut op.transaction, org, workspace, key);
-            let resource = (ResourceKind::Credential, key.0);
-            op.deleted(AuditAction::McpKeyRevoke, resource, &before);
-            op.done(())
-        })
-        .await
+        self.service
+            .perform(Operation::RevokeMcpKey, caller, |caller| async move {
+                let mut op = in_workspace_of_key(caller, workspace, key).await?;
+                let (org, now) = (op.org(), op.now);
+                let [place, _] = records(org, workspace, key);
+                let before = find_key(&mut op, &place).await?;
+                let (place, record) = find_credential(&mut op, key).await?;
+                require_covered(&mut op, workspace, &record).await?;
+                let revoked = CredentialRecord {
+                    revoked_at: Some(now),
+                    ..record
+                };
+                op.transaction.put(place, &revoked);
+                forget_key(&mut op.transaction, org, workspace, key);
+                let resource = (ResourceKind::Credential, key.0);
+                op.deleted(AuditAction::McpKeyRevoke, resource, &before);
+                op.done(())
+            })
+            .await
     }
 
+    /// Records a use of the MCP key that authenticates the request.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for a credential that is not a key of the
+    /// workspace.
+    pub async fn note_use(self, caller: &Caller, workspace: WorkspaceId) -> Result<(), Error> {
+        self.service
+            .perform(Operation::NoteMcpKeyUse, caller, |caller| async move {
+                let mut caller = caller.authenticate(Prefetch::none()).await?;
+                let (org, id) = (caller.org(), caller.credential());
+                let place = id.map(|id| keys::mcp_key(org, workspace, id));
+                caller.prefetch(Prefetch::keys(place)).await?;
+                let mut op = caller.authorize_per_resource().await?;
+                if !op.principal.works_in(workspace) {
+                    return Err(NO_SUCH_KEY);
+                }
+                let [record, used] = records(org, workspace, id.ok_or(NO_SUCH_KEY)?);
+                op.find::<McpKey>(&record, EntityKind::McpKey).await?;
+                let now = op.now;
+                op.transaction.put(used, &now);
+                op.done(())
+            })
+            .await
+    }
+}
+
+impl KnowledgeService {
     fn plan_expiry(
         &self,
         transaction: &mut Transaction,
@@ -282,34 +296,6 @@ impl KnowledgeService {
             .and(keys::mcp_key_use(org, workspace, key.id))
             .counted_by(keys::mcp_key_count(org, workspace))
             .schedule(transaction, key.expires_at, self.env());
-    }
-
-    /// Records a use of the MCP key that authenticates the request.
-    ///
-    /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for a credential that is not a key of the
-    /// workspace.
-    pub async fn note_mcp_key_use(
-        &self,
-        caller: &Caller,
-        workspace: WorkspaceId,
-    ) -> Result<(), Error> {
-        self.perform(Operation::NoteMcpKeyUse, caller, |caller| async move {
-            let mut caller = caller.authenticate(Prefetch::none()).await?;
-            let (org, id) = (caller.org(), caller.credential());
-            let place = id.map(|id| keys::mcp_key(org, workspace, id));
-            caller.prefetch(Prefetch::keys(place)).await?;
-            let mut op = caller.authorize_per_resource().await?;
-            if !op.principal.works_in(workspace) {
-                return Err(NO_SUCH_KEY);
-            }
-            let [record, used] = records(org, workspace, id.ok_or(NO_SUCH_KEY)?);
-            op.find::<McpKey>(&record, EntityKind::McpKey).await?;
-            let now = op.now;
-            op.transaction.put(used, &now);
-            op.done(())
-        })
-        .await
     }
 }
 

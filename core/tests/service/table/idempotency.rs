@@ -191,7 +191,8 @@ async fn replay_shows_what_was_created_as_it_is_now() {
     let renamed = renamed.build();
     let updated = world
         .service
-        .update_memory(&world.owner, id, &renamed, None);
+        .memories()
+        .update(&world.owner, id, &renamed, None);
     updated.await.unwrap();
     let again = repeat(&world, &call, &caller).await.succeeded(call.spec);
     assert_eq!(
@@ -383,7 +384,12 @@ async fn replay_of_a_batch_outlives_its_memories() {
     let first = send(&world, &call, &caller).await.succeeded(call.spec);
     for memory in first.body["memories"].as_array().unwrap() {
         let id = memory["id"].as_str().unwrap().parse().unwrap();
-        world.service.delete_memory(&world.owner, id).await.unwrap();
+        world
+            .service
+            .memories()
+            .delete(&world.owner, id)
+            .await
+            .unwrap();
     }
     assert_eq!(repeat(&world, &call, &caller).await, first.replayed());
 }

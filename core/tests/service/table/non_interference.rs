@@ -101,7 +101,9 @@ impl Kind {
                 let mut caller = Caller::of(world, member, anywhere()).await;
                 let new = new_mcp_key("workspace:research");
                 let service = &world.service;
-                let key = service.create_mcp_key(&caller.trusted, world.workspace.id, &new);
+                let key = service
+                    .mcp_keys()
+                    .create(&caller.trusted, world.workspace.id, &new);
                 caller.token = key
                     .await
                     .unwrap()
@@ -155,23 +157,29 @@ impl Site {
                         .build(),
                 )
                 .build();
-            let updated = service.update_memory(owner, hidden[0], &update, None).await;
+            let updated = service
+                .memories()
+                .update(owner, hidden[0], &update, None)
+                .await;
             updated.unwrap();
             // The author of these is the owner, so that only reviewers know them.
             if !kind.reviews() {
                 world.memories(3).await;
             }
-            service.delete_memory(owner, hidden[1]).await.unwrap();
+            service.memories().delete(owner, hidden[1]).await.unwrap();
         } else {
             let asked = new_recall(&hidden[1..]);
             service
-                .create_recall(&olga, workspace, &asked)
+                .recalls()
+                .create(&olga, workspace, &asked)
                 .await
                 .unwrap();
             let chat = new_chat("Merger");
-            let chat = service.create_chat(&olga, workspace, &chat).await;
+            let chat = service.chats().create(&olga, workspace, &chat).await;
             let chat = chat.unwrap().id;
-            let message = service.post_chat_message(&olga, workspace, chat, "Monday!");
+            let message = service
+                .chats()
+                .post_message(&olga, workspace, chat, "Monday!");
             message.await.unwrap();
         }
         let api = Api::new(world.service.clone());

@@ -40,7 +40,7 @@ impl Records {
         let memories = world.approved_memories(2).await;
         // Without permissions, a recall exists only for the member that made it.
         let new = new_recall(&memories);
-        let recall = service.create_recall(&caller.trusted, workspace, &new);
+        let recall = service.recalls().create(&caller.trusted, workspace, &new);
         let recall = recall.await.unwrap().id;
         world.recall_of(&memories).await;
         let mut erasure = ErasureId(uuid::Uuid::nil());
@@ -48,7 +48,7 @@ impl Records {
             let gone = NewErasure::builder().memory_ids(world.memories(1).await);
             let key = world.name("erasure").parse().unwrap();
             let gone = gone.build();
-            let erased = service.create_erasure(&world.owner, &key, &gone);
+            let erased = service.erasures().create(&world.owner, &key, &gone);
             erasure = erased.await.unwrap().erasure.id;
         }
         let subscription = world.subscribe(&caller.trusted, recall).await.id;
@@ -56,14 +56,19 @@ impl Records {
         let connector = world.connector(HOUR).await;
         world.connector(HOUR).await;
         let failed = failure("unreachable");
-        let reported = service.report_sync(&world.owner, workspace, connector, &failed);
+        let reported =
+            service
+                .connectors()
+                .report_sync(&world.owner, workspace, connector, &failed);
         reported.await.unwrap();
         let plans = with(new_chat("Plans"), |new| {
             new.participants = vec![caller.member];
         });
         let chat = world.chat(workspace, &plans).await.unwrap();
         world.add_chat("Notes").await;
-        let posted = service.post_chat_message(&world.owner, workspace, chat, "Hello.");
+        let posted = service
+            .chats()
+            .post_message(&world.owner, workspace, chat, "Hello.");
         posted.await.unwrap();
         let webhook = world.webhook(EventType::WebhookPing).await.id;
         world.webhook(EventType::WebhookPing).await;
@@ -77,7 +82,7 @@ impl Records {
         ingested.unwrap();
         inbound.post(world, "known", known).await.unwrap();
         let key = new_mcp_key("org:acme");
-        let key = service.create_mcp_key(&caller.trusted, workspace, &key);
+        let key = service.mcp_keys().create(&caller.trusted, workspace, &key);
         let key = key.await.unwrap();
         let role = world.role(BaseRole::Viewer, ActionSet::EMPTY, ActionSet::EMPTY);
         let role = role.await.id;
@@ -103,7 +108,15 @@ impl Records {
 
     /// Creates a dead letter and a pending delivery of an endpoint, and returns the latter.
     pub(super) async fn deliveries(&self, world: &World, to: Endpoint) -> DeliveryId {
-        let ping = async || world.service.ping(&world.owner, to).await.unwrap().id;
+        let ping = async || {
+            world
+                .service
+                .deliveries()
+                .ping(&world.owner, to)
+                .await
+                .unwrap()
+                .id
+        };
         ping().await;
         let claimed = world.claim_one().await;
         world.finish(&claimed, &answer(500)).await;

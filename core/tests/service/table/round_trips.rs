@@ -48,9 +48,11 @@ async fn row(operation: Operation, memories: usize) -> String {
         let by = |secret: &str| secret.parse::<Secret>().unwrap().into();
         let (token, session) = (by(&caller.token), by(&caller.session));
         let (service, workspace) = (&world.service, world.workspace.id);
-        let earlier = service.get_dashboard_summary(&token, workspace);
+        let earlier = service
+            .workspaces()
+            .get_dashboard_summary(&token, workspace);
         earlier.await.unwrap();
-        let earlier = service.list_custom_roles(&session, ACME);
+        let earlier = service.roles().list(&session, ACME);
         earlier.await.unwrap();
         counts.push(count(&world, &call, &caller).await);
     }

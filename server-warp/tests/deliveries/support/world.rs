@@ -127,7 +127,8 @@ impl World {
             .build();
         let created = self
             .service
-            .create_webhook(&self.owner, self.workspace, &new);
+            .webhooks()
+            .create(&self.owner, self.workspace, &new);
         let created = created.await.expect("a webhook");
         let confirmed = confirm(&self.service, created.id.into()).await;
         confirmed.expect("confirmed");
@@ -144,7 +145,8 @@ impl World {
         let batch = [new_memory("Note")];
         let ingested = self
             .service
-            .ingest_memories(&self.owner, self.workspace, self.source, &batch)
+            .memories()
+            .ingest(&self.owner, self.workspace, self.source, &batch)
             .await;
         ingested.expect("ingested")[0].id
     }
@@ -157,7 +159,8 @@ impl World {
         loop {
             let page = self
                 .service
-                .list_deliveries(&self.owner, endpoint, None, &request)
+                .deliveries()
+                .list(&self.owner, endpoint, None, &request)
                 .await
                 .expect("the deliveries");
             deliveries.extend(page.data);
@@ -170,7 +173,11 @@ impl World {
     }
 
     pub(crate) async fn outbox(&self) -> OutboxStatus {
-        self.service.outbox_status().await.expect("the outbox")
+        self.service
+            .dispatcher()
+            .outbox_status()
+            .await
+            .expect("the outbox")
     }
 
     /// Waits until each delivery has succeeded or is a dead letter.

@@ -61,7 +61,7 @@ impl Described for BulkUpdateMemories {
     fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
         Box::pin(async move {
             let by = &self.by.of_service();
-            let updated = service.bulk_update_memories(by, &self.key, &self.request);
+            let updated = service.memories().bulk_update(by, &self.key, &self.request);
             Ok(shown(&updated.await?))
         })
     }

@@ -52,7 +52,9 @@ impl Described for IngestMemories {
                     ..
                 },
             ) = (&self.by.of_service(), &self.batch);
-            let ingested = service.ingest_memories(by, self.workspace, *source_id, memories);
+            let ingested = service
+                .memories()
+                .ingest(by, self.workspace, *source_id, memories);
             let memories = ingested.await?;
             Ok(Response::of(&IngestResult { memories }))
         })

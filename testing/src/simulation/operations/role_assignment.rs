@@ -56,7 +56,9 @@ impl Described for AssignRole {
                 None => MemberAssignment::Organization(self.role),
             };
             let by = &self.by.of_service();
-            let assigned = service.assign_role(by, &self.org, self.member, assignment);
+            let assigned = service
+                .members()
+                .assign_role(by, &self.org, self.member, assignment);
             Ok(plain(assigned.await?))
         })
     }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{EndpointId, EventId, OrgId, Timestamp};
-use crate::service::KnowledgeService;
 use crate::service::deliveries::queue::{
     DELIVERY_LEASE, EndpointQueue, EndpointState, StoredDelivery,
 };
+use crate::service::{Dispatcher, KnowledgeService};
 use crate::store::{Entry, Key, StoreExt, Transaction, decode};
 
 /// Maximum number of leases that one commit renews.
@@ -110,7 +110,7 @@ impl Renewal {
 }
 
 /// # Leases
-impl KnowledgeService {
+impl Dispatcher<'_> {
     /// Renews leases until [`DELIVERY_LEASE`] after `now`; returns those that are still held.
     ///
     /// While a move holds the writes of an organisation, its leases are returned unchanged: no
@@ -119,7 +119,7 @@ impl KnowledgeService {
     /// # Errors
     /// Those of the store.
     pub async fn renew_leases(
-        &self,
+        self,
         now: Timestamp,
         leases: &[DeliveryLease],
     ) -> Result<Vec<DeliveryLease>, Error> {
@@ -127,7 +127,7 @@ impl KnowledgeService {
         sorted.sort_unstable();
         let mut held = Vec::with_capacity(leases.len());
         for leases in sorted.chunks(RENEWED_PER_COMMIT) {
-            held.extend(self.renew_chunk(now, leases.to_vec()).await?);
+            held.extend(self.service.renew_chunk(now, leases.to_vec()).await?);
         }
         Ok(held)
     }
@@ -136,10 +136,12 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn is_on_hold(&self, lease: &DeliveryLease) -> Result<bool, Error> {
-        Ok(self.store().get(&[keys::hold(lease.org)]).await?[0].is_some())
+    pub async fn is_on_hold(self, lease: &DeliveryLease) -> Result<bool, Error> {
+        Ok(self.service.store().get(&[keys::hold(lease.org)]).await?[0].is_some())
     }
+}
 
+impl KnowledgeService {
     /// Renews leases, without those of organisations whose writes are held.
     async fn renew_chunk(
         &self,

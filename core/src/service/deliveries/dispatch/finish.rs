@@ -11,10 +11,10 @@ use crate::model::{
     DeliveryAttempt, DeliveryFailure, DeliveryFailureCode, DeliveryStatus, DisabledReason,
     Timestamp,
 };
-use crate::service::KnowledgeService;
 use crate::service::deliveries::queue::{EndpointQueue, EndpointState, StoredDelivery};
 use crate::service::endpoints::EndpointRecord;
 use crate::service::operation::Prefetch;
+use crate::service::{Dispatcher, KnowledgeService};
 use crate::store::{Entry, Transaction, decode};
 
 /// Number of failed attempts of a ping after which an unconfirmed endpoint is disabled.
@@ -109,7 +109,7 @@ fn shortened(message: &str) -> String {
 }
 
 /// # Results of attempts
-impl KnowledgeService {
+impl Dispatcher<'_> {
     /// Completes an attempt and updates the delivery and its endpoint.
     ///
     /// It is idempotent: after an error, call it again with the same attempt. If that was recorded
@@ -117,8 +117,8 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn finish_delivery(
-        &self,
+    pub async fn finish(
+        self,
         now: Timestamp,
         lease: &DeliveryLease,
         attempt: &Attempt,
@@ -126,36 +126,37 @@ impl KnowledgeService {
         let (state_key, delivery_key) = (&lease.endpoint_key(), &lease.delivery_key());
         let keys = &[state_key.clone(), delivery_key.clone()];
         let recorded = &attempt.record(lease.at);
-        self.transact(|mut transaction| async move {
-            let found = transaction.get_many::<Entry>(keys).await?;
-            let [Some(state), Some(delivery)] = found.as_slice() else {
-                return Ok(transaction.done(AttemptOutcome::LeaseLost));
-            };
-            let state = decode::<EndpointState>(state_key, state)?.value;
-            let delivery = decode::<StoredDelivery>(delivery_key, delivery)?.value;
-            let queue = EndpointQueue::of(lease.org, lease.endpoint, state);
-            let outcome = if let Some(lease_end) = lease.held_until(&queue, &delivery) {
-                let completion = AttemptCompletion {
-                    service: self,
-                    queue,
-                    delivery,
-                    lease,
-                    lease_end,
-                    now,
+        self.service
+            .transact(|mut transaction| async move {
+                let found = transaction.get_many::<Entry>(keys).await?;
+                let [Some(state), Some(delivery)] = found.as_slice() else {
+                    return Ok(transaction.done(AttemptOutcome::LeaseLost));
                 };
-                completion
-                    .apply(&mut transaction, attempt, recorded)
-                    .await?
-            } else if delivery.epoch == lease.epoch
-                && delivery.delivery.attempts.last() == Some(recorded)
-            {
-                recorded_outcome(&mut transaction, &queue, &delivery).await?
-            } else {
-                AttemptOutcome::LeaseLost
-            };
-            Ok(transaction.done(outcome))
-        })
-        .await
+                let state = decode::<EndpointState>(state_key, state)?.value;
+                let delivery = decode::<StoredDelivery>(delivery_key, delivery)?.value;
+                let queue = EndpointQueue::of(lease.org, lease.endpoint, state);
+                let outcome = if let Some(lease_end) = lease.held_until(&queue, &delivery) {
+                    let completion = AttemptCompletion {
+                        service: self.service,
+                        queue,
+                        delivery,
+                        lease,
+                        lease_end,
+                        now,
+                    };
+                    completion
+                        .apply(&mut transaction, attempt, recorded)
+                        .await?
+                } else if delivery.epoch == lease.epoch
+                    && delivery.delivery.attempts.last() == Some(recorded)
+                {
+                    recorded_outcome(&mut transaction, &queue, &delivery).await?
+                } else {
+                    AttemptOutcome::LeaseLost
+                };
+                Ok(transaction.done(outcome))
+            })
+            .await
     }
 }
 

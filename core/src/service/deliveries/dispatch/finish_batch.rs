@@ -8,8 +8,8 @@ use super::finish::AttemptOutcome;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{DeliveryStatus, EndpointId, EventId, OrgId, Timestamp};
-use crate::service::KnowledgeService;
 use crate::service::deliveries::queue::{EndpointQueue, EndpointState, StoredDelivery};
+use crate::service::{Dispatcher, KnowledgeService};
 use crate::store::{Entry, Key, Transaction, decode};
 
 /// Maximum number of attempts that one commit completes.
@@ -36,8 +36,7 @@ impl EndpointBatch {
         }
     }
 
-    /// Completes a delivery, unless it needs more than this: see
-    /// [`KnowledgeService::finish_deliveries`].
+    /// Completes a delivery, unless it needs more than this: see [`Dispatcher::finish_batch`].
     fn finish(
         &mut self,
         transaction: &mut Transaction,
@@ -90,29 +89,30 @@ impl EndpointBatch {
 }
 
 /// # Results of attempts
-impl KnowledgeService {
+impl Dispatcher<'_> {
     /// Completes successful attempts together, which costs much less than one by one.
     ///
-    /// Returns the outcome of each; `None` if [`finish_delivery`](Self::finish_delivery) has to
-    /// complete it: the attempt failed or was a ping, its lease is not held, its record is corrupt,
-    /// its delivery occurs twice, or a move holds the writes of its organisation. These hold up no
-    /// other. Like `finish_delivery`, it is
-    /// idempotent.
+    /// Returns the outcome of each; `None` if [`finish`](Self::finish) has to complete it: the
+    /// attempt failed or was a ping, its lease is not held, its record is corrupt, its delivery
+    /// occurs twice, or a move holds the writes of its organisation. These hold up no other. Like
+    /// [`Self::finish`], it is idempotent.
     ///
     /// # Errors
     /// Those of the store; earlier attempts, 256 at a time, remain completed.
-    pub async fn finish_deliveries(
-        &self,
+    pub async fn finish_batch(
+        self,
         now: Timestamp,
         ended: &[(DeliveryLease, Attempt)],
     ) -> Result<Vec<Option<AttemptOutcome>>, Error> {
         let mut outcomes = Vec::with_capacity(ended.len());
         for ended in ended.chunks(FINISHED_PER_COMMIT) {
-            outcomes.extend(self.finish_chunk(now, ended).await?);
+            outcomes.extend(self.service.finish_chunk(now, ended).await?);
         }
         Ok(outcomes)
     }
+}
 
+impl KnowledgeService {
     /// Completes attempts, without those of organisations whose writes are held.
     async fn finish_chunk(
         &self,

@@ -11,8 +11,8 @@ use super::finish::AttemptOutcome;
 use super::in_flight::{IN_FLIGHT_PER_ENDPOINT_MAX, InFlight};
 use crate::error::Error;
 use crate::model::Timestamp;
-use crate::service::KnowledgeService;
 use crate::service::deliveries::queue::DELIVERY_LEASE;
+use crate::service::{Dispatcher, KnowledgeService};
 
 /// Maximum number of times that one call fans out and claims.
 const STEPS_MAX: usize = 2_048;
@@ -21,7 +21,7 @@ const STEPS_MAX: usize = 2_048;
 /// It covers a whole exchange, because no lease is renewed during the call.
 const LEASE: Duration = DELIVERY_TIMEOUT.saturating_add(DELIVERY_LEASE);
 
-/// Limits of one call of [`KnowledgeService::dispatch`]. The rest is left for the next call.
+/// Limits of one call of [`Dispatcher::dispatch`]. The rest is left for the next call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DispatchLimits {
     /// Maximum number of concurrent exchanges, at least 1.
@@ -68,7 +68,7 @@ impl DispatchLimits {
     }
 }
 
-/// Result of one call of [`KnowledgeService::dispatch`].
+/// Result of one call of [`Dispatcher::dispatch`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DispatchReport {
     /// Number of attempts.
@@ -81,8 +81,7 @@ pub struct DispatchReport {
     pub next_due: Option<Timestamp>,
 }
 
-/// # Dispatching
-impl KnowledgeService {
+impl Dispatcher<'_> {
     /// Fans out the events of the outbox and sends the deliveries that are due, within limits.
     ///
     /// It is meant for hosts without a process that does so continuously.
@@ -93,28 +92,8 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// Those of the store; earlier steps remain committed.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    #[doc = include_str!("../../example.txt")]
-    /// use knowledge_core::service::DispatchLimits;
-    /// # service.create_webhook(&owner, workspace, &new_webhook).await?;
-    ///
-    /// // A webhook receives the deletions of memories.
-    /// service.delete_memory(&owner, memories[0]).await?;
-    /// assert_eq!(service.outbox_status().await?.pending_events, 1);
-    ///
-    /// // A scheduled job; `sender` implements `DeliverySender` by an HTTP client.
-    /// let limits = DispatchLimits { at_once_max: 8, ..DispatchLimits::default() };
-    /// while service.dispatch(&sender, service.env().now(), limits).await?.has_more {}
-    /// let backlog = service.outbox_status().await?;
-    /// assert_eq!((backlog.pending_events, backlog.undelivered), (0, 0));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn dispatch(
-        &self,
+        self,
         sender: &dyn DeliverySender,
         now: Timestamp,
         limits: DispatchLimits,
@@ -126,11 +105,12 @@ impl KnowledgeService {
         let (mut failed, mut begun) = (None, 0);
         for step in 0.. {
             let may_begin = failed.is_none() && begun < limits.attempts_max && step < STEPS_MAX;
-            let (mut is_idle, now) = (true, now.max(self.env().now()));
+            let (mut is_idle, now) = (true, now.max(self.service.env().now()));
             if may_begin {
                 let capacity = limits.capacity(in_flight.len(), begun);
                 let terms = limits.terms();
                 match self
+                    .service
                     .fan_out_and_claim(terms, now, capacity, &in_flight)
                     .await
                 {
@@ -140,7 +120,7 @@ impl KnowledgeService {
                         for delivery in batch.deliveries {
                             begun += 1;
                             in_flight.begin(&delivery.lease);
-                            exchanges.push(self.exchange(sender, delivery, now));
+                            exchanges.push(self.service.exchange(sender, delivery, now));
                         }
                     }
                     Err(error) => failed = Some(error),
@@ -167,7 +147,9 @@ impl KnowledgeService {
         }
         failed.map_or(Ok(report), Err)
     }
+}
 
+impl KnowledgeService {
     /// Fans out and claims; returns the claimed deliveries, and true if more can be done now.
     async fn fan_out_and_claim(
         &self,
@@ -176,7 +158,7 @@ impl KnowledgeService {
         capacity: usize,
         in_flight: &InFlight,
     ) -> Result<(ClaimBatch, bool), Error> {
-        let fan_out = self.fan_out(now).await?;
+        let fan_out = self.dispatcher().fan_out(now).await?;
         let mut batch = ClaimBatch::default();
         if capacity > 0 {
             batch = ClaimPass::new(self, terms, now, capacity, in_flight)
@@ -195,7 +177,10 @@ impl KnowledgeService {
     ) -> (DeliveryLease, Result<AttemptOutcome, Error>) {
         let attempt = sender.send(&delivery.request).await;
         let now = now.max(self.env().now());
-        let outcome = self.finish_delivery(now, &delivery.lease, &attempt).await;
+        let outcome = self
+            .dispatcher()
+            .finish(now, &delivery.lease, &attempt)
+            .await;
         (delivery.lease, outcome)
     }
 }

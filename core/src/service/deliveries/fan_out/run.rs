@@ -8,7 +8,7 @@ use super::step::{FanOutStep, StepReport};
 use crate::error::Error;
 use crate::keys;
 use crate::model::Timestamp;
-use crate::service::KnowledgeService;
+use crate::service::{Dispatcher, KnowledgeService};
 
 /// Time after which a call that has made progress begins no further commit.
 ///
@@ -16,7 +16,7 @@ use crate::service::KnowledgeService;
 /// long as events keep arriving, if commits are slow.
 const TIME_MAX: Duration = Duration::from_millis(500);
 
-/// Result of one call of [`KnowledgeService::fan_out`].
+/// Result of one call of [`Dispatcher::fan_out`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FanOutReport {
     /// Number of events that are completely fanned out.
@@ -30,7 +30,7 @@ pub struct FanOutReport {
 }
 
 /// # Fan-out
-impl KnowledgeService {
+impl Dispatcher<'_> {
     /// Fans out a bounded number of events of the outbox to their endpoints.
     ///
     /// Organisations take turns, so that a backlog of one does not delay the others; the events of
@@ -41,25 +41,27 @@ impl KnowledgeService {
     ///
     /// # Errors
     /// Those of the store; earlier steps remain committed.
-    pub async fn fan_out(&self, now: Timestamp) -> Result<FanOutReport, Error> {
+    pub async fn fan_out(self, now: Timestamp) -> Result<FanOutReport, Error> {
         self.fan_out_within(now, FanOutLimits::default()).await
     }
 
     #[doc(hidden)]
     pub async fn fan_out_within(
-        &self,
+        self,
         now: Timestamp,
         limits: FanOutLimits,
     ) -> Result<FanOutReport, Error> {
-        let mut turns = match self.inner.next_turn.get() {
+        let mut turns = match self.service.inner.next_turn.get() {
             Some(start) => FairQueue::begin(start),
-            None => FairQueue::begin_with(self.org_of_oldest_event().await?),
+            None => FairQueue::begin_with(self.service.org_of_oldest_event().await?),
         };
-        let result = self.take_turns(&mut turns, now, limits).await;
-        self.inner.next_turn.set(turns.start());
+        let result = self.service.take_turns(&mut turns, now, limits).await;
+        self.service.inner.next_turn.set(turns.start());
         result
     }
+}
 
+impl KnowledgeService {
     /// Fans out batches of events, several events in one commit if they are small.
     ///
     /// An event with much to do gives way to others after each step, those of other organisations

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::keys;
 use crate::model::Timestamp;
-use crate::service::KnowledgeService;
+use crate::service::Dispatcher;
 use crate::store::{Direction, Found, Read, StoreExt};
 
 /// Maximum to which events of the outbox are counted.
@@ -36,16 +36,15 @@ pub struct OutboxStatus {
     pub disabled_endpoints: u64,
 }
 
-/// # Deliveries
-impl KnowledgeService {
+impl Dispatcher<'_> {
     /// Returns the current backlog, for metrics.
     ///
     /// It takes a few reads, and two counters of each organisation that ever had endpoints.
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn outbox_status(&self) -> Result<OutboxStatus, Error> {
-        let store = self.store();
+    pub async fn outbox_status(self) -> Result<OutboxStatus, Error> {
+        let store = self.service.store();
         let (outbox, undelivered, ready) = (
             keys::outbox_events(),
             keys::all_undelivered(),
@@ -78,7 +77,7 @@ impl KnowledgeService {
             .into_iter()
             .map(Found::into_range)
             .collect::<Result<Vec<_>, _>>()?;
-        let now = self.env().now();
+        let now = self.service.env().now();
         let pending_since = events.first().and_then(|found| keys::last_id(&found.key));
         let failing_since = failed
             .first()
@@ -90,10 +89,16 @@ impl KnowledgeService {
         let oldest = pending_since.into_iter().chain(failing_since);
         Ok(OutboxStatus {
             pending_events: events.len() as u64,
-            undelivered: self.sum_counters(&keys::undelivered_counts()).await?,
+            undelivered: self
+                .service
+                .sum_counters(&keys::undelivered_counts())
+                .await?,
             oldest: oldest.chain(waiting).map(time_of).min(),
             overdue_since: due.first().map(|(at, ..)| *at).filter(|at| *at <= now),
-            disabled_endpoints: self.sum_counters(&keys::disabled_endpoint_counts()).await?,
+            disabled_endpoints: self
+                .service
+                .sum_counters(&keys::disabled_endpoint_counts())
+                .await?,
         })
     }
 }

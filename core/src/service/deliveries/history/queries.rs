@@ -15,7 +15,7 @@ use crate::service::deliveries::queue::{
 use crate::service::endpoints::{EndpointRecord, find_subscription};
 use crate::service::operation::{Authenticated, Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{Caller, Deliveries};
 use crate::store::{Direction, Entry, Key, RangeRead, Transaction, decode};
 
 impl Endpoint {
@@ -105,8 +105,7 @@ impl Endpoint {
     }
 }
 
-/// # Deliveries
-impl KnowledgeService {
+impl Deliveries<'_> {
     /// Lists the retained deliveries to an endpoint, newest event first.
     ///
     /// # Errors
@@ -114,36 +113,8 @@ impl KnowledgeService {
     /// [`Error::NotFound`] for an unknown endpoint; [`Error::Forbidden`] without `webhook:manage`
     /// or, for a subscription, `citation_subscription:manage` in its workspace, and for a
     /// subscription of another member without both.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    #[doc = include_str!("../../example.txt")]
-    /// use knowledge_core::model::{DeliveryStatus, WebhookUpdate};
-    /// use knowledge_core::service::{DispatchLimits, Endpoint, PageRequest};
-    /// # let webhook = service.create_webhook(&owner, workspace, &new_webhook).await?.id;
-    /// # let (now, limits) = (service.env().now(), DispatchLimits::default());
-    /// # service.dispatch(&Sender(204), now, limits).await?; // Confirms the webhook.
-    /// # let sender = Sender(410);
-    ///
-    /// // The endpoint responds with 410, so the service disables it and dead-letters the delivery.
-    /// service.delete_memory(&owner, memories[0]).await?;
-    /// let (now, limits) = (service.env().now(), DispatchLimits::default());
-    /// service.dispatch(&sender, now, limits).await?;
-    /// let (endpoint, dead) = (Endpoint::Webhook(workspace, webhook), Some(DeliveryStatus::Dead));
-    /// let page = PageRequest::default();
-    /// let found = service.list_deliveries(&owner, endpoint, dead, &page).await?;
-    /// assert_eq!(found.data[0].attempts[0].status, Some(410));
-    ///
-    /// // Once the receiver is repaired, its owner activates the webhook and redelivers.
-    /// let activate = WebhookUpdate::builder().is_active(true).build();
-    /// service.update_webhook(&owner, workspace, webhook, &activate, None).await?;
-    /// assert_eq!(service.redeliver_dead(&owner, endpoint).await?.redelivered, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn list_deliveries(
-        &self,
+    pub async fn list(
+        self,
         caller: &Caller,
         endpoint: Endpoint,
         status: Option<DeliveryStatus>,
@@ -153,29 +124,31 @@ impl KnowledgeService {
             Operation::ListWebhookDeliveries,
             Operation::ListCitationSubscriptionDeliveries,
         );
-        self.perform(operation, caller, |caller| async move {
-            let org = caller.org();
-            let listing = listing(org, endpoint.id(), status);
-            let prefetch = Prefetch::page(&listing, page).and_keys(endpoint.keys(org));
-            let mut caller = caller.authenticate(prefetch).await?;
-            let first = listing
-                .first_read(page)
-                .filter(|_| status == Some(DeliveryStatus::Dead));
-            let deliveries = endpoint.prefetched_dead_letters(&mut caller, first.as_ref());
-            let (mut op, _) = endpoint.authorize(caller, deliveries).await?;
-            let transaction = &mut op.transaction;
-            let found = page_of_deliveries(transaction, org, endpoint.id(), status, page).await?;
-            op.done(found)
-        })
-        .await
+        self.service
+            .perform(operation, caller, |caller| async move {
+                let org = caller.org();
+                let listing = listing(org, endpoint.id(), status);
+                let prefetch = Prefetch::page(&listing, page).and_keys(endpoint.keys(org));
+                let mut caller = caller.authenticate(prefetch).await?;
+                let first = listing
+                    .first_read(page)
+                    .filter(|_| status == Some(DeliveryStatus::Dead));
+                let deliveries = endpoint.prefetched_dead_letters(&mut caller, first.as_ref());
+                let (mut op, _) = endpoint.authorize(caller, deliveries).await?;
+                let transaction = &mut op.transaction;
+                let found =
+                    page_of_deliveries(transaction, org, endpoint.id(), status, page).await?;
+                op.done(found)
+            })
+            .await
     }
 
     /// Reads one delivery to an endpoint.
     ///
     /// # Errors
-    /// As [`KnowledgeService::list_deliveries`], and [`Error::NotFound`] for an unknown delivery.
-    pub async fn get_delivery(
-        &self,
+    /// As [`Self::list`], and [`Error::NotFound`] for an unknown delivery.
+    pub async fn get(
+        self,
         caller: &Caller,
         endpoint: Endpoint,
         id: DeliveryId,
@@ -184,13 +157,14 @@ impl KnowledgeService {
             Operation::GetWebhookDelivery,
             Operation::GetCitationSubscriptionDelivery,
         );
-        self.perform(operation, caller, |caller| async move {
-            let (mut op, _) = endpoint.authorize_for_delivery(caller, id, None).await?;
-            let org = op.org();
-            let found = find_delivery(&mut op.transaction, org, endpoint.id(), id).await?;
-            op.done(found.delivery)
-        })
-        .await
+        self.service
+            .perform(operation, caller, |caller| async move {
+                let (mut op, _) = endpoint.authorize_for_delivery(caller, id, None).await?;
+                let org = op.org();
+                let found = find_delivery(&mut op.transaction, org, endpoint.id(), id).await?;
+                op.done(found.delivery)
+            })
+            .await
     }
 
     /// Redelivers an event now, with a new retry schedule and the same identifier.
@@ -198,10 +172,9 @@ impl KnowledgeService {
     /// A pending delivery is attempted now; an attempt in flight continues.
     ///
     /// # Errors
-    /// As [`KnowledgeService::get_delivery`], and [`Error::EndpointInactive`] if the endpoint is
-    /// inactive.
+    /// As [`Self::get`], and [`Error::EndpointInactive`] if the endpoint is inactive.
     pub async fn redeliver(
-        &self,
+        self,
         caller: &Caller,
         endpoint: Endpoint,
         id: DeliveryId,
@@ -210,23 +183,24 @@ impl KnowledgeService {
             Operation::RedeliverToWebhook,
             Operation::RedeliverToCitationSubscription,
         );
-        self.perform(operation, caller, |caller| async move {
-            let state = Some(keys::endpoint(caller.org(), endpoint.id()));
-            let (mut op, record) = endpoint.authorize_for_delivery(caller, id, state).await?;
-            let (operation, actor) = op.audit(record.redelivery_action());
-            let delivery =
-                redeliver_one(&mut op.transaction, operation, actor, &record, id).await?;
-            op.done(delivery)
-        })
-        .await
+        self.service
+            .perform(operation, caller, |caller| async move {
+                let state = Some(keys::endpoint(caller.org(), endpoint.id()));
+                let (mut op, record) = endpoint.authorize_for_delivery(caller, id, state).await?;
+                let (operation, actor) = op.audit(record.redelivery_action());
+                let delivery =
+                    redeliver_one(&mut op.transaction, operation, actor, &record, id).await?;
+                op.done(delivery)
+            })
+            .await
     }
 
     /// Redelivers the dead letters of an endpoint, oldest first, up to 500 per call.
     ///
     /// # Errors
-    /// As [`KnowledgeService::redeliver`].
+    /// As [`Self::redeliver`].
     pub async fn redeliver_dead(
-        &self,
+        self,
         caller: &Caller,
         endpoint: Endpoint,
     ) -> Result<RedeliveryReport, Error> {
@@ -234,21 +208,22 @@ impl KnowledgeService {
             Operation::RedeliverDeadToWebhook,
             Operation::RedeliverDeadToCitationSubscription,
         );
-        self.perform(operation, caller, |caller| async move {
-            let org = caller.org();
-            let entries = first_dead_letters(org, endpoint.id());
-            let prefetch = Prefetch::keys(endpoint.keys(org))
-                .and_keys([keys::endpoint(org, endpoint.id())])
-                .and_range(entries.clone());
-            let mut caller = caller.authenticate(prefetch).await?;
-            let deliveries = endpoint.prefetched_dead_letters(&mut caller, Some(&entries));
-            let (mut op, record) = endpoint.authorize(caller, deliveries).await?;
-            let (operation, actor) = op.audit(record.redelivery_action());
-            let redelivered =
-                redeliver_dead_letters(&mut op.transaction, operation, actor, &record).await?;
-            op.done(redelivered)
-        })
-        .await
+        self.service
+            .perform(operation, caller, |caller| async move {
+                let org = caller.org();
+                let entries = first_dead_letters(org, endpoint.id());
+                let prefetch = Prefetch::keys(endpoint.keys(org))
+                    .and_keys([keys::endpoint(org, endpoint.id())])
+                    .and_range(entries.clone());
+                let mut caller = caller.authenticate(prefetch).await?;
+                let deliveries = endpoint.prefetched_dead_letters(&mut caller, Some(&entries));
+                let (mut op, record) = endpoint.authorize(caller, deliveries).await?;
+                let (operation, actor) = op.audit(record.redelivery_action());
+                let redelivered =
+                    redeliver_dead_letters(&mut op.transaction, operation, actor, &record).await?;
+                op.done(redelivered)
+            })
+            .await
     }
 
     /// Sends a test event: one `webhook.ping` with a single attempt.
@@ -257,35 +232,36 @@ impl KnowledgeService {
     /// endpoint again.
     ///
     /// # Errors
-    /// As [`KnowledgeService::list_deliveries`], and [`Error::EndpointInactive`] if its owner
-    /// deactivated it.
-    pub async fn ping(&self, caller: &Caller, endpoint: Endpoint) -> Result<Delivery, Error> {
+    /// As [`Self::list`], and [`Error::EndpointInactive`] if its owner deactivated it.
+    pub async fn ping(self, caller: &Caller, endpoint: Endpoint) -> Result<Delivery, Error> {
         let operation =
             endpoint.operation(Operation::PingWebhook, Operation::PingCitationSubscription);
-        self.once(
-            operation,
-            caller,
-            &endpoint.named(),
-            |caller| async move {
-                let org = caller.org();
-                let prefetch = Prefetch::keys(endpoint.keys(org))
-                    .and_keys([keys::endpoint(org, endpoint.id())])
-                    .and_range(EndpointQueue::front(org, endpoint.id(), 1));
-                let caller = caller.authenticate(prefetch).await?;
-                let (mut op, record) = endpoint.authorize(caller, Vec::new()).await?;
-                let (operation, actor) = op.audit(record.ping_action());
-                let delivery = self
-                    .send_ping(&mut op.transaction, operation, actor, &record)
-                    .await?;
-                op.set_created_id(delivery.id.0);
-                op.done(delivery)
-            },
-            |caller, replay| async move {
-                let id = DeliveryId(replay.created);
-                self.get_delivery(&caller, endpoint, id).await
-            },
-        )
-        .await
+        self.service
+            .once(
+                operation,
+                caller,
+                &endpoint.named(),
+                |caller| async move {
+                    let org = caller.org();
+                    let prefetch = Prefetch::keys(endpoint.keys(org))
+                        .and_keys([keys::endpoint(org, endpoint.id())])
+                        .and_range(EndpointQueue::front(org, endpoint.id(), 1));
+                    let caller = caller.authenticate(prefetch).await?;
+                    let (mut op, record) = endpoint.authorize(caller, Vec::new()).await?;
+                    let (operation, actor) = op.audit(record.ping_action());
+                    let delivery = self
+                        .service
+                        .send_ping(&mut op.transaction, operation, actor, &record)
+                        .await?;
+                    op.set_created_id(delivery.id.0);
+                    op.done(delivery)
+                },
+                |caller, replay| async move {
+                    let id = DeliveryId(replay.created);
+                    self.get(&caller, endpoint, id).await
+                },
+            )
+            .await
     }
 }
 

@@ -26,7 +26,7 @@ use crate::service::access::monitor::slugs_read;
 use crate::service::access::principal::Principal;
 use crate::service::memories::sources::{require_open_source, source_keys};
 use crate::service::operation::Prefetch;
-use crate::service::{Caller, KnowledgeService};
+use crate::service::{Caller, Memories};
 use crate::store::{Key, Transaction};
 
 request! {
@@ -63,7 +63,7 @@ request! {
         /// Source of the memories.
         source_id: SourceId as Id<SourceId>,
         /// Memories, 1 to 100, no two with the same key.
-        memories: Vec<NewMemory> as Memories,
+        memories: Vec<NewMemory> as NewMemories,
     }
 }
 
@@ -86,7 +86,7 @@ pub struct IngestedMemory {
 }
 
 /// The memories of a batch.
-pub(crate) type Memories = List<Object<NewMemory>, Items<1, INGEST_MEMORIES_MAX>, DistinctKeys>;
+pub(crate) type NewMemories = List<Object<NewMemory>, Items<1, INGEST_MEMORIES_MAX>, DistinctKeys>;
 
 /// No two memories have the same key.
 pub(crate) enum DistinctKeys {}
@@ -120,12 +120,12 @@ impl Check<NewMemory> for DistinctKeys {
 pub(crate) fn check_batch(memories: &[NewMemory], checks: &Checks<'_>) -> Result<(), Error> {
     let mut problems = Problems::default();
     let path = Path::Field(Path::ROOT, "memories");
-    Memories::check_items(memories, &path, checks, &mut problems);
+    NewMemories::check_items(memories, &path, checks, &mut problems);
     problems.into_result()
 }
 
 /// # Ingestion
-impl KnowledgeService {
+impl Memories<'_> {
     /// Ingests up to 100 memories from a source, all or none.
     ///
     /// They wait for review. A known `source_key` updates the title and the text of that memory,
@@ -155,70 +155,74 @@ impl KnowledgeService {
     /// let mut outcomes = Vec::new();
     /// for text in ["Ask Ada.", "Ask Ada.", "Ask Grace."] {
     ///     let page = NewMemory::builder().source_key("pages/42").title("On call").content(text);
-    ///     let result = service.ingest_memories(&owner, workspace, source, &[page.build()]).await?;
+    ///     let result =
+    ///         service.memories().ingest(&owner, workspace, source, &[page.build()]).await?;
     ///     outcomes.push(result[0].outcome);
     /// }
     /// assert_eq!(outcomes, [Created, Unchanged, Updated]);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn ingest_memories(
-        &self,
+    pub async fn ingest(
+        self,
         caller: &Caller,
         workspace: WorkspaceId,
         source: SourceId,
         memories: &[NewMemory],
     ) -> Result<Vec<IngestedMemory>, Error> {
-        check_batch(memories, &self.checks())?;
-        self.once(
-            Operation::IngestMemories,
-            caller,
-            &(workspace, source, memories),
-            |caller| async move {
-                let org = caller.org();
-                let by_name = || by_source_key(org, workspace, source, memories);
-                let prefetch = Prefetch::keys(by_name())
-                    .and_keys(source_keys(org, source))
-                    .and_keys([
-                        keys::endpoint_sequence(org, workspace),
-                        keys::usage(org, Quota::Memories),
-                    ])
-                    .and_range(slugs_read(org));
-                let known = |transaction: &Transaction| known_memories(transaction, org, by_name());
-                let mut op = caller
-                    .in_workspace_then(workspace, prefetch, &known)
-                    .await?;
-                let key = keys::source(org, source);
-                if op.transaction.get::<Source>(&key).await?.is_none() {
-                    let message = "must be a source of the organisation";
-                    return Err(Error::invalid("source_id", ProblemCode::NotFound, message));
-                }
-                require_open_source(&mut op.transaction, &op.principal.org, source).await?;
-                let audit = op.audit(AuditAction::MemoryIngest);
-                let place = op.workspace().clone();
-                let held = op.held_in(workspace);
-                let context = IngestContext {
-                    caller: &op.principal,
-                    workspace: &place,
-                    held,
-                    source,
-                    is_signed: false,
-                };
-                let memories = self
-                    .ingest_batch(&mut op.transaction, context, audit, memories)
-                    .await?;
-                let result = IngestResult { memories };
-                op.set_created_id(audit.0.id.0);
-                op.set_replay_data(&result);
-                op.done(result.memories)
-            },
-            |_, replay| async move {
-                replay
-                    .response::<IngestResult>()
-                    .map(|result| result.memories)
-            },
-        )
-        .await
+        check_batch(memories, &self.service.checks())?;
+        self.service
+            .once(
+                Operation::IngestMemories,
+                caller,
+                &(workspace, source, memories),
+                |caller| async move {
+                    let org = caller.org();
+                    let by_name = || by_source_key(org, workspace, source, memories);
+                    let prefetch = Prefetch::keys(by_name())
+                        .and_keys(source_keys(org, source))
+                        .and_keys([
+                            keys::endpoint_sequence(org, workspace),
+                            keys::usage(org, Quota::Memories),
+                        ])
+                        .and_range(slugs_read(org));
+                    let known =
+                        |transaction: &Transaction| known_memories(transaction, org, by_name());
+                    let mut op = caller
+                        .in_workspace_then(workspace, prefetch, &known)
+                        .await?;
+                    let key = keys::source(org, source);
+                    if op.transaction.get::<Source>(&key).await?.is_none() {
+                        let message = "must be a source of the organisation";
+                        return Err(Error::invalid("source_id", ProblemCode::NotFound, message));
+                    }
+                    require_open_source(&mut op.transaction, &op.principal.org, source).await?;
+                    let audit = op.audit(AuditAction::MemoryIngest);
+                    let place = op.workspace().clone();
+                    let held = op.held_in(workspace);
+                    let context = IngestContext {
+                        caller: &op.principal,
+                        workspace: &place,
+                        held,
+                        source,
+                        is_signed: false,
+                    };
+                    let memories = self
+                        .service
+                        .ingest_batch(&mut op.transaction, context, audit, memories)
+                        .await?;
+                    let result = IngestResult { memories };
+                    op.set_created_id(audit.0.id.0);
+                    op.set_replay_data(&result);
+                    op.done(result.memories)
+                },
+                |_, replay| async move {
+                    replay
+                        .response::<IngestResult>()
+                        .map(|result| result.memories)
+                },
+            )
+            .await
     }
 }
 

@@ -22,7 +22,7 @@ impl Provisioning<'_> {
     }
 
     /// Sets the retention of a workspace, as
-    /// [`KnowledgeService::set_retention`](crate::service::KnowledgeService::set_retention) does.
+    /// [`Workspaces::set_retention`](crate::service::Workspaces::set_retention) does.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for a number of days outside its range; [`Error::NotFound`].

@@ -10,10 +10,10 @@ use super::endpoint_claim::EndpointClaim;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{EndpointId, OrgId, Timestamp};
-use crate::service::KnowledgeService;
 use crate::service::deliveries::dispatch::retry::{CORRUPT_RETRY_DELAY, RETRY_DELAY_MAX};
 use crate::service::deliveries::dispatch::{IN_FLIGHT_PER_QUICK_ENDPOINT_MAX, InFlight};
 use crate::service::deliveries::queue::DELIVERY_LEASE;
+use crate::service::{Dispatcher, KnowledgeService};
 use crate::store::{Direction, KeyEntry, StoreExt};
 
 /// Divisor of the share of all deliveries in flight that one organisation may have.
@@ -86,7 +86,7 @@ pub(in crate::service) struct ClaimPass<'c> {
 }
 
 /// # Claims
-impl KnowledgeService {
+impl Dispatcher<'_> {
     /// Claims deliveries that are due, scheduling endpoints fairly.
     ///
     /// It claims at most `capacity` deliveries, and at most 256 in one call. `in_flight` counts
@@ -104,25 +104,25 @@ impl KnowledgeService {
     /// ```
     #[doc = include_str!("../../../example.txt")]
     /// use knowledge_core::service::{AttemptOutcome, InFlight};
-    /// # service.create_webhook(&owner, workspace, &new_webhook).await?;
-    /// # service.delete_memory(&owner, memories[0]).await?;
+    /// # service.webhooks().create(&owner, workspace, &new_webhook).await?;
+    /// # service.memories().delete(&owner, memories[0]).await?;
     ///
     /// let (now, capacity, in_flight) = (service.env().now(), 8, InFlight::default());
-    /// service.fan_out(now).await?;
-    /// let batch = service.claim_deliveries(now, capacity, &in_flight).await?;
+    /// service.dispatcher().fan_out(now).await?;
+    /// let batch = service.dispatcher().claim(now, capacity, &in_flight).await?;
     /// # assert_eq!(batch.deliveries.len(), 1);
     /// for claimed in &batch.deliveries {
     ///     // A dispatcher sends them concurrently, and calls `renew_leases` for slow exchanges.
     ///     let attempt = sender.send(&claimed.request).await;
     ///     let now = service.env().now();
-    ///     let outcome = service.finish_delivery(now, &claimed.lease, &attempt).await?;
+    ///     let outcome = service.dispatcher().finish(now, &claimed.lease, &attempt).await?;
     ///     assert_eq!(outcome, AttemptOutcome::Delivered);
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn claim_deliveries(
-        &self,
+    pub async fn claim(
+        self,
         now: Timestamp,
         capacity: usize,
         in_flight: &InFlight,
@@ -131,7 +131,7 @@ impl KnowledgeService {
             lease: DELIVERY_LEASE,
             per_endpoint_max: IN_FLIGHT_PER_QUICK_ENDPOINT_MAX,
         };
-        let pass = ClaimPass::new(self, terms, now, capacity, in_flight);
+        let pass = ClaimPass::new(self.service, terms, now, capacity, in_flight);
         pass.run().await
     }
 }

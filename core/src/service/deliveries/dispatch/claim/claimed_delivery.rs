@@ -10,8 +10,7 @@ use crate::service::{Event, SigningSecret};
 /// A claimed delivery, to be sent now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimedDelivery {
-    /// Lease, which
-    /// [`KnowledgeService::finish_delivery`](crate::service::KnowledgeService::finish_delivery) ends.
+    /// Lease, which [`Dispatcher::finish`](crate::service::Dispatcher::finish) ends.
     pub lease: DeliveryLease,
     /// Type of the event.
     pub event_type: EventType,
