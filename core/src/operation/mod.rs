@@ -172,6 +172,58 @@ const fn or<T: Copy>(column: &[T], default: T) -> T {
     }
 }
 
+/// Returns the error statuses of a row, without the codes.
+macro_rules! statuses {
+    ([$($status:literal $($code:literal)*),*]) => {
+        &[$($status),*]
+    };
+}
+
+/// Lists the errors that the statuses of a row stand for, in Markdown.
+macro_rules! error_docs {
+    ([]) => { "" };
+    ([, $($rest:tt)*]) => { error_docs!([$($rest)*]) };
+    ([400 $($rest:tt)*]) => { error_docs!("400" InvalidRequest [$($rest)*]) };
+    ([403 $($rest:tt)*]) => { error_docs!("403" Forbidden [$($rest)*]) };
+    ([404 $($rest:tt)*]) => { error_docs!("404" NotFound [$($rest)*]) };
+    ([409 $($rest:tt)*]) => { error_docs!("409" Conflict [$($rest)*]) };
+    ([412 $($rest:tt)*]) => { error_docs!("412" PreconditionFailed [$($rest)*]) };
+    ([422 $($rest:tt)*]) => { error_docs!("422" IdempotencyKeyReused [$($rest)*]) };
+    ([429 "quota_exceeded" $($rest:tt)*]) => { error_docs!([$($rest)*]) };
+    ([429 $($rest:tt)*]) => { error_docs!("429" RateLimited [$($rest)*]) };
+    (["endpoint_off" $($rest:tt)*]) => { error_docs!("409" EndpointInactive [$($rest)*]) };
+    (["forbidden" $($rest:tt)*]) => { error_docs!([$($rest)*]) };
+    (["quota_exceeded" $($rest:tt)*]) => { error_docs!("403 or 429" QuotaExceeded [$($rest)*]) };
+    (["role_in_use" $($rest:tt)*]) => { error_docs!("409" RoleInUse [$($rest)*]) };
+    (["slug_taken" $($rest:tt)*]) => { error_docs!("409" SlugTaken [$($rest)*]) };
+    ($status:literal $error:ident $rest:tt) => {
+        concat!(
+            "\n- [`Error::", stringify!($error), "`](crate::error::Error::", stringify!($error),
+            ") ", $status, error_docs!($rest)
+        )
+    };
+}
+
+/// Lists the errors that follow from the columns of a row, in Markdown.
+macro_rules! column_errors {
+    ({}) => { "" };
+    ({ uses $quotas:tt $($columns:tt)* }) => {
+        concat!(
+            "\n- [`Error::QuotaExceeded`](crate::error::Error::QuotaExceeded) 403",
+            column_errors!({ $($columns)* })
+        )
+    };
+    ({ replays $operation:ident $($columns:tt)* }) => {
+        concat!(
+            "\n- [`Error::IdempotencyKeyReused`](crate::error::Error::IdempotencyKeyReused) 422 ",
+            "and [`Error::CreatedResourceGone`](crate::error::Error::CreatedResourceGone) 410, ",
+            "of a request with an idempotency key",
+            column_errors!({ $($columns)* })
+        )
+    };
+    ({ $column:tt $($columns:tt)* }) => { column_errors!({ $($columns)* }) };
+}
+
 /// Defines the enumeration of an interface's operations, and their rows.
 ///
 /// `row` is the macro that completes a row, `permissions` the one that documents its permissions.
@@ -182,21 +234,25 @@ macro_rules! declare {
             #[doc = $summary:expr]
             $(#[doc = $text:expr])*
             $name:ident: $method:ident $path:expr, $success:literal,
-                [$($status:literal $($code:literal)*),*], $({ $($columns:tt)* },)?
+                $errors:tt, $({ $($columns:tt)* },)?
                 $($function:ident).+($($arguments:tt)*) -> $output:ty $(, $marker:ident $value:tt)*;
         )+})+
     ) => {
         #[doc = concat!("An operation of the ", $interface, " interface.")]
+        ///
+        /// Every operation has further errors, whatever it does: see the statuses that all have.
         #[non_exhaustive]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum $operation {$($(
             #[doc = $summary]
             #[doc = ""]
             #[doc = concat!(
-                "`", stringify!($method), " ", $path, "`: status ", $success,
-                $(", or ", $status, $(" `", $code, "`",)*)* "."
+                "`", stringify!($method), " ", $path, "`: status ", $success, "."
             )]
             #[doc = $permissions!({ $($($columns)*)? })]
+            #[doc = concat!(
+                "\nErrors:\n", error_docs!($errors), column_errors!({ $($($columns)*)? }), "\n"
+            )]
             $(#[doc = $text])*
             $name,
         )+)+}
@@ -227,7 +283,7 @@ macro_rules! declare {
             method: Method::$method,
             path: $path,
             success: $success,
-            error_statuses: &[$($status),*],
+            error_statuses: statuses!($errors),
         },)+)+];
     };
 }
@@ -292,7 +348,7 @@ macro_rules! public_permissions {
     };
 }
 
-use declare;
+use {column_errors, declare, error_docs, statuses};
 
 operations!(declare "public" Operation OperationSpec OPERATIONS, public_row, public_permissions);
 
@@ -347,6 +403,22 @@ mod tests {
                 assert_eq!(named[0], expected, "{}", spec.path);
             }
         }
+    }
+
+    #[test]
+    fn errors_of_a_row_are_documented() {
+        let listed = concat!(
+            error_docs!([400, 409 "slug_taken"]),
+            column_errors!({ requires [Organization RoleManage], uses [Members], reads 2 })
+        );
+        let errors: Vec<&str> = listed
+            .lines()
+            .filter_map(|line| line.strip_prefix("- [`Error::")?.split('`').next())
+            .collect();
+        assert_eq!(
+            errors,
+            ["InvalidRequest", "Conflict", "SlugTaken", "QuotaExceeded"]
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use super::declare;
+use super::{column_errors, declare, error_docs, statuses};
 
 /// Passes the rows of the table to a macro, after tokens of its caller in brackets.
 ///

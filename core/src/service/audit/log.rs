@@ -108,8 +108,7 @@ impl AuditLog<'_> {
     /// Returns the entry of the audit log with this identifier.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::Forbidden`] without `audit:read`; [`Error::NotFound`]
-    /// for an unknown or expired entry.
+    /// Those of [`Operation::GetAuditEntry`].
     pub async fn get(self, caller: &Caller, id: AuditLogId) -> Result<AuditEntry, Error> {
         self.service
             .perform(Operation::GetAuditEntry, caller, |caller| async move {
@@ -138,8 +137,8 @@ impl AuditLog<'_> {
     /// are applied to the scanned entries.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid page request, or a resource identifier without its
-    /// kind; [`Error::Unauthenticated`]; [`Error::Forbidden`] without `audit:read`.
+    /// Those of [`Operation::ListAuditEntries`]; [`Error::InvalidRequest`] for a resource
+    /// identifier without its kind.
     pub async fn list(
         self,
         caller: &Caller,

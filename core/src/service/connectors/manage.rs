@@ -23,9 +23,8 @@ impl Connectors<'_> {
     /// Creates a connector.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for invalid values or a workspace with the maximum number of
-    /// connectors; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace;
-    /// [`Error::Forbidden`] without `connector:manage` there.
+    /// Those of [`Operation::CreateConnector`]; [`Error::InvalidRequest`] for a workspace with the
+    /// maximum number of connectors.
     pub async fn create(
         self,
         caller: &Caller,
@@ -84,9 +83,7 @@ impl Connectors<'_> {
     /// Lists the connectors of a workspace with their health, in order of creation.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid page request; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without `dashboard:read`
-    /// there.
+    /// Those of [`Operation::ListConnectors`].
     pub async fn list(
         self,
         caller: &Caller,
@@ -114,8 +111,7 @@ impl Connectors<'_> {
     /// Returns a connector with its health.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or connector;
-    /// [`Error::Forbidden`] without `dashboard:read` there.
+    /// Those of [`Operation::GetConnector`].
     pub async fn get(
         self,
         caller: &Caller,
@@ -142,9 +138,7 @@ impl Connectors<'_> {
     /// A resulting change of its status is published.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for invalid values; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an unknown workspace or connector; [`Error::Forbidden`] without
-    /// `connector:manage` there.
+    /// Those of [`Operation::UpdateConnector`].
     pub async fn update(
         self,
         caller: &Caller,
@@ -191,8 +185,7 @@ impl Connectors<'_> {
     /// Deletes a connector and its state. Memories that it imported remain.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or connector;
-    /// [`Error::Forbidden`] without `connector:manage` there.
+    /// Those of [`Operation::DeleteConnector`].
     pub async fn delete(
         self,
         caller: &Caller,

@@ -19,8 +19,7 @@ impl Connectors<'_> {
     /// Records the report of a sync. A resulting change of the connector's status is published.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or connector;
-    /// [`Error::Forbidden`] without `connector:report` there.
+    /// Those of [`Operation::ReportSync`].
     pub async fn report_sync(
         self,
         caller: &Caller,

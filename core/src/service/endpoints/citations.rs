@@ -33,10 +33,9 @@ impl CitationSubscriptions<'_> {
     /// `citation_subscription:manage` in the workspace.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an address that deliveries may not go to, or a recall with the
-    /// maximum number of subscriptions; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
-    /// unknown recall, or one that does not exist for the caller; [`Error::Forbidden`] without
-    /// `citation_subscription:manage` in its workspace; [`Error::QuotaExceeded`].
+    /// Those of [`Operation::CreateCitationSubscription`]; [`Error::InvalidRequest`] for an address
+    /// that deliveries may not go to, or a recall with the maximum number of subscriptions;
+    /// [`Error::NotFound`] for an unknown recall, or one that does not exist for the caller.
     pub async fn create(
         self,
         caller: &Caller,
@@ -102,9 +101,8 @@ impl CitationSubscriptions<'_> {
     /// As for [`Self::get`], URLs may be reduced to their origins.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid page request; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an unknown recall, or one that does not exist for the caller;
-    /// [`Error::Forbidden`] without `citation_subscription:manage` in its workspace.
+    /// Those of [`Operation::ListCitationSubscriptions`]; [`Error::NotFound`] for an unknown
+    /// recall, or one that does not exist for the caller.
     pub async fn list(
         self,
         caller: &Caller,
@@ -142,8 +140,7 @@ impl CitationSubscriptions<'_> {
     /// than the subscriber see only the origin without `webhook:manage` in its workspace.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`]; [`Error::Forbidden`] without
-    /// `citation_subscription:manage` in its workspace.
+    /// Those of [`Operation::GetCitationSubscription`].
     pub async fn get(
         self,
         caller: &Caller,
@@ -165,8 +162,7 @@ impl CitationSubscriptions<'_> {
     /// Deletes a citation subscription.
     ///
     /// # Errors
-    /// As [`Self::get`], and [`Error::Forbidden`] without `webhook:manage` in its workspace if it
-    /// belongs to another member.
+    /// Those of [`Operation::DeleteCitationSubscription`].
     pub async fn delete(self, caller: &Caller, id: SubscriptionId) -> Result<(), Error> {
         self.service
             .perform(
@@ -200,7 +196,7 @@ impl CitationSubscriptions<'_> {
     /// on its credential from then on.
     ///
     /// # Errors
-    /// As [`Self::delete`].
+    /// Those of [`Operation::RotateCitationSubscriptionSecret`].
     pub async fn rotate_secret(
         self,
         caller: &Caller,

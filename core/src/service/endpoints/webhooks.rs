@@ -24,10 +24,8 @@ impl Webhooks<'_> {
     /// `webhook:manage` in the workspace.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an address that deliveries may not go to, or a workspace with
-    /// the maximum number of webhooks; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
-    /// unknown workspace; [`Error::Forbidden`] without `webhook:manage` there;
-    /// [`Error::QuotaExceeded`].
+    /// Those of [`Operation::CreateWebhook`]; [`Error::InvalidRequest`] for an address that
+    /// deliveries may not go to, or a workspace with the maximum number of webhooks.
     pub async fn create(
         self,
         caller: &Caller,
@@ -97,9 +95,7 @@ impl Webhooks<'_> {
     /// Lists the outbound webhooks of a workspace, in order of creation, without their secrets.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid page request; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without `webhook:manage`
-    /// there.
+    /// Those of [`Operation::ListWebhooks`].
     pub async fn list(
         self,
         caller: &Caller,
@@ -123,8 +119,7 @@ impl Webhooks<'_> {
     /// Returns an outbound webhook with its entity tag, without its secret.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or outbound
-    /// webhook; [`Error::Forbidden`] without `webhook:manage` there.
+    /// Those of [`Operation::GetWebhook`].
     pub async fn get(
         self,
         caller: &Caller,
@@ -149,8 +144,7 @@ impl Webhooks<'_> {
     /// nothing but pings until it has answered one.
     ///
     /// # Errors
-    /// As [`Self::get`], and [`Error::InvalidRequest`] for invalid values;
-    /// [`Error::PreconditionFailed`] if it is at none of the versions of `if_match`.
+    /// Those of [`Operation::UpdateWebhook`].
     pub async fn update(
         self,
         caller: &Caller,
@@ -218,7 +212,7 @@ impl Webhooks<'_> {
     /// Deletes an outbound webhook.
     ///
     /// # Errors
-    /// As [`Self::get`].
+    /// Those of [`Operation::DeleteWebhook`].
     pub async fn delete(
         self,
         caller: &Caller,
@@ -258,7 +252,7 @@ impl Webhooks<'_> {
     /// becomes invalid.
     ///
     /// # Errors
-    /// As [`Self::get`].
+    /// Those of [`Operation::RotateWebhookSecret`].
     pub async fn rotate_secret(
         self,
         caller: &Caller,

@@ -54,11 +54,10 @@ impl Erasures<'_> {
     /// returns the receipt with `replayed` set to true.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for a request without exactly one scope, or an unknown member or
-    /// source; [`Error::Unauthenticated`]; [`Error::Forbidden`] without `erasure:manage` in the
-    /// organisation, or, for a source or a member, with a narrowed credential or without it in a
-    /// workspace; [`Error::IdempotencyKeyReused`]; [`Error::RateLimited`] while 16 erasures of the
-    /// organisation run.
+    /// Those of [`Operation::CreateErasure`]; [`Error::InvalidRequest`] for a request without
+    /// exactly one scope, or an unknown member or source; [`Error::Forbidden`] for a source or a
+    /// member, with a narrowed credential or without `erasure:manage` in a workspace;
+    /// [`Error::RateLimited`] while 16 erasures of the organisation run.
     pub async fn create(
         self,
         caller: &Caller,

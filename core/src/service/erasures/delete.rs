@@ -18,10 +18,8 @@ impl Chats<'_> {
     /// Deletes a chat with its messages.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or chat, also one
-    /// that the caller takes no part in, unless it holds `erasure:manage` there;
-    /// [`Error::Forbidden`] without that for a chat of another member, and without `chat:write`
-    /// for one of its own.
+    /// Those of [`Operation::DeleteChat`]; [`Error::NotFound`] for an unknown chat, also one that
+    /// the caller takes no part in, unless it holds `erasure:manage` there.
     pub async fn delete(
         self,
         caller: &Caller,
@@ -65,9 +63,8 @@ impl Recalls<'_> {
     /// Deletes a recall with its citation subscriptions.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a recall that does not exist for
-    /// the caller, unless it holds `erasure:manage` in the workspace; [`Error::Forbidden`] without
-    /// that for a recall of another member, and without `recall:create` for one of its own.
+    /// Those of [`Operation::DeleteRecall`]; [`Error::NotFound`], also for a recall that does not
+    /// exist for the caller, unless it holds `erasure:manage` in the workspace.
     pub async fn delete(self, caller: &Caller, recall: RecallId) -> Result<(), Error> {
         self.service
             .perform(Operation::DeleteRecall, caller, |caller| async move {

@@ -15,8 +15,7 @@ impl Erasures<'_> {
     /// Lists the receipts of erasures, newest first.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
-    /// [`Error::Forbidden`] without `erasure:manage` in the organisation.
+    /// Those of [`Operation::ListErasures`].
     pub async fn list(self, caller: &Caller, page: &PageRequest) -> Result<Page<Erasure>, Error> {
         self.service
             .perform(Operation::ListErasures, caller, |caller| async move {
@@ -36,8 +35,7 @@ impl Erasures<'_> {
     /// Reads the receipt of an erasure.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::Forbidden`] without `erasure:manage` in the
-    /// organisation; [`Error::NotFound`].
+    /// Those of [`Operation::GetErasure`].
     pub async fn get(self, caller: &Caller, erasure: ErasureId) -> Result<Erasure, Error> {
         self.service
             .perform(Operation::GetErasure, caller, |caller| async move {

@@ -30,9 +30,8 @@ impl InboundWebhooks<'_> {
     /// has expired or is revoked, they are rejected.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid name or a workspace with the maximum number of
-    /// inbound webhooks; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace;
-    /// [`Error::Forbidden`] without `inbound_webhook:manage` there; [`Error::QuotaExceeded`].
+    /// Those of [`Operation::CreateInboundWebhook`]; [`Error::InvalidRequest`] for a workspace with
+    /// the maximum number of inbound webhooks.
     pub async fn create(
         self,
         caller: &Caller,
@@ -102,9 +101,7 @@ impl InboundWebhooks<'_> {
     /// Lists the inbound webhooks of a workspace, in order of creation, without their secrets.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid page request; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without
-    /// `inbound_webhook:manage` there.
+    /// Those of [`Operation::ListInboundWebhooks`].
     pub async fn list(
         self,
         caller: &Caller,
@@ -132,8 +129,7 @@ impl InboundWebhooks<'_> {
     /// Returns an inbound webhook with its entity tag, without its secret.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or inbound webhook;
-    /// [`Error::Forbidden`] without `inbound_webhook:manage` there.
+    /// Those of [`Operation::GetInboundWebhook`].
     pub async fn get(
         self,
         caller: &Caller,
@@ -151,8 +147,7 @@ impl InboundWebhooks<'_> {
     /// Changes an inbound webhook. An update that changes nothing returns it as it is.
     ///
     /// # Errors
-    /// As [`Self::get`], and [`Error::InvalidRequest`] for invalid values;
-    /// [`Error::PreconditionFailed`] if it is at none of the versions of `if_match`.
+    /// Those of [`Operation::UpdateInboundWebhook`].
     pub async fn update(
         self,
         caller: &Caller,
@@ -190,8 +185,8 @@ impl InboundWebhooks<'_> {
     /// no others are added to it.
     ///
     /// # Errors
-    /// As [`Self::get`], and [`Error::Forbidden`] for a webhook that may do more in the workspace
-    /// than the caller.
+    /// Those of [`Operation::DeleteInboundWebhook`]; [`Error::Forbidden`] for a webhook that may do
+    /// more in the workspace than the caller.
     pub async fn delete(
         self,
         caller: &Caller,
@@ -227,8 +222,8 @@ impl InboundWebhooks<'_> {
     /// revoked it; the one before it becomes invalid.
     ///
     /// # Errors
-    /// As [`Self::get`], and [`Error::Forbidden`] for a webhook that may do more in the workspace
-    /// than the caller.
+    /// Those of [`Operation::RotateInboundWebhookSecret`]; [`Error::Forbidden`] for a webhook that
+    /// may do more in the workspace than the caller.
     pub async fn rotate_secret(
         self,
         caller: &Caller,

@@ -36,13 +36,13 @@ impl Members<'_> {
     /// Assigns a role to a member.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an unknown or inactive role, a role of another workspace,
-    /// `owner` in a workspace, or if the organisation would lose its last owner;
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an organisation that is not the
-    /// caller's, an unknown member or an unknown workspace; [`Error::Forbidden`] without
-    /// `member:manage`, if the caller lacks actions that the member has before or after where the
-    /// role counts (without a role in a workspace, those of the role in the organisation), or if
-    /// anyone but an owner changes an owner or their own role.
+    /// Those of [`Operation::AssignWorkspaceRole`]; [`Error::InvalidRequest`] for an unknown or
+    /// inactive role, a role of another workspace, `owner` in a workspace, or if the organisation
+    /// would lose its last owner; [`Error::NotFound`] for an organisation that is not the caller's,
+    /// an unknown member or an unknown workspace; [`Error::Forbidden`] if the caller lacks actions
+    /// that the member has before or after where the role counts (without a role in a workspace,
+    /// those of the role in the organisation), or if anyone but an owner changes an owner or their
+    /// own role.
     pub async fn assign_role(
         self,
         caller: &Caller,

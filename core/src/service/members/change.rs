@@ -62,9 +62,7 @@ impl Members<'_> {
     /// Lists the members of an organisation, in order of addition.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid page request; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an organisation that is not the caller's; [`Error::Forbidden`]
-    /// without `role:read`.
+    /// Those of [`Operation::ListMembers`].
     pub async fn list(
         self,
         caller: &Caller,
@@ -96,8 +94,7 @@ impl Members<'_> {
     /// Returns a member with its roles and its entity tag.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an organisation that is not the caller's
-    /// or an unknown member; [`Error::Forbidden`] without `role:read`.
+    /// Those of [`Operation::GetMember`].
     pub async fn get(
         self,
         caller: &Caller,
@@ -118,12 +115,11 @@ impl Members<'_> {
     /// Adds a member, without issuing a token or session.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for invalid values, an unknown or inactive role or a role of a
-    /// workspace; [`Error::Unauthenticated`]; [`Error::NotFound`] for an organisation that is not
-    /// the caller's; [`Error::Forbidden`] without `member:manage`, for a role with actions that the
-    /// caller lacks in the organisation or in a workspace, for a team that the caller cannot grant, or if anyone but an owner adds an
-    /// owner; [`Error::SlugTaken`] for the handle of another or a former member;
-    /// [`Error::QuotaExceeded`].
+    /// Those of [`Operation::AddMember`]; [`Error::InvalidRequest`] for an unknown or inactive role
+    /// or a role of a workspace; [`Error::Forbidden`] for a role with actions that the caller lacks
+    /// in the organisation or in a workspace, for a team that the caller cannot grant, or if anyone
+    /// but an owner adds an owner; [`Error::SlugTaken`] for the handle of another or a former
+    /// member.
     pub async fn add(
         self,
         caller: &Caller,
@@ -188,13 +184,11 @@ impl Members<'_> {
     /// An update that changes nothing returns the member as it is.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for invalid values, an unknown or inactive role or a role of a
-    /// workspace, or if the organisation would lose its last owner; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an organisation that is not the caller's or an unknown member;
-    /// [`Error::Forbidden`] without `member:manage`, if the caller lacks actions that the member has
-    /// before or after in the organisation or in a workspace, for a team that the caller can neither
-    /// grant nor take away, or if anyone but an owner adds or changes an owner, or changes their own role;
-    /// [`Error::PreconditionFailed`] if the member is at none of the versions of `if_match`.
+    /// Those of [`Operation::UpdateMember`]; [`Error::InvalidRequest`] for an unknown or inactive
+    /// role or a role of a workspace, or if the organisation would lose its last owner;
+    /// [`Error::Forbidden`] if the caller lacks actions that the member has before or after in the
+    /// organisation or in a workspace, for a team that the caller can neither grant nor take away,
+    /// or if anyone but an owner adds or changes an owner, or changes their own role.
     pub async fn update(
         self,
         caller: &Caller,
@@ -260,7 +254,8 @@ impl Members<'_> {
     /// The role in the organisation applies there again.
     ///
     /// # Errors
-    /// As [`Self::assign_role`], and [`Error::NotFound`] if the member has no role there.
+    /// Those of [`Operation::EndWorkspaceRole`]; [`Error::NotFound`] if the member has no role
+    /// there.
     pub async fn end_workspace_role(
         self,
         caller: &Caller,

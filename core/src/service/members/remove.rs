@@ -36,10 +36,9 @@ impl Members<'_> {
     /// audit log keeps what it did.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for the last owner; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an organisation that is not the caller's or an unknown member;
-    /// [`Error::Forbidden`] without `member:manage`, for a member with actions that the caller
-    /// lacks in the organisation or in a workspace, or if anyone but an owner removes an owner.
+    /// Those of [`Operation::RemoveMember`]; [`Error::InvalidRequest`] for the last owner;
+    /// [`Error::Forbidden`] for a member with actions that the caller lacks in the organisation or
+    /// in a workspace, or if anyone but an owner removes an owner.
     pub async fn remove(
         self,
         caller: &Caller,

@@ -35,12 +35,11 @@ impl Roles<'_> {
     /// Deletes a custom role and reassigns its holders to `reassign_to` at the same moment.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for a `reassign_to` that is the role itself, unknown, inactive or
-    /// a role of one workspace; [`Error::Unauthenticated`]; [`Error::NotFound`] for an organisation
-    /// that is not the caller's or an unknown role; [`Error::Forbidden`] without `role:manage`,
-    /// for a role or a target with actions that the caller lacks where the role can be held, or for
-    /// a role that the caller holds, unless it is an owner; [`Error::RoleInUse`] if it has holders and
-    /// there is no `reassign_to`; [`Error::Conflict`] if too many roles deleted earlier are not
+    /// Those of [`Operation::DeleteCustomRole`]; [`Error::InvalidRequest`] for a `reassign_to` that
+    /// is the role itself, unknown, inactive or a role of one workspace; [`Error::Forbidden`] for a
+    /// role or a target with actions that the caller lacks where the role can be held, or for a
+    /// role that the caller holds, unless it is an owner; [`Error::RoleInUse`] if it has holders
+    /// and there is no `reassign_to`; [`Error::Conflict`] if too many roles deleted earlier are not
     /// settled.
     pub async fn delete(
         self,

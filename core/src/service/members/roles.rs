@@ -44,8 +44,7 @@ impl Roles<'_> {
     /// Lists the custom roles of an organisation, sorted by name, then by identifier.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an organisation that is not the
-    /// caller's; [`Error::Forbidden`] without `role:read`.
+    /// Those of [`Operation::ListCustomRoles`].
     pub async fn list(self, caller: &Caller, org_slug: &str) -> Result<Vec<CustomRole>, Error> {
         self.service
             .perform(Operation::ListCustomRoles, caller, |caller| async move {
@@ -65,7 +64,7 @@ impl Roles<'_> {
     /// Returns a custom role with its entity tag.
     ///
     /// # Errors
-    /// As [`Self::list`], and [`Error::NotFound`] for an unknown role.
+    /// Those of [`Operation::GetCustomRole`].
     pub async fn get(
         self,
         caller: &Caller,
@@ -86,10 +85,9 @@ impl Roles<'_> {
     /// Creates a custom role.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for invalid values, an unknown workspace or an organisation with
-    /// the maximum number of roles; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
-    /// organisation that is not the caller's; [`Error::Forbidden`] without `role:manage` or for a
-    /// role with actions that the caller lacks where it can be held; [`Error::SlugTaken`].
+    /// Those of [`Operation::CreateCustomRole`]; [`Error::InvalidRequest`] for an unknown workspace
+    /// or an organisation with the maximum number of roles; [`Error::Forbidden`] for a role with
+    /// actions that the caller lacks where it can be held.
     pub async fn create(
         self,
         caller: &Caller,
@@ -159,12 +157,9 @@ impl Roles<'_> {
     /// Changes a custom role. An update that changes nothing returns the role as it is.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for invalid values; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an organisation that is not the caller's or an unknown role;
-    /// [`Error::Forbidden`] without `role:manage`, for a role that has or would have actions the
-    /// caller lacks where it can be held, active or not, or for a role that the caller holds,
-    /// unless it is an owner; [`Error::SlugTaken`]; [`Error::PreconditionFailed`] if the role is at none of the
-    /// versions of `if_match`.
+    /// Those of [`Operation::UpdateCustomRole`]; [`Error::Forbidden`] for a role that has or would
+    /// have actions the caller lacks where it can be held, active or not, or for a role that the
+    /// caller holds, unless it is an owner.
     pub async fn update(
         self,
         caller: &Caller,

@@ -26,7 +26,8 @@ impl Memories<'_> {
     /// A memory that the caller may not know of looks like one that does not exist.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for no memory or too many; [`Error::Unauthenticated`].
+    /// Those of [`Operation::CheckMemoryAccess`]; [`Error::InvalidRequest`] for no memory or too
+    /// many.
     ///
     /// # Examples
     ///

@@ -64,10 +64,10 @@ impl Memories<'_> {
     /// returns the stored result with `replayed` set to true and changes nothing.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for a request outside the limits or an unknown source;
-    /// [`Error::Unauthenticated`]; [`Error::Forbidden`] if the caller has the required actions
-    /// neither in the organisation nor in any workspace; [`Error::IdempotencyKeyReused`];
-    /// [`Error::Conflict`] after repeated concurrent changes of the same memories.
+    /// Those of [`Operation::BulkUpdateMemories`]; [`Error::InvalidRequest`] for a request outside
+    /// the limits or an unknown source; [`Error::Forbidden`] if the caller has the required actions
+    /// neither in the organisation nor in any workspace; [`Error::Conflict`] after repeated
+    /// concurrent changes of the same memories.
     ///
     /// # Examples
     ///

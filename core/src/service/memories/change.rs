@@ -96,11 +96,10 @@ impl Memories<'_> {
     /// Adds one memory, which waits for review.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for invalid values, an unknown source, or a key that another
-    /// memory from the source has; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown
-    /// workspace; [`Error::Forbidden`] without `memory:create` there, or for the source of an
-    /// inbound webhook; [`Error::QuotaExceeded`]; [`Error::Conflict`] while memories of the source, of
-    /// the caller or with the key are being erased.
+    /// Those of [`Operation::CreateMemory`]; [`Error::InvalidRequest`] for an unknown source, or a
+    /// key that another memory from the source has; [`Error::Forbidden`] for the source of an
+    /// inbound webhook; [`Error::Conflict`] while memories of the source, of the caller or with the
+    /// key are being erased.
     pub async fn create(
         self,
         caller: &Caller,
@@ -182,12 +181,8 @@ impl Memories<'_> {
     /// same update sets a review status.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for invalid values or an unknown source;
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a memory that does not exist for
-    /// the caller; [`Error::Forbidden`] without those of `memory:update`, `memory:share`,
-    /// `memory:review` and `memory:declassify` that the update requires in the workspace of the
-    /// memory, or if it sets the title or the text of a memory that the caller may not read;
-    /// [`Error::PreconditionFailed`] if the memory is at none of the versions of `if_match`.
+    /// Those of [`Operation::UpdateMemory`]; [`Error::InvalidRequest`] for an unknown source;
+    /// [`Error::NotFound`], also for a memory that does not exist for the caller.
     pub async fn update(
         self,
         caller: &Caller,
@@ -259,8 +254,8 @@ impl Memories<'_> {
     /// the memory keep its identifier, so that their subscribers can be notified.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a memory that does not exist for
-    /// the caller; [`Error::Forbidden`] without `memory:delete` in its workspace.
+    /// Those of [`Operation::DeleteMemory`]; [`Error::NotFound`], also for a memory that does not
+    /// exist for the caller.
     pub async fn delete(self, caller: &Caller, memory: MemoryId) -> Result<(), Error> {
         self.service
             .perform(Operation::DeleteMemory, caller, |caller| async move {

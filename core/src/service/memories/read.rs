@@ -106,9 +106,7 @@ impl Memories<'_> {
     /// them match the filter, it may hold fewer than requested, or none, even if more follow.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] with neither
-    /// `memory:read` nor `memory:share` there.
+    /// Those of [`Operation::ListMemories`].
     ///
     /// # Examples
     ///
@@ -178,9 +176,8 @@ impl Memories<'_> {
     /// of [`Self::list`].
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a memory that does not exist for
-    /// the caller; [`Error::Forbidden`] with neither `memory:read` nor `memory:share` in its
-    /// workspace.
+    /// Those of [`Operation::GetMemory`]; [`Error::NotFound`], also for a memory that does not
+    /// exist for the caller.
     pub async fn get(
         self,
         caller: &Caller,

@@ -42,10 +42,9 @@ impl Recalls<'_> {
     /// Registers a recall.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for invalid values, or a memory that is not in the workspace, not
-    /// approved, or does not exist for the caller; [`Error::Unauthenticated`]; [`Error::NotFound`] for an
-    /// unknown workspace; [`Error::Forbidden`] without `recall:create` there; [`Error::QuotaExceeded`];
-    /// [`Error::Conflict`] while what the caller made is being erased.
+    /// Those of [`Operation::CreateRecall`]; [`Error::InvalidRequest`] for a memory that is not in
+    /// the workspace, not approved, or does not exist for the caller; [`Error::Conflict`] while
+    /// what the caller made is being erased.
     pub async fn create(
         self,
         caller: &Caller,
@@ -130,9 +129,7 @@ impl Recalls<'_> {
     /// Those that do not exist for the caller, as for [`Self::get`], are omitted.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without `memory:read`
-    /// there.
+    /// Those of [`Operation::ListRecalls`].
     pub async fn list(
         self,
         caller: &Caller,
@@ -188,8 +185,8 @@ impl Recalls<'_> {
     /// approved.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`], also for a recall that does not exist for the
-    /// caller; [`Error::Forbidden`] without `memory:read` in its workspace.
+    /// Those of [`Operation::GetRecall`]; [`Error::NotFound`], also for a recall that does not
+    /// exist for the caller.
     pub async fn get(self, caller: &Caller, recall: RecallId) -> Result<Recall, Error> {
         self.service
             .perform(Operation::GetRecall, caller, |caller| async move {

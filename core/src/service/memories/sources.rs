@@ -34,9 +34,7 @@ impl Sources<'_> {
     /// Creates a source.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for invalid values; [`Error::Unauthenticated`];
-    /// [`Error::Forbidden`] without `connector:manage` in the organisation;
-    /// [`Error::QuotaExceeded`].
+    /// Those of [`Operation::CreateSource`].
     pub async fn create(self, caller: &Caller, new: &NewSource) -> Result<Source, Error> {
         self.service.checks().check(new)?;
         self.service
@@ -77,8 +75,7 @@ impl Sources<'_> {
     /// most once, hidden ones included.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
-    /// [`Error::Forbidden`] without `memory:read` anywhere.
+    /// Those of [`Operation::ListSources`].
     pub async fn list(self, caller: &Caller, page: &PageRequest) -> Result<Page<Source>, Error> {
         self.service
             .perform(Operation::ListSources, caller, |caller| async move {
@@ -105,8 +102,7 @@ impl Sources<'_> {
     /// Reads one source, if it exists for the caller by the rule of [`Self::list`].
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::Forbidden`] without `memory:read` anywhere;
-    /// [`Error::NotFound`].
+    /// Those of [`Operation::GetSource`].
     pub async fn get(self, caller: &Caller, source: SourceId) -> Result<Source, Error> {
         self.service
             .perform(Operation::GetSource, caller, |caller| async move {

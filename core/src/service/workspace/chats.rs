@@ -134,10 +134,8 @@ impl Chats<'_> {
     /// never change.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid title, or a participant that is not a member of the
-    /// organisation; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without `chat:write`
-    /// there; [`Error::QuotaExceeded`]; [`Error::Conflict`] while what the caller made is being
+    /// Those of [`Operation::CreateChat`]; [`Error::InvalidRequest`] for a participant that is not
+    /// a member of the organisation; [`Error::Conflict`] while what the caller made is being
     /// erased.
     pub async fn create(
         self,
@@ -188,9 +186,7 @@ impl Chats<'_> {
     /// Lists the chats of a workspace that the caller takes part in, newest first.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without `dashboard:read`
-    /// there.
+    /// Those of [`Operation::ListChats`].
     pub async fn list(
         self,
         caller: &Caller,
@@ -223,8 +219,7 @@ impl Chats<'_> {
     /// Reads one chat.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or chat;
-    /// [`Error::Forbidden`] without `dashboard:read` there.
+    /// Those of [`Operation::GetChat`].
     pub async fn get(
         self,
         caller: &Caller,
@@ -244,9 +239,8 @@ impl Chats<'_> {
     /// Lists the messages of a chat, oldest first.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an unknown workspace or chat, or one that the caller takes no part
-    /// in; [`Error::Forbidden`] without `dashboard:read` there.
+    /// Those of [`Operation::ListChatMessages`]; [`Error::NotFound`] for an unknown chat, or one
+    /// that the caller takes no part in.
     pub async fn list_messages(
         self,
         caller: &Caller,
@@ -298,10 +292,9 @@ impl Chats<'_> {
     /// Adds a message to a chat.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an empty text, or one that exceeds the maximum size of a
-    /// memory's content; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace
-    /// or chat, or one that the caller takes no part in; [`Error::Forbidden`] without `chat:write`
-    /// there; [`Error::QuotaExceeded`].
+    /// Those of [`Operation::PostChatMessage`]; [`Error::InvalidRequest`] for an empty text, or one
+    /// that exceeds the maximum size of a memory's content; [`Error::NotFound`] for an unknown
+    /// chat, or one that the caller takes no part in.
     pub async fn post_message(
         self,
         caller: &Caller,

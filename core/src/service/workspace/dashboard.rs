@@ -37,8 +37,7 @@ impl Workspaces<'_> {
     /// from the next time at which the summary changes without a write.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for a workspace that is not in the caller's
-    /// organisation; [`Error::Forbidden`] without `dashboard:read` there.
+    /// Those of [`Operation::GetDashboardSummary`].
     ///
     /// # Examples
     ///

@@ -44,10 +44,8 @@ impl McpKeys<'_> {
     /// The key is valid no longer than the credential of the caller.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for invalid values or a workspace that has the maximum number of
-    /// keys; [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace;
-    /// [`Error::Forbidden`] without `mcp_key:manage` there, or for an audience that does not cover
-    /// the caller.
+    /// Those of [`Operation::CreateMcpKey`]; [`Error::InvalidRequest`] for a workspace that has the
+    /// maximum number of keys; [`Error::Forbidden`] for an audience that does not cover the caller.
     pub async fn create(
         self,
         caller: &Caller,
@@ -112,9 +110,7 @@ impl McpKeys<'_> {
     /// Lists the MCP keys of a workspace, in order of creation.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an unknown workspace; [`Error::Forbidden`] without `dashboard:read`
-    /// there.
+    /// Those of [`Operation::ListMcpKeys`].
     pub async fn list(
         self,
         caller: &Caller,
@@ -146,8 +142,7 @@ impl McpKeys<'_> {
     /// Reads one MCP key, without the key itself.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or key;
-    /// [`Error::Forbidden`] without `dashboard:read` there.
+    /// Those of [`Operation::GetMcpKey`].
     pub async fn get(
         self,
         caller: &Caller,
@@ -174,10 +169,8 @@ impl McpKeys<'_> {
     /// `rotation` is the new rotation period; without it, the period stays the same.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid `rotation`; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an unknown workspace or key; [`Error::Forbidden`] without
-    /// `mcp_key:manage` there, for a key that may do more there than the caller, or for an audience
-    /// that does not cover the caller.
+    /// Those of [`Operation::RotateMcpKey`]; [`Error::Forbidden`] for a key that may do more there
+    /// than the caller, or for an audience that does not cover the caller.
     pub async fn rotate(
         self,
         caller: &Caller,
@@ -228,9 +221,8 @@ impl McpKeys<'_> {
     /// Revokes an MCP key. It stops working immediately.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace or key;
-    /// [`Error::Forbidden`] without `mcp_key:manage` there, or for a key that may do more there than
-    /// the caller.
+    /// Those of [`Operation::RevokeMcpKey`]; [`Error::Forbidden`] for a key that may do more there
+    /// than the caller.
     pub async fn revoke(
         self,
         caller: &Caller,
@@ -261,8 +253,8 @@ impl McpKeys<'_> {
     /// Records a use of the MCP key that authenticates the request.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for a credential that is not a key of the
-    /// workspace.
+    /// Those of [`Operation::NoteMcpKeyUse`]; [`Error::NotFound`] for a credential that is not a
+    /// key of the workspace.
     pub async fn note_use(self, caller: &Caller, workspace: WorkspaceId) -> Result<(), Error> {
         self.service
             .perform(Operation::NoteMcpKeyUse, caller, |caller| async move {

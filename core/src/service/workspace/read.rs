@@ -15,7 +15,7 @@ impl Workspaces<'_> {
     /// These are all workspaces of the organisation, or those that the credential is scoped to.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`].
+    /// Those of [`Operation::ListWorkspaces`].
     pub async fn list(self, caller: &Caller, page: &PageRequest) -> Result<Page<Workspace>, Error> {
         self.service
             .perform(Operation::ListWorkspaces, caller, |caller| async move {
@@ -37,8 +37,8 @@ impl Workspaces<'_> {
     /// Reads one workspace.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`]; [`Error::Forbidden`] for a credential that
-    /// is scoped to other workspaces.
+    /// Those of [`Operation::GetWorkspace`]; [`Error::Forbidden`] for a credential that is scoped
+    /// to other workspaces.
     pub async fn get(self, caller: &Caller, workspace: WorkspaceId) -> Result<Workspace, Error> {
         self.service
             .perform(Operation::GetWorkspace, caller, |caller| async move {

@@ -109,10 +109,8 @@ impl Deliveries<'_> {
     /// Lists the retained deliveries to an endpoint, newest event first.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for an unknown endpoint; [`Error::Forbidden`] without `webhook:manage`
-    /// or, for a subscription, `citation_subscription:manage` in its workspace, and for a
-    /// subscription of another member without both.
+    /// Those of [`Operation::ListWebhookDeliveries`] and
+    /// [`Operation::ListCitationSubscriptionDeliveries`].
     pub async fn list(
         self,
         caller: &Caller,
@@ -146,7 +144,8 @@ impl Deliveries<'_> {
     /// Reads one delivery to an endpoint.
     ///
     /// # Errors
-    /// As [`Self::list`], and [`Error::NotFound`] for an unknown delivery.
+    /// Those of [`Operation::GetWebhookDelivery`] and
+    /// [`Operation::GetCitationSubscriptionDelivery`].
     pub async fn get(
         self,
         caller: &Caller,
@@ -172,7 +171,8 @@ impl Deliveries<'_> {
     /// A pending delivery is attempted now; an attempt in flight continues.
     ///
     /// # Errors
-    /// As [`Self::get`], and [`Error::EndpointInactive`] if the endpoint is inactive.
+    /// Those of [`Operation::RedeliverToWebhook`] and
+    /// [`Operation::RedeliverToCitationSubscription`].
     pub async fn redeliver(
         self,
         caller: &Caller,
@@ -198,7 +198,8 @@ impl Deliveries<'_> {
     /// Redelivers the dead letters of an endpoint, oldest first, up to 500 per call.
     ///
     /// # Errors
-    /// As [`Self::redeliver`].
+    /// Those of [`Operation::RedeliverDeadToWebhook`] and
+    /// [`Operation::RedeliverDeadToCitationSubscription`].
     pub async fn redeliver_dead(
         self,
         caller: &Caller,
@@ -232,7 +233,8 @@ impl Deliveries<'_> {
     /// endpoint again.
     ///
     /// # Errors
-    /// As [`Self::list`], and [`Error::EndpointInactive`] if its owner deactivated it.
+    /// Those of [`Operation::PingWebhook`] and [`Operation::PingCitationSubscription`];
+    /// [`Error::EndpointInactive`] if its owner deactivated it.
     pub async fn ping(self, caller: &Caller, endpoint: Endpoint) -> Result<Delivery, Error> {
         let operation =
             endpoint.operation(Operation::PingWebhook, Operation::PingCitationSubscription);

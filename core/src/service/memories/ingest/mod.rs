@@ -137,12 +137,11 @@ impl Memories<'_> {
     /// read is always reported as updated, even if it had this title and text.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for invalid values or an unknown source;
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace;
-    /// [`Error::Forbidden`] without `memory:create` there, without `memory:update` if a memory
-    /// changes, for the key of a memory that the caller may neither read nor has added, or for the
-    /// source of an inbound webhook; [`Error::QuotaExceeded`]; [`Error::Conflict`] while memories of
-    /// the source, of the caller or with one of the keys are being erased.
+    /// Those of [`Operation::IngestMemories`]; [`Error::InvalidRequest`] for an unknown source;
+    /// [`Error::Forbidden`] without `memory:update` if a memory changes, for the key of a memory
+    /// that the caller may neither read nor has added, or for the source of an inbound webhook;
+    /// [`Error::Conflict`] while memories of the source, of the caller or with one of the keys are
+    /// being erased.
     ///
     /// # Examples
     ///

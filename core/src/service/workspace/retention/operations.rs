@@ -16,8 +16,7 @@ impl Workspaces<'_> {
     /// Reads the retention of a workspace.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace;
-    /// [`Error::Forbidden`] without `dashboard:read` there.
+    /// Those of [`Operation::GetRetention`].
     pub async fn get_retention(
         self,
         caller: &Caller,
@@ -46,10 +45,8 @@ impl Workspaces<'_> {
     /// other stored memory.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for a number of days outside its range;
-    /// [`Error::Unauthenticated`]; [`Error::NotFound`] for an unknown workspace;
-    /// [`Error::Forbidden`] without `erasure:manage` there, and for a credential with a list of
-    /// audience labels.
+    /// Those of [`Operation::SetRetention`]; [`Error::InvalidRequest`] for a number of days outside
+    /// its range; [`Error::Forbidden`] for a credential with a list of audience labels.
     ///
     /// # Examples
     ///
