@@ -4,8 +4,8 @@ use http::Request;
 use knowledge_core::access::RoleRef;
 use knowledge_core::api::Api;
 use knowledge_core::limits::IDEMPOTENCY_RETENTION;
-use knowledge_core::model::EventType;
-use knowledge_core::service::{Caller, NewSource, NewWebhook, PageRequest};
+use knowledge_core::model::{EventType, NewWebhook};
+use knowledge_core::service::{Caller, NewSource, PageRequest};
 use knowledge_testing::requests::{new_chat, new_mcp_key, new_memory};
 
 use crate::make::{ADMIN, VIEWER, code};
@@ -111,20 +111,19 @@ async fn key_belongs_to_the_call_the_operation_and_the_member() {
     let world = World::new().await;
     let (service, workspace) = (&world.service, world.workspace.id);
     let by = once(&world.owner);
-    let chat = service.chats().create(&by, workspace, &new_chat("Plans"));
-    let chat = chat.await.unwrap();
-    let other = service.chats().create(&by, workspace, &new_chat("Ideas"));
-    assert_eq!(code(other.await), "idempotency_key_reused");
+    let (plans, ideas) = (new_chat("Plans"), new_chat("Ideas"));
+    let chat = service.chats().create(&by, workspace, &plans).await;
+    let chat = chat.unwrap();
+    let other = service.chats().create(&by, workspace, &ideas).await;
+    assert_eq!(code(other), "idempotency_key_reused");
     let elsewhere = world.workspace("elsewhere").await;
-    let other = service.chats().create(&by, elsewhere, &new_chat("Plans"));
-    assert_eq!(code(other.await), "idempotency_key_reused");
+    let other = service.chats().create(&by, elsewhere, &plans).await;
+    assert_eq!(code(other), "idempotency_key_reused");
 
     service.sources().create(&by, &tickets()).await.unwrap();
     let admin = once(&world.caller(ADMIN).await);
-    let other = service
-        .chats()
-        .create(&admin, workspace, &new_chat("Plans"));
-    assert_ne!(other.await.unwrap().id, chat.id);
+    let other = service.chats().create(&admin, workspace, &plans).await;
+    assert_ne!(other.unwrap().id, chat.id);
 }
 
 #[tokio::test]
@@ -146,9 +145,10 @@ async fn deleted_creation_is_gone_until_the_key_expires() {
     let world = World::new().await;
     let (service, workspace) = (&world.service, world.workspace.id);
     let by = once(&world.owner);
+    let plans = new_chat("Plans");
     let create = async || {
-        let created = service.chats().create(&by, workspace, &new_chat("Plans"));
-        created.await.map(|chat| chat.id)
+        let created = service.chats().create(&by, workspace, &plans).await;
+        created.map(|chat| chat.id)
     };
     let first = create().await.unwrap();
     let deleted = service.chats().delete(&world.owner, workspace, first).await;

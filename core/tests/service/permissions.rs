@@ -4,6 +4,7 @@
 use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, Credential};
 use knowledge_core::api::Operation;
+use knowledge_core::service::Caller;
 
 use crate::inbound_sender::Sender;
 use crate::make::{ADMIN, new_memory};
@@ -13,8 +14,8 @@ use knowledge_testing::requests::with;
 /// Ingests a message as the caller, who was an administrator when the webhook was registered.
 ///
 /// Returns true if the caller is authorised for it, of whom this action is asked.
-async fn may(world: &World, caller: &Credential, action: Action) -> bool {
-    let Credential::Trusted { member, .. } = caller else {
+async fn may(world: &World, caller: &Caller, action: Action) -> bool {
+    let Credential::Trusted { member, .. } = caller.credential() else {
         panic!("callers are trusted here");
     };
     let assign = async |role| world.assign_in(*member, world.workspace.id, role).await;

@@ -344,11 +344,8 @@ impl Records {
         let known = with(new_memory("Known"), |new| {
             new.source_key = Some("known".to_owned());
         });
-        let ingested = seed
-            .service
-            .memories()
-            .ingest(member, workspace, source, &[known]);
-        ingested.await?;
+        let memories = seed.service.memories();
+        memories.ingest(member, workspace, source, &[known]).await?;
         let idle = with(new_role("idle"), |new| new.actions.deny = ActionSet::ALL);
         Ok(Self {
             workspace,

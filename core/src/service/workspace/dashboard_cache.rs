@@ -90,7 +90,7 @@ mod tests {
     use crate::env::Env;
     use crate::model::Timestamp;
     use crate::service::{
-        KnowledgeService, NewChat, NewMember, NewOrganization, NewOwner, NewRetention,
+        Caller, KnowledgeService, NewChat, NewMember, NewOrganization, NewOwner, NewRetention,
         NewWorkspace, Options, SealingKey,
     };
     use crate::store::MemoryStore;

@@ -17,8 +17,8 @@ use knowledge_core::model::{AuditLogId, MemoryId, OutcomeKind, Timestamp};
 use knowledge_core::service::{AuditAction, AuditFilter, PageRequest, ResourceKind};
 
 requests! {
-    ListAuditEntries by list_audit_entries { filter: AuditFilter, page: PageRequest }
-    GetAuditEntry by get_audit_entry { id: AuditLogId }
+    ListAuditEntries by audit_log.list { filter: AuditFilter, page: PageRequest }
+    GetAuditEntry by audit_log.get { id: AuditLogId }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {

@@ -21,12 +21,12 @@ use knowledge_core::service::{AuditAction, Chat, ChatMessage, NewChat, PageReque
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateChat by create_chat { workspace: WorkspaceId, new: NewChat }
-    ListChats by list_chats { workspace: WorkspaceId, page: PageRequest }
-    GetChat by get_chat { workspace: WorkspaceId, chat: ChatId }
-    DeleteChat by delete_chat { workspace: WorkspaceId, chat: ChatId }
-    PostChatMessage by post_chat_message { workspace: WorkspaceId, chat: ChatId, content: Text }
-    ListChatMessages by list_chat_messages {
+    CreateChat by chats.create { workspace: WorkspaceId, new: NewChat }
+    ListChats by chats.list { workspace: WorkspaceId, page: PageRequest }
+    GetChat by chats.get { workspace: WorkspaceId, chat: ChatId }
+    DeleteChat by chats.delete { workspace: WorkspaceId, chat: ChatId }
+    PostChatMessage by chats.post_message { workspace: WorkspaceId, chat: ChatId, content: Text }
+    ListChatMessages by chats.list_messages {
         workspace: WorkspaceId, chat: ChatId, page: PageRequest
     }
 }

@@ -17,24 +17,19 @@ use crate::strategies::{elsewhere, entity, governor, name, new_connector, sync_r
 use knowledge_core::ProblemCode;
 use knowledge_core::model::{ConnectorId, ConnectorScope, ConnectorStatus, Timestamp, WorkspaceId};
 use knowledge_core::service::{
-    AuditAction, Connector, ConnectorDetails, ConnectorUpdate, NewConnector, PageRequest,
-    ResourceKind, SyncReport,
+    AuditAction, Connector, ConnectorUpdate, NewConnector, PageRequest, ResourceKind, SyncReport,
 };
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateConnector by create_connector details { workspace: WorkspaceId, new: NewConnector }
-    ListConnectors by list_connectors { workspace: WorkspaceId, page: PageRequest }
-    GetConnector by get_connector { workspace: WorkspaceId, connector: ConnectorId }
-    UpdateConnector by update_connector {
+    CreateConnector by connectors.create { workspace: WorkspaceId, new: NewConnector }
+    ListConnectors by connectors.list { workspace: WorkspaceId, page: PageRequest }
+    GetConnector by connectors.get { workspace: WorkspaceId, connector: ConnectorId }
+    UpdateConnector by connectors.update {
         workspace: WorkspaceId, connector: ConnectorId, update: ConnectorUpdate
     }
-    DeleteConnector by delete_connector { workspace: WorkspaceId, connector: ConnectorId }
-    ReportSync by report_sync { workspace: WorkspaceId, connector: ConnectorId, report: SyncReport }
-}
-
-fn details(connector: Connector) -> Response {
-    Response::of(&ConnectorDetails::from(connector))
+    DeleteConnector by connectors.delete { workspace: WorkspaceId, connector: ConnectorId }
+    ReportSync by connectors.report_sync { workspace: WorkspaceId, connector: ConnectorId, report: SyncReport }
 }
 
 fn update() -> impl Strategy<Value = ConnectorUpdate> {

@@ -21,23 +21,23 @@ use knowledge_core::service::{AuditAction, Endpoint, PageRequest};
 use knowledge_core::store::Direction;
 
 requests! {
-    ListDeliveries = ListWebhookDeliveries | ListCitationSubscriptionDeliveries by list_deliveries {
+    ListDeliveries = ListWebhookDeliveries | ListCitationSubscriptionDeliveries by deliveries.list {
         endpoint: Endpoint,
         status: Option<DeliveryStatus>,
         page: PageRequest,
     }
-    GetDelivery = GetWebhookDelivery | GetCitationSubscriptionDelivery by get_delivery {
+    GetDelivery = GetWebhookDelivery | GetCitationSubscriptionDelivery by deliveries.get {
         endpoint: Endpoint,
         id: DeliveryId,
     }
-    Redeliver = RedeliverToWebhook | RedeliverToCitationSubscription by redeliver {
+    Redeliver = RedeliverToWebhook | RedeliverToCitationSubscription by deliveries.redeliver {
         endpoint: Endpoint,
         id: DeliveryId,
     }
-    RedeliverDead = RedeliverDeadToWebhook | RedeliverDeadToCitationSubscription by redeliver_dead {
+    RedeliverDead = RedeliverDeadToWebhook | RedeliverDeadToCitationSubscription by deliveries.redeliver_dead {
         endpoint: Endpoint,
     }
-    Ping = PingWebhook | PingCitationSubscription by ping { endpoint: Endpoint }
+    Ping = PingWebhook | PingCitationSubscription by deliveries.ping { endpoint: Endpoint }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {

@@ -26,9 +26,9 @@ use knowledge_core::service::{AuditAction, IdempotencyKey, PageRequest, Resource
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateErasure by create_erasure replayable { key: IdempotencyKey, request: NewErasure }
-    ListErasures by list_erasures { page: PageRequest }
-    GetErasure by get_erasure { erasure: ErasureId }
+    CreateErasure by erasures.create replayable { key: IdempotencyKey, request: NewErasure }
+    ListErasures by erasures.list { page: PageRequest }
+    GetErasure by erasures.get { erasure: ErasureId }
 }
 
 /// Scope of a generated erasure.

@@ -22,19 +22,19 @@ use knowledge_core::service::{AuditAction, IfMatch, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateInboundWebhook by create_inbound_webhook {
+    CreateInboundWebhook by inbound_webhooks.create {
         workspace: WorkspaceId, new: NewInboundWebhook
     }
-    ListInboundWebhooks by list_inbound_webhooks { workspace: WorkspaceId, page: PageRequest }
-    GetInboundWebhook by get_inbound_webhook tagged { workspace: WorkspaceId, id: InboundWebhookId }
-    UpdateInboundWebhook by update_inbound_webhook tagged {
+    ListInboundWebhooks by inbound_webhooks.list { workspace: WorkspaceId, page: PageRequest }
+    GetInboundWebhook by inbound_webhooks.get tagged { workspace: WorkspaceId, id: InboundWebhookId }
+    UpdateInboundWebhook by inbound_webhooks.update tagged {
         workspace: WorkspaceId,
         id: InboundWebhookId,
         update: InboundWebhookUpdate,
         if_match: Option<IfMatch>,
     }
-    DeleteInboundWebhook by delete_inbound_webhook { workspace: WorkspaceId, id: InboundWebhookId }
-    RotateInboundWebhookSecret by rotate_inbound_webhook_secret {
+    DeleteInboundWebhook by inbound_webhooks.delete { workspace: WorkspaceId, id: InboundWebhookId }
+    RotateInboundWebhookSecret by inbound_webhooks.rotate_secret {
         workspace: WorkspaceId, id: InboundWebhookId
     }
 }

@@ -35,16 +35,16 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const GRACE: Duration = DAY.saturating_mul(7);
 
 requests! {
-    CreateMcpKey by create_mcp_key { workspace: WorkspaceId, new: NewMcpKey }
-    ListMcpKeys by list_mcp_keys { workspace: WorkspaceId, page: PageRequest }
-    GetMcpKey by get_mcp_key { workspace: WorkspaceId, key: CredentialId }
-    RotateMcpKey by rotate_mcp_key {
+    CreateMcpKey by mcp_keys.create { workspace: WorkspaceId, new: NewMcpKey }
+    ListMcpKeys by mcp_keys.list { workspace: WorkspaceId, page: PageRequest }
+    GetMcpKey by mcp_keys.get { workspace: WorkspaceId, key: CredentialId }
+    RotateMcpKey by mcp_keys.rotate {
         workspace: WorkspaceId,
         key: CredentialId,
         rotation: Option<Duration>,
     }
-    RevokeMcpKey by revoke_mcp_key { workspace: WorkspaceId, key: CredentialId }
-    NoteMcpKeyUse by note_mcp_key_use { workspace: WorkspaceId }
+    RevokeMcpKey by mcp_keys.revoke { workspace: WorkspaceId, key: CredentialId }
+    NoteMcpKeyUse by mcp_keys.note_use { workspace: WorkspaceId }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {

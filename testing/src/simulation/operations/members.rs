@@ -22,16 +22,16 @@ use knowledge_core::service::{
 use knowledge_core::store::Direction;
 
 requests! {
-    ListMembers by list_members { org: String, page: PageRequest }
-    GetMember by get_member tagged { org: String, member: MemberId }
-    AddMember by add_member tagged { org: String, new: NewMember }
-    UpdateMember by update_member tagged {
+    ListMembers by members.list { org: String, page: PageRequest }
+    GetMember by members.get tagged { org: String, member: MemberId }
+    AddMember by members.add tagged { org: String, new: NewMember }
+    UpdateMember by members.update tagged {
         org: String,
         member: MemberId,
         update: MemberUpdate,
         if_match: Option<IfMatch>,
     }
-    RemoveMember by remove_member { org: String, member: MemberId }
+    RemoveMember by members.remove { org: String, member: MemberId }
 }
 
 fn teams() -> impl Strategy<Value = Vec<String>> {

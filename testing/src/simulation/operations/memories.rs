@@ -29,16 +29,16 @@ use knowledge_core::service::{
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateMemory by create_memory tagged { workspace: WorkspaceId, new: NewSingleMemory }
-    ListMemories by list_memories {
+    CreateMemory by memories.create tagged { workspace: WorkspaceId, new: NewSingleMemory }
+    ListMemories by memories.list {
         workspace: WorkspaceId, filter: MemoryFilter, page: PageRequest
     }
-    CheckMemoryAccess by check_memory_access { check: AccessCheck }
-    GetMemory by get_memory tagged { memory: MemoryId }
-    UpdateMemory by update_memory tagged {
+    CheckMemoryAccess by memories.check_access { check: AccessCheck }
+    GetMemory by memories.get tagged { memory: MemoryId }
+    UpdateMemory by memories.update tagged {
         memory: MemoryId, update: MemoryUpdate, if_match: Option<IfMatch>
     }
-    DeleteMemory by delete_memory { memory: MemoryId }
+    DeleteMemory by memories.delete { memory: MemoryId }
 }
 
 fn filter() -> impl Strategy<Value = MemoryFilter> {

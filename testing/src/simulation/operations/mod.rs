@@ -137,7 +137,8 @@ impl World {
 /// The word after the function makes a response of its result; by default it is `plain`.
 macro_rules! requests {
     ($(
-        $name:ident $(= $webhook:ident | $subscription:ident)? by $function:ident $($form:ident)?
+        $name:ident $(= $webhook:ident | $subscription:ident)? by $view:ident.$function:ident
+        $($form:ident)?
         { $($field:ident: $type:ty),* $(,)? }
     )+) => {$(
         #[derive(Clone, Debug)]
@@ -182,6 +183,7 @@ macro_rules! requests {
                 Box::pin(async move {
                     Ok(requests!(@form $($form)?)(
                         service
+                            .$view()
                             .$function(
                                 &self.by.of_service(),
                                 $($crate::simulation::part::Part::arg(&self.$field)),*

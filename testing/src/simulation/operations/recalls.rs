@@ -20,10 +20,10 @@ use knowledge_core::service::{AuditAction, NewRecall, PageRequest, ResourceKind}
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateRecall by create_recall { workspace: WorkspaceId, new: NewRecall }
-    ListRecalls by list_recalls { workspace: WorkspaceId, page: PageRequest }
-    GetRecall by get_recall { recall: RecallId }
-    DeleteRecall by delete_recall { recall: RecallId }
+    CreateRecall by recalls.create { workspace: WorkspaceId, new: NewRecall }
+    ListRecalls by recalls.list { workspace: WorkspaceId, page: PageRequest }
+    GetRecall by recalls.get { recall: RecallId }
+    DeleteRecall by recalls.delete { recall: RecallId }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {

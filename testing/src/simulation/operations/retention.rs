@@ -14,8 +14,8 @@ use knowledge_core::model::WorkspaceId;
 use knowledge_core::service::{AuditAction, MemoryDays, NewRetention, ResourceKind};
 
 requests! {
-    GetRetention by get_retention { workspace: WorkspaceId }
-    SetRetention by set_retention { workspace: WorkspaceId, new: NewRetention }
+    GetRetention by workspaces.get_retention { workspace: WorkspaceId }
+    SetRetention by workspaces.set_retention { workspace: WorkspaceId, new: NewRetention }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {

@@ -24,16 +24,16 @@ use knowledge_core::model::{
 use knowledge_core::service::{AuditAction, DeleteRole, IfMatch, ResourceKind};
 
 requests! {
-    ListCustomRoles by list_custom_roles { org: String }
-    GetCustomRole by get_custom_role tagged { org: String, role: RoleId }
-    CreateCustomRole by create_custom_role { org: String, new: NewCustomRole }
-    UpdateCustomRole by update_custom_role tagged {
+    ListCustomRoles by roles.list { org: String }
+    GetCustomRole by roles.get tagged { org: String, role: RoleId }
+    CreateCustomRole by roles.create { org: String, new: NewCustomRole }
+    UpdateCustomRole by roles.update tagged {
         org: String,
         role: RoleId,
         update: CustomRoleUpdate,
         if_match: Option<IfMatch>,
     }
-    DeleteCustomRole by delete_custom_role { org: String, role: RoleId, request: DeleteRole }
+    DeleteCustomRole by roles.delete { org: String, role: RoleId, request: DeleteRole }
 }
 
 /// Returns the creation of a role, in a workspace if one is given.

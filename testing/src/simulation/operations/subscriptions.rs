@@ -19,11 +19,11 @@ use knowledge_core::service::{AuditAction, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateCitationSubscription by create_citation_subscription { new: NewCitationSubscription }
-    ListCitationSubscriptions by list_citation_subscriptions { recall: OfRecall, page: PageRequest }
-    GetCitationSubscription by get_citation_subscription { id: SubscriptionId }
-    DeleteCitationSubscription by delete_citation_subscription { id: SubscriptionId }
-    RotateCitationSubscriptionSecret by rotate_citation_subscription_secret { id: SubscriptionId }
+    CreateCitationSubscription by citation_subscriptions.create { new: NewCitationSubscription }
+    ListCitationSubscriptions by citation_subscriptions.list { recall: OfRecall, page: PageRequest }
+    GetCitationSubscription by citation_subscriptions.get { id: SubscriptionId }
+    DeleteCitationSubscription by citation_subscriptions.delete { id: SubscriptionId }
+    RotateCitationSubscriptionSecret by citation_subscriptions.rotate_secret { id: SubscriptionId }
 }
 
 /// Recall in the query of a list.

@@ -18,17 +18,17 @@ use knowledge_core::service::{AuditAction, IfMatch, PageRequest, ResourceKind};
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateWebhook by create_webhook { workspace: WorkspaceId, new: NewWebhook }
-    ListWebhooks by list_webhooks { workspace: WorkspaceId, page: PageRequest }
-    GetWebhook by get_webhook tagged { workspace: WorkspaceId, id: WebhookId }
-    UpdateWebhook by update_webhook tagged {
+    CreateWebhook by webhooks.create { workspace: WorkspaceId, new: NewWebhook }
+    ListWebhooks by webhooks.list { workspace: WorkspaceId, page: PageRequest }
+    GetWebhook by webhooks.get tagged { workspace: WorkspaceId, id: WebhookId }
+    UpdateWebhook by webhooks.update tagged {
         workspace: WorkspaceId,
         id: WebhookId,
         update: WebhookUpdate,
         if_match: Option<IfMatch>,
     }
-    DeleteWebhook by delete_webhook { workspace: WorkspaceId, id: WebhookId }
-    RotateWebhookSecret by rotate_webhook_secret { workspace: WorkspaceId, id: WebhookId }
+    DeleteWebhook by webhooks.delete { workspace: WorkspaceId, id: WebhookId }
+    RotateWebhookSecret by webhooks.rotate_secret { workspace: WorkspaceId, id: WebhookId }
 }
 
 fn update() -> impl Strategy<Value = WebhookUpdate> {

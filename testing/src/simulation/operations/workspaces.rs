@@ -15,12 +15,12 @@ use knowledge_core::service::{AuditAction, NewSource, PageRequest, ResourceKind}
 use knowledge_core::store::Direction;
 
 requests! {
-    ListWorkspaces by list_workspaces { page: PageRequest }
-    GetWorkspace by get_workspace { workspace: WorkspaceId }
-    GetDashboardSummary by get_dashboard_summary tagged { workspace: WorkspaceId }
-    CreateSource by create_source { new: NewSource }
-    ListSources by list_sources { page: PageRequest }
-    GetSource by get_source { source: SourceId }
+    ListWorkspaces by workspaces.list { page: PageRequest }
+    GetWorkspace by workspaces.get { workspace: WorkspaceId }
+    GetDashboardSummary by workspaces.get_dashboard_summary tagged { workspace: WorkspaceId }
+    CreateSource by sources.create { new: NewSource }
+    ListSources by sources.list { page: PageRequest }
+    GetSource by sources.get { source: SourceId }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
