@@ -9,9 +9,6 @@ use std::path::Path;
 
 use crate::process::Result;
 
-/// Modules that still use their children and declare what these import.
-const MENDED_LATER: &[&str] = &["authorization"];
-
 /// Path of a module or an item, from the root of its crate.
 type ModulePath = Vec<String>;
 
@@ -128,8 +125,8 @@ fn absolute(path: &str, module: &[String], text: &str) -> Option<ModulePath> {
     Some(base)
 }
 
-/// Returns the file that an import of `from` leads to; `None` for its own file, an enclosing module
-/// as a whole, and items of one that [`MENDED_LATER`] names.
+/// Returns the file that an import of `from` leads to; `None` for its own file, and for an
+/// enclosing module as a whole.
 fn target<'f>(
     files: &'f BTreeMap<ModulePath, Imports>,
     path: &[String],
@@ -139,8 +136,7 @@ fn target<'f>(
     let mut known = lengths.filter_map(|length| files.get_key_value(&path[..length]));
     let (module, imports) = known.next()?;
     let item = path.get(module.len());
-    let is_excused = item.is_none() || MENDED_LATER.contains(&&*module.join("::"));
-    if module == from || is_excused && from.starts_with(module) {
+    if module == from || item.is_none() && from.starts_with(module) {
         return None;
     }
     let mut reexports = imports.reexported.iter();

@@ -1,10 +1,9 @@
 //! The tables of the documentation.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::{Access, Actions, Caller, Directory, Names, Role};
+use super::{Actions, Names, Role};
 
 const REFERENCE: &str = include_str!("../../../docs/reference.md");
 
@@ -125,25 +124,6 @@ impl Reference {
             .filter(|action| base.contains(action) || is_added(action))
             .filter(|action| !role.deny.contains(*action))
             .collect()
-    }
-
-    /// Returns the rules for a caller in an organisation.
-    #[must_use]
-    pub fn access<'r>(&'r self, directory: &'r Directory, caller: Caller) -> Access<'r> {
-        Access {
-            reference: self,
-            directory: Cow::Borrowed(directory),
-            caller,
-        }
-    }
-
-    /// Returns the rules for a caller in an organisation of its own.
-    pub(crate) fn access_in(&self, directory: Directory, caller: Caller) -> Access<'_> {
-        Access {
-            reference: self,
-            directory: Cow::Owned(directory),
-            caller,
-        }
     }
 
     /// Returns the action that an operation requires under a condition.

@@ -14,6 +14,27 @@ pub struct Access<'r> {
     pub caller: Caller,
 }
 
+impl Reference {
+    /// Returns the rules for a caller in an organisation.
+    #[must_use]
+    pub fn access<'r>(&'r self, directory: &'r Directory, caller: Caller) -> Access<'r> {
+        Access {
+            reference: self,
+            directory: Cow::Borrowed(directory),
+            caller,
+        }
+    }
+
+    /// Returns the rules for a caller in an organisation of its own.
+    pub(crate) fn access_in(&self, directory: Directory, caller: Caller) -> Access<'_> {
+        Access {
+            reference: self,
+            directory: Cow::Owned(directory),
+            caller,
+        }
+    }
+}
+
 impl Access<'_> {
     /// Returns the actions of a role, or of the one that replaced it.
     fn role_actions(&self, role: &str) -> Actions {
