@@ -4,6 +4,7 @@
 
 pub mod api;
 mod digest;
+#[cfg(feature = "transfer")]
 pub mod dump;
 mod error;
 mod format;
