@@ -377,7 +377,7 @@ impl Records {
             path.push_str(match segment {
                 "{id}" => &id,
                 "{orgSlug}" => "acme",
-                "{chatId}" => chat,
+                "{sessionId}" => chat,
                 parameter if parameter.starts_with('{') => UNKNOWN,
                 segment => segment,
             });
