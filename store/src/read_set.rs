@@ -128,19 +128,21 @@ struct KnownKey {
     entry: Option<Option<Entry>>,
     /// Index among the versions that the commit checks; `None` without a check.
     check: Option<usize>,
+    /// True once an unchecked read has returned it: later reads do not repeat it.
+    is_used: bool,
 }
 
 impl KnownKey {
-    /// Returns true if the key was prefetched and nothing has made it a check so far.
+    /// Returns true if the key was prefetched and no read has returned it so far.
     fn is_pending(&self) -> bool {
-        self.entry.is_some() && self.check.is_none()
+        self.entry.is_some() && self.check.is_none() && !self.is_used
     }
 }
 
 /// Entries and ranges that a transaction has read, with the checks of its commit.
 ///
-/// Prefetched keys and ranges are pending until a checked read uses the key, or a scan takes the
-/// range. Every read of the store repeats what is pending, so that it is of the last read.
+/// Prefetched keys and ranges are pending until a read returns the key, or a scan takes the range.
+/// Every read of the store repeats what is pending, so that it is of the last read.
 #[derive(Debug, Default)]
 pub(super) struct ReadSet {
     keys: HashMap<Key, KnownKey, RandomState>,
@@ -211,6 +213,7 @@ impl ReadSet {
         for (key, entry) in keys.iter().zip(found) {
             let known = self.keys.entry(key.clone()).or_default();
             self.pending -= usize::from(known.is_pending());
+            checks.is_unconfirmed |= known.is_used && known.check.is_none();
             known.entry = Some(entry.clone());
             checks.add(key, version_of(entry), &mut known.check);
         }
@@ -223,6 +226,19 @@ impl ReadSet {
         let known = self.keys.entry(key.clone()).or_default();
         self.pending -= usize::from(known.is_pending());
         checks.add(&key, version, &mut known.check);
+    }
+
+    /// Notes that an unchecked read has returned these keys.
+    pub(super) fn set_used(&mut self, keys: &[Key]) {
+        if self.pending == 0 {
+            return;
+        }
+        for key in keys {
+            if let Some(known) = self.keys.get_mut(key) {
+                self.pending -= usize::from(known.is_pending());
+                known.is_used = true;
+            }
+        }
     }
 
     /// Returns the pending keys.

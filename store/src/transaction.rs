@@ -377,7 +377,7 @@ impl<'t> Unchecked<'t> {
     /// # Errors
     /// As [`Transaction::get`].
     pub async fn get<T: FromEntry>(self, key: &Key) -> Result<Option<T>, StoreError> {
-        let found = self.0.entries(std::slice::from_ref(key)).await?;
+        let found = self.entries(std::slice::from_ref(key)).await?;
         convert(key, found.into_iter().next().flatten())
     }
 
@@ -387,7 +387,13 @@ impl<'t> Unchecked<'t> {
     /// # Errors
     /// As [`Transaction::get`].
     pub async fn get_many<T: FromEntry>(self, keys: &[Key]) -> Result<Vec<Option<T>>, StoreError> {
-        convert_all(keys, self.0.entries(keys).await?)
+        convert_all(keys, self.entries(keys).await?)
+    }
+
+    async fn entries(self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+        let found = self.0.entries(keys).await?;
+        self.0.reads.set_used(keys);
+        Ok(found)
     }
 
     /// Returns the store, for reads that do not return what is known.
