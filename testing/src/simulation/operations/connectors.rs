@@ -29,7 +29,9 @@ requests! {
         workspace: WorkspaceId, connector: ConnectorId, update: ConnectorUpdate
     }
     DeleteConnector by connectors.delete { workspace: WorkspaceId, connector: ConnectorId }
-    ReportSync by connectors.report_sync { workspace: WorkspaceId, connector: ConnectorId, report: SyncReport }
+    ReportSync by connectors.report_sync {
+        workspace: WorkspaceId, connector: ConnectorId, report: SyncReport
+    }
 }
 
 fn update() -> impl Strategy<Value = ConnectorUpdate> {

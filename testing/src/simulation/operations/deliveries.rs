@@ -34,7 +34,8 @@ requests! {
         endpoint: Endpoint,
         id: DeliveryId,
     }
-    RedeliverDead = RedeliverDeadToWebhook | RedeliverDeadToCitationSubscription by deliveries.redeliver_dead {
+    RedeliverDead = RedeliverDeadToWebhook | RedeliverDeadToCitationSubscription
+        by deliveries.redeliver_dead {
         endpoint: Endpoint,
     }
     Ping = PingWebhook | PingCitationSubscription by deliveries.ping { endpoint: Endpoint }

@@ -26,7 +26,9 @@ requests! {
         workspace: WorkspaceId, new: NewInboundWebhook
     }
     ListInboundWebhooks by inbound_webhooks.list { workspace: WorkspaceId, page: PageRequest }
-    GetInboundWebhook by inbound_webhooks.get tagged { workspace: WorkspaceId, id: InboundWebhookId }
+    GetInboundWebhook by inbound_webhooks.get tagged {
+        workspace: WorkspaceId, id: InboundWebhookId
+    }
     UpdateInboundWebhook by inbound_webhooks.update tagged {
         workspace: WorkspaceId,
         id: InboundWebhookId,

@@ -18,7 +18,9 @@ use knowledge_core::model::{MemberId, Timestamp, WorkspaceId};
 use knowledge_core::service::{AuditAction, KnowledgeService, MemberAssignment, ResourceKind};
 
 requests! {
-    EndWorkspaceRole by members.end_workspace_role { org: String, member: MemberId, workspace: WorkspaceId }
+    EndWorkspaceRole by members.end_workspace_role {
+        org: String, member: MemberId, workspace: WorkspaceId
+    }
 }
 
 /// Assignment of a role in a workspace, or by the service alone in the organisation.
