@@ -330,7 +330,7 @@ async fn operation_writes_its_events_in_its_own_commit() {
                 .create(owner, workspace, &new)
                 .await
                 .unwrap(),
-        )
+        );
     };
     assert_eq!(announced(&world, added).await, [ChunkCreated]);
     let renamed = MemoryUpdate::builder().title("Renamed").build();
