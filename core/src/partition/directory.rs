@@ -6,8 +6,7 @@ use super::records::{MoveState, Placement};
 use crate::keys;
 use crate::model::OrgId;
 use crate::store::{
-    Commit, CommitOutcome, Key, KeyEntry, Store, StoreError, StoreExt, Version, decode_value,
-    read_json,
+    Commit, CommitOutcome, KeyEntry, Store, StoreError, StoreExt, Version, decode_value, read_json,
 };
 
 /// Directory in the store of the partition [`HOME`](super::HOME).
@@ -122,13 +121,14 @@ impl Directory {
     }
 
     /// Replaces the entry; `None` removes it.
+    #[cfg(feature = "transfer")]
     pub(super) async fn replace(
         &self,
         org: OrgId,
         before: Option<Version>,
         after: Option<&Placement>,
     ) -> Result<Version, DirectoryError> {
-        let key: Key = keys::placement(org);
+        let key = keys::placement(org);
         let commit = Commit::builder().check(key.clone(), before);
         let commit = match after {
             Some(placement) => {

@@ -165,6 +165,7 @@ impl<T> SealedRecord<T> {
     }
 
     /// Makes every stored secret invalid, until the next rotation.
+    #[cfg(feature = "transfer")]
     pub(crate) fn revoke_secrets(&mut self) {
         self.is_revoked = true;
     }
