@@ -24,6 +24,8 @@ struct CheckedVersions {
     versions: Vec<(Key, Option<Version>)>,
     /// True unless the last read has shown all of these versions together.
     is_unconfirmed: bool,
+    /// Number of reads of the store so far.
+    reads: u32,
 }
 
 impl Checks {
@@ -66,6 +68,7 @@ impl Checks {
     /// Notes what the last read found under the repeated keys.
     pub(super) fn confirm(&self, repeated: &[Option<Entry>]) {
         let mut checked = self.lock();
+        checked.reads += 1;
         let found = repeated.iter().map(version_of);
         checked.is_unconfirmed = !found.eq(checked.versions.iter().map(|(_, version)| *version));
     }
@@ -128,14 +131,15 @@ struct KnownKey {
     entry: Option<Option<Entry>>,
     /// Index among the versions that the commit checks; `None` without a check.
     check: Option<usize>,
-    /// True once an unchecked read has returned it: later reads do not repeat it.
-    is_used: bool,
+    /// Number of reads of the store when an unchecked one returned the key first. Later reads do
+    /// not repeat it.
+    used_after: Option<u32>,
 }
 
 impl KnownKey {
     /// Returns true if the key was prefetched and no read has returned it so far.
     fn is_pending(&self) -> bool {
-        self.entry.is_some() && self.check.is_none() && !self.is_used
+        self.entry.is_some() && self.check.is_none() && self.used_after.is_none()
     }
 }
 
@@ -213,7 +217,9 @@ impl ReadSet {
         for (key, entry) in keys.iter().zip(found) {
             let known = self.keys.entry(key.clone()).or_default();
             self.pending -= usize::from(known.is_pending());
-            checks.is_unconfirmed |= known.is_used && known.check.is_none();
+            if known.check.is_none() && known.used_after.is_some_and(|reads| reads < checks.reads) {
+                checks.is_unconfirmed = true;
+            }
             known.entry = Some(entry.clone());
             checks.add(key, version_of(entry), &mut known.check);
         }
@@ -233,10 +239,11 @@ impl ReadSet {
         if self.pending == 0 {
             return;
         }
+        let reads = self.checks.lock().reads;
         for key in keys {
             if let Some(known) = self.keys.get_mut(key) {
                 self.pending -= usize::from(known.is_pending());
-                known.is_used = true;
+                known.used_after.get_or_insert(reads);
             }
         }
     }
