@@ -158,6 +158,11 @@ pub(super) struct ReadSet {
 }
 
 impl ReadSet {
+    /// Returns true if nothing is known.
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.ranges.is_empty()
+    }
+
     /// Returns the entry under a key, or its absence; `None` if that is unknown.
     pub(super) fn get(&self, key: &Key) -> Option<Option<&Entry>> {
         match self.keys.get(key).and_then(|known| known.entry.as_ref()) {
@@ -194,6 +199,8 @@ impl ReadSet {
 
     /// Adds entries that the last read found, without a check.
     pub(super) fn add_keys(&mut self, found: impl IntoIterator<Item = (Key, Option<Entry>)>) {
+        let found = found.into_iter();
+        self.keys.reserve(found.size_hint().0);
         for (key, entry) in found {
             let known = self.keys.entry(key).or_default();
             self.pending += usize::from(known.entry.is_none() && known.check.is_none());
@@ -215,13 +222,21 @@ impl ReadSet {
         self.keys.reserve(keys.len());
         checks.versions.reserve(keys.len());
         for (key, entry) in keys.iter().zip(found) {
-            let known = self.keys.entry(key.clone()).or_default();
+            let version = version_of(entry);
+            // Most keys are known: neither they nor their entries are copied.
+            let known = match self.keys.get_mut(key) {
+                Some(known) => known,
+                None => self.keys.entry(key.clone()).or_default(),
+            };
             self.pending -= usize::from(known.is_pending());
             if known.check.is_none() && known.used_after.is_some_and(|reads| reads < checks.reads) {
                 checks.is_unconfirmed = true;
             }
-            known.entry = Some(entry.clone());
-            checks.add(key, version_of(entry), &mut known.check);
+            let kept = known.entry.as_ref().map(version_of);
+            if kept != Some(version) {
+                known.entry = Some(entry.clone());
+            }
+            checks.add(key, version, &mut known.check);
         }
     }
 

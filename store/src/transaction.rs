@@ -102,8 +102,11 @@ fn convert_all<T: FromEntry>(
     keys: &[Key],
     found: Vec<Option<Entry>>,
 ) -> Result<Vec<Option<T>>, StoreError> {
-    let found = keys.iter().zip(found);
-    found.map(|(key, entry)| convert(key, entry)).collect()
+    let mut converted = Vec::with_capacity(found.len());
+    for (key, entry) in keys.iter().zip(found) {
+        converted.push(convert(key, entry)?);
+    }
+    Ok(converted)
 }
 
 /// Decided transaction, with the output to return once it is durable.
@@ -152,8 +155,10 @@ impl Transaction {
         mut keys: Vec<Key>,
         mut ranges: Vec<RangeRead>,
     ) -> Result<(), StoreError> {
-        keys.retain(|key| !self.reads.keep(key));
-        ranges.retain(|range| self.reads.range(range).is_none());
+        if !self.reads.is_empty() {
+            keys.retain(|key| !self.reads.keep(key));
+            ranges.retain(|range| self.reads.range(range).is_none());
+        }
         if keys.is_empty() && ranges.is_empty() {
             return Ok(());
         }
@@ -220,13 +225,15 @@ impl Transaction {
 
     /// Returns entries that are known, or reads all of them if one is not.
     async fn entries(&mut self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
-        let known = keys.iter().map(|key| self.reads.get(key));
-        let known: Option<Vec<_>> = known.map(|found| Some(found?.cloned())).collect();
-        if let Some(found) = known {
-            return Ok(found);
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys {
+            let Some(known) = self.reads.get(key) else {
+                self.reads.forget_pending(keys);
+                return Ok(self.read(keys, &[]).await?.0);
+            };
+            found.push(known.cloned());
         }
-        self.reads.forget_pending(keys);
-        Ok(self.read(keys, &[]).await?.0)
+        Ok(found)
     }
 
     /// Reads keys and ranges from the store, and repeats what is pending.
