@@ -1,4 +1,4 @@
-//! What the suite runs against.
+//! Targets of the suite: services that it starts and sends requests to.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ pub trait Target: Send + Sync {
     async fn start(&self, settings: &Settings) -> Service;
 }
 
-/// What the suite requires of a service.
+/// Requirements of a case on the service.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {

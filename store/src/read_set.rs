@@ -1,4 +1,4 @@
-//! What a transaction has read: entries and ranges, and the versions that its commit checks.
+//! Entries and ranges that a transaction has read, and the versions that its commit checks.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

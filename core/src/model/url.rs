@@ -1,7 +1,7 @@
 //! URLs of webhooks and services, and origins of web pages.
 //!
-//! Where the host is JavaScript, its parser is used: the tables of international host names would add
-//! 80 kB to the module. Everything else reads the serialised form, in which each part has a fixed
+//! JavaScript's own parser is used in a host that has it: the tables of international host names
+//! would add 80 kB to the module. Everything else reads the serialised form, in which each part has a fixed
 //! place (WHATWG URL, "URL serializing").
 
 use std::fmt;

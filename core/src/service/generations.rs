@@ -4,7 +4,7 @@
 //! is its generation; comparing generations takes the place of reading again. They have to be taken
 //! before the reads begin: a change during the reads is then noticed.
 //!
-//! What each use gains is in `workspace::dashboard_cache` and `operation::login`.
+//! The gain of each use is in `workspace::dashboard_cache` and `operation::login`.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Events that are recorded once in an hour, as stored and as remembered by a process.
 //!
-//! What is remembered saves each successful request two reads, or four with an access token of a
-//! session: those that find the last use of its credential recorded.
+//! The memory of a process saves each successful request two reads, or four with an access token of
+//! a session: the reads that find the last use of its credential recorded.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

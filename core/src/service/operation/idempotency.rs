@@ -96,7 +96,7 @@ pub(crate) struct IdempotencyRecord {
     pub(crate) expires_at: Timestamp,
 }
 
-/// How a caller creates something with an idempotency key.
+/// Way in which a caller creates something with an idempotency key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Creation {
     /// By the first request with the key; any other one is rejected.
@@ -145,7 +145,7 @@ pub(crate) struct Replay {
     pub(in crate::service) operation: Operation,
     /// Identifier of what was created.
     pub(in crate::service) created: uuid::Uuid,
-    /// What the record kept for the replay.
+    /// Value that the record kept for the replay.
     pub(in crate::service) kept: Option<Value>,
 }
 

@@ -45,34 +45,31 @@ impl KnowledgeService {
         D: Future<Output = Result<Prepared<T>, Error>> + MaybeSend,
         R: Future<Output = Result<T, Error>>,
     {
-        let creation = caller.creation().map(|creation| &**creation);
-        let key = match (creation, caller.idempotency_key()) {
+        let creation = caller.creation().cloned();
+        let keyed = match (creation.as_deref(), caller.idempotency_key()) {
             (Some(Creation::Replay(replay)), _) => {
-                let (caller, replay) = (caller.clone(), replay.clone());
-                return Box::pin(read(caller, replay)).await;
+                return Box::pin(read(caller.clone(), replay.clone())).await;
             }
-            (None, Some(key)) => key.clone(),
-            _ => return self.perform(operation, caller, decide).await,
+            (None, Some(key)) => Some(KeyedRequest {
+                operation,
+                key: key.clone(),
+                fingerprint: self.request_fingerprint(arguments),
+            }),
+            _ => None,
         };
-        let fingerprint = self.request_fingerprint(arguments);
-        let request = KeyedRequest {
-            operation,
-            key,
-            fingerprint,
+        let creation = match &keyed {
+            Some(request) => Some(Arc::new(Creation::Request(request.clone()))),
+            None => creation,
         };
-        let creation = Arc::new(Creation::Request(request.clone()));
         loop {
-            let creation = Some(Arc::clone(&creation));
-            let created = self.perform_as(operation, caller, creation, &mut decide);
-            // Boxed, so that calls without a key do not reserve room for it.
-            match Box::pin(created).await {
-                Err(Error::IdempotencyKeyReused) => {}
-                created => return created,
-            }
-            if let Some(replay) = self.replay_of(caller, &request).await? {
-                let caller = caller
-                    .clone()
-                    .with_creation(Creation::Replay(replay.clone()));
+            let created = self.perform_as(operation, caller, creation.clone(), &mut decide);
+            let created = created.await;
+            let (Some(request), Err(Error::IdempotencyKeyReused)) = (&keyed, &created) else {
+                return created;
+            };
+            if let Some(replay) = self.replay_of(caller, request).await? {
+                let creation = Creation::Replay(replay.clone());
+                let caller = caller.clone().with_creation(creation);
                 return Box::pin(read(caller, replay)).await.map_err(gone);
             }
         }
