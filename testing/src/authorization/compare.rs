@@ -8,12 +8,15 @@ use super::probes::{MAIN, PROBES};
 use super::site::{AUDIENCES, Case, SIDE, Site};
 use super::{Access, Caller, Change, Directory, Labels, Scope, Use, Verdict};
 use crate::requests::{new_recall, with};
+use bytes::Bytes;
+use http::Response;
 use knowledge_core::Error;
 use knowledge_core::access::Secret;
 use knowledge_core::model::{
     AccessCheck, BulkItemErrorCode, BulkUpdate, MemoryChange, MemoryFilter, MemoryId, MemoryUpdate,
 };
 use knowledge_core::service::{self, PageRequest};
+use serde_json::Value;
 
 /// Number of random uses of single memories in a full comparison.
 const USES_OF_FULL: usize = 60;
@@ -67,6 +70,27 @@ fn changes() -> Vec<Change> {
 
 fn parse<T: FromStr<Err: Debug>>(name: &str) -> T {
     name.parse().expect("a name of the enumeration")
+}
+
+/// Returns the message of an error response, from its header or its body.
+fn reason(response: &Response<Bytes>) -> String {
+    if let Some(message) = response.headers().get("error-message") {
+        return message.to_str().expect("the message is text").to_owned();
+    }
+    let body: Value = serde_json::from_slice(response.body()).expect("an error has a body");
+    let message = body["message"].as_str();
+    message.expect("an error has a message").to_owned()
+}
+
+/// Returns true if a refusal gives the true reason: an action that the caller lacks, or the
+/// workspaces of its credential.
+fn is_true_reason(reason: &str, operation: &str, by: &Access<'_>) -> bool {
+    match reason.strip_prefix("missing permission ") {
+        Some(action) => by.lacks(operation, action, MAIN),
+        None => {
+            reason == "outside the scope of this credential" && by.caller.scope.workspaces.is_some()
+        }
+    }
 }
 
 impl Site {
@@ -192,6 +216,12 @@ impl Site {
             };
             if !agrees {
                 return Err(format!("{probe:?}: {status}, not {verdict:?}"));
+            }
+            if verdict == Verdict::Forbidden {
+                let reason = reason(&response);
+                if !is_true_reason(&reason, probe.operation, by) {
+                    return Err(format!("{probe:?}: the reason “{reason}”"));
+                }
             }
         }
         Ok(())

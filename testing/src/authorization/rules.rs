@@ -312,6 +312,18 @@ impl Access<'_> {
         let mut needed = rows.filter(|row| ["always", condition].contains(&row.condition));
         permitted(needed.all(|row| held.contains(row.action)))
     }
+
+    /// Returns true if an operation of a workspace, or of the organisation, requires an action that
+    /// the caller does not hold.
+    pub(super) fn lacks(&self, operation: &str, action: &str, workspace: &str) -> bool {
+        let rows = self.reference.rows(operation).iter();
+        let mut rows = rows.filter(|row| row.action == action);
+        rows.any(|row| match row.scope {
+            "the organisation" => !self.actions().contains(action),
+            "the organisation or any workspace" => !self.is_held_somewhere(&[row.action]),
+            _ => !self.actions_in(workspace).contains(action),
+        })
+    }
 }
 
 impl Change {
