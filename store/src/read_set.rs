@@ -80,12 +80,15 @@ impl Checks {
 }
 
 impl CheckedVersions {
-    /// Adds the version of a key, whose index is kept in `check`; the first one stays.
-    fn add(&mut self, key: &Key, version: Option<Version>, check: &mut Option<usize>) {
-        if let Some(index) = *check {
+    /// Adds the version of a key; the first one stays.
+    fn add(&mut self, key: &Key, version: Option<Version>, known: &mut KnownKey) {
+        if let Some(index) = known.check {
             self.is_unconfirmed |= self.versions[index].1 != version;
         } else {
-            *check = Some(self.versions.len());
+            // A read after an unchecked one has not repeated the key.
+            let used_after = known.used_after.unwrap_or(self.reads);
+            self.is_unconfirmed |= used_after < self.reads;
+            known.check = Some(self.versions.len());
             self.versions.push((key.clone(), version));
         }
     }
@@ -216,27 +219,41 @@ impl ReadSet {
         self.ranges.extend(found);
     }
 
+    /// Returns the entries under these keys for a checked or an unchecked read; `None` unless all
+    /// were read as keys.
+    ///
+    /// Each key is looked up once: that takes most of the time of a read of many.
+    pub(super) fn use_keys(
+        &mut self,
+        keys: &[Key],
+        is_checked: bool,
+    ) -> Option<Vec<Option<Entry>>> {
+        let mut checks = self.checks.lock();
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys {
+            let known = self.keys.get_mut(key)?;
+            let entry = known.entry.clone()?;
+            self.pending -= usize::from(known.is_pending());
+            if is_checked {
+                checks.add(key, version_of(&entry), known);
+            } else {
+                known.used_after.get_or_insert(checks.reads);
+            }
+            found.push(entry);
+        }
+        Some(found)
+    }
+
     /// Adds entries that the commit checks; the first version of a key stays the checked one.
     pub(super) fn add_checked(&mut self, keys: &[Key], found: &[Option<Entry>]) {
         let mut checks = self.checks.lock();
         self.keys.reserve(keys.len());
         checks.versions.reserve(keys.len());
         for (key, entry) in keys.iter().zip(found) {
-            let version = version_of(entry);
-            // Most keys are known: neither they nor their entries are copied.
-            let known = match self.keys.get_mut(key) {
-                Some(known) => known,
-                None => self.keys.entry(key.clone()).or_default(),
-            };
+            let known = self.keys.entry(key.clone()).or_default();
             self.pending -= usize::from(known.is_pending());
-            if known.check.is_none() && known.used_after.is_some_and(|reads| reads < checks.reads) {
-                checks.is_unconfirmed = true;
-            }
-            let kept = known.entry.as_ref().map(version_of);
-            if kept != Some(version) {
-                known.entry = Some(entry.clone());
-            }
-            checks.add(key, version, &mut known.check);
+            known.entry = Some(entry.clone());
+            checks.add(key, version_of(entry), known);
         }
     }
 
@@ -246,21 +263,7 @@ impl ReadSet {
         checks.is_unconfirmed = true;
         let known = self.keys.entry(key.clone()).or_default();
         self.pending -= usize::from(known.is_pending());
-        checks.add(&key, version, &mut known.check);
-    }
-
-    /// Notes that an unchecked read has returned these keys.
-    pub(super) fn set_used(&mut self, keys: &[Key]) {
-        if self.pending == 0 {
-            return;
-        }
-        let reads = self.checks.lock().reads;
-        for key in keys {
-            if let Some(known) = self.keys.get_mut(key) {
-                self.pending -= usize::from(known.is_pending());
-                known.used_after.get_or_insert(reads);
-            }
-        }
+        checks.add(&key, version, known);
     }
 
     /// Returns the pending keys.

@@ -218,6 +218,9 @@ impl Transaction {
     }
 
     async fn checked_entries(&mut self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+        if let Some(found) = self.reads.use_keys(keys, true) {
+            return Ok(found);
+        }
         let found = self.entries(keys).await?;
         self.reads.add_checked(keys, &found);
         Ok(found)
@@ -398,9 +401,10 @@ impl<'t> Unchecked<'t> {
     }
 
     async fn entries(self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
-        let found = self.0.entries(keys).await?;
-        self.0.reads.set_used(keys);
-        Ok(found)
+        match self.0.reads.use_keys(keys, false) {
+            Some(found) => Ok(found),
+            None => self.0.entries(keys).await,
+        }
     }
 
     /// Returns the store, for reads that do not return what is known.
