@@ -172,9 +172,10 @@ impl Contract {
 
     fn check_body(&self, content: &Value, answer: &Answer) -> Result<(), String> {
         let Some(schema) = content["application/json"].get("schema") else {
-            return match answer.body.is_empty() {
-                true => Ok(()),
-                false => Err("there should be no body".to_owned()),
+            return if answer.body.is_empty() {
+                Ok(())
+            } else {
+                Err("there should be no body".to_owned())
             };
         };
         if answer

@@ -218,9 +218,10 @@ impl<E: Engine> Committer<E> {
         })?;
         // A closed store publishes nothing more.
         if let Some(reason) = shared.close_reason() {
-            return Err(match shared.watchdog.is_overdue() {
-                true => EngineError::TimedOut,
-                false => EngineError::ClosedDuringWrite(reason.to_owned()),
+            return Err(if shared.watchdog.is_overdue() {
+                EngineError::TimedOut
+            } else {
+                EngineError::ClosedDuringWrite(reason.to_owned())
             });
         }
         self.mark.advance(ledger.last_version)?;

@@ -166,9 +166,10 @@ impl EngineError {
 
     /// Returns the error of a failed read.
     pub(crate) fn to_read_error(&self) -> StoreError {
-        let kind = match self.is_corruption() {
-            true => StoreErrorKind::Corrupt,
-            false => StoreErrorKind::Unavailable,
+        let kind = if self.is_corruption() {
+            StoreErrorKind::Corrupt
+        } else {
+            StoreErrorKind::Unavailable
         };
         StoreError::new(kind, format!("a read failed: {self}"))
     }

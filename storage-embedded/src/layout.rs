@@ -57,9 +57,12 @@ fn create_parents(path: &Path) -> io::Result<()> {
     create_parents(parent)?;
     match fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        created => created.and_then(|()| match parent.as_os_str().is_empty() {
-            true => sync_directory(Path::new(".")),
-            false => sync_directory(parent),
+        created => created.and_then(|()| {
+            if parent.as_os_str().is_empty() {
+                sync_directory(Path::new("."))
+            } else {
+                sync_directory(parent)
+            }
         }),
     }
 }

@@ -139,9 +139,10 @@ pub fn remove_directory(path: &Path) -> io::Result<()> {
         if name == LOCK || name == REPLACED {
             continue;
         }
-        match entry.file_type()?.is_dir() {
-            true => fs::remove_dir_all(entry.path())?,
-            false => fs::remove_file(entry.path())?,
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
         }
     }
     for name in [REPLACED, LOCK] {

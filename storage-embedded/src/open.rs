@@ -101,9 +101,10 @@ fn open<E: Engine>(
         .name("knowledge-commit".to_owned())
         .spawn(move || committer.run(&requests))
         .map_err(OpenError::io(&path))?;
-    let check = match options.verifies_entries && !directory.was_closed_cleanly {
-        true => Some(spawn_check(&shared).map_err(OpenError::io(&path))?),
-        false => None,
+    let check = if options.verifies_entries && !directory.was_closed_cleanly {
+        Some(spawn_check(&shared).map_err(OpenError::io(&path))?)
+    } else {
+        None
     };
     Ok(EngineStore {
         workers: Some(Workers {

@@ -60,9 +60,12 @@ pub(crate) fn check(database: &Path) -> Result<(), EngineError> {
     if let Ok(Err(TryLockError::WouldBlock)) = lock.as_ref().map(File::try_lock) {
         return Err(EngineError::Locked);
     }
-    let trees = fs::read_dir(database.join(TREES)).map_err(|error| match is_missing(&error) {
-        true => EngineError::Corrupt(format!("fjall: the directory {TREES} is missing")),
-        false => error.into(),
+    let trees = fs::read_dir(database.join(TREES)).map_err(|error| {
+        if is_missing(&error) {
+            EngineError::Corrupt(format!("fjall: the directory {TREES} is missing"))
+        } else {
+            error.into()
+        }
     });
     for tree in trees? {
         let tree = tree?;

@@ -101,12 +101,11 @@ impl Committer {
     async fn handle_one_by_one(&self, connection: &Connection, requests: Vec<Request>) -> bool {
         let mut is_usable = transaction::roll_back(connection).await.is_ok();
         for request in requests {
-            let result = match is_usable {
-                true => {
-                    self.attempt(connection, std::slice::from_ref(&request))
-                        .await
-                }
-                false => Err(Failure::NotApplied(unavailable("the connection was lost"))),
+            let result = if is_usable {
+                self.attempt(connection, std::slice::from_ref(&request))
+                    .await
+            } else {
+                Err(Failure::NotApplied(unavailable("the connection was lost")))
             };
             let is_rejected = matches!(result, Err(Failure::Rejected(_) | Failure::Conflicting(_)));
             is_usable = answer(vec![request], result)

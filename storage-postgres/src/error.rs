@@ -245,9 +245,10 @@ pub(crate) enum Failure {
 impl Failure {
     /// Returns the meaning of an error before any change was sent.
     pub(crate) fn before_write(error: &tokio_postgres::Error) -> Self {
-        match is_lost(error) {
-            true => Self::NotApplied(store_error(error)),
-            false => Self::of_server(error),
+        if is_lost(error) {
+            Self::NotApplied(store_error(error))
+        } else {
+            Self::of_server(error)
         }
     }
 
@@ -259,10 +260,12 @@ impl Failure {
         let is_ambiguous = error.code().is_some_and(|code| code.code() == "40003");
         // The server was idle within the transaction, so that it has not received the COMMIT.
         let is_idle = error.code() == Some(&SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT);
-        match is_lost(error) || is_ambiguous {
-            true if is_idle => Self::NotApplied(store_error(error)),
-            true => Self::unknown(describe(error)),
-            false => Self::of_server(error),
+        if !is_lost(error) && !is_ambiguous {
+            Self::of_server(error)
+        } else if is_idle {
+            Self::NotApplied(store_error(error))
+        } else {
+            Self::unknown(describe(error))
         }
     }
 

@@ -79,9 +79,10 @@ impl Target {
                 others.push(pair);
             }
         }
-        match others.is_empty() {
-            true => Ok(base.to_owned()),
-            false => Ok(format!("{base}?{}", others.join("&"))),
+        if others.is_empty() {
+            Ok(base.to_owned())
+        } else {
+            Ok(format!("{base}?{}", others.join("&")))
         }
     }
 

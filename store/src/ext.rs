@@ -109,9 +109,10 @@ pub trait StoreExt: Store {
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
         let [found] = self.read_array([Read::Keys(keys)]).await?;
         let found = found.into_keys()?;
-        match found.len() == keys.len() {
-            true => Ok(found),
-            false => Err(mismatch()),
+        if found.len() == keys.len() {
+            Ok(found)
+        } else {
+            Err(mismatch())
         }
     }
 

@@ -191,9 +191,10 @@ struct State {
 
 impl State {
     fn reject_if_closed(&self) -> Result<(), StoreError> {
-        match self.is_closed {
-            true => Err(unavailable("a test closed the store")),
-            false => Ok(()),
+        if self.is_closed {
+            Err(unavailable("a test closed the store"))
+        } else {
+            Ok(())
         }
     }
 

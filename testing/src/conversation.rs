@@ -234,9 +234,10 @@ impl RequestGenerator {
 
     /// Returns the organisation of the request; rarely another.
     fn some_org(&mut self) -> usize {
-        match self.seldom() {
-            true => self.place(self.orgs.len()),
-            false => self.org,
+        if self.seldom() {
+            self.place(self.orgs.len())
+        } else {
+            self.org
         }
     }
 
@@ -259,15 +260,16 @@ impl RequestGenerator {
         let status = [200, 204, 307, 410, 429, 500][self.place(6)];
         let retry_after = (status == 429).then(|| Duration::from_secs(self.below(90).into()));
         let duration = Duration::from_millis(self.below(15_000).into());
-        let outcome = match self.seldom() {
-            false => Ok(DeliveryResponse {
-                status,
-                retry_after,
-            }),
-            true => Err(DeliveryFailure {
+        let outcome = if self.seldom() {
+            Err(DeliveryFailure {
                 code: DeliveryFailureCode::ConnectionFailed,
                 message: "nobody listens".to_owned(),
-            }),
+            })
+        } else {
+            Ok(DeliveryResponse {
+                status,
+                retry_after,
+            })
         };
         Attempt { duration, outcome }
     }
@@ -320,9 +322,10 @@ impl RequestGenerator {
 
     /// Returns the operation that posts to an inbound webhook, or creates one if there is none yet.
     fn spec_of_inbound_webhooks(&self) -> &'static OperationSpec {
-        let wanted = match self.orgs[self.org].inbound.is_empty() {
-            true => Operation::CreateInboundWebhook,
-            false => Operation::PostToInboundWebhook,
+        let wanted = if self.orgs[self.org].inbound.is_empty() {
+            Operation::CreateInboundWebhook
+        } else {
+            Operation::PostToInboundWebhook
         };
         let found = OPERATIONS.iter().find(|spec| spec.operation == wanted);
         found.expect("the table has every operation")

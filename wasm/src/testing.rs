@@ -43,9 +43,10 @@ async fn store(opening: Promise) -> Arc<dyn Store> {
 #[async_trait(?Send)]
 impl Harness for JsHarness {
     fn lifetime(&self) -> Lifetime {
-        match self.is_durable() {
-            true => Lifetime::Durable,
-            false => Lifetime::Volatile,
+        if self.is_durable() {
+            Lifetime::Durable
+        } else {
+            Lifetime::Volatile
         }
     }
 

@@ -136,9 +136,10 @@ impl Decoder {
             } => self.range(range, limit, direction).map(Found::Range),
         });
         let found = found.collect::<Result<_, _>>()?;
-        match self.0.is_empty() {
-            true => Ok(found),
-            false => Err(corrupt("the store returned more than was requested")),
+        if self.0.is_empty() {
+            Ok(found)
+        } else {
+            Err(corrupt("the store returned more than was requested"))
         }
     }
 

@@ -120,9 +120,10 @@ fn add_node(whole: &mut Command) -> Result {
 
 /// Writes the table; the rows of a partial run replace earlier ones.
 fn record(measured: &str, is_partial: bool) -> Result {
-    let table = match is_partial {
-        true => results::merge(&fs::read_to_string(RESULTS)?, measured),
-        false => measured.to_owned(),
+    let table = if is_partial {
+        results::merge(&fs::read_to_string(RESULTS)?, measured)
+    } else {
+        measured.to_owned()
     };
     Ok(fs::write(RESULTS, table)?)
 }

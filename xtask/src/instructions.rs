@@ -69,9 +69,10 @@ fn compare(recorded: &BTreeMap<String, Costs>, counted: &BTreeMap<String, Costs>
         println!("{}", comparison(call, before, costs));
         slower.extend(grown(before, costs).then(|| culprits(call, before, costs)));
     }
-    match slower.is_empty() {
-        true => Ok(()),
-        false => Err(slower.join("\n").into()),
+    if slower.is_empty() {
+        Ok(())
+    } else {
+        Err(slower.join("\n").into())
     }
 }
 

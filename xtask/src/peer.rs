@@ -51,9 +51,10 @@ impl Peer {
             address: address.to_owned(),
             directory: directory.to_owned(),
         };
-        match peer.address.is_empty() {
-            true => Err("the peer does not start".into()),
-            false => Ok(peer),
+        if peer.address.is_empty() {
+            Err("the peer does not start".into())
+        } else {
+            Ok(peer)
         }
     }
 

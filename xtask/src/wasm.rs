@@ -258,9 +258,10 @@ fn describe_operations(node: &Node, programs: &Programs, directory: &str) -> Res
     let mut stdin = node.stdin.take().ok_or("node has no standard input")?;
     stdin.write_all(documents.as_bytes())?;
     drop(stdin);
-    match node.wait()?.success() {
-        true => Ok(()),
-        false => Err("failed to describe the operations".into()),
+    if node.wait()?.success() {
+        Ok(())
+    } else {
+        Err("failed to describe the operations".into())
     }
 }
 
@@ -297,9 +298,10 @@ fn copy_console(pkg: &Path) -> Result {
 
 /// Replaces a text that occurs.
 fn replace(text: &str, from: &str, to: &str) -> Result<String> {
-    match text.contains(from) {
-        true => Ok(text.replace(from, to)),
-        false => Err(format!("no {from} in {text}").into()),
+    if text.contains(from) {
+        Ok(text.replace(from, to))
+    } else {
+        Err(format!("no {from} in {text}").into())
     }
 }
 

@@ -47,9 +47,10 @@ impl WasmTarget {
     /// # Errors
     /// If they cannot be installed.
     pub(crate) fn install() -> Result {
-        match is_in_toolchain()? {
-            true => Ok(()),
-            false => tools::install_debian_packages(&DEBIAN_PACKAGES),
+        if is_in_toolchain()? {
+            Ok(())
+        } else {
+            tools::install_debian_packages(&DEBIAN_PACKAGES)
         }
     }
 

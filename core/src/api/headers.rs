@@ -74,9 +74,10 @@ pub fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 pub(super) fn optional_idempotency_key(
     headers: &HeaderMap,
 ) -> Result<Option<IdempotencyKey>, Error> {
-    match headers.contains_key(IDEMPOTENCY_KEY) {
-        true => idempotency_key(headers).map(Some),
-        false => Ok(None),
+    if headers.contains_key(IDEMPOTENCY_KEY) {
+        idempotency_key(headers).map(Some)
+    } else {
+        Ok(None)
     }
 }
 

@@ -234,9 +234,10 @@ mod tests {
                 is_other,
             })
         });
-        match first == other {
-            true => vec![first],
-            false => vec![first, other],
+        if first == other {
+            vec![first]
+        } else {
+            vec![first, other]
         }
     }
 

@@ -118,9 +118,10 @@ impl Part<'_> for RoleRef {
 
     #[cfg(test)]
     fn sample(position: u128, is_other: bool) -> Self {
-        match is_other {
-            true => Self::BuiltIn(crate::access::BuiltInRole::Owner),
-            false => Self::Custom(Part::sample(position, is_other)),
+        if is_other {
+            Self::BuiltIn(crate::access::BuiltInRole::Owner)
+        } else {
+            Self::Custom(Part::sample(position, is_other))
         }
     }
 }
@@ -138,9 +139,10 @@ impl Part<'_> for Quota {
 
     #[cfg(test)]
     fn sample(_: u128, is_other: bool) -> Self {
-        match is_other {
-            true => Self::ChatMessages,
-            false => Self::Memories,
+        if is_other {
+            Self::ChatMessages
+        } else {
+            Self::Memories
         }
     }
 }

@@ -324,9 +324,10 @@ async fn concurrent_creations_with_one_key_create_once() {
             for secret in ["secret", "signing_secret"] {
                 body.as_object_mut().expect("an object").remove(secret);
             }
-            match answer.headers.contains_key("idempotent-replayed") {
-                true => shown.push(body),
-                false => created.push(body),
+            if answer.headers.contains_key("idempotent-replayed") {
+                shown.push(body);
+            } else {
+                created.push(body);
             }
         }
         assert_eq!(created.len(), 1, "{path}");

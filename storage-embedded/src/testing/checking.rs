@@ -158,9 +158,10 @@ pub async fn check_runs_during_writes<E: Engine>() {
                     let mut commit = Commit::builder();
                     for i in 0..20 {
                         let name = key(&format!("n{i:02}{:03}", rng.u32(..200)));
-                        commit = match rng.bool() {
-                            true => commit.put(name, "value"),
-                            false => commit.delete(name),
+                        commit = if rng.bool() {
+                            commit.put(name, "value")
+                        } else {
+                            commit.delete(name)
                         };
                     }
                     assert_committed(store.commit(commit.build().unwrap()).await);

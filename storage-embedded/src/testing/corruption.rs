@@ -49,9 +49,10 @@ async fn write_store<E: Engine>(
                 .delete(key(&format!("m{old:06}")));
             assert_committed(store.commit(builder.build().unwrap()).await);
             let again = format!("n{:06}", rng.usize(1..=number));
-            let commit = match rng.bool() {
-                true => put(&again, "overwritten"),
-                false => Commit::builder().delete(key(&again)).build().unwrap(),
+            let commit = if rng.bool() {
+                put(&again, "overwritten")
+            } else {
+                Commit::builder().delete(key(&again)).build().unwrap()
             };
             assert_committed(store.commit(commit).await);
         }

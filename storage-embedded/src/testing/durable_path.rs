@@ -243,9 +243,12 @@ pub async fn closed_store_opens_again<E: Engine>() {
 
     let fails = Arc::new(AtomicBool::new(false));
     let is_failing = Arc::clone(&fails);
-    let options = options::<E>().sync_hook(move || match is_failing.load(Ordering::Relaxed) {
-        true => Err(io::Error::other("the device is gone")),
-        false => Ok(()),
+    let options = options::<E>().sync_hook(move || {
+        if is_failing.load(Ordering::Relaxed) {
+            Err(io::Error::other("the device is gone"))
+        } else {
+            Ok(())
+        }
     });
     let store = EngineStore::<E>::open(directory.path(), options).unwrap();
     fails.store(true, Ordering::Relaxed);

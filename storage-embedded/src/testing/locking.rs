@@ -193,9 +193,10 @@ pub async fn failed_store_cannot_be_closed_cleanly<E: Engine>() {
     let directory = temp_directory();
     let is_open = std::sync::atomic::AtomicBool::new(false);
     let options = options::<E>().sync_hook(move || {
-        match is_open.swap(true, std::sync::atomic::Ordering::Relaxed) {
-            true => Err(std::io::Error::other("the device is gone")),
-            false => Ok(()),
+        if is_open.swap(true, std::sync::atomic::Ordering::Relaxed) {
+            Err(std::io::Error::other("the device is gone"))
+        } else {
+            Ok(())
         }
     });
     let store = EngineStore::<E>::open(directory.path(), options).unwrap();

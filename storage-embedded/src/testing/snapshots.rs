@@ -131,9 +131,10 @@ async fn transfer(store: Arc<impl Store>, seed: u64, is_stopped: Arc<AtomicBool>
             .iter()
             .map(|found| found.as_ref().map_or(0, |entry| parse_amount(&entry.value)))
             .collect();
-        let moved = match random.bool() {
-            true => amounts[0],
-            false => random.i64(0..=amounts[0]),
+        let moved = if random.bool() {
+            amounts[0]
+        } else {
+            random.i64(0..=amounts[0])
         };
         let mut commit = Commit::builder();
         for ((key, found), new) in pair

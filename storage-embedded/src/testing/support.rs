@@ -163,9 +163,10 @@ pub fn list_files(path: &Path) -> Vec<PathBuf> {
         let entries = fs::read_dir(path.join(&below)).expect("a directory");
         for entry in entries.map(|entry| entry.expect("an entry")) {
             let name = below.join(entry.file_name());
-            match entry.file_type().expect("a type").is_dir() {
-                true => waiting.push(name),
-                false => found.push(name),
+            if entry.file_type().expect("a type").is_dir() {
+                waiting.push(name);
+            } else {
+                found.push(name);
             }
         }
     }

@@ -45,9 +45,10 @@ pub(super) async fn one_failed_check_of_many_is_a_conflict(context: &CaseContext
     put(&*store, &key("b"), "2").await?;
     for last_fails in [true, false] {
         let builder = Commit::builder().check(key("missing"), None);
-        let builder = match last_fails {
-            true => builder.check(key("a"), Some(a)).check(key("b"), Some(b)),
-            false => builder.check(key("b"), Some(b)).check(key("a"), Some(a)),
+        let builder = if last_fails {
+            builder.check(key("a"), Some(a)).check(key("b"), Some(b))
+        } else {
+            builder.check(key("b"), Some(b)).check(key("a"), Some(a))
         };
         let builder = builder.put(key("c"), "1");
         conflict(&*store, builder, "one of three checks fails").await?;

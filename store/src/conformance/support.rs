@@ -40,9 +40,10 @@ pub(super) fn fail<T>(message: impl Into<String>) -> Outcome<T> {
 
 /// Fails with `what` unless `holds` is true.
 pub(super) fn expect(holds: bool, what: impl fmt::Display) -> Outcome {
-    match holds {
-        true => Ok(()),
-        false => fail(format!("expected that {}", cut(what.to_string()))),
+    if holds {
+        Ok(())
+    } else {
+        fail(format!("expected that {}", cut(what.to_string())))
     }
 }
 
@@ -51,13 +52,14 @@ pub(super) fn expect_eq<T: PartialEq + fmt::Debug>(
     came: &T,
     expected: &T,
 ) -> Outcome {
-    match came == expected {
-        true => Ok(()),
-        false => fail(format!(
+    if came == expected {
+        Ok(())
+    } else {
+        fail(format!(
             "{what}: expected {}, got {}",
             shortened(expected),
             shortened(came)
-        )),
+        ))
     }
 }
 
@@ -112,9 +114,10 @@ impl<'h> CaseContext<'h> {
         });
         self.harness.run_concurrently(tasks.collect()).await;
         let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
-        match failures.is_empty() {
-            true => Ok(()),
-            false => Err(failures.swap_remove(0)),
+        if failures.is_empty() {
+            Ok(())
+        } else {
+            Err(failures.swap_remove(0))
         }
     }
 }

@@ -200,9 +200,10 @@ impl Site {
             probes.truncate(count);
         }
         for probe in probes {
-            let (by, secret) = match probe.by_session() {
-                true => (session, &self.session),
-                false => (access, token),
+            let (by, secret) = if probe.by_session() {
+                (session, &self.session)
+            } else {
+                (access, token)
             };
             let Some(verdict) = probe.verdict(by) else {
                 continue;
@@ -269,9 +270,12 @@ impl Site {
     /// Returns the verdicts of those memories that a list of a workspace does not leave out.
     fn listed(&self, verdicts: &[Verdict], slug: &str) -> Vec<Verdict> {
         let memories = self.memories.iter().zip(verdicts);
-        let shown = memories.map(|((_, labels), verdict)| match labels.workspace == slug {
-            true => *verdict,
-            false => Verdict::Unknown,
+        let shown = memories.map(|((_, labels), verdict)| {
+            if labels.workspace == slug {
+                *verdict
+            } else {
+                Verdict::Unknown
+            }
         });
         shown.collect()
     }

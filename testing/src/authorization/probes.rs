@@ -393,11 +393,12 @@ impl Records {
         let mut request = Request::builder()
             .method(Method::clone(&spec.method))
             .uri(path + &filled(probe.query));
-        request = match probe.by_session() {
-            true => request
+        request = if probe.by_session() {
+            request
                 .header("cookie", format!("service_session={}", secret.expose()))
-                .header("sec-fetch-site", "none"),
-            false => request.header("authorization", format!("Bearer {}", secret.expose())),
+                .header("sec-fetch-site", "none")
+        } else {
+            request.header("authorization", format!("Bearer {}", secret.expose()))
         };
         if probe.operation == "createErasure" {
             request = request.header("idempotency-key", "key");

@@ -155,9 +155,10 @@ impl Access<'_> {
                         Verdict::Forbidden
                     };
                 }
-                match self.can_read(memory) {
-                    true => Verdict::Everything,
-                    false => Verdict::Labels,
+                if self.can_read(memory) {
+                    Verdict::Everything
+                } else {
+                    Verdict::Labels
                 }
             }
             Use::Delete => permitted(self.holds_always("deleteMemory", &held)),
@@ -286,9 +287,10 @@ impl Access<'_> {
             Some("the workspace") => self.actions_in(workspace),
             Some(other) => panic!("{operation} has the scope “{other}”"),
         };
-        permitted(match always.is_empty() {
-            true => rows.iter().any(|row| held.contains(row.action)),
-            false => always.iter().all(|row| held.contains(row.action)),
+        permitted(if always.is_empty() {
+            rows.iter().any(|row| held.contains(row.action))
+        } else {
+            always.iter().all(|row| held.contains(row.action))
         })
     }
 
@@ -333,9 +335,10 @@ impl Change {
 }
 
 fn permitted(is_permitted: bool) -> Verdict {
-    match is_permitted {
-        true => Verdict::Everything,
-        false => Verdict::Forbidden,
+    if is_permitted {
+        Verdict::Everything
+    } else {
+        Verdict::Forbidden
     }
 }
 

@@ -292,14 +292,13 @@ impl Site {
         if elsewhere.is_some() {
             caller.workspace_roles.insert(MAIN.to_owned(), name);
         }
-        let secret = match case.is_mcp_key {
-            false => self.token(&case.scope).await?,
-            true => {
-                let same = |scope: &Scope| scope.audience == case.scope.audience;
-                let mut keys = self.mcp_keys.iter();
-                let found = keys.find(|(scope, _)| same(scope));
-                found.expect("a scope of the MCP keys").1.clone()
-            }
+        let secret = if case.is_mcp_key {
+            let same = |scope: &Scope| scope.audience == case.scope.audience;
+            let mut keys = self.mcp_keys.iter();
+            let found = keys.find(|(scope, _)| same(scope));
+            found.expect("a scope of the MCP keys").1.clone()
+        } else {
+            self.token(&case.scope).await?
         };
         Ok((directory, caller, secret))
     }

@@ -470,9 +470,10 @@ impl Model {
         let known = Arc::make_mut(&mut self.tags).entry(tag.clone());
         let is_its_own = *known.or_insert_with(|| response.body.clone()) == response.body;
         let is_tag = tag.starts_with(begin) && tag.ends_with('"') && tag.len() > 2;
-        let etag = match is_its_own && is_tag {
-            true => tag,
-            false => format!("not {tag}"),
+        let etag = if is_its_own && is_tag {
+            tag
+        } else {
+            format!("not {tag}")
         };
         Response {
             etag: Some(etag),

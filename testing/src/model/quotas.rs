@@ -51,9 +51,10 @@ impl Model {
             _ => u64::MAX,
         };
         let is_exceeded = (self.org(org).usage(quota) + units) as u64 > maximum;
-        match units > 0 && is_exceeded {
-            true => Err(ErrorResponse::QuotaExceeded(quota).into()),
-            false => Ok(()),
+        if units > 0 && is_exceeded {
+            Err(ErrorResponse::QuotaExceeded(quota).into())
+        } else {
+            Ok(())
         }
     }
 }

@@ -39,9 +39,10 @@ const URL: &str = "https://example.com/hook";
 impl World {
     /// Chooses a call; `None` if there is none of the operation.
     pub(super) fn call(&mut self, choices: &mut Choices<'_>) -> Option<ApiCall> {
-        let spec = match choices.once_in(3) {
-            true => &OPERATIONS[choices.below(OPERATIONS.len())],
-            false => choices.of(&ON_MEMORIES)?.spec(),
+        let spec = if choices.once_in(3) {
+            &OPERATIONS[choices.below(OPERATIONS.len())]
+        } else {
+            choices.of(&ON_MEMORIES)?.spec()
         };
         let operation = spec.operation;
         if spec.authentication == Authentication::Signature {
@@ -72,9 +73,10 @@ impl World {
         let cited = cited.filter_map(|id| id.as_str()?.parse().ok().map(MemoryId));
         self.cite(&cited.collect());
         self.add_queries(choices, &mut call);
-        let tag = match choices.once_in(3) {
-            true => choices.of(&self.tags).cloned(),
-            false => None,
+        let tag = if choices.once_in(3) {
+            choices.of(&self.tags).cloned()
+        } else {
+            None
         };
         // The entity tag of the dashboard is an exception, so nothing is asked by it.
         if let Some(tag) = tag.filter(|_| operation != Operation::GetDashboardSummary) {
@@ -247,9 +249,10 @@ impl World {
                 body
             }
             Operation::UpdateMemory => {
-                let mut body = match choices.once_in(2) {
-                    true => json!({}),
-                    false => self.new_labels(choices),
+                let mut body = if choices.once_in(2) {
+                    json!({})
+                } else {
+                    self.new_labels(choices)
                 };
                 if choices.once_in(2) || body == json!({}) {
                     body["content"] = json!(TEXTS[choices.below(2)]);

@@ -64,9 +64,10 @@ impl World {
             && author != PAT;
         let title = TEXTS[choices.below(2)];
         let texts = [TEXTS[choices.below(2)], TEXTS[choices.below(2)]];
-        let key = match choices.once_in(2) {
-            true => choices.of(&KEYS).copied(),
-            false => None,
+        let key = if choices.once_in(2) {
+            choices.of(&KEYS).copied()
+        } else {
+            None
         };
         // Each key is used once, so that nothing is updated here.
         let key = key.filter(|key| self.keys.insert((place, key)));
@@ -240,12 +241,11 @@ impl World {
                     return Ok(());
                 }
                 // Its receipt is for holders of the action, whom nothing is hidden from there.
-                match is_erased && !self.access().actions().contains("erasure:manage") {
-                    true => {
-                        let named = NewErasure::builder().memory_ids(vec![known.id]).build();
-                        self.erase(&named, is_left_running).await.map(drop)?;
-                    }
-                    false => service.memories().delete(&owner, known.id).await?,
+                if is_erased && !self.access().actions().contains("erasure:manage") {
+                    let named = NewErasure::builder().memory_ids(vec![known.id]).build();
+                    self.erase(&named, is_left_running).await.map(drop)?;
+                } else {
+                    service.memories().delete(&owner, known.id).await?;
                 }
             }
             _ => {

@@ -67,9 +67,10 @@ impl World {
     /// Moves the clock by more than a day, and completes what is due, or leaves it for later.
     pub(super) async fn pass_time(&mut self, choices: &mut Choices<'_>) -> Result<(), Error> {
         self.advance(STEP);
-        match choices.once_in(3) {
-            true => Ok(()),
-            false => self.maintain().await,
+        if choices.once_in(3) {
+            Ok(())
+        } else {
+            self.maintain().await
         }
     }
 

@@ -135,9 +135,10 @@ fn comparable(operation: Operation, response: Response<Bytes>) -> Response<Bytes
                 None => remove(&mut json, part),
             }
         }
-        body = match exception.parts.is_empty() {
-            true => Bytes::new(),
-            false => json.to_string().into(),
+        body = if exception.parts.is_empty() {
+            Bytes::new()
+        } else {
+            json.to_string().into()
         };
     }
     Response::from_parts(parts, body)

@@ -256,9 +256,10 @@ impl View<'_> {
 impl World {
     pub(super) fn view(&self, is_second_org: bool) -> View<'_> {
         let [first, second] = &self.orgs;
-        let (own, foreign) = match is_second_org {
-            false => (first, second),
-            true => (second, first),
+        let (own, foreign) = if is_second_org {
+            (second, first)
+        } else {
+            (first, second)
         };
         View { own, foreign }
     }

@@ -222,9 +222,10 @@ impl Simulation {
     /// # Errors
     /// A [`Divergence`] if they differ.
     pub async fn call(&mut self, call: Call) -> Result<(), Divergence> {
-        let before = match self.is_faulty || call.request().is_silent() {
-            true => Some(self.contents().await?),
-            false => None,
+        let before = if self.is_faulty || call.request().is_silent() {
+            Some(self.contents().await?)
+        } else {
+            None
         };
         let outcome = execute(&self.api, &call).await;
         let now = self.time.now();

@@ -220,9 +220,10 @@ fn copy_libraries(program: &Path, root: &Path) -> Result {
 fn copy(file: &Path, root: &Path) -> Result {
     let mut cp = Command::new("cp");
     cp.args(["--dereference", "--parents", "--target-directory"]);
-    match succeeds(cp.arg(root).arg(file)) {
-        true => Ok(()),
-        false => Err(format!("cannot copy {} to {}", file.display(), root.display()).into()),
+    if succeeds(cp.arg(root).arg(file)) {
+        Ok(())
+    } else {
+        Err(format!("cannot copy {} to {}", file.display(), root.display()).into())
     }
 }
 
@@ -247,9 +248,10 @@ fn expect_ready(url: &str) -> Result {
     stream.read_to_string(&mut response)?;
     let status = response.lines().next().unwrap_or_default();
     println!("{url}/readyz: {status}");
-    match status.starts_with("HTTP/1.1 200 ") {
-        true => Ok(()),
-        false => Err(format!("{url} is not ready: {status}").into()),
+    if status.starts_with("HTTP/1.1 200 ") {
+        Ok(())
+    } else {
+        Err(format!("{url} is not ready: {status}").into())
     }
 }
 

@@ -24,11 +24,10 @@ pub(super) fn dockerfile(source: &str) -> Result<String> {
         arguments.collect::<Vec<_>>().join("\n")
     );
     let expected = [BINARY, DATA];
-    match copies(&text).map(|copy| copy.source).eq(expected) && !text.contains("build /") {
-        true => Ok(text),
-        false => {
-            Err(format!("the last stage of deploy/Dockerfile has to copy {expected:?}").into())
-        }
+    if copies(&text).map(|copy| copy.source).eq(expected) && !text.contains("build /") {
+        Ok(text)
+    } else {
+        Err(format!("the last stage of deploy/Dockerfile has to copy {expected:?}").into())
     }
 }
 

@@ -270,9 +270,10 @@ impl Stage {
         place(Path::new(LICENSE), &doc.join("copyright"))?;
         for document in documents()? {
             let target = doc.join(document.strip_prefix(DOCS).unwrap_or(&document));
-            match document.extension() == Some("md".as_ref()) {
-                true => write(&target, &flatten_links(&fs::read_to_string(&document)?))?,
-                false => place(&document, &target)?,
+            if document.extension() == Some("md".as_ref()) {
+                write(&target, &flatten_links(&fs::read_to_string(&document)?))?;
+            } else {
+                place(&document, &target)?;
             }
         }
         let control = fs::read_to_string("deploy/debian/control")?
@@ -339,12 +340,13 @@ fn debian_unit(unit: &str) -> Result<String> {
         .split_once("\n[Unit]\n")
         .ok_or("no [Unit] in the unit")?;
     let adapted = body.replace("=/usr/local/bin/knowledge ", "=/usr/bin/knowledge ");
-    match adapted != body && !adapted.contains("/usr/local") {
-        true => Ok(format!(
+    if adapted != body && !adapted.contains("/usr/local") {
+        Ok(format!(
             "# Created by the Debian package: change it with a drop-in, by `systemctl edit \
              knowledge`.\n\n[Unit]\n{adapted}"
-        )),
-        false => Err("the unit does not start /usr/local/bin/knowledge".into()),
+        ))
+    } else {
+        Err("the unit does not start /usr/local/bin/knowledge".into())
     }
 }
 

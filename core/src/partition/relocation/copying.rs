@@ -121,9 +121,10 @@ impl<'b> Batch<'b> {
             .map(|found| found.entry.value.len())
             .sum::<usize>();
         self.entries.extend(group);
-        match self.bytes >= COMMIT_VALUE_BYTES || self.entries.len() >= PAGE_ENTRIES {
-            true => self.end().await,
-            false => Ok(()),
+        if self.bytes >= COMMIT_VALUE_BYTES || self.entries.len() >= PAGE_ENTRIES {
+            self.end().await
+        } else {
+            Ok(())
         }
     }
 

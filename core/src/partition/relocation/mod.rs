@@ -164,9 +164,10 @@ impl<'m> Move<'m> {
         } else {
             return Ok(());
         };
-        match self.is_current().await? {
-            true => Err(found),
-            false => Err(MoveError::Superseded),
+        if self.is_current().await? {
+            Err(found)
+        } else {
+            Err(MoveError::Superseded)
         }
     }
 

@@ -81,9 +81,10 @@ impl Side {
             return Err(MoveError::Superseded);
         };
         hold.is_sealed = true;
-        match self.replace(Some(version), hold).await? {
-            true => Ok(()),
-            false => Err(MoveError::Superseded),
+        if self.replace(Some(version), hold).await? {
+            Ok(())
+        } else {
+            Err(MoveError::Superseded)
         }
     }
 

@@ -225,9 +225,10 @@ impl Request for UpdateConnector {
                     is_paused: after.is_paused,
                     ..before.clone()
                 };
-            let action = match is_pause_alone {
-                true => AuditAction::ConnectorPause,
-                false => AuditAction::ConnectorUpdate,
+            let action = if is_pause_alone {
+                AuditAction::ConnectorPause
+            } else {
+                AuditAction::ConnectorUpdate
             };
             let org = model.org_mut(who.org);
             org.announce_status(&mut facts, at.now);

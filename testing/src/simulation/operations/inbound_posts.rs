@@ -172,9 +172,10 @@ impl Request for PostToInboundWebhook {
     }
 
     fn reconstruct(&self, _model: &Model, changes: &Changes<'_>) -> Result<Response, String> {
-        let added: Vec<Uuid> = match changes.added("audit").is_empty() {
-            true => Vec::new(),
-            false => changes.added_memories()?,
+        let added: Vec<Uuid> = if changes.added("audit").is_empty() {
+            Vec::new()
+        } else {
+            changes.added_memories()?
         };
         Ok(Response::of(&json!({ "added": added })))
     }

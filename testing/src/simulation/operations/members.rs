@@ -105,9 +105,10 @@ pub(super) fn strategies() -> Vec<Weighted> {
             ((governor(), entity(), any::<bool>()), update, etag()).prop_map(
                 |((by, member, is_added), (name, teams, role), tag)| {
                     Op::by(by, move |view| {
-                        let member = match is_added {
-                            true => view.added_member(member),
-                            false => view.member(member),
+                        let member = if is_added {
+                            view.added_member(member)
+                        } else {
+                            view.member(member)
                         };
                         UpdateMember {
                             by: view.session(by),
@@ -131,9 +132,10 @@ pub(super) fn strategies() -> Vec<Weighted> {
                 Op::by(by, move |view| RemoveMember {
                     by: view.session(by),
                     org: view.own.slug.clone(),
-                    member: match is_any {
-                        true => view.member(member),
-                        false => view.added_member(member),
+                    member: if is_any {
+                        view.member(member)
+                    } else {
+                        view.added_member(member)
                     },
                 })
             }),
@@ -287,9 +289,10 @@ impl Request for UpdateMember {
             }
             none_of(errors)?;
             let is_role_alone = before.name == after.name && before.teams == after.teams;
-            let action = match is_role_alone {
-                true => AuditAction::RoleAssign,
-                false => AuditAction::MemberUpdate,
+            let action = if is_role_alone {
+                AuditAction::RoleAssign
+            } else {
+                AuditAction::MemberUpdate
             };
             let org = model.org_mut(who.org);
             org.members.insert(self.member, after.clone());
