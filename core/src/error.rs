@@ -277,6 +277,11 @@ impl Error {
         Self::invalid("body", ProblemCode::InvalidValue, message)
     }
 
+    /// Returns the error of a missing resource, or one that the caller may not know of.
+    pub(crate) const fn not_found(kind: EntityKind) -> Self {
+        Self::NotFound { kind }
+    }
+
     /// Creates [`Error::Forbidden`] with this reason.
     pub fn forbidden(reason: impl Into<String>) -> Self {
         Self::Forbidden {

@@ -335,9 +335,7 @@ mod tests {
                 reason: "the reason",
             }],
             Error::Unauthenticated { .. } => vec![Error::forbidden("the reason")],
-            Error::Forbidden { .. } => vec![Error::NotFound {
-                kind: EntityKind::Memory,
-            }],
+            Error::Forbidden { .. } => vec![Error::not_found(EntityKind::Memory)],
             Error::NotFound { .. } => {
                 let allow = "GET, HEAD".to_owned();
                 vec![Error::MethodNotAllowed { allow }]

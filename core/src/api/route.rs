@@ -38,9 +38,10 @@ impl Router {
 
     /// Finds a row and the parameters of its path.
     pub(super) fn find(&self, method: &Method, path: &str) -> Result<(usize, Parameters), Error> {
-        let found = self.by_path.at(path).map_err(|_| Error::NotFound {
-            kind: EntityKind::Path,
-        })?;
+        let found = self
+            .by_path
+            .at(path)
+            .map_err(|_| Error::not_found(EntityKind::Path))?;
         let row = found.value.iter().find(|(found, _)| found == method);
         let (_, row) = row.ok_or_else(|| Error::MethodNotAllowed {
             allow: allowed(found.value),

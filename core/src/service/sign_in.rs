@@ -304,9 +304,7 @@ impl Sessions<'_> {
     ) -> Result<(), Error> {
         self.service
             .transact(|mut transaction| async move {
-                let missing = || Error::NotFound {
-                    kind: EntityKind::Credential,
-                };
+                let missing = || Error::not_found(EntityKind::Credential);
                 let found = self.service.signed_in(&mut transaction, session).await?;
                 let (principal, now) = (found.principal, self.service.env().now());
                 let id_key = keys::credential_id(principal.org_id(), id);

@@ -147,9 +147,7 @@ impl Operator<'_> {
         let provisioning = self.provisioning();
         provisioning.assign_role(org.id, member, assignment).await?;
         let member = provisioning.member_by_id(org.id, member).await?;
-        let member = member.ok_or(Error::NotFound {
-            kind: EntityKind::Member,
-        })?;
+        let member = member.ok_or(Error::not_found(EntityKind::Member))?;
         self.view_of(org.id, member).await
     }
 
@@ -160,9 +158,7 @@ impl Operator<'_> {
         name: &str,
     ) -> Result<Member, Error> {
         let found = self.member_named(org.id, name).await?;
-        found.ok_or(Error::NotFound {
-            kind: EntityKind::Member,
-        })
+        found.ok_or(Error::not_found(EntityKind::Member))
     }
 
     /// Finds the member with this identifier or handle.

@@ -71,9 +71,7 @@ impl Operator<'_> {
         let org = self.org(org).await?;
         let member = self.require_member(&org, member).await?.id;
         let workspace = self.workspace_named(org.id, workspace).await?;
-        let workspace = workspace.ok_or(Error::NotFound {
-            kind: EntityKind::Workspace,
-        })?;
+        let workspace = workspace.ok_or(Error::not_found(EntityKind::Workspace))?;
         Ok((self.on_behalf_of(org.id, member), workspace.id))
     }
 }
@@ -81,9 +79,7 @@ impl Operator<'_> {
 /// Converts the error of a member that was removed in the meantime.
 fn without_member(error: Error) -> Error {
     match error {
-        Error::Unauthenticated { .. } => Error::NotFound {
-            kind: EntityKind::Member,
-        },
+        Error::Unauthenticated { .. } => Error::not_found(EntityKind::Member),
         error => error,
     }
 }

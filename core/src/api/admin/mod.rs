@@ -170,8 +170,6 @@ impl<'s> Operator<'s> {
     /// Reads the organisation with this slug.
     async fn org(self, slug: &str) -> Result<Organization, Error> {
         let found = self.provisioning().organization(slug).await?;
-        found.ok_or(Error::NotFound {
-            kind: EntityKind::Organization,
-        })
+        found.ok_or(Error::not_found(EntityKind::Organization))
     }
 }

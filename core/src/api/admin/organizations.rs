@@ -101,12 +101,7 @@ impl Operator<'_> {
     async fn place(self, org: &str, workspace: &str) -> Result<(OrgId, Workspace), Error> {
         let org = self.org(org).await?.id;
         let found = self.workspace_named(org, workspace).await?;
-        Ok((
-            org,
-            found.ok_or(Error::NotFound {
-                kind: EntityKind::Workspace,
-            })?,
-        ))
+        Ok((org, found.ok_or(Error::not_found(EntityKind::Workspace))?))
     }
 
     /// Finds the workspace with this identifier or slug. The identifier takes precedence.

@@ -35,9 +35,7 @@ pub(super) fn errors() -> [Error; 19] {
             reason: "the credential is unknown, expired or revoked",
         },
         Error::forbidden("missing permission"),
-        Error::NotFound {
-            kind: EntityKind::Memory,
-        },
+        Error::not_found(EntityKind::Memory),
         Error::Conflict,
         Error::RoleInUse { holder_count: 3 },
         Error::SlugTaken {

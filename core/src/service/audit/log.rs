@@ -123,9 +123,7 @@ impl AuditLog<'_> {
                     page.entry(id, usize::try_from(offset).ok()?)
                 });
                 let found = found.filter(|entry| !self.service.is_audit_expired(entry.at, op.now));
-                op.done(found.ok_or(Error::NotFound {
-                    kind: EntityKind::AuditEntry,
-                })?)
+                op.done(found.ok_or(Error::not_found(EntityKind::AuditEntry))?)
             })
             .await
     }

@@ -242,9 +242,7 @@ pub(crate) async fn read_connector(
     reference: ConnectorRef,
 ) -> Result<(Connector, ConnectorState), Error> {
     let connector = transaction.get::<Connector>(&reference.key()).await?;
-    let connector = connector.ok_or(Error::NotFound {
-        kind: EntityKind::Connector,
-    })?;
+    let connector = connector.ok_or(Error::not_found(EntityKind::Connector))?;
     let state = transaction
         .get::<ConnectorState>(&reference.state_key())
         .await?

@@ -81,9 +81,7 @@ impl EndpointRecord {
         endpoint: EndpointId,
     ) -> Result<Self, Error> {
         let queue = EndpointQueue::read(transaction, org, endpoint).await?;
-        let queue = queue.ok_or(Error::NotFound {
-            kind: EntityKind::Endpoint,
-        })?;
+        let queue = queue.ok_or(Error::not_found(EntityKind::Endpoint))?;
         Self::read(transaction, org, endpoint, queue.state.parent).await
     }
 

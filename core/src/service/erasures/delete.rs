@@ -37,9 +37,7 @@ impl Chats<'_> {
                 let erases = op.principal.erases(op.held_in(workspace));
                 let is_erased = op.principal.org.erases_member(found.created_by);
                 if is_erased || (!erases && !found.exists_for(&op.principal)) {
-                    return Err(Error::NotFound {
-                        kind: EntityKind::Chat,
-                    });
+                    return Err(Error::not_found(EntityKind::Chat));
                 }
                 let needed = if found.created_by == member {
                     Action::ChatWrite

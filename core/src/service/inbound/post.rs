@@ -89,9 +89,7 @@ pub(crate) struct ProcessedMessage {
     is_rejected: bool,
 }
 
-const NO_SUCH_WEBHOOK: Error = Error::NotFound {
-    kind: EntityKind::InboundWebhook,
-};
+const NO_SUCH_WEBHOOK: Error = Error::not_found(EntityKind::InboundWebhook);
 
 fn unauthenticated(reason: &'static str) -> Error {
     Error::Unauthenticated { reason }
@@ -308,9 +306,7 @@ impl KnowledgeService {
             let caller = acting(&mut transaction, message.org, (&stored, member), now).await?;
             let row = keys::workspace(message.org, workspace);
             let found = transaction.get::<Workspace>(&row).await?;
-            let found = found.ok_or(Error::NotFound {
-                kind: EntityKind::Workspace,
-            })?;
+            let found = found.ok_or(Error::not_found(EntityKind::Workspace))?;
             let held = caller.actions_in(&mut transaction, &[workspace]).await?[&workspace];
             let place = Resource::Workspace {
                 id: workspace,

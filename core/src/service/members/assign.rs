@@ -143,17 +143,13 @@ pub(crate) async fn assign(
     let org = authority.org();
     let key = keys::member(org, member);
     let found = transaction.get::<Member>(&key).await?;
-    let mut found = found.ok_or(Error::NotFound {
-        kind: EntityKind::Member,
-    })?;
+    let mut found = found.ok_or(Error::not_found(EntityKind::Member))?;
     let (old, new, workspace) = match assignment {
         MemberAssignment::Organization(role) => (Some(found.role), Some(role), None),
         MemberAssignment::Workspace(workspace, role) => {
             let place = keys::workspace(org, workspace);
             if transaction.get::<Workspace>(&place).await?.is_none() {
-                return Err(Error::NotFound {
-                    kind: EntityKind::Workspace,
-                });
+                return Err(Error::not_found(EntityKind::Workspace));
             }
             let old = keys::workspace_role(org, member, workspace);
             (transaction.get(&old).await?, role, Some(workspace))

@@ -272,9 +272,7 @@ impl Members<'_> {
                 let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
                 let authority = Authority::Caller(&coverage);
                 let ended = assign(&mut op.transaction, authority, member, none).await?;
-                let (before, after) = ended.ok_or(Error::NotFound {
-                    kind: EntityKind::WorkspaceRole,
-                })?;
+                let (before, after) = ended.ok_or(Error::not_found(EntityKind::WorkspaceRole))?;
                 let resource = (ResourceKind::Member, member.0);
                 op.changed(AuditAction::RoleAssign, resource, &before, &after);
                 op.done(())
@@ -297,9 +295,7 @@ async fn read_member(
 ) -> Result<(Member, HeldRoles), Error> {
     let key = keys::member(org, member);
     let stored = transaction.get::<Member>(&key).await?;
-    let stored = stored.ok_or(Error::NotFound {
-        kind: EntityKind::Member,
-    })?;
+    let stored = stored.ok_or(Error::not_found(EntityKind::Member))?;
     let roles = HeldRoles::of(transaction, org, &stored).await?;
     Ok((stored, roles))
 }

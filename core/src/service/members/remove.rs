@@ -113,9 +113,7 @@ impl KnowledgeService {
         let found = transaction
             .get::<Member>(&key)
             .await?
-            .ok_or(Error::NotFound {
-                kind: EntityKind::Member,
-            })?;
+            .ok_or(Error::not_found(EntityKind::Member))?;
         let roles = HeldRoles::of(transaction, org, &found).await?;
         authority.require_member(&roles)?;
         let held = roles.organization.reference();

@@ -113,9 +113,7 @@ impl Sources<'_> {
                 let mut search = Search::new(&op);
                 search.run(&mut op, &[source]).await?;
                 if !search.exists(source) {
-                    return Err(Error::NotFound {
-                        kind: EntityKind::Source,
-                    });
+                    return Err(Error::not_found(EntityKind::Source));
                 }
                 op.done(found)
             })

@@ -344,9 +344,7 @@ impl<'c> Authenticated<'c> {
     pub(crate) async fn in_organization(self, slug: Option<&str>) -> Result<Authorized<'c>, Error> {
         let mut op = self.authorize_per_resource().await?;
         if slug.is_some_and(|slug| slug != op.principal.org.slug) {
-            return Err(Error::NotFound {
-                kind: EntityKind::Organization,
-            });
+            return Err(Error::not_found(EntityKind::Organization));
         }
         let permissions = Creation::permissions_of(op.creation.as_deref(), op.operation);
         for permission in permissions {

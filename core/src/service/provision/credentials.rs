@@ -76,9 +76,7 @@ impl Provisioning<'_> {
                     .await?
                     .is_none()
                 {
-                    return Err(Error::NotFound {
-                        kind: EntityKind::Member,
-                    });
+                    return Err(Error::not_found(EntityKind::Member));
                 }
                 let actor = Actor::operator(org);
                 let issued = service.new_credential(&mut transaction, actor, new, None);
@@ -176,9 +174,7 @@ impl Provisioning<'_> {
         let env = self.service.env();
         self.service
             .transact(|mut transaction| async move {
-                let missing = || Error::NotFound {
-                    kind: EntityKind::Credential,
-                };
+                let missing = || Error::not_found(EntityKind::Credential);
                 let hash = transaction
                     .get::<String>(&keys::credential_id(org, id))
                     .await?

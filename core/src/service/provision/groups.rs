@@ -33,9 +33,7 @@ impl Provisioning<'_> {
             .transact(|mut transaction| async move {
                 let key = keys::member(org, member);
                 let found = transaction.get::<Member>(&key).await?;
-                let before = found.ok_or(Error::NotFound {
-                    kind: EntityKind::Member,
-                })?;
+                let before = found.ok_or(Error::not_found(EntityKind::Member))?;
                 let mut after = before.clone();
                 let stays = |team: &String| !managed.contains(team) || granted.contains(team);
                 after.teams.retain(stays);

@@ -176,9 +176,7 @@ impl Provisioning<'_> {
     async fn require_org(&self, transaction: &mut Transaction, org: OrgId) -> Result<(), Error> {
         match transaction.get::<Organization>(&keys::org(org)).await? {
             Some(_) => Ok(()),
-            None => Err(Error::NotFound {
-                kind: EntityKind::Organization,
-            }),
+            None => Err(Error::not_found(EntityKind::Organization)),
         }
     }
 

@@ -25,13 +25,9 @@ impl Provisioning<'_> {
             .transact(|mut transaction| async move {
                 let (place, key) = (keys::org(org), keys::workspace(org, workspace));
                 let found = transaction.get::<Organization>(&place).await?;
-                let mut owner = found.ok_or(Error::NotFound {
-                    kind: EntityKind::Organization,
-                })?;
+                let mut owner = found.ok_or(Error::not_found(EntityKind::Organization))?;
                 let found = transaction.get::<Workspace>(&key).await?;
-                let found = found.ok_or(Error::NotFound {
-                    kind: EntityKind::Workspace,
-                })?;
+                let found = found.ok_or(Error::not_found(EntityKind::Workspace))?;
                 if owner.removing.len() >= REMOVALS_RUNNING_MAX {
                     return Err(Error::Conflict);
                 }
@@ -77,9 +73,7 @@ impl Provisioning<'_> {
             .transact(|mut transaction| async move {
                 let place = keys::org(org);
                 let found = transaction.get::<Organization>(&place).await?;
-                let found = found.ok_or(Error::NotFound {
-                    kind: EntityKind::Organization,
-                })?;
+                let found = found.ok_or(Error::not_found(EntityKind::Organization))?;
                 let now = env.now();
                 transaction.delete(place);
                 transaction.delete(keys::org_slug(&found.slug));

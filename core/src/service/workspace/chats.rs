@@ -389,9 +389,7 @@ async fn find(
     if found.exists_for(&op.principal) {
         Ok(found)
     } else {
-        Err(Error::NotFound {
-            kind: EntityKind::Chat,
-        })
+        Err(Error::not_found(EntityKind::Chat))
     }
 }
 

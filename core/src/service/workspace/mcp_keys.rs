@@ -34,9 +34,7 @@ const ACTIONS: ActionSet = ActionSet::of(&[
 ]);
 /// Time for which a key remains valid after it should have been rotated.
 const GRACE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-const NO_SUCH_KEY: Error = Error::NotFound {
-    kind: EntityKind::McpKey,
-};
+const NO_SUCH_KEY: Error = Error::not_found(EntityKind::McpKey);
 
 impl McpKeys<'_> {
     /// Creates an MCP key. Only this response contains the key itself.

@@ -19,9 +19,7 @@ use crate::store::{Key, KeyEntry, Transaction};
 
 /// Maximum number of stored attempts of a delivery: more than one retry schedule has.
 const ATTEMPTS_KEPT_MAX: usize = 20;
-const NO_SUCH_DELIVERY: Error = Error::NotFound {
-    kind: EntityKind::Delivery,
-};
+const NO_SUCH_DELIVERY: Error = Error::not_found(EntityKind::Delivery);
 
 /// A delivery with the state that governs its attempts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

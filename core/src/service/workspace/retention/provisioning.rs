@@ -49,9 +49,7 @@ impl Provisioning<'_> {
             .transact(|mut transaction| async move {
                 let key = keys::workspace(org, workspace);
                 if transaction.get::<Workspace>(&key).await?.is_none() {
-                    return Err(Error::NotFound {
-                        kind: EntityKind::Workspace,
-                    });
+                    return Err(Error::not_found(EntityKind::Workspace));
                 }
                 let state = RetentionState::read(&mut transaction, org, workspace).await?;
                 let before = &state.stored.retention;
