@@ -30,44 +30,31 @@ pub(crate) struct RecordLimit {
     maximum: fn(&Limits) -> u64,
 }
 
-impl RecordLimit {
-    pub(crate) const CONNECTORS: Self = Self {
-        owner: "workspace",
-        records: "connectors",
-        path: "body",
-        maximum: |limits| limits.connectors_per_workspace_max,
+/// Defines the limits: their records, owner, setting, and the field that a rejection names.
+macro_rules! record_limits {
+    ($($name:ident: $records:literal of $owner:literal by $maximum:ident, names $path:literal;)+) => {
+        impl RecordLimit {$(
+            pub(crate) const $name: Self = Self {
+                owner: $owner,
+                records: $records,
+                path: $path,
+                maximum: |limits| limits.$maximum,
+            };
+        )+}
     };
-    pub(crate) const CUSTOM_ROLES: Self = Self {
-        owner: "organisation",
-        records: "custom roles",
-        path: "body",
-        maximum: |limits| limits.custom_roles_per_org_max,
-    };
-    pub(crate) const INBOUND_WEBHOOKS: Self = Self {
-        owner: "workspace",
-        records: "inbound webhooks",
-        path: "body",
-        maximum: |limits| limits.inbound_webhooks_per_workspace_max,
-    };
-    pub(crate) const MCP_KEYS: Self = Self {
-        owner: "workspace",
-        records: "MCP keys",
-        path: "body",
-        maximum: |limits| limits.mcp_keys_per_workspace_max,
-    };
-    pub(crate) const SUBSCRIPTIONS: Self = Self {
-        owner: "recall",
-        records: "subscriptions",
-        path: "recall_id",
-        maximum: |limits| limits.subscriptions_per_recall_max,
-    };
-    pub(crate) const WEBHOOKS: Self = Self {
-        owner: "workspace",
-        records: "webhooks",
-        path: "body",
-        maximum: |limits| limits.webhooks_per_workspace_max,
-    };
+}
 
+record_limits! {
+    CONNECTORS: "connectors" of "workspace" by connectors_per_workspace_max, names "body";
+    CUSTOM_ROLES: "custom roles" of "organisation" by custom_roles_per_org_max, names "body";
+    INBOUND_WEBHOOKS:
+        "inbound webhooks" of "workspace" by inbound_webhooks_per_workspace_max, names "body";
+    MCP_KEYS: "MCP keys" of "workspace" by mcp_keys_per_workspace_max, names "body";
+    SUBSCRIPTIONS: "subscriptions" of "recall" by subscriptions_per_recall_max, names "recall_id";
+    WEBHOOKS: "webhooks" of "workspace" by webhooks_per_workspace_max, names "body";
+}
+
+impl RecordLimit {
     /// Reserves one record of the owner whose records `counter` counts.
     ///
     /// The counter is a guard: of two callers that reserve the last record, one is rejected.

@@ -21,60 +21,15 @@ impl Operator<'_> {
             .list_endpoints(org.id, workspace, page)
             .await
     }
+}
 
-    pub(super) async fn get_endpoint(
-        self,
-        org: &str,
-        endpoint: EndpointId,
-    ) -> Result<EndpointSummary, Error> {
-        let org = self.org(org).await?;
-        self.provisioning().endpoint(org.id, endpoint).await
-    }
-
-    pub(super) async fn list_deliveries(
-        self,
-        org: &str,
-        endpoint: EndpointId,
-        status: Option<DeliveryStatus>,
-        page: &PageRequest,
-    ) -> Result<Page<Delivery>, Error> {
-        let org = self.org(org).await?;
-        self.provisioning()
-            .list_deliveries(org.id, endpoint, status, page)
-            .await
-    }
-
-    pub(super) async fn get_delivery(
-        self,
-        org: &str,
-        endpoint: EndpointId,
-        id: DeliveryId,
-    ) -> Result<Delivery, Error> {
-        let org = self.org(org).await?;
-        self.provisioning().delivery(org.id, endpoint, id).await
-    }
-
-    pub(super) async fn redeliver(
-        self,
-        org: &str,
-        endpoint: EndpointId,
-        id: DeliveryId,
-    ) -> Result<Delivery, Error> {
-        let org = self.org(org).await?;
-        self.provisioning().redeliver(org.id, endpoint, id).await
-    }
-
-    pub(super) async fn redeliver_dead(
-        self,
-        org: &str,
-        endpoint: EndpointId,
-    ) -> Result<RedeliveryReport, Error> {
-        let org = self.org(org).await?;
-        self.provisioning().redeliver_dead(org.id, endpoint).await
-    }
-
-    pub(super) async fn ping(self, org: &str, endpoint: EndpointId) -> Result<Delivery, Error> {
-        let org = self.org(org).await?;
-        self.provisioning().ping(org.id, endpoint).await
-    }
+of_organization! {
+    get_endpoint(endpoint: EndpointId) -> EndpointSummary = endpoint;
+    list_deliveries(
+        endpoint: EndpointId, status: Option<DeliveryStatus>, page: &PageRequest
+    ) -> Page<Delivery> = list_deliveries;
+    get_delivery(endpoint: EndpointId, id: DeliveryId) -> Delivery = delivery;
+    redeliver(endpoint: EndpointId, id: DeliveryId) -> Delivery = redeliver;
+    redeliver_dead(endpoint: EndpointId) -> RedeliveryReport = redeliver_dead;
+    ping(endpoint: EndpointId) -> Delivery = ping;
 }

@@ -5,16 +5,11 @@ use crate::error::{EntityKind, Error};
 use crate::model::{DashboardSummary, Source, WorkspaceId};
 use crate::service::{Caller, IngestBatch, IngestResult, NewSource, Page, PageRequest};
 
-impl Operator<'_> {
-    pub(super) async fn list_sources(
-        self,
-        org: &str,
-        page: &PageRequest,
-    ) -> Result<Page<Source>, Error> {
-        let org = self.org(org).await?;
-        self.provisioning().list_sources(org.id, page).await
-    }
+of_organization! {
+    list_sources(page: &PageRequest) -> Page<Source> = list_sources;
+}
 
+impl Operator<'_> {
     pub(super) async fn create_source(
         self,
         org: &str,
@@ -70,8 +65,7 @@ impl Operator<'_> {
     ) -> Result<(Caller, WorkspaceId), Error> {
         let org = self.org(org).await?;
         let member = self.require_member(&org, member).await?.id;
-        let workspace = self.workspace_named(org.id, workspace).await?;
-        let workspace = workspace.ok_or(Error::not_found(EntityKind::Workspace))?;
+        let workspace = self.workspace_in_path(org.id, workspace).await?;
         Ok((self.on_behalf_of(org.id, member), workspace.id))
     }
 }

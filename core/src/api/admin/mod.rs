@@ -13,6 +13,22 @@
 //!
 //! Lists are paginated by `limit`, `cursor` and `next_cursor`, as in the public interface.
 
+/// Defines operations that look the organisation up and then call one function of provisioning.
+macro_rules! of_organization {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $output:ty = $function:ident;)+) => {
+        impl Operator<'_> {$(
+            pub(super) async fn $name(
+                self,
+                org: &str
+                $(, $argument: $type)*
+            ) -> Result<$output, Error> {
+                let org = self.org(org).await?;
+                self.provisioning().$function(org.id $(, $argument)*).await
+            }
+        )+}
+    };
+}
+
 mod credentials;
 mod deliveries;
 mod members;

@@ -17,6 +17,12 @@ pub(super) struct CreatedOrganization {
     owner: MemberView,
 }
 
+of_organization! {
+    delete_organization() -> () = delete_organization;
+    list_workspaces(page: &PageRequest) -> Page<Workspace> = list_workspaces;
+    create_workspace(new: &NewWorkspace) -> Workspace = create_workspace;
+}
+
 impl Operator<'_> {
     pub(super) async fn list_organizations(
         self,
@@ -41,14 +47,11 @@ impl Operator<'_> {
         self.org(org).await
     }
 
-    pub(super) async fn delete_organization(self, org: &str) -> Result<(), Error> {
-        let org = self.org(org).await?;
-        self.provisioning().delete_organization(org.id).await
-    }
-
     pub(super) async fn delete_workspace(self, org: &str, workspace: &str) -> Result<(), Error> {
-        let (org, found) = self.place(org, workspace).await?;
-        self.provisioning().delete_workspace(org, found.id).await
+        let (org, workspace) = self.in_path(org, workspace).await?;
+        self.provisioning()
+            .delete_workspace(org, workspace.id)
+            .await
     }
 
     pub(super) async fn get_retention(
@@ -56,8 +59,8 @@ impl Operator<'_> {
         org: &str,
         workspace: &str,
     ) -> Result<Retention, Error> {
-        let (org, found) = self.place(org, workspace).await?;
-        self.provisioning().get_retention(org, found.id).await
+        let (org, workspace) = self.in_path(org, workspace).await?;
+        self.provisioning().get_retention(org, workspace.id).await
     }
 
     pub(super) async fn set_retention(
@@ -66,26 +69,10 @@ impl Operator<'_> {
         workspace: &str,
         new: &NewRetention,
     ) -> Result<Retention, Error> {
-        let (org, found) = self.place(org, workspace).await?;
-        self.provisioning().set_retention(org, found.id, new).await
-    }
-
-    pub(super) async fn list_workspaces(
-        self,
-        org: &str,
-        page: &PageRequest,
-    ) -> Result<Page<Workspace>, Error> {
-        let org = self.org(org).await?;
-        self.provisioning().list_workspaces(org.id, page).await
-    }
-
-    pub(super) async fn create_workspace(
-        self,
-        org: &str,
-        new: &NewWorkspace,
-    ) -> Result<Workspace, Error> {
-        let org = self.org(org).await?;
-        self.provisioning().create_workspace(org.id, new).await
+        let (org, workspace) = self.in_path(org, workspace).await?;
+        self.provisioning()
+            .set_retention(org, workspace.id, new)
+            .await
     }
 
     pub(super) async fn get_workspace(
@@ -93,15 +80,23 @@ impl Operator<'_> {
         org: &str,
         workspace: &str,
     ) -> Result<Workspace, Error> {
-        let (_, found) = self.place(org, workspace).await?;
-        Ok(found)
+        Ok(self.in_path(org, workspace).await?.1)
     }
 
     /// Finds the organisation and the workspace that a path names.
-    async fn place(self, org: &str, workspace: &str) -> Result<(OrgId, Workspace), Error> {
+    async fn in_path(self, org: &str, workspace: &str) -> Result<(OrgId, Workspace), Error> {
         let org = self.org(org).await?.id;
-        let found = self.workspace_named(org, workspace).await?;
-        Ok((org, found.ok_or(Error::not_found(EntityKind::Workspace))?))
+        Ok((org, self.workspace_in_path(org, workspace).await?))
+    }
+
+    /// Finds the workspace that a path names.
+    pub(super) async fn workspace_in_path(
+        self,
+        org: OrgId,
+        name: &str,
+    ) -> Result<Workspace, Error> {
+        let workspace = self.workspace_named(org, name).await?;
+        workspace.ok_or(Error::not_found(EntityKind::Workspace))
     }
 
     /// Finds the workspace with this identifier or slug. The identifier takes precedence.

@@ -88,14 +88,8 @@ impl AuditedOperation {
         resource: (ResourceKind, uuid::Uuid),
         after: &T,
     ) {
-        self.record(
-            transaction,
-            actor,
-            action,
-            resource,
-            None,
-            Some(state(after)),
-        );
+        let after = Some(state(after));
+        self.record(transaction, actor, action, resource, None, after);
     }
 
     /// Records the change of a resource.
@@ -108,14 +102,8 @@ impl AuditedOperation {
         before: &T,
         after: &T,
     ) {
-        self.record(
-            transaction,
-            actor,
-            action,
-            resource,
-            Some(state(before)),
-            Some(state(after)),
-        );
+        let (before, after) = (Some(state(before)), Some(state(after)));
+        self.record(transaction, actor, action, resource, before, after);
     }
 
     /// Records the states of a resource before and after; `None` if it did not exist.

@@ -43,9 +43,7 @@ impl Connectors<'_> {
                     let prefetch = Prefetch::keys([counter.clone()]);
                     let mut op = caller.in_workspace(workspace, prefetch).await?;
                     let now = op.now;
-                    RecordLimit::CONNECTORS
-                        .reserve(&mut op.transaction, self.service.limits(), counter)
-                        .await?;
+                    op.reserve_record(RecordLimit::CONNECTORS, counter).await?;
                     let connector = Connector {
                         id: ConnectorId(self.service.env().uuid_at(now)),
                         workspace_id: workspace,
@@ -58,18 +56,11 @@ impl Connectors<'_> {
                     };
                     let mut state = ConnectorState::default();
                     state.announced = Some(ConnectorStatus::Pending);
-                    let reference = ConnectorRef {
-                        org,
-                        workspace,
-                        connector: connector.id,
-                    };
+                    let reference = ConnectorRef::new(org, workspace, connector.id);
                     op.transaction.create(reference.key(), &connector);
                     op.transaction.create(reference.state_key(), &state);
-                    op.created(
-                        AuditAction::ConnectorCreate,
-                        (ResourceKind::Connector, connector.id.0),
-                        &connector,
-                    );
+                    let resource = (ResourceKind::Connector, connector.id.0);
+                    op.created(AuditAction::ConnectorCreate, resource, &connector);
                     op.done(ConnectorDetails::of_new(connector))
                 },
                 |caller, replay| async move {
@@ -120,11 +111,7 @@ impl Connectors<'_> {
     ) -> Result<ConnectorDetails, Error> {
         self.service
             .perform(Operation::GetConnector, caller, |caller| async move {
-                let reference = ConnectorRef {
-                    org: caller.org(),
-                    workspace,
-                    connector,
-                };
+                let reference = ConnectorRef::new(caller.org(), workspace, connector);
                 let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
                 let (connector, state) = read_connector(&mut op.transaction, reference).await?;
                 let details = state.details(connector, op.now);
@@ -149,11 +136,7 @@ impl Connectors<'_> {
         self.service.checks().check(update)?;
         self.service
             .perform(Operation::UpdateConnector, caller, |caller| async move {
-                let reference = ConnectorRef {
-                    org: caller.org(),
-                    workspace,
-                    connector,
-                };
+                let reference = ConnectorRef::new(caller.org(), workspace, connector);
                 let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
                 let now = op.now;
                 let (before, state) = read_connector(&mut op.transaction, reference).await?;
@@ -194,11 +177,7 @@ impl Connectors<'_> {
     ) -> Result<(), Error> {
         self.service
             .perform(Operation::DeleteConnector, caller, |caller| async move {
-                let reference = ConnectorRef {
-                    org: caller.org(),
-                    workspace,
-                    connector,
-                };
+                let reference = ConnectorRef::new(caller.org(), workspace, connector);
                 let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
                 let (before, state) = read_connector(&mut op.transaction, reference).await?;
                 if let Some(at) = state.look_at {
@@ -208,11 +187,8 @@ impl Connectors<'_> {
                 op.transaction.delete(reference.state_key());
                 let counter = keys::connector_count(reference.org, workspace);
                 op.transaction.add(counter, -1);
-                op.deleted(
-                    AuditAction::ConnectorDelete,
-                    (ResourceKind::Connector, connector.0),
-                    &before,
-                );
+                let resource = (ResourceKind::Connector, connector.0);
+                op.deleted(AuditAction::ConnectorDelete, resource, &before);
                 op.done(())
             })
             .await

@@ -29,11 +29,7 @@ impl Connectors<'_> {
     ) -> Result<(), Error> {
         self.service
             .perform(Operation::ReportSync, caller, |caller| async move {
-                let reference = ConnectorRef {
-                    org: caller.org(),
-                    workspace,
-                    connector,
-                };
+                let reference = ConnectorRef::new(caller.org(), workspace, connector);
                 let mut op = caller.in_workspace(workspace, reference.prefetch()).await?;
                 let now = op.now;
                 let (connector, mut state) = read_connector(&mut op.transaction, reference).await?;
@@ -57,11 +53,7 @@ impl KnowledgeService {
         connector: ConnectorId,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let reference = ConnectorRef {
-            org,
-            workspace,
-            connector,
-        };
+        let reference = ConnectorRef::new(org, workspace, connector);
         self.transact(|mut transaction| async move {
             transaction.delete(due.clone());
             match read_connector(&mut transaction, reference).await {

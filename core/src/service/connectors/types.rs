@@ -117,6 +117,14 @@ pub(crate) struct ConnectorRef {
 }
 
 impl ConnectorRef {
+    pub(crate) fn new(org: OrgId, workspace: WorkspaceId, connector: ConnectorId) -> Self {
+        Self {
+            org,
+            workspace,
+            connector,
+        }
+    }
+
     pub(crate) fn key(self) -> Key {
         keys::connector(self.org, self.workspace, self.connector)
     }

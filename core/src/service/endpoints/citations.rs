@@ -58,8 +58,7 @@ impl CitationSubscriptions<'_> {
                     let caller = caller.authenticate(prefetch).await?;
                     let (mut op, recall) = find_recall(caller, recall).await?;
                     let now = op.now;
-                    RecordLimit::SUBSCRIPTIONS
-                        .reserve(&mut op.transaction, self.service.limits(), counter)
+                    op.reserve_record(RecordLimit::SUBSCRIPTIONS, counter)
                         .await?;
                     op.reserve(Quota::Endpoints, 1).await?;
                     let id = SubscriptionId(self.service.env().uuid());

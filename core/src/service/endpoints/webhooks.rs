@@ -48,9 +48,7 @@ impl Webhooks<'_> {
                     ]);
                     let mut op = caller.in_workspace(workspace, prefetch).await?;
                     let now = op.now;
-                    RecordLimit::WEBHOOKS
-                        .reserve(&mut op.transaction, self.service.limits(), counter)
-                        .await?;
+                    op.reserve_record(RecordLimit::WEBHOOKS, counter).await?;
                     op.reserve(Quota::Endpoints, 1).await?;
                     let id = WebhookId(self.service.env().uuid());
                     let (secret, sealed) = op.sealer().await?.new_secret(id.0, self.service.env());
@@ -68,11 +66,8 @@ impl Webhooks<'_> {
                         created_at: now,
                         updated_at: now,
                     };
-                    op.created(
-                        AuditAction::WebhookCreate,
-                        (ResourceKind::Webhook, id.0),
-                        &webhook,
-                    );
+                    let resource = (ResourceKind::Webhook, id.0);
+                    op.created(AuditAction::WebhookCreate, resource, &webhook);
                     let stored = SealedRecord::new(&webhook, sealed, op.principal.delegator());
                     let key = keys::webhook(org, workspace, id);
                     op.transaction.create(key, &stored);
@@ -198,12 +193,8 @@ impl Webhooks<'_> {
                 }
                 stored.record = after.clone();
                 op.transaction.put(key, &stored);
-                op.changed(
-                    AuditAction::WebhookUpdate,
-                    (ResourceKind::Webhook, id.0),
-                    &before,
-                    &after,
-                );
+                let resource = (ResourceKind::Webhook, id.0);
+                op.changed(AuditAction::WebhookUpdate, resource, &before, &after);
                 op.done(WithEtag::strong(after))
             })
             .await
@@ -234,11 +225,8 @@ impl Webhooks<'_> {
                 self.service
                     .remove_endpoint(&mut op.transaction, org, id.into(), stored.disabled, now)
                     .await?;
-                op.deleted(
-                    AuditAction::WebhookDelete,
-                    (ResourceKind::Webhook, id.0),
-                    &stored.record,
-                );
+                let resource = (ResourceKind::Webhook, id.0);
+                op.deleted(AuditAction::WebhookDelete, resource, &stored.record);
                 op.done(())
             })
             .await
@@ -272,11 +260,8 @@ impl Webhooks<'_> {
                     let rotated = stored.rotate(op.sealer().await?, id.0, now, self.service.env());
                     stored.delegator = op.principal.delegator();
                     op.transaction.put(key, &stored);
-                    op.rotated(
-                        AuditAction::WebhookRotateSecret,
-                        (ResourceKind::Webhook, id.0),
-                        &rotated,
-                    );
+                    let resource = (ResourceKind::Webhook, id.0);
+                    op.rotated(AuditAction::WebhookRotateSecret, resource, &rotated);
                     op.done(rotated)
                 },
             )

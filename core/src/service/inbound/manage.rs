@@ -52,8 +52,7 @@ impl InboundWebhooks<'_> {
                         .and_keys(quotas.map(|quota| keys::usage(org, quota)));
                     let mut op = caller.in_workspace(workspace, prefetch).await?;
                     let (now, member) = (op.now, op.principal.member_id());
-                    RecordLimit::INBOUND_WEBHOOKS
-                        .reserve(&mut op.transaction, self.service.limits(), counter)
+                    op.reserve_record(RecordLimit::INBOUND_WEBHOOKS, counter)
                         .await?;
                     op.reserve(Quota::Endpoints, 1).await?;
                     op.reserve(Quota::Sources, 1).await?;

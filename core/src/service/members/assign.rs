@@ -100,14 +100,10 @@ impl KnowledgeService {
         let authority = Authority::Operator(org);
         let assigned = assign(transaction, authority, member, assignment).await?;
         if let Some((before, after)) = assigned {
-            AuditedOperation::begin(transaction, self.env(), self.env().now()).changed(
-                transaction,
-                Actor::operator(org),
-                AuditAction::RoleAssign,
-                (ResourceKind::Member, member.0),
-                &before,
-                &after,
-            );
+            let (actor, action) = (Actor::operator(org), AuditAction::RoleAssign);
+            let (resource, env) = ((ResourceKind::Member, member.0), self.env());
+            let operation = AuditedOperation::begin(transaction, env, env.now());
+            operation.changed(transaction, actor, action, resource, &before, &after);
         }
         Ok(())
     }

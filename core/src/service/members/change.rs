@@ -160,11 +160,8 @@ impl Members<'_> {
                     let member = provisioning
                         .add_member(&mut op.transaction, org, new, now)
                         .await?;
-                    op.created(
-                        AuditAction::MemberCreate,
-                        (ResourceKind::Member, member.id.0),
-                        &member,
-                    );
+                    let resource = (ResourceKind::Member, member.id.0);
+                    op.created(AuditAction::MemberCreate, resource, &member);
                     let workspace_roles = Vec::new();
                     op.done(WithEtag::strong(MemberDetails {
                         member,

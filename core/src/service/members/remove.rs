@@ -85,14 +85,11 @@ impl KnowledgeService {
                 let removed = self
                     .take_away(&mut transaction, authority, member, now)
                     .await?;
-                AuditedOperation::begin(&transaction, self.env(), now).record(
-                    &mut transaction,
-                    Actor::operator(org),
-                    AuditAction::MemberRemove,
-                    (ResourceKind::Member, member.0),
-                    Some(state(&removed)),
-                    None,
-                );
+                let (actor, action) = (Actor::operator(org), AuditAction::MemberRemove);
+                let resource = (ResourceKind::Member, member.0);
+                let operation = AuditedOperation::begin(&transaction, self.env(), now);
+                let before = Some(state(&removed));
+                operation.record(&mut transaction, actor, action, resource, before, None);
                 Ok(transaction.done(removed))
             })
             .await?;

@@ -133,16 +133,12 @@ impl Roles<'_> {
                     let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
                     coverage.require_role(&role, role.actions_if_active())?;
                     let counter = keys::role_count(org);
-                    RecordLimit::CUSTOM_ROLES
-                        .reserve(&mut op.transaction, self.service.limits(), counter)
+                    op.reserve_record(RecordLimit::CUSTOM_ROLES, counter)
                         .await?;
                     claim_slug(&mut op.transaction, &role).await?;
                     op.transaction.create(keys::role(org, role.id), &role);
-                    op.created(
-                        AuditAction::RoleCreate,
-                        (ResourceKind::Role, role.id.0),
-                        &role,
-                    );
+                    let resource = (ResourceKind::Role, role.id.0);
+                    op.created(AuditAction::RoleCreate, resource, &role);
                     op.done(role)
                 },
                 |caller, replay| async move {
@@ -196,12 +192,8 @@ impl Roles<'_> {
                 }
                 after.updated_at = op.now;
                 op.transaction.put(key, &after);
-                op.changed(
-                    AuditAction::RoleUpdate,
-                    (ResourceKind::Role, role.0),
-                    &before,
-                    &after,
-                );
+                let resource = (ResourceKind::Role, role.0);
+                op.changed(AuditAction::RoleUpdate, resource, &before, &after);
                 op.done(WithEtag::strong(after))
             })
             .await

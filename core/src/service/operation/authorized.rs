@@ -20,7 +20,7 @@ use crate::service::access::principal::{Delegator, Denial, Principal, Resource};
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation, state};
-use crate::service::quota::{AuditQuota, reserve_units};
+use crate::service::quota::{AuditQuota, RecordLimit, reserve_units};
 use crate::service::secrets::sealing::{RotatedSecret, Sealer};
 use crate::service::{ClientInfo, KnowledgeService};
 use crate::store::{Entry, Key, MaybeSend, Prepared, Transaction};
@@ -248,6 +248,19 @@ impl Authorized<'_> {
         reserve_units(&mut self.transaction, limits, org, quota, units).await
     }
 
+    /// Reserves one record of the owner whose records `counter` counts.
+    ///
+    /// # Errors
+    /// Those of [`RecordLimit::reserve`].
+    pub(crate) async fn reserve_record(
+        &mut self,
+        limit: RecordLimit,
+        counter: Key,
+    ) -> Result<(), Error> {
+        let limits = self.service.limits();
+        limit.reserve(&mut self.transaction, limits, counter).await
+    }
+
     /// Reads a record that has to exist; the commit checks it.
     ///
     /// # Errors
@@ -331,14 +344,8 @@ impl Authorized<'_> {
         after: Option<serde_json::Value>,
     ) {
         let (operation, actor) = self.audit(action);
-        operation.record(
-            &mut self.transaction,
-            actor,
-            action,
-            resource,
-            before,
-            after,
-        );
+        let transaction = &mut self.transaction;
+        operation.record(transaction, actor, action, resource, before, after);
     }
 
     /// Begins the audit entries, for operations that write them themselves.

@@ -54,15 +54,10 @@ impl Provisioning<'_> {
                     return invalid(ProblemCode::InvalidValue, "must have the form of slugs");
                 }
                 transaction.put(key, &after);
-                let resource = (ResourceKind::Member, member.0);
-                AuditedOperation::begin(&transaction, service.env(), service.env().now()).changed(
-                    &mut transaction,
-                    Actor::operator(org),
-                    AuditAction::MemberUpdate,
-                    resource,
-                    &before,
-                    &after,
-                );
+                let (actor, action) = (Actor::operator(org), AuditAction::MemberUpdate);
+                let (resource, env) = ((ResourceKind::Member, member.0), service.env());
+                let operation = AuditedOperation::begin(&transaction, env, env.now());
+                operation.changed(&mut transaction, actor, action, resource, &before, &after);
                 Ok(transaction.done(()))
             })
             .await

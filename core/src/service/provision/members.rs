@@ -12,9 +12,9 @@ use crate::service::MemberAssignment;
 use crate::service::access::roles::{ResolvedRole, follow_role};
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::members::assign::hold_role;
-use crate::service::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::page::{Page, PageRequest};
 use crate::service::quota::reserve_units;
-use crate::store::{Direction, StoreExt, Transaction, decode_value};
+use crate::store::{StoreExt, Transaction, decode_value};
 
 impl Provisioning<'_> {
     /// Adds a member.
@@ -29,13 +29,16 @@ impl Provisioning<'_> {
         self.service
             .transact(|mut transaction| async move {
                 self.require_org(&mut transaction, org).await?;
-                if transaction.get::<MemberId>(&keys::member_handle(org, &new.handle)).await?.is_some() {
-                    return Err(Error::SlugTaken { kind: EntityKind::Member });
+                let handle = keys::member_handle(org, &new.handle);
+                if transaction.get::<MemberId>(&handle).await?.is_some() {
+                    let kind = EntityKind::Member;
+                    return Err(Error::SlugTaken { kind });
                 }
                 if let RoleRef::Custom(id) = new.role {
                     let role = transaction.get::<CustomRole>(&keys::role(org, id)).await?;
                     if !role.is_some_and(|role| role.is_active && role.workspace_id.is_none()) {
-                        let message = "must be viewer, member, admin, owner or an active role of the whole organisation";
+                        let message = "must be viewer, member, admin, owner or an active role of \
+                            the whole organisation";
                         return Err(Error::invalid("role", ProblemCode::NotFound, message));
                     }
                 }
@@ -43,7 +46,8 @@ impl Provisioning<'_> {
                 let member = self.add_member(&mut transaction, org, new, now).await?;
                 let (actor, action) = (Actor::operator(org), AuditAction::MemberCreate);
                 let resource = (ResourceKind::Member, member.id.0);
-                AuditedOperation::begin(&transaction, env, now).created(&mut transaction, actor, action, resource, &member);
+                let operation = AuditedOperation::begin(&transaction, env, now);
+                operation.created(&mut transaction, actor, action, resource, &member);
                 Ok(transaction.done(member))
             })
             .await
@@ -66,11 +70,7 @@ impl Provisioning<'_> {
         org: OrgId,
         page: &PageRequest,
     ) -> Result<Page<Member>, Error> {
-        let range = keys::members(org);
-        Listing::new("provisioned members", &(), range, Direction::Forward)
-            .page(&mut self.service.reading(), page, |_, member| {
-                Ok(PageRecord::Shown(member))
-            })
+        self.page("provisioned members", keys::members(org), page)
             .await
     }
 

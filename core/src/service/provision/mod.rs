@@ -29,8 +29,9 @@ use crate::limits::TEAMS_PER_MEMBER_MAX;
 use crate::model::{AudienceLabel, MemberId, MemberKind, OrgId, Organization};
 use crate::request::request;
 use crate::request::rules::{Items, List, Name, Object, Parsed, Slug};
+use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::{ClientInfo, KnowledgeService};
-use crate::store::{Key, KeyRange, MaybeSend, StoreExt, Transaction, decode_value};
+use crate::store::{Direction, Key, KeyRange, MaybeSend, StoreExt, Transaction, decode_value};
 
 /// Operator's view of a service, returned by [`KnowledgeService::provisioning`].
 #[derive(Clone, Copy, Debug)]
@@ -186,6 +187,18 @@ impl Provisioning<'_> {
             .iter()
             .map(|found| decode_value(found).map_err(Error::from))
             .collect()
+    }
+
+    /// Returns a page of the list of this name, of all records in a range, in their order.
+    async fn page<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        range: KeyRange,
+        page: &PageRequest,
+    ) -> Result<Page<T>, Error> {
+        let listing = Listing::new(name, &(), range, Direction::Forward);
+        let show = |_: &Key, record: T| Ok(PageRecord::Shown(record));
+        listing.page(&mut self.service.reading(), page, show).await
     }
 
     /// Reads the record that a name refers to.

@@ -13,9 +13,9 @@ use crate::model::{
 use crate::model::{AuditAction, ResourceKind};
 use crate::service::audit::log::AUDIT_PURGE_INTERVAL;
 use crate::service::audit::write::{Actor, AuditedOperation};
-use crate::service::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::page::{Page, PageRequest};
 use crate::service::tasks::ScheduledTask;
-use crate::store::{Direction, StoreExt};
+use crate::store::StoreExt;
 
 impl Provisioning<'_> {
     /// Creates an organisation with its first member, an owner.
@@ -47,16 +47,12 @@ impl Provisioning<'_> {
                     erasing: BTreeMap::new(),
                     removing: Vec::new(),
                 };
-                if transaction
-                    .get::<OrgId>(&keys::org_slug(slug))
-                    .await?
-                    .is_some()
-                {
-                    return Err(Error::SlugTaken {
-                        kind: EntityKind::Organization,
-                    });
+                let slug_key = keys::org_slug(slug);
+                if transaction.get::<OrgId>(&slug_key).await?.is_some() {
+                    let kind = EntityKind::Organization;
+                    return Err(Error::SlugTaken { kind });
                 }
-                transaction.put(keys::org_slug(slug), &org.id);
+                transaction.put(slug_key, &org.id);
                 transaction.create(keys::org(org.id), &org);
                 let member = self
                     .add_member(&mut transaction, org.id, owner, now)
@@ -68,13 +64,8 @@ impl Provisioning<'_> {
                 );
                 let (actor, action) = (Actor::operator(org.id), AuditAction::OrganizationCreate);
                 let resource = (ResourceKind::Organization, org.id.0);
-                AuditedOperation::begin(&transaction, env, now).created(
-                    &mut transaction,
-                    actor,
-                    action,
-                    resource,
-                    &org,
-                );
+                let operation = AuditedOperation::begin(&transaction, env, now);
+                operation.created(&mut transaction, actor, action, resource, &org);
                 Ok(transaction.done((org, member)))
             })
             .await
@@ -99,12 +90,7 @@ impl Provisioning<'_> {
         &self,
         page: &PageRequest,
     ) -> Result<Page<Organization>, Error> {
-        let range = keys::orgs();
-        Listing::new("organisations", &(), range, Direction::Forward)
-            .page(&mut self.service.reading(), page, |_, org| {
-                Ok(PageRecord::Shown(org))
-            })
-            .await
+        self.page("organisations", keys::orgs(), page).await
     }
 
     /// Returns all organisations.
@@ -134,9 +120,8 @@ impl Provisioning<'_> {
                 let taken = [slug_key.clone(), keys::former_workspace(org, &new.slug)];
                 let taken = transaction.get_many::<WorkspaceId>(&taken).await?;
                 if taken.iter().any(Option::is_some) {
-                    return Err(Error::SlugTaken {
-                        kind: EntityKind::Workspace,
-                    });
+                    let kind = EntityKind::Workspace;
+                    return Err(Error::SlugTaken { kind });
                 }
                 let own = AudienceLabel::new(AudienceScope::Workspace, &new.slug)
                     .expect("a valid slug is a valid name");
@@ -151,13 +136,8 @@ impl Provisioning<'_> {
                 transaction.create(keys::workspace(org, workspace.id), &workspace);
                 let (actor, action) = (Actor::operator(org), AuditAction::WorkspaceCreate);
                 let resource = (ResourceKind::Workspace, workspace.id.0);
-                AuditedOperation::begin(&transaction, env, workspace.created_at).created(
-                    &mut transaction,
-                    actor,
-                    action,
-                    resource,
-                    &workspace,
-                );
+                let operation = AuditedOperation::begin(&transaction, env, workspace.created_at);
+                operation.created(&mut transaction, actor, action, resource, &workspace);
                 Ok(transaction.done(workspace))
             })
             .await
@@ -180,11 +160,7 @@ impl Provisioning<'_> {
         org: OrgId,
         page: &PageRequest,
     ) -> Result<Page<Workspace>, Error> {
-        let range = keys::workspaces(org);
-        Listing::new("provisioned workspaces", &(), range, Direction::Forward)
-            .page(&mut self.service.reading(), page, |_, workspace| {
-                Ok(PageRecord::Shown(workspace))
-            })
+        self.page("provisioned workspaces", keys::workspaces(org), page)
             .await
     }
 
@@ -236,11 +212,7 @@ impl Provisioning<'_> {
         org: OrgId,
         page: &PageRequest,
     ) -> Result<Page<Source>, Error> {
-        let range = keys::sources(org);
-        Listing::new("provisioned sources", &(), range, Direction::Forward)
-            .page(&mut self.service.reading(), page, |_, source| {
-                Ok(PageRecord::Shown(source))
-            })
+        self.page("provisioned sources", keys::sources(org), page)
             .await
     }
 }

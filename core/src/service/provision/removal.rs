@@ -44,14 +44,11 @@ impl Provisioning<'_> {
                     key,
                 };
                 task.schedule(&mut transaction, now, env);
-                AuditedOperation::begin(&transaction, env, now).record(
-                    &mut transaction,
-                    Actor::operator(org),
-                    AuditAction::WorkspaceDelete,
-                    (ResourceKind::Workspace, workspace.0),
-                    Some(state(&found)),
-                    None,
-                );
+                let (actor, action) = (Actor::operator(org), AuditAction::WorkspaceDelete);
+                let resource = (ResourceKind::Workspace, workspace.0);
+                let operation = AuditedOperation::begin(&transaction, env, now);
+                let before = Some(state(&found));
+                operation.record(&mut transaction, actor, action, resource, before, None);
                 Ok(transaction.done(()))
             })
             .await

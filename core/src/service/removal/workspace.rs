@@ -188,11 +188,7 @@ impl Step<'_> {
             let state = keys::connector_state(org, workspace, connector);
             let read = self.transaction.get::<ConnectorState>(&state).await?;
             if let Some(at) = read.and_then(|state| state.look_at) {
-                let reference = ConnectorRef {
-                    org,
-                    workspace,
-                    connector,
-                };
+                let reference = ConnectorRef::new(org, workspace, connector);
                 self.transaction.delete(reference.due(at));
             }
             self.transaction.delete(found.key.clone());

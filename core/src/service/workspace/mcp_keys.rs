@@ -65,9 +65,7 @@ impl McpKeys<'_> {
                     let (now, member) = (op.now, op.principal.member_id());
                     require_audience(&op.principal, op.workspace(), &new.audience)?;
                     free_expired_keys(&mut op.transaction, org, workspace, now).await?;
-                    RecordLimit::MCP_KEYS
-                        .reserve(&mut op.transaction, self.service.limits(), counter)
-                        .await?;
+                    op.reserve_record(RecordLimit::MCP_KEYS, counter).await?;
                     let (rotates_at, expires_at) = validity(&op.principal, new.rotation, now);
                     let secret = Secret::generate(CredentialKind::Bearer, org, self.service.env());
                     let key = McpKey {
