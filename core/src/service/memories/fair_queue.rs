@@ -28,14 +28,14 @@ pub(crate) struct FairQueue(Arc<Mutex<Queues>>);
 /// The turn of an organisation, which no other call has until this is dropped.
 #[derive(Debug)]
 struct Turn {
-    turns: FairQueue,
+    queue: FairQueue,
     org: OrgId,
 }
 
 /// A call that takes a turn if it has to.
 #[derive(Debug)]
-pub(crate) struct QueuedCall<'t> {
-    turns: &'t FairQueue,
+pub(crate) struct QueuedCall<'q> {
+    queue: &'q FairQueue,
     org: OrgId,
     is_retry: AtomicBool,
     turn: Mutex<Option<Turn>>,
@@ -45,7 +45,7 @@ impl FairQueue {
     /// Begins a call with a credential.
     pub(crate) fn begin(&self, credential: &Credential) -> QueuedCall<'_> {
         QueuedCall {
-            turns: self,
+            queue: self,
             org: credential.org(),
             is_retry: AtomicBool::new(false),
             turn: Mutex::new(None),
@@ -62,16 +62,16 @@ impl FairQueue {
     async fn take(&self, org: OrgId, is_retry: bool) -> Option<Turn> {
         let waiting = {
             let mut queues = self.queues();
-            let found = queues.iter_mut().find(|(id, _)| *id == org);
-            let Some((_, queue)) = found else {
+            let calls = queues.iter_mut().find(|(id, _)| *id == org);
+            let Some((_, calls)) = calls else {
                 if is_retry {
                     queues.push((org, VecDeque::new()));
                 }
-                let turns = self.clone();
-                return is_retry.then(|| Turn { turns, org });
+                let queue = self.clone();
+                return is_retry.then(|| Turn { queue, org });
             };
             let (sender, receiver) = oneshot::channel();
-            queue.push_back(sender);
+            calls.push_back(sender);
             receiver
         };
         waiting.await.ok()
@@ -86,7 +86,7 @@ impl QueuedCall<'_> {
         let is_retry = self.is_retry.swap(true, Ordering::Relaxed);
         let has_turn = || self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if has_turn().is_none() {
-            let turn = self.turns.take(self.org, is_retry).await;
+            let turn = self.queue.take(self.org, is_retry).await;
             *has_turn() = turn;
         }
     }
@@ -96,18 +96,18 @@ impl Drop for Turn {
     /// Passes the turn on to the call that waits longest.
     fn drop(&mut self) {
         loop {
-            let mut queues = self.turns.queues();
-            let queue = queues.iter_mut().find(|(id, _)| *id == self.org);
-            let Some(next) = queue.and_then(|(_, waiting)| waiting.pop_front()) else {
+            let mut queues = self.queue.queues();
+            let calls = queues.iter_mut().find(|(id, _)| *id == self.org);
+            let Some(next) = calls.and_then(|(_, waiting)| waiting.pop_front()) else {
                 queues.retain(|(id, _)| *id != self.org);
                 return;
             };
             drop(queues);
             // A call whose client has left waits no longer.
             if !next.is_canceled() {
-                let (turns, org) = (self.turns.clone(), self.org);
+                let (queue, org) = (self.queue.clone(), self.org);
                 // What cannot be sent is dropped, and so passed on.
-                let _ = next.send(Self { turns, org });
+                let _ = next.send(Self { queue, org });
                 return;
             }
         }
@@ -135,33 +135,33 @@ mod tests {
 
     #[test]
     fn turns_begin_with_a_retry_and_end_with_the_last_call() {
-        let turns = FairQueue::default();
-        let [first, second] = [(); 2].map(|()| turns.begin(&credential(1)));
+        let queue = FairQueue::default();
+        let [first, second] = [(); 2].map(|()| queue.begin(&credential(1)));
         assert!(is_ready(first.attempt()) && is_ready(second.attempt()));
         assert!(
-            turns.queues().is_empty(),
+            queue.queues().is_empty(),
             "no call waits without a conflict"
         );
         assert!(is_ready(second.attempt()), "the retry takes a turn");
         assert!(is_ready(second.attempt()), "and keeps it");
-        let third = turns.begin(&credential(1));
+        let third = queue.begin(&credential(1));
         let mut waiting = Box::pin(third.attempt());
         assert!((&mut waiting).now_or_never().is_none());
         assert!(
-            is_ready(turns.begin(&credential(2)).attempt()),
+            is_ready(queue.begin(&credential(2)).attempt()),
             "others do not wait"
         );
         drop(second);
         assert!(is_ready(waiting));
         drop(third);
-        assert!(turns.queues().is_empty());
+        assert!(queue.queues().is_empty());
         drop(first);
     }
 
     #[test]
     fn turns_pass_in_order_and_skip_calls_that_left() {
-        let turns = FairQueue::default();
-        let calls = [(); 4].map(|()| turns.begin(&credential(1)));
+        let queue = FairQueue::default();
+        let calls = [(); 4].map(|()| queue.begin(&credential(1)));
         let [holder, left, next, last] = &calls;
         assert!(is_ready(holder.attempt()) && is_ready(holder.attempt()));
         let left = Box::pin(left.attempt());
