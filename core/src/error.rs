@@ -24,7 +24,8 @@ pub enum Error {
     },
     /// Missing header `Idempotency-Key`, which the operation requires.
     #[error(
-        "the header Idempotency-Key is required; send 1 to 255 visible ASCII characters, different for each new request"
+        "the header Idempotency-Key is required; send 1 to 255 visible ASCII characters, different \
+         for each new request"
     )]
     IdempotencyKeyRequired,
     /// Missing, unknown, expired or revoked credential, or one of the wrong kind for the operation.
@@ -71,7 +72,8 @@ pub enum Error {
     },
     /// Inactive endpoint: a delivery to it would be dead-lettered immediately.
     #[error(
-        "the endpoint is inactive; activate the webhook, or send a ping if the service disabled the endpoint"
+        "the endpoint is inactive; activate the webhook, or send a ping if the service disabled \
+         the endpoint"
     )]
     EndpointInactive,
     /// Resource that has changed since the version in `If-Match`.
@@ -92,7 +94,8 @@ pub enum Error {
     /// Repetition of a request that was carried out, whose result does not exist for the caller: it
     /// has been deleted, or the caller may not see it. Nothing was created again.
     #[error(
-        "the request with this Idempotency-Key was carried out before; what it created has been deleted, or the caller may not read it"
+        "the request with this Idempotency-Key was carried out before; what it created has been \
+         deleted, or the caller may not read it"
     )]
     CreatedResourceGone,
     /// Exhausted quota of the organisation. Nothing was changed.

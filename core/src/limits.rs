@@ -147,7 +147,8 @@ macro_rules! limits {
         ERASURE_MEMORIES_MAX: usize = 500, "memories", "memories named by an erasure";
 
         /// Maximum number of erasures of an organisation that run at a time.
-        ERASURES_RUNNING_MAX: usize = 16, "erasures", "erasures of an organisation that run at a time";
+        ERASURES_RUNNING_MAX: usize = 16, "erasures",
+            "erasures of an organisation that run at a time";
 
         /// Maximum number of workspaces of an organisation whose removal is in progress.
         REMOVALS_RUNNING_MAX: usize = 100, "workspaces",

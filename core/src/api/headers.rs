@@ -110,9 +110,12 @@ pub(super) fn signed_message<'m>(
     let one = |name: HeaderName| {
         let mut values = headers.get_all(name).into_iter();
         let value = values.next().filter(|_| values.next().is_none());
-        value.map(HeaderValue::as_bytes).ok_or(Error::Unauthenticated {
-            reason: "the message is not signed; send webhook-id, webhook-timestamp and webhook-signature once each",
-        })
+        value
+            .map(HeaderValue::as_bytes)
+            .ok_or(Error::Unauthenticated {
+                reason: "the message is not signed; send webhook-id, webhook-timestamp and \
+                webhook-signature once each",
+            })
     };
     Ok(SignedMessage {
         id: one(WEBHOOK_ID)?,

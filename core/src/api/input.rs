@@ -172,8 +172,9 @@ macro_rules! identifiers {
 }
 
 identifiers! {
-    AuditLogId, ChatId, ConnectorId, CredentialId, DeliveryId, EndpointId, ErasureId, InboundWebhookId,
-    MemberId, MemoryId, OrgId, RecallId, RoleId, SourceId, SubscriptionId, WebhookId, WorkspaceId,
+    AuditLogId, ChatId, ConnectorId, CredentialId, DeliveryId, EndpointId, ErasureId,
+    InboundWebhookId, MemberId, MemoryId, OrgId, RecallId, RoleId, SourceId, SubscriptionId,
+    WebhookId, WorkspaceId,
 }
 
 /// Slug of the organisation in the path.

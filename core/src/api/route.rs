@@ -144,9 +144,8 @@ mod tests {
         let error = Routes::new()
             .find(&Method::POST, "/v1/orgs/acme/custom-roles/x")
             .unwrap_err();
-        assert!(
-            matches!(error, Error::MethodNotAllowed { allow } if allow == "DELETE, GET, HEAD, PATCH")
-        );
+        let all = "DELETE, GET, HEAD, PATCH";
+        assert!(matches!(error, Error::MethodNotAllowed { allow } if allow == all));
         let error = Routes::new()
             .find(&Method::POST, "/v1/sources/x")
             .unwrap_err();

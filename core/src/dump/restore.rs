@@ -42,13 +42,14 @@ pub enum RestoreError {
     ///
     /// It was of another dump, or of one whose checksum was not known.
     #[error(
-        "the store contains an interrupted restore that only the same dump file can resume; restore into a new one"
+        "the store contains an interrupted restore that only the same dump file can resume; \
+         restore into a new one"
     )]
     OtherDump,
     /// The store contains an interrupted restore with the other policy.
     #[error(
-        "the store contains an interrupted restore that {} credentials; resume it likewise, or restore into a new \
-         store", begun.verb()
+        "the store contains an interrupted restore that {} credentials; resume it likewise, or \
+         restore into a new store", begun.verb()
     )]
     OtherPolicy {
         /// Policy of the interrupted restore.
@@ -56,7 +57,8 @@ pub enum RestoreError {
     },
     /// The dump was written by a later version.
     #[error(
-        "the dump has schema {found}, but this program supports schemas up to {SCHEMA}; use a later version"
+        "the dump has schema {found}, but this program supports schemas up to {SCHEMA}; use a \
+         later version"
     )]
     LaterSchema {
         /// Schema of the dump.
@@ -64,7 +66,8 @@ pub enum RestoreError {
     },
     /// The dump was written by a version before the first release.
     #[error(
-        "the dump has schema {found}, but this program supports schemas from {SCHEMA} on; use the version that wrote it"
+        "the dump has schema {found}, but this program supports schemas from {SCHEMA} on; use the \
+         version that wrote it"
     )]
     EarlierSchema {
         /// Schema of the dump.

@@ -339,8 +339,8 @@ macro_rules! public_permissions {
         requires [$($scope:ident $action:ident $($when:literal)?),* $(,)?] $($columns:tt)*
     }) => {
         concat!("\nRequires:\n" $(,
-            "\n- [`Action::", stringify!($action), "`](crate::access::Action::", stringify!($action),
-            ") in the scope `", stringify!($scope), "`", $(", ", $when,)? "\n"
+            "\n- [`Action::", stringify!($action), "`](crate::access::Action::",
+            stringify!($action), ") in the scope `", stringify!($scope), "`", $(", ", $when,)? "\n"
         )*)
     };
     ({ $($columns:tt)* }) => {

@@ -133,8 +133,8 @@ macro_rules! operations {
                         the caller, or to make another member its audience",
                     Workspace MemoryReview "to set the review status",
                     Workspace MemoryDeclassify "to lower the sensitivity",
-                    Workspace MemoryRead "to set the title or content, with what reading the memory \
-                        requires",
+                    Workspace MemoryRead "to set the title or content, with what reading the \
+                        memory requires",
                 ],
                 audits [MemoryUpdate],
             },
@@ -273,7 +273,9 @@ macro_rules! operations {
             report_sync(
                 id: WorkspaceId, connectorId: ConnectorId, body: SyncReportRequest
             ) -> Nothing, by handler,
-            example { "outcome": "failure", "error": "the token expired", "is_authentication": true };
+            example {
+                "outcome": "failure", "error": "the token expired", "is_authentication": true,
+            };
     }
     "MCP keys" (Bearer, Addition, identifies [Workspace, Credential]) {
         /// Creates an MCP key.
@@ -338,8 +340,8 @@ macro_rules! operations {
             {
                 requires [
                     Workspace ChatWrite "for a chat that the caller created",
-                    Workspace ErasureManage "for a chat of another member, also one that the caller \
-                        takes no part in",
+                    Workspace ErasureManage "for a chat of another member, also one that the \
+                        caller takes no part in",
                 ],
                 audits [ChatDelete],
             },
@@ -473,7 +475,8 @@ macro_rules! operations {
         /// Assigns a member a role in a workspace.
         ///
         /// It replaces the role in the organisation there. Only owners can restrict owners.
-        AssignWorkspaceRole: PUT "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}",
+        AssignWorkspaceRole:
+            PUT "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}",
             204, [400, 404],
             { requires [Organization MemberManage], audits [RoleAssign] },
             assign_workspace_role(
@@ -484,7 +487,8 @@ macro_rules! operations {
         /// Removes a member's role in a workspace.
         ///
         /// The role in the organisation applies there again.
-        EndWorkspaceRole: DELETE "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}",
+        EndWorkspaceRole:
+            DELETE "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}",
             204, [404],
             { requires [Organization MemberManage], audits [RoleAssign] },
             members.end_workspace_role(
@@ -517,8 +521,8 @@ macro_rules! operations {
             {
                 requires [
                     Workspace RecallCreate "for a recall that the caller registered",
-                    Workspace ErasureManage "for a recall of another member, also one that does not \
-                        exist for the caller",
+                    Workspace ErasureManage "for a recall of another member, also one that does \
+                        not exist for the caller",
                 ],
                 audits [RecallDelete],
             },
@@ -703,7 +707,8 @@ macro_rules! operations {
         ///
         /// The new `signing_secret` is returned only in this response. The old one remains valid
         /// for 24 hours.
-        RotateInboundWebhookSecret: POST "/v1/workspaces/{id}/inbound-webhooks/{webhookId}/rotate-secret",
+        RotateInboundWebhookSecret:
+            POST "/v1/workspaces/{id}/inbound-webhooks/{webhookId}/rotate-secret",
             200, [400, 404],
             {
                 requires [Workspace InboundWebhookManage], audits [InboundWebhookRotateSecret],

@@ -41,8 +41,8 @@ pub enum IdentityError {
     },
     /// The store is a new one in the place of a partition that there has been.
     #[error(
-        "the store of the partition {name:?} is a new one, but there has been a store with this name; \
-         check its address, or choose another name"
+        "the store of the partition {name:?} is a new one, but there has been a store with this \
+         name; check its address, or choose another name"
     )]
     New {
         /// Name of the partition.

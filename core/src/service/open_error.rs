@@ -31,8 +31,8 @@ pub enum OpenError {
     },
     /// Interrupted restore into the store.
     #[error(
-        "the store contains an unfinished restore; restore the same dump again to complete it, or restore into a new \
-         store"
+        "the store contains an unfinished restore; restore the same dump again to complete it, or \
+         restore into a new store"
     )]
     Unfinished,
     /// Secrets in the store that were sealed with another key.

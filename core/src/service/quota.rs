@@ -32,7 +32,9 @@ pub(crate) struct RecordLimit {
 
 /// Defines the limits: their records, owner, setting, and the field that a rejection names.
 macro_rules! record_limits {
-    ($($name:ident: $records:literal of $owner:literal by $maximum:ident, names $path:literal;)+) => {
+    ($(
+        $name:ident: $records:literal of $owner:literal by $maximum:ident, names $path:literal;
+    )+) => {
         impl RecordLimit {$(
             pub(crate) const $name: Self = Self {
                 owner: $owner,

@@ -188,7 +188,8 @@ impl Operator<'_> {
             Some(role) => Ok(RoleRef::Custom(role.id)),
             None => {
                 let message = format!(
-                    "must be viewer, member, admin, owner, or the slug or identifier of a custom role of {}",
+                    "must be viewer, member, admin, owner, or the slug or identifier of a custom \
+                     role of {}",
                     org.slug
                 );
                 Err(Error::invalid("role", ProblemCode::NotFound, message))

@@ -177,7 +177,9 @@ impl Description<'_> {
             "in": "path",
             "required": true,
             "description": description,
-            "schema": { "type": "string", "pattern": "^[a-z0-9._-]+$", "minLength": 1, "maxLength": 64 },
+            "schema": {
+                "type": "string", "pattern": "^[a-z0-9._-]+$", "minLength": 1, "maxLength": 64,
+            },
             "example": example,
         }));
     }
@@ -333,16 +335,17 @@ pub(super) fn shared_parameters() -> Value {
             "name": "Idempotency-Key",
             "in": "header",
             "required": true,
-            "description": "New for each request and repeated with each retry: 1 to 255 visible ASCII \
-                            characters, bare or as a quoted string.",
+            "description": "New for each request and repeated with each retry: 1 to 255 visible \
+                            ASCII characters, bare or as a quoted string.",
             "schema": key,
             "example": example,
         },
         OPTIONAL_KEY: {
             "name": "Idempotency-Key",
             "in": "header",
-            "description": "New for each request and repeated with each retry, so that a retry creates nothing again: \
-                            1 to 255 visible ASCII characters, bare or as a quoted string.",
+            "description": "New for each request and repeated with each retry, so that a retry \
+                            creates nothing again: 1 to 255 visible ASCII characters, bare or as a \
+                            quoted string.",
             "schema": key,
             "example": example,
         },
@@ -362,8 +365,11 @@ pub(super) fn shared_parameters() -> Value {
             "name": "webhook-id",
             "in": "header",
             "required": true,
-            "description": "Identifier of the message, unique to it and the same for each retry, without a full stop.",
-            "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-,/-~-]+$" },
+            "description": "Identifier of the message, unique to it and the same for each retry, \
+                without a full stop.",
+            "schema": {
+                "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-,/-~-]+$",
+            },
             "example": "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W",
         },
         "webhook-timestamp": {
@@ -378,16 +384,25 @@ pub(super) fn shared_parameters() -> Value {
             "name": "webhook-signature",
             "in": "header",
             "required": true,
-            "description": "Signatures over `webhook-id`, `webhook-timestamp` and the body, `v1,…` (Standard Webhooks \
-                            1.0.0): one for each valid secret, separated by spaces.",
-            "schema": { "type": "string", "pattern": "^v1,[A-Za-z0-9+/]+={0,2}( v1,[A-Za-z0-9+/]+={0,2})*$" },
+            "description": "Signatures over `webhook-id`, `webhook-timestamp` and the body, `v1,…` \
+                            (Standard Webhooks 1.0.0): one for each valid secret, separated by \
+                            spaces.",
+            "schema": {
+                "type": "string",
+                "pattern": "^v1,[A-Za-z0-9+/]+={0,2}( v1,[A-Za-z0-9+/]+={0,2})*$",
+            },
             "example": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
         },
         "limit": {
             "name": "limit",
             "in": "query",
-            "description": format!("Maximum number of items on the page; {PAGE_ITEMS_DEFAULT} if omitted."),
-            "schema": { "type": "integer", "minimum": 1, "maximum": PAGE_ITEMS_MAX, "default": PAGE_ITEMS_DEFAULT },
+            "description": format!(
+                "Maximum number of items on the page; {PAGE_ITEMS_DEFAULT} if omitted."
+            ),
+            "schema": {
+                "type": "integer", "minimum": 1, "maximum": PAGE_ITEMS_MAX,
+                "default": PAGE_ITEMS_DEFAULT,
+            },
         },
         "cursor": {
             "name": "cursor",

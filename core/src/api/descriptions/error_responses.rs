@@ -260,7 +260,9 @@ fn schema(code: &str, details: Value) -> Value {
         "type": "object",
         "description": format!("The error `{code}`."),
         "properties": {
-            "error": { "const": code, "type": "string", "description": "Error code, for programs." },
+            "error": {
+                "const": code, "type": "string", "description": "Error code, for programs.",
+            },
             "message": { "type": "string", "description": "Error message, for people." },
             "details": details,
         },

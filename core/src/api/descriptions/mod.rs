@@ -27,15 +27,17 @@ Governed memory for AI assistants: audiences, sensitivity labels, review, and an
 
 Operations marked **addition** are not part of the interface specification.
 
-A field without a value is `null` in a response and omitted from a request: requests with `null` or with unknown fields \
-are rejected. Lists are paginated: `next_cursor` is the `cursor` of the next page, and `null` on the last one.";
+A field without a value is `null` in a response and omitted from a request: requests with `null` \
+or with unknown fields are rejected. Lists are paginated: `next_cursor` is the `cursor` of the \
+next page, and `null` on the last one.";
 
 const ABOUT_OPERATOR: &str = "\
-The operator's interface: provisioning, and inspection of deliveries. It requires no credential and is only available \
-on the admin socket, never on the public address.
+The operator's interface: provisioning, and inspection of deliveries. It requires no credential \
+and is only available on the admin socket, never on the public address.
 
-A field without a value is `null` in a response and omitted from a request: requests with `null` or with unknown fields \
-are rejected. Lists are paginated: `next_cursor` is the `cursor` of the next page, and `null` on the last one.";
+A field without a value is `null` in a response and omitted from a request: requests with `null` \
+or with unknown fields are rejected. Lists are paginated: `next_cursor` is the `cursor` of the \
+next page, and `null` on the last one.";
 
 /// Note on an operation that is not in the specification.
 const ADDITION: &str = "**Addition**: not part of the interface specification.";
@@ -247,25 +249,42 @@ fn headers() -> Value {
     let header = |is_required: bool, description: &str, schema: Value| json!({ "required": is_required, "description": description, "schema": schema });
     let text = || json!({ "type": "string" });
     json!({
-        "Request-Id": header(true, "Identifier of the request in the log.", json!({ "type": "string", "format": "uuid" })),
+        "Request-Id": header(
+            true,
+            "Identifier of the request in the log.",
+            json!({ "type": "string", "format": "uuid" })
+        ),
         "RateLimit": header(
             false,
-            "Remaining quota, if the server has one: `\"default\";r=50;t=30` means 50 requests, and the full quota again \
-             in 30 seconds (draft-ietf-httpapi-ratelimit-headers).",
+            "Remaining quota, if the server has one: `\"default\";r=50;t=30` means 50 requests, \
+             and the full quota again in 30 seconds (draft-ietf-httpapi-ratelimit-headers).",
             text()
         ),
         "RateLimit-Policy": header(
             false,
-            "Quota of the caller, if the server has one: `\"default\";q=100;w=60` means 100 requests in 60 seconds.",
+            "Quota of the caller, if the server has one: `\"default\";q=100;w=60` means 100 \
+             requests in 60 seconds.",
             text()
         ),
         "Cache-Control": header(true, "Caching rules for the response.", text()),
         "ETag": header(true, "Entity tag of this version, for `If-Match` and `If-None-Match`.",
             json!({ "type": "string", "pattern": "^(W/)?\"[!#-~]+\"$" })),
-        "Idempotent-Replayed": header(false, "`true` if an earlier identical request was carried out, and this one only repeats its response.",
-            json!({ "type": "string", "const": "true" })),
-        "WWW-Authenticate": header(true, "Authentication scheme of the operation (RFC 9110, 11.6.1).", text()),
-        "Retry-After": header(true, "Waiting time before the next attempt, in seconds.", json!({ "type": "integer", "minimum": 1 })),
+        "Idempotent-Replayed": header(
+            false,
+            "`true` if an earlier identical request was carried out, and this one only repeats its \
+             response.",
+            json!({ "type": "string", "const": "true" })
+        ),
+        "WWW-Authenticate": header(
+            true,
+            "Authentication scheme of the operation (RFC 9110, 11.6.1).",
+            text()
+        ),
+        "Retry-After": header(
+            true,
+            "Waiting time before the next attempt, in seconds.",
+            json!({ "type": "integer", "minimum": 1 })
+        ),
         "Error-Message": header(true, "Error message, for people.", text()),
     })
 }
@@ -294,13 +313,16 @@ fn security_scheme(authentication: Authentication) -> Value {
             "type": "apiKey",
             "in": "cookie",
             "name": super::headers::SESSION_COOKIE,
-            "description": "Session, `wks_…`. A write requires `Sec-Fetch-Site: same-origin`, which browsers send, or `Sec-Fetch-Site: none` without `Origin`, or the `Origin` of the host or of a trusted page.",
+            "description": "Session, `wks_…`. A write requires `Sec-Fetch-Site: same-origin`, \
+                which browsers send, or `Sec-Fetch-Site: none` without `Origin`, or the `Origin` \
+                of the host or of a trusted page.",
         }),
         Authentication::Signature => json!({
             "type": "apiKey",
             "in": "header",
             "name": "webhook-signature",
-            "description": "Signature over `webhook-id`, `webhook-timestamp` and the body, `v1,…` (Standard Webhooks 1.0.0).",
+            "description": "Signature over `webhook-id`, `webhook-timestamp` and the body, `v1,…` \
+                (Standard Webhooks 1.0.0).",
         }),
     }
 }

@@ -270,7 +270,10 @@ mod tests {
     fn request_schema_excludes_null() {
         let mut schema = json!({
             "a": { "type": ["string", "null"], "maxLength": 1 },
-            "b": { "description": "Of the field.", "anyOf": [{ "$ref": "#/x", "description": "Of the type." }, { "type": "null" }] },
+            "b": {
+                "description": "Of the field.",
+                "anyOf": [{ "$ref": "#/x", "description": "Of the type." }, { "type": "null" }],
+            },
         });
         reject_null(&mut schema);
         assert_eq!(
@@ -285,7 +288,10 @@ mod tests {
     #[test]
     fn enumeration_lists_values_with_their_descriptions() {
         let mut schema = json!({ "oneOf": [
-            { "type": "string", "const": "a.b", "description": "The first of\n[`Things`].\nWritten `a.b`." },
+            {
+                "type": "string", "const": "a.b",
+                "description": "The first of\n[`Things`].\nWritten `a.b`.",
+            },
         ] });
         tidy(&mut schema);
         assert_eq!(

@@ -60,9 +60,13 @@ pub(super) fn describe(events: &[EventSchema], schemas: &Map<String, Value>) -> 
             "responses": {
                 "2XX": { "description": "The event is delivered." },
                 "410": {
-                    "description": "The endpoint wants no further deliveries; the service disables it.",
+                    "description": "The endpoint wants no further deliveries; the service disables \
+                                    it.",
                 },
-                "default": { "description": "The attempt failed. It is retried with backoff, unless the event is a test." },
+                "default": {
+                    "description": "The attempt failed. It is retried with backoff, unless the \
+                                    event is a test.",
+                },
             },
         });
         if !description.is_empty() {

@@ -69,8 +69,8 @@ pub enum MoveError {
     Deleted,
     /// The partition lacks the organisation that the directory places there. Nothing was changed.
     #[error(
-        "the partition {name:?} lacks the organisation, which the directory places there; if the store is an \
-         older copy, restore it as it was after the last move"
+        "the partition {name:?} lacks the organisation, which the directory places there; if the \
+         store is an older copy, restore it as it was after the last move"
     )]
     Missing {
         /// Name of the partition.
@@ -78,8 +78,8 @@ pub enum MoveError {
     },
     /// The partition that the organisation would be moved to has it. Nothing was changed.
     #[error(
-        "the partition {name:?} already has the organisation, which the directory places elsewhere; if the store \
-         of home is an older copy, restore it as it was after the last move"
+        "the partition {name:?} already has the organisation, which the directory places \
+         elsewhere; if the store of home is an older copy, restore it as it was after the last move"
     )]
     Present {
         /// Name of the partition.

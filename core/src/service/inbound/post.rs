@@ -401,8 +401,8 @@ async fn acting(
     let found = Principal::acting_for(transaction, org, delegator, now).await;
     found.map_err(|error| match error {
         Error::Unauthenticated { .. } => Error::forbidden(
-            "the member this webhook acts as was removed, or the credential it depends on has ended; \
-             rotate the secret to act in its place",
+            "the member this webhook acts as was removed, or the credential it depends on has \
+             ended; rotate the secret to act in its place",
         ),
         other => other,
     })

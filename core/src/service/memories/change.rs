@@ -35,7 +35,8 @@ request! {
         /// Audience label; by default that of the workspace.
         audience_tag ("audienceTag"): Option<AudienceLabel> as Option<Parsed<AudienceLabel>>,
         /// Sensitivity label; `internal` by default.
-        sensitivity_label ("sensitivityLabel"): Option<SensitivityLabel> as Option<Parsed<SensitivityLabel>>,
+        sensitivity_label ("sensitivityLabel"): Option<SensitivityLabel>
+            as Option<Parsed<SensitivityLabel>>,
     }
 }
 

@@ -75,8 +75,10 @@ impl KnowledgeService {
                 .collect();
             let found = transaction.get_many::<Entry>(&records).await?;
             let found: Vec<_> = records.iter().zip(&found).map(StoredState::read).collect();
-            let is_pending =
-                |stored: &StoredState| matches!(stored, StoredState::Whole(delivery) if delivery.is_pending());
+            let is_pending = |stored: &StoredState| match stored {
+                StoredState::Whole(delivery) => delivery.is_pending(),
+                _ => false,
+            };
             if found.iter().any(is_pending) {
                 retained.kept_until = now.plus(PURGE_DELAY);
                 let later = retained.kept_until;
@@ -85,7 +87,9 @@ impl KnowledgeService {
                 return Ok(transaction.done(()));
             }
             for (endpoint, stored) in endpoints.iter().zip(found) {
-                stored.delete(&mut transaction, org, *endpoint, event).await?;
+                stored
+                    .delete(&mut transaction, org, *endpoint, event)
+                    .await?;
             }
             transaction.delete(key);
             Ok(transaction.done(()))

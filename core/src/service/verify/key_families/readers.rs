@@ -67,7 +67,11 @@ macro_rules! reader {
         [$($counter:ident $counted:tt)*]
         [$($module:ident::$check:ident($($given:ident),*))?]
     ) => {
-        #[allow(unused_mut, unused_variables, reason = "not every family uses all parts of its key")]
+        #[allow(
+            unused_mut,
+            unused_variables,
+            reason = "not every family uses all parts of its key"
+        )]
         fn $name(verifier: &mut Verifier, entry: &KeyEntry, mut parts: Parts<'_>) -> Expectations {
             $(let $part = parts.next::<written!($kind $(as $form)?)>()?;)*
             let value: $value = value(entry)?;

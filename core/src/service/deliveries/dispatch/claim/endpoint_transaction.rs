@@ -22,7 +22,8 @@ impl EndpointClaim {
             // Corrupt data are kept for repair and do not hold up the rest.
             Err(Error::Internal { detail }) => {
                 let endpoint = self.endpoint;
-                tracing::error!(%endpoint, %detail, "claiming for an endpoint failed; postponing it");
+                let message = "claiming for an endpoint failed; postponing it";
+                tracing::error!(%endpoint, %detail, "{message}");
                 service
                     .transact(|transaction| self.postpone_corrupt(transaction))
                     .await
