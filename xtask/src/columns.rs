@@ -9,9 +9,10 @@ use std::path::Path;
 const COLUMNS_MAX: usize = 100;
 
 /// Directories whose code is checked.
-const CHECKED: [&str; 13] = [
+const CHECKED: [&str; 14] = [
     "benches/src",
     "cli/src",
+    "core/src",
     "server-warp/src",
     "server-warp/tests",
     "storage-embedded/src",

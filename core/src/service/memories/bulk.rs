@@ -335,20 +335,7 @@ async fn replay(
     let workspaces: BTreeSet<WorkspaceId> = given_away
         .filter_map(|((entry, _), _)| Some(entry.before.as_ref()?.workspace_id))
         .collect();
-    let records: Vec<Key> = workspaces
-        .iter()
-        .map(|id| keys::workspace(org, *id))
-        .collect();
-    let stored = if records.is_empty() {
-        Vec::new()
-    } else {
-        op.transaction.get_many::<Entry>(&records).await?
-    };
-    let present: BTreeSet<WorkspaceId> = workspaces
-        .into_iter()
-        .zip(stored)
-        .filter_map(|(id, record)| record.map(|_| id))
-        .collect();
+    let present = existing_workspaces(&mut op.transaction, org, workspaces).await?;
     for (((entry, after), (existed, is_given_away)), now) in
         entries.iter_mut().zip(standings).zip(&now)
     {
@@ -368,6 +355,23 @@ async fn replay(
     }
     let entries = entries.iter().map(|(entry, after)| (entry, after.clone()));
     Ok(result(record.operation_id, first, true, entries))
+}
+
+/// Returns the workspaces that exist of these.
+async fn existing_workspaces(
+    transaction: &mut Transaction,
+    org: OrgId,
+    workspaces: BTreeSet<WorkspaceId>,
+) -> Result<BTreeSet<WorkspaceId>, Error> {
+    if workspaces.is_empty() {
+        return Ok(workspaces);
+    }
+    let ids = workspaces.iter();
+    let records: Vec<Key> = ids.map(|id| keys::workspace(org, *id)).collect();
+    let records = transaction.get_many::<Entry>(&records).await?;
+    let existing = workspaces.into_iter().zip(records);
+    let existing = existing.filter_map(|(id, record)| record.map(|_| id));
+    Ok(existing.collect())
 }
 
 /// Builds the result of an operation from its audit entries, for the first response and replays.

@@ -18,6 +18,7 @@ use crate::service::memories::sources::{check_source, require_open_source, sourc
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::outbox::{Outbox, sequences_read};
 use crate::service::{Caller, IfMatch, Memories, WithEtag};
+use crate::store::Key;
 
 request! {
     /// Request to add a memory.
@@ -129,12 +130,8 @@ impl Memories<'_> {
                     let now = op.now;
                     check_source(&mut op.transaction, org, Some(source)).await?;
                     require_open_source(&mut op.transaction, &op.principal.org, source).await?;
-                    if let Some(key) = key
-                        && let Some(holder) = op.transaction.get::<MemoryId>(&key).await?
-                    {
-                        op.require_not_erased(holder).await?;
-                        let message = "must not be the key of another memory from the source";
-                        return Err(Error::invalid("sourceKey", ProblemCode::Duplicate, message));
+                    if let Some(key) = key {
+                        require_free_key(&mut op, &key).await?;
                     }
                     op.reserve(Quota::Memories, 1).await?;
                     let place = op.workspace().clone();
@@ -322,4 +319,17 @@ struct Trace {
     event: fn(ChangedMemories) -> EventData,
     before: Option<MemoryLabels>,
     after: Option<MemoryLabels>,
+}
+
+/// Requires that no other memory from the source has this key.
+///
+/// # Errors
+/// [`Error::InvalidRequest`]; [`Error::Conflict`] while the memory that has it is being erased.
+async fn require_free_key(op: &mut Authorized<'_>, key: &Key) -> Result<(), Error> {
+    if let Some(holder) = op.transaction.get::<MemoryId>(key).await? {
+        op.require_not_erased(holder).await?;
+        let message = "must not be the key of another memory from the source";
+        return Err(Error::invalid("sourceKey", ProblemCode::Duplicate, message));
+    }
+    Ok(())
 }

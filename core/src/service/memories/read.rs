@@ -228,34 +228,13 @@ async fn summaries(
     labels_first: bool,
 ) -> Result<Vec<PageRecord<MemorySummary>>, Error> {
     let org = op.org();
-    let mut shown: Vec<_> = ids.iter().map(|_| PageRecord::Hidden).collect();
-    let mut wanted: Vec<usize> = (0..ids.len()).collect();
-    if labels_first {
-        let records: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
-        let found = op
-            .transaction
-            .unchecked()
-            .get_many::<Entry>(&records)
-            .await?;
-        let mut known = Vec::with_capacity(ids.len());
-        for (index, (record, entry)) in records.iter().zip(&found).enumerate() {
-            if let Some(entry) = entry {
-                known.push((index, decode::<MemoryLabels>(record, entry)?.value));
-            }
-        }
-        let subjects = known.iter();
-        let subjects = subjects.map(|(index, labels)| Subject::new(ids[*index], labels));
-        let subjects: Vec<Subject<'_>> = subjects.collect();
-        let monitor = op.monitor(&subjects).await?;
-        wanted.clear();
-        for (index, labels) in &known {
-            match listed(&monitor, filter, ids[*index], labels) {
-                PageRecord::Hidden => {}
-                PageRecord::Excluded => shown[*index] = PageRecord::Excluded,
-                PageRecord::Shown(_) => wanted.push(*index),
-            }
-        }
-    }
+    let hidden = ids.iter().map(|_| PageRecord::Hidden);
+    let mut shown: Vec<PageRecord<MemorySummary>> = hidden.collect();
+    let wanted: Vec<usize> = if labels_first {
+        shown_by_labels(op, filter, ids, &mut shown).await?
+    } else {
+        (0..ids.len()).collect()
+    };
     if !wanted.is_empty() {
         let labels = wanted.iter().map(|index| keys::memory(org, ids[*index]));
         let contents = wanted.iter().map(|index| keys::content(org, ids[*index]));
@@ -294,4 +273,40 @@ async fn summaries(
         }
     }
     Ok(shown)
+}
+
+/// Returns the indices of the memories that are shown according to their labels, and sets those that
+/// the filter excludes in `records`.
+async fn shown_by_labels(
+    op: &mut Authorized<'_>,
+    filter: &MemoryFilter,
+    ids: &[MemoryId],
+    records: &mut [PageRecord<MemorySummary>],
+) -> Result<Vec<usize>, Error> {
+    let org = op.org();
+    let label_keys: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
+    let entries = op
+        .transaction
+        .unchecked()
+        .get_many::<Entry>(&label_keys)
+        .await?;
+    let mut memories = Vec::with_capacity(ids.len());
+    for (index, (key, entry)) in label_keys.iter().zip(&entries).enumerate() {
+        if let Some(entry) = entry {
+            memories.push((index, decode::<MemoryLabels>(key, entry)?.value));
+        }
+    }
+    let subjects = memories.iter();
+    let subjects = subjects.map(|(index, labels)| Subject::new(ids[*index], labels));
+    let subjects: Vec<Subject<'_>> = subjects.collect();
+    let monitor = op.monitor(&subjects).await?;
+    let mut wanted = Vec::with_capacity(memories.len());
+    for (index, labels) in &memories {
+        match listed(&monitor, filter, ids[*index], labels) {
+            PageRecord::Hidden => {}
+            PageRecord::Excluded => records[*index] = PageRecord::Excluded,
+            PageRecord::Shown(_) => wanted.push(*index),
+        }
+    }
+    Ok(wanted)
 }

@@ -66,31 +66,7 @@ impl Recalls<'_> {
                         .and_range(slugs_read(org));
                     let mut op = caller.in_workspace(workspace, prefetch).await?;
                     let now = op.now;
-                    let memories = op
-                        .transaction
-                        .get_many::<MemoryLabels>(&memory_keys)
-                        .await?;
-                    let named = new.memory_ids.iter().zip(&memories);
-                    let cited =
-                        named.filter_map(|(id, labels)| Some(Subject::new(*id, labels.as_ref()?)));
-                    let cited: Vec<Subject<'_>> = cited.collect();
-                    let monitor = op.monitor(&cited).await?;
-                    let mut problems = Problems::default();
-                    for (index, (id, labels)) in new.memory_ids.iter().zip(&memories).enumerate() {
-                        let may_cite = labels.as_ref().is_some_and(|labels| {
-                            labels.workspace_id == workspace
-                                && monitor.decide(*id, labels, Use::Cite).is_ok()
-                        });
-                        if !may_cite {
-                            let message = "must be an approved memory of the workspace";
-                            problems.push(
-                                format!("memory_ids[{index}]"),
-                                ProblemCode::NotFound,
-                                message,
-                            );
-                        }
-                    }
-                    problems.into_result()?;
+                    require_citable(&mut op, workspace, &new.memory_ids, &memory_keys).await?;
                     op.reserve(Quota::Recalls, 1).await?;
                     let recall = Recall {
                         id: RecallId(self.service.env().uuid_at(now)),
@@ -199,6 +175,36 @@ impl Recalls<'_> {
             })
             .await
     }
+}
+
+/// Requires that the caller may cite these memories, which are under `memory_keys`, in a recall of
+/// the workspace.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] with each memory that it may not cite; those of the store.
+async fn require_citable(
+    op: &mut Authorized<'_>,
+    workspace: WorkspaceId,
+    ids: &[MemoryId],
+    memory_keys: &[Key],
+) -> Result<(), Error> {
+    let memories = op.transaction.get_many::<MemoryLabels>(memory_keys).await?;
+    let named = ids.iter().zip(&memories);
+    let cited = named.filter_map(|(id, labels)| Some(Subject::new(*id, labels.as_ref()?)));
+    let cited: Vec<Subject<'_>> = cited.collect();
+    let monitor = op.monitor(&cited).await?;
+    let mut problems = Problems::default();
+    for (index, (id, labels)) in ids.iter().zip(&memories).enumerate() {
+        let may_cite = labels.as_ref().is_some_and(|labels| {
+            labels.workspace_id == workspace && monitor.decide(*id, labels, Use::Cite).is_ok()
+        });
+        if !may_cite {
+            let path = format!("memory_ids[{index}]");
+            let message = "must be an approved memory of the workspace";
+            problems.push(path, ProblemCode::NotFound, message);
+        }
+    }
+    problems.into_result()
 }
 
 /// Returns a recall that exists for the caller, and authorises the caller in its workspace.
