@@ -21,7 +21,7 @@ async fn check(
         .memory_ids(memories.to_vec())
         .include_content(include_content)
         .build();
-    let checked = world.service.memories().check_access(caller, &check).await;
+    let checked = world.by(caller).check_access(&check).await;
     checked.unwrap().results
 }
 
@@ -78,7 +78,7 @@ async fn access_check_agrees_with_reading_for_every_caller() {
         assert_eq!(items.len(), all.len());
         for (item, id) in items.iter().zip(&all) {
             assert_eq!(item.memory_id, *id);
-            let read = world.service.memories().get(caller, *id).await;
+            let read = world.by(caller).get_memory(*id).await;
             let read = read.ok().map(|read| read.value);
             let content = read.as_ref().and_then(|read| read.content.clone());
             assert_eq!(
@@ -122,9 +122,7 @@ async fn access_check_omits_contents_beyond_its_limit() {
     let text = "x".repeat(32 * 1024);
     for id in &ids {
         let update = MemoryUpdate::builder().content(text.clone()).build();
-        let service = &world.service;
-        let updated = service.memories().update(&world.owner, *id, &update, None);
-        updated.await.unwrap();
+        world.update_memory(*id, &update, None).await.unwrap();
     }
     let fit = ACCESS_CHECK_CONTENT_BYTES_MAX / text.len();
     // A memory that is named repeatedly counts each time.
@@ -147,12 +145,11 @@ async fn access_check_takes_1_to_1000_memories() {
             .include_content(false)
             .build()
     };
-    let (service, owner) = (&world.service, &world.owner);
     let most = many(ACCESS_CHECK_MEMORIES_MAX);
-    assert!(service.memories().check_access(owner, &most).await.is_ok());
+    assert!(world.check_access(&most).await.is_ok());
     let over = many(ACCESS_CHECK_MEMORIES_MAX + 1);
-    let refused = service.memories().check_access(owner, &over).await;
+    let refused = world.check_access(&over).await;
     assert_eq!(problem(refused), "memoryIds too_large");
-    let refused = service.memories().check_access(owner, &many(0)).await;
+    let refused = world.check_access(&many(0)).await;
     assert_eq!(problem(refused), "memoryIds too_small");
 }

@@ -1,16 +1,14 @@
 //! Tests of the access tokens that sessions are exchanged for.
 
 use knowledge_core::access::{CredentialKind, TokenScope};
-use knowledge_core::service::{
-    ACCESS_TOKEN_LIFETIME_MAX, AuditAction, Caller, ClientInfo, SessionTimeouts,
-};
+use knowledge_core::service::{ACCESS_TOKEN_LIFETIME_MAX, AuditAction, Caller, SessionTimeouts};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 use serde_json::json;
 
 use crate::admin::get;
 use crate::audit::entries;
 use crate::inbound_sender::Sender;
-use crate::make::{ACME, ADMIN, DAY, HOUR, MEMBER, MILLISECOND, code, new_mcp_key, new_memory};
+use crate::make::{ADMIN, DAY, HOUR, MEMBER, MILLISECOND, code, new_mcp_key, new_memory};
 use crate::sign_in::{MINUTE, chat, sign_in, token, verify};
 use crate::world::World;
 
@@ -19,12 +17,7 @@ async fn access_token_acts_for_its_session() {
     let world = World::new().await;
     let admin = world.member(ADMIN).await;
     let session = sign_in(&world, admin).await;
-    let issued = world
-        .service
-        .sessions()
-        .access_token(&session.secret, ClientInfo::default())
-        .await
-        .unwrap();
+    let issued = world.access_token(&session.secret).await.unwrap();
     assert_eq!(
         issued.record.expires_at,
         world.time.now().plus(ACCESS_TOKEN_LIFETIME_MAX)
@@ -40,12 +33,7 @@ async fn access_token_acts_for_its_session() {
     assert_eq!(chat_entry.credential_id, Some(session.record.id));
     // What it creates outlives the token, and ends with the session.
     let new = new_mcp_key("org:acme");
-    let key = world
-        .service
-        .mcp_keys()
-        .create(&token, world.workspace.id, &new)
-        .await
-        .unwrap();
+    let key = world.by(&token).create_mcp_key(&new).await.unwrap();
     let provisioning = world.service.provisioning();
     let record = provisioning.credential(world.org.id, key.summary.id).await;
     let record = record.unwrap().unwrap();
@@ -60,12 +48,7 @@ async fn access_token_acts_for_its_session() {
     world.maintain().await;
     assert_eq!(code(chat(&world, &token).await), "unauthenticated");
     assert!(reads().await);
-    world
-        .service
-        .sessions()
-        .sign_out(&session.secret, ClientInfo::default())
-        .await
-        .unwrap();
+    world.sign_out(&session.secret).await.unwrap();
     assert!(!reads().await);
     verify(&world).await;
 }
@@ -74,42 +57,19 @@ async fn access_token_acts_for_its_session() {
 async fn access_token_is_the_same_within_a_period() {
     let world = World::new().await;
     let session = sign_in(&world, world.owner_id).await.secret;
-    let first = world
-        .service
-        .sessions()
-        .access_token(&session, ClientInfo::default())
-        .await
-        .unwrap();
+    let first = world.access_token(&session).await.unwrap();
     world.time.pass(5 * MINUTE - MILLISECOND);
     let contents = world.contents().await;
-    assert_eq!(
-        world
-            .service
-            .sessions()
-            .access_token(&session, ClientInfo::default())
-            .await
-            .unwrap(),
-        first
-    );
+    assert_eq!(world.access_token(&session).await.unwrap(), first);
     assert_eq!(world.contents().await, contents, "nothing is stored again");
     let remaining = first.record.expires_at.as_millis() - world.time.now().as_millis();
     assert!(remaining > 5 * 60 * 1_000);
     world.time.pass(MILLISECOND);
-    let second = world
-        .service
-        .sessions()
-        .access_token(&session, ClientInfo::default())
-        .await
-        .unwrap();
+    let second = world.access_token(&session).await.unwrap();
     assert_ne!(second.secret, first.secret);
     // Another session has other tokens.
     let other = sign_in(&world, world.owner_id).await.secret;
-    let others = world
-        .service
-        .sessions()
-        .access_token(&other, ClientInfo::default())
-        .await
-        .unwrap();
+    let others = world.access_token(&other).await.unwrap();
     assert_ne!(others.secret, second.secret);
     for issued in [first, second, others] {
         chat(&world, &issued.secret.into()).await.unwrap();
@@ -121,23 +81,14 @@ async fn access_token_is_never_valid_longer_than_its_session() {
     let world = World::with(|options| options.session_timeouts.absolute = 7 * MINUTE).await;
     let session = sign_in(&world, world.owner_id).await;
     world.time.pass(6 * MINUTE);
-    let issued = world
-        .service
-        .sessions()
-        .access_token(&session.secret, ClientInfo::default())
-        .await
-        .unwrap();
+    let issued = world.access_token(&session.secret).await.unwrap();
     assert_eq!(issued.record.expires_at, session.record.expires_at);
     world.time.pass(MINUTE);
     assert_eq!(
         code(chat(&world, &issued.secret.into()).await),
         "unauthenticated"
     );
-    let again = world
-        .service
-        .sessions()
-        .access_token(&session.secret, ClientInfo::default())
-        .await;
+    let again = world.access_token(&session.secret).await;
     assert_eq!(code(again), "unauthenticated");
     world.maintain().await;
     verify(&world).await;
@@ -153,19 +104,13 @@ async fn access_tokens_end_with_their_session() {
         let token = token(&world, &session.secret).await;
         chat(&world, &token).await.unwrap();
         match end {
-            0 => world
-                .service
-                .sessions()
-                .sign_out(&session.secret, ClientInfo::default())
-                .await
-                .unwrap(),
+            0 => world.sign_out(&session.secret).await.unwrap(),
             1 => {
                 let revoked = provisioning.revoke(world.org.id, session.record.id);
                 revoked.await.unwrap();
             }
             _ => {
-                let removed = world.service.members().remove(&world.owner, ACME, member);
-                removed.await.unwrap();
+                world.remove_member(member).await.unwrap();
             }
         }
         assert_eq!(code(chat(&world, &token).await), "unauthenticated");
@@ -176,17 +121,8 @@ async fn access_tokens_end_with_their_session() {
                 .get(&session.secret)
                 .await
                 .map(|_| ()),
-            world
-                .service
-                .sessions()
-                .access_token(&session.secret, ClientInfo::default())
-                .await
-                .map(|_| ()),
-            world
-                .service
-                .sessions()
-                .sign_out(&session.secret, ClientInfo::default())
-                .await,
+            world.access_token(&session.secret).await.map(|_| ()),
+            world.sign_out(&session.secret).await,
         ] {
             assert_eq!(code(refused), "unauthenticated");
         }
@@ -199,27 +135,13 @@ async fn access_tokens_end_with_their_session() {
 async fn session_outlives_the_revocation_of_its_access_token() {
     let world = World::new().await;
     let session = sign_in(&world, world.owner_id).await.secret;
-    let issued = world
-        .service
-        .sessions()
-        .access_token(&session, ClientInfo::default())
-        .await
-        .unwrap();
+    let issued = world.access_token(&session).await.unwrap();
     let provisioning = world.service.provisioning();
     let revoked = provisioning.revoke(world.org.id, issued.record.id);
     revoked.await.unwrap();
     let refused = chat(&world, &issued.secret.into()).await;
     assert_eq!(code(refused), "unauthenticated");
-    assert_eq!(
-        code(
-            world
-                .service
-                .sessions()
-                .access_token(&session, ClientInfo::default())
-                .await
-        ),
-        "forbidden"
-    );
+    assert_eq!(code(world.access_token(&session).await), "forbidden");
     world.service.sessions().get(&session).await.unwrap();
     world.time.pass(5 * MINUTE);
     let token = token(&world, &session).await;
@@ -235,12 +157,7 @@ async fn sign_out_prevents_concurrent_change() {
     let token = token(&world, &session).await;
     let other = world.served_with(FaultPlan::none()).await;
     world.probe.before_commit(async move {
-        other
-            .service
-            .sessions()
-            .sign_out(&session, ClientInfo::default())
-            .await
-            .unwrap();
+        other.sign_out(&session).await.unwrap();
     });
     assert_eq!(code(chat(&world, &token).await), "unauthenticated");
     assert!(world.probe.has_happened());
@@ -284,11 +201,7 @@ async fn what_a_session_creates_ends_with_its_idle_timeout() {
     let session = sign_in(&world, world.owner_id).await;
     let token = token(&world, &session.secret).await;
     let new = new_mcp_key("org:acme");
-    let created = world
-        .service
-        .mcp_keys()
-        .create(&token, world.workspace.id, &new);
-    let created = created.await.unwrap();
+    let created = world.by(&token).create_mcp_key(&new).await.unwrap();
     let (id, key) = (created.summary.id, Caller::from(created.secret.unwrap()));
     let sender = Sender::registered_by(&world, &token).await;
     let state = async || {

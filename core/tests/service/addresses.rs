@@ -179,11 +179,7 @@ async fn endpoint_url_must_be_permitted_on_create_and_update() {
     assert_eq!(problem(create(&refused).await), "url invalid_value");
     let webhook = create(&url("https://example.com/")).await.unwrap();
     let update = WebhookUpdate::builder().url(refused.clone()).build();
-    let updated = world
-        .service
-        .webhooks()
-        .update(&world.owner, world.workspace.id, webhook.id, &update, None)
-        .await;
+    let updated = world.update_webhook(webhook.id, &update, None).await;
     let Err(Error::InvalidRequest { fields }) = updated else {
         panic!("changed: {updated:?}");
     };
@@ -192,21 +188,12 @@ async fn endpoint_url_must_be_permitted_on_create_and_update() {
         "must not name a non-public address (the operator can allow it): link-local (RFC 3927)"
     );
     let new = new_recall(&world.approved_memories(1).await);
-    let recall = world
-        .service
-        .recalls()
-        .create(&world.owner, world.workspace.id, &new)
-        .await
-        .unwrap();
+    let recall = world.create_recall(&new).await.unwrap();
     let subscription = NewCitationSubscription::builder()
         .recall_id(recall.id)
         .webhook_url(refused.clone())
         .build();
-    let subscribed = world
-        .service
-        .citation_subscriptions()
-        .create(&world.owner, &subscription)
-        .await;
+    let subscribed = world.create_subscription(&subscription).await;
     assert_eq!(problem(subscribed), "webhook_url invalid_value");
     let world = World::with(|options| {
         options.webhook_addresses.allow = vec!["169.254.0.0/16".parse().unwrap()];
@@ -216,10 +203,6 @@ async fn endpoint_url_must_be_permitted_on_create_and_update() {
         .event_type(EventType::ChunkCreated)
         .url(refused)
         .build();
-    let made = world
-        .service
-        .webhooks()
-        .create(&world.owner, world.workspace.id, &new)
-        .await;
+    let made = world.create_webhook(&new).await;
     assert!(made.is_ok());
 }

@@ -403,16 +403,11 @@ async fn revoked_mcp_key_releases_its_quota() {
 #[tokio::test]
 async fn mcp_key_of_revoked_token_is_listed_as_ended() {
     let world = World::new().await;
-    let (service, workspace) = (&world.service, world.workspace.id);
     let token = world.token(world.owner_id, TokenScope::default()).await;
     let by = Caller::from(token.secret.clone());
     world.time.pass(MILLISECOND);
     let new = new_mcp_key("workspace:research");
-    let key = service
-        .mcp_keys()
-        .create(&by, workspace, &new)
-        .await
-        .unwrap();
+    let key = world.by(&by).create_mcp_key(&new).await.unwrap();
     let state = async || {
         let listed = get(&world, "/orgs/acme/credentials").await;
         assert_eq!(listed["data"][0]["created_with"], Value::Null);
@@ -424,10 +419,7 @@ async fn mcp_key_of_revoked_token_is_listed_as_ended() {
     let path = format!("/orgs/acme/credentials/{}", token.record.id);
     ask(&world, Method::DELETE, &path, Value::Null).await;
     assert_eq!(state().await, (json!("ended"), created_with));
-    let rotated = service
-        .mcp_keys()
-        .rotate(&world.owner, workspace, key.summary.id, None);
-    rotated.await.unwrap();
+    world.rotate_mcp_key(key.summary.id, None).await.unwrap();
     assert_eq!(state().await, (json!("valid"), Value::Null));
 }
 

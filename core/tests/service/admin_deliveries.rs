@@ -135,12 +135,7 @@ async fn admin_api_rejects_unknown_and_inactive_endpoints() {
     let ping = format!("/orgs/acme/endpoints/{webhook}/ping");
     let (_, made) = ask(&world, Method::POST, &ping, Value::Null).await;
     let off = WebhookUpdate::builder().is_active(false).build();
-    let workspace = world.workspace.id;
-    let switched = world
-        .service
-        .webhooks()
-        .update(&world.owner, workspace, webhook, &off, None);
-    switched.await.unwrap();
+    world.update_webhook(webhook, &off, None).await.unwrap();
     let path = format!("/orgs/acme/endpoints/{webhook}");
     assert_eq!(get(&world, &path).await["is_active"], false);
     let deliveries = format!("{path}/deliveries");

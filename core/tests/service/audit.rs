@@ -18,14 +18,7 @@ pub(crate) async fn entries(world: &World) -> Vec<AuditEntry> {
     let mut entries = Vec::new();
     for key in contents.keys().filter(|key| range.contains(key)) {
         let id = AuditLogId(keys::last_id(key).unwrap());
-        entries.push(
-            world
-                .service
-                .audit_log()
-                .get(&world.owner, id)
-                .await
-                .unwrap(),
-        );
+        entries.push(world.get_audit_entry(id).await.unwrap());
     }
     entries
 }
@@ -43,12 +36,7 @@ async fn audit_log_has_entry_for_each_creation_and_change() {
     let world = World::with(|options| options.audit_reads = AuditReads::Confidential).await;
     everything(&world).await;
     let secret = world.confidential().await;
-    world
-        .service
-        .memories()
-        .get(&world.owner, secret)
-        .await
-        .unwrap();
+    world.get_memory(secret).await.unwrap();
     let mut counts: BTreeMap<AuditAction, usize> = BTreeMap::new();
     for entry in entries(&world).await {
         *counts.entry(entry.action).or_default() += 1;
@@ -68,9 +56,8 @@ async fn audit_entry_names_actor_and_credential() {
     let batch = [new_memory("Note")];
     let caller = Caller::from(issued.secret);
     let ingested = world
-        .service
-        .memories()
-        .ingest(&caller, world.workspace.id, world.source, &batch)
+        .by(&caller)
+        .ingest_memories(world.source, &batch)
         .await;
     let entries = entries(&world).await;
     let of = |action| entries.iter().find(|entry| entry.action == action).unwrap();
@@ -106,7 +93,7 @@ async fn audit_log_requires_its_action() {
         (world.caller(ADMIN).await, true),
         (world.caller(MEMBER).await, false),
     ] {
-        let entry = world.service.audit_log().get(&caller, id).await;
+        let entry = world.by(&caller).get_audit_entry(id).await;
         assert_eq!(entry.is_ok(), expected);
     }
 }
@@ -116,16 +103,11 @@ async fn audit_entry_with_adjacent_identifier_is_not_found() {
     let world = World::new().await;
     for entry in entries(&world).await {
         for beside in [entry.id.plus(1), entry.id.plus(u128::MAX)] {
-            let found = world.service.audit_log().get(&world.owner, beside).await;
-            assert_eq!(code(found), "not_found");
+            assert_eq!(code(world.get_audit_entry(beside).await), "not_found");
         }
     }
     for id in [uuid::Uuid::nil(), uuid::Uuid::max()] {
-        let found = world
-            .service
-            .audit_log()
-            .get(&world.owner, AuditLogId(id))
-            .await;
+        let found = world.get_audit_entry(AuditLogId(id)).await;
         assert_eq!(code(found), "not_found");
     }
 }

@@ -25,11 +25,7 @@ async fn page(
         .maybe_limit(limit)
         .maybe_cursor(cursor)
         .build();
-    let found = world
-        .service
-        .audit_log()
-        .list(&world.owner, filter, &request)
-        .await;
+    let found = world.list_audit_log(filter, &request).await;
     found.unwrap()
 }
 
@@ -66,8 +62,7 @@ async fn audit_log_pages_of_any_size_list_all_entries_newest_first() {
     let ids: Vec<AuditLogId> = all.iter().map(|entry| entry.id).collect();
     assert!(ids.is_sorted_by(|a, b| a > b), "newest first, each once");
     for entry in &all {
-        let found = world.service.audit_log().get(&world.owner, entry.id).await;
-        assert_eq!(found.unwrap(), *entry);
+        assert_eq!(world.get_audit_entry(entry.id).await.unwrap(), *entry);
     }
     let entries = all.len();
     for limit in [1, 7, 160, 161] {
@@ -89,8 +84,7 @@ async fn audit_log_filters_by_actor_action_and_resource() {
     let count = a_long_operation(&world).await;
     everything(&world).await;
     let secret = world.confidential().await;
-    let read = world.service.memories().get(&world.owner, secret).await;
-    read.unwrap();
+    world.get_memory(secret).await.unwrap();
     let all = list(&world, &AuditFilter::default(), 200).await;
     let expect = async |filter: AuditFilter, wanted: &dyn Fn(&AuditEntry) -> bool| {
         let expected: Vec<_> = all.iter().filter(|entry| wanted(entry)).collect();
@@ -138,11 +132,7 @@ async fn audit_log_filters_by_actor_action_and_resource() {
     assert_eq!(list(&world, &stranger, 10).await, []);
     let request = PageRequest::default();
     let without_kind = with(of_memory, |new| new.resource_kind = None);
-    let listed = world
-        .service
-        .audit_log()
-        .list(&world.owner, &without_kind, &request)
-        .await;
+    let listed = world.list_audit_log(&without_kind, &request).await;
     assert_eq!(problem(listed), "resource_kind required");
 }
 
@@ -153,8 +143,7 @@ async fn audit_log_filters_by_time() {
     for number in 0..6 {
         world.time.pass(MINUTE);
         let new = new_role(&format!("role-{number}"));
-        let owner = &world.owner;
-        let role = world.service.roles().create(owner, "acme", &new).await;
+        let role = world.create_role(&new).await;
         made.push((world.time.now(), role.unwrap().id));
         world.time.pass(20 * HOUR);
     }
@@ -228,11 +217,7 @@ async fn audit_log_rejects_scoped_credential() {
     let token = world.token(world.owner_id, scope).await;
     let caller = Caller::from(token.secret.clone());
     let (filter, request) = (AuditFilter::default(), PageRequest::default());
-    let listed = world
-        .service
-        .audit_log()
-        .list(&caller, &filter, &request)
-        .await;
+    let listed = world.by(&caller).list_audit_log(&filter, &request).await;
     assert_eq!(code(listed), "forbidden");
 }
 
@@ -255,8 +240,7 @@ async fn audit_entries_are_purged_after_retention() {
         let filter = AuditFilter::builder().maybe_actor_id(actor_id).build();
         assert_eq!(list(&world, &filter, 200).await, all[..1]);
     }
-    let gone = world.service.audit_log().get(&world.owner, old[0].id).await;
-    assert_eq!(code(gone), "not_found");
+    assert_eq!(code(world.get_audit_entry(old[0].id).await), "not_found");
 
     let stored = async || {
         let contents = world.contents().await;

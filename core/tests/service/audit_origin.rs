@@ -79,8 +79,7 @@ async fn unknown_client_takes_no_space() {
     let [memory] = world.memories(1).await[..] else {
         panic!("one memory");
     };
-    let deleted = world.service.memories().delete(&world.owner, memory).await;
-    deleted.unwrap();
+    world.delete_memory(memory).await.unwrap();
     let entry = entry_of(&world, AuditAction::MemoryDelete).await;
     assert_eq!((entry.client_address, entry.request_id), (None, None));
     let page = stored(&world, &entry).await;
@@ -100,9 +99,8 @@ async fn client_is_stored_once_per_page() {
         .map(|number| new_memory(&number.to_string()))
         .collect();
     world
-        .service
-        .memories()
-        .ingest(&caller, world.workspace.id, world.source, &batch)
+        .by(&caller)
+        .ingest_memories(world.source, &batch)
         .await
         .unwrap();
     let entry = entry_of(&world, AuditAction::MemoryIngest).await;

@@ -22,20 +22,14 @@ async fn reads(world: &World) -> Vec<AuditEntry> {
 
 /// Reads a memory in every way that returns its title or content.
 async fn read(world: &World, by: &Caller, memory: MemoryId) {
-    let service = &world.service;
-    service.memories().get(by, memory).await.unwrap();
+    world.by(by).get_memory(memory).await.unwrap();
     let (filter, page) = (MemoryFilter::default(), PageRequest::default());
-    let workspace = world.workspace.id;
-    let listed = service.memories().list(by, workspace, &filter, &page).await;
+    let listed = world.by(by).list_memories(&filter, &page).await;
     assert!(listed.unwrap().data.iter().any(|found| found.id == memory));
     let check = AccessCheck::builder()
         .memory_ids(vec![memory])
         .include_content(true);
-    service
-        .memories()
-        .check_access(by, &check.build())
-        .await
-        .unwrap();
+    world.by(by).check_access(&check.build()).await.unwrap();
 }
 
 #[tokio::test]
@@ -50,9 +44,9 @@ async fn reads_of_confidential_memories_are_audited() {
         ]))
         .await;
     let before = world.contents().await;
-    world.service.memories().get(&reader, open).await.unwrap();
+    world.by(&reader).get_memory(open).await.unwrap();
     let labels = AccessCheck::builder().memory_ids(vec![secret]).build();
-    let checked = world.service.memories().check_access(&reader, &labels);
+    let checked = world.by(&reader).check_access(&labels);
     assert!(checked.await.unwrap().results[0].readable);
     assert_eq!(
         world.contents().await,
@@ -83,7 +77,7 @@ async fn reads_without_their_content_are_not_audited() {
     let secret = world.confidential().await;
     let reader = world.caller_who_may(actions(&[Action::MemoryRead])).await;
     let before = world.contents().await;
-    let shown = world.service.memories().get(&reader, secret).await.unwrap();
+    let shown = world.by(&reader).get_memory(secret).await.unwrap();
     assert_eq!(shown.value.content, None);
     read(&world, &reader, secret).await;
     assert_eq!(world.contents().await, before);
@@ -103,17 +97,12 @@ async fn memories_of_one_read_share_a_page() {
     let world = world().await;
     let secrets = [world.confidential().await, world.confidential().await];
     let (filter, page) = (MemoryFilter::default(), PageRequest::default());
-    let workspace = world.workspace.id;
-    let listed = world
-        .service
-        .memories()
-        .list(&world.owner, workspace, &filter, &page);
-    listed.await.unwrap();
+    world.list_memories(&filter, &page).await.unwrap();
     let found = reads(&world).await;
     assert_eq!(found.len(), 1);
     for (offset, secret) in secrets.into_iter().enumerate() {
         let id = found[0].id.plus(offset as u128);
-        let entry = world.service.audit_log().get(&world.owner, id).await;
+        let entry = world.get_audit_entry(id).await;
         assert_eq!(entry.unwrap().resource.id, secret.0);
     }
 }
@@ -125,16 +114,10 @@ async fn content_is_returned_only_with_its_audit_entry() {
     let before = world.contents().await;
     let plan = FaultPlan::none().at_commit(1, CommitFault::Unavailable);
     let served = world.served_with(plan).await;
-    let read = served.service.memories().get(&world.owner, secret).await;
-    assert_eq!(code(read), "unavailable");
+    assert_eq!(code(served.get_memory(secret).await), "unavailable");
     assert_eq!(world.contents().await, before);
     let plan = FaultPlan::none().at_commit(1, CommitFault::Conflict);
     let served = world.served_with(plan).await;
-    served
-        .service
-        .memories()
-        .get(&world.owner, secret)
-        .await
-        .unwrap();
+    served.get_memory(secret).await.unwrap();
     assert_eq!(reads(&world).await.len(), 1);
 }

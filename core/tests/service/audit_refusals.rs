@@ -12,7 +12,7 @@ use knowledge_core::service::{
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::audit::entries;
-use crate::make::{ACME, HOUR, MEMBER, VIEWER};
+use crate::make::{HOUR, MEMBER, VIEWER};
 use crate::table::callers::Caller;
 use crate::table::requests::Call;
 use crate::world::World;
@@ -23,8 +23,7 @@ async fn refusals(world: &World) -> Vec<AuditEntry> {
         .outcome(OutcomeKind::Forbidden)
         .build();
     let page = PageRequest::default();
-    let listed = world.service.audit_log().list(&world.owner, &filter, &page);
-    listed.await.unwrap().data
+    world.list_audit_log(&filter, &page).await.unwrap().data
 }
 
 /// Returns a member with this role and its credentials.
@@ -86,10 +85,7 @@ async fn refused_change_is_audited_with_actor_reason_and_client() {
         .outcome(OutcomeKind::Forbidden)
         .build();
     let page = PageRequest::default();
-    let listed = world
-        .service
-        .audit_log()
-        .list(&world.owner, &by_actor, &page);
+    let listed = world.list_audit_log(&by_actor, &page);
     assert_eq!(listed.await.unwrap().data, std::slice::from_ref(entry));
     world.assert_whole().await;
 }
@@ -225,7 +221,7 @@ async fn flood_of_different_refusals_is_bounded() {
     let filter = AuditFilter::builder()
         .outcome(OutcomeKind::Forbidden)
         .build();
-    let listed = world.service.audit_log().list(&world.owner, &filter, &page);
+    let listed = world.list_audit_log(&filter, &page);
     assert_eq!(listed.await.unwrap().data.len(), 32);
     assert!(stored().await - before < 32 * 512);
     let full = world.contents().await;
@@ -270,11 +266,7 @@ async fn refusals_end_with_their_member() {
     send(&world, create_source(&viewer)).await;
     let key = |member: MemberId| keys::member_refusals(world.org.id, member);
     assert!(world.contents().await.contains_key(&key(viewer.member)));
-    let removed = world
-        .service
-        .members()
-        .remove(&world.owner, ACME, viewer.member);
-    removed.await.unwrap();
+    world.remove_member(viewer.member).await.unwrap();
     assert!(!world.contents().await.contains_key(&key(viewer.member)));
     assert_eq!(refusals(&world).await.len(), 1);
     world.assert_whole().await;

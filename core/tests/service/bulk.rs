@@ -230,12 +230,7 @@ async fn bulk_update_writes_consecutive_audit_entries() {
     let first = result.results[0].audit_log_id;
     for (index, item) in result.results.iter().enumerate() {
         assert_eq!(item.audit_log_id, first.plus(index as u128));
-        let entry = world
-            .service
-            .audit_log()
-            .get(&world.owner, item.audit_log_id)
-            .await
-            .unwrap();
+        let entry = world.get_audit_entry(item.audit_log_id).await.unwrap();
         assert_eq!(entry.id, item.audit_log_id);
         assert_eq!(entry.resource.id, item.memory_id.0);
         assert_eq!(entry.operation_id, result.operation_id);
@@ -251,11 +246,7 @@ async fn bulk_update_writes_consecutive_audit_entries() {
             assert_eq!((entry.before, entry.after), (None, None));
         }
     }
-    let behind = world
-        .service
-        .audit_log()
-        .get(&world.owner, first.plus(1_000))
-        .await;
+    let behind = world.get_audit_entry(first.plus(1_000)).await;
     assert_eq!(behind.unwrap_err().code(), "not_found");
 }
 

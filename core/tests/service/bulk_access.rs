@@ -109,10 +109,7 @@ async fn bulk_update_requires_declassify_only_to_lower_sensitivity() {
         ["", "", lacks],
         "raising is relabelling alone"
     );
-    let entry = world
-        .service
-        .audit_log()
-        .get(&world.owner, result.results[2].audit_log_id);
+    let entry = world.get_audit_entry(result.results[2].audit_log_id);
     let entry = entry.await.unwrap();
     let denied = AuditOutcome::Denied(Denial::MissingPermission(Action::MemoryDeclassify));
     assert_eq!(entry.outcome, denied, "a refused attempt is audited too");
@@ -284,13 +281,9 @@ async fn bulk_update_reports_memory_of_another_org_as_not_found() {
     let error = result.results[0].error.as_ref().unwrap();
     assert_eq!(error.code, BulkItemErrorCode::NotFound);
     let entry = world
-        .service
-        .audit_log()
-        .get(&eve, result.results[0].audit_log_id);
+        .by(&eve)
+        .get_audit_entry(result.results[0].audit_log_id);
     assert_eq!(entry.await.unwrap().outcome, AuditOutcome::NotFound);
-    let theirs = world
-        .service
-        .audit_log()
-        .get(&world.owner, result.results[0].audit_log_id);
+    let theirs = world.get_audit_entry(result.results[0].audit_log_id);
     assert_eq!(code(theirs.await), "not_found");
 }

@@ -45,8 +45,7 @@ async fn idempotency_key_is_bound_to_one_request() {
     let call = |count: usize, change| world.bulk_with_key(&world.owner, "k", &ids[..count], change);
     call(2, change.clone()).await.unwrap();
     for (count, change) in [(1, change), (2, review(ReviewStatus::Approved))] {
-        let reused = call(count, change).await;
-        assert_eq!(code(reused), "idempotency_key_reused");
+        assert_eq!(code(call(count, change).await), "idempotency_key_reused");
     }
 }
 
@@ -157,8 +156,7 @@ async fn replay_hides_what_was_given_away_in_a_removed_workspace() {
     let give = || world.bulk_with_key(&token, "give", &memories, moved("team:core"));
     let given = give().await.unwrap();
     assert_eq!(given.summary.succeeded, 2);
-    let deleted = world.service.memories().delete(&world.owner, memories[0]);
-    deleted.await.unwrap();
+    world.delete_memory(memories[0]).await.unwrap();
     let replayed = give().await.unwrap();
     assert_eq!(
         (replayed.replayed, &replayed.results),

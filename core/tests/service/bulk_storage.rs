@@ -40,11 +40,7 @@ async fn stored_bytes(world: &World, caller: &Caller, ids: &[MemoryId]) -> (usiz
         Mutation::Delete { .. } | Mutation::Add { .. } => 0,
     });
     for item in &result.results {
-        let entry = world
-            .service
-            .audit_log()
-            .get(&world.owner, item.audit_log_id);
-        let entry = entry.await.unwrap();
+        let entry = world.get_audit_entry(item.audit_log_id).await.unwrap();
         assert_eq!(entry.resource.id, item.memory_id.0);
         assert_eq!(entry.outcome == AuditOutcome::Ok, item.ok);
     }

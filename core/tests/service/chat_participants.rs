@@ -18,11 +18,7 @@ async fn chat_with(world: &World, title: &str, others: &[MemberId]) -> ChatId {
 }
 
 async fn dashboard(world: &World, by: &Caller) -> WithEtag<DashboardSummary> {
-    let service = &world.service;
-    let found = service
-        .workspaces()
-        .get_dashboard_summary(by, world.workspace.id)
-        .await;
+    let found = world.by(by).get_dashboard().await;
     found.unwrap()
 }
 
@@ -35,8 +31,7 @@ async fn recent(world: &World, by: &Caller) -> Vec<ChatId> {
 /// Returns the chats of the list, on one page.
 async fn listed(world: &World, by: &Caller) -> Vec<ChatId> {
     let page = PageRequest::default();
-    let listed = world.service.chats().list(by, world.workspace.id, &page);
-    let listed = listed.await.unwrap();
+    let listed = world.by(by).list_chats(&page).await.unwrap();
     assert_eq!(listed.next_cursor, None);
     listed.data.iter().map(|chat| chat.id).collect()
 }
@@ -44,38 +39,25 @@ async fn listed(world: &World, by: &Caller) -> Vec<ChatId> {
 #[tokio::test]
 async fn chat_exists_for_its_participants_only() {
     let world = World::new().await;
-    let (service, workspace) = (&world.service, world.workspace.id);
     let other = world.member(MEMBER).await;
     let named = world.trusted(other);
     let chat = chat_with(&world, "Plans", &[other]).await;
     let page = PageRequest::default();
     for by in [&world.owner, &named] {
-        let read = service.chats().get(by, workspace, chat).await.unwrap();
+        let read = world.by(by).get_chat(chat).await.unwrap();
         assert_eq!(read.participants, [world.owner_id, other]);
-        let posted = service
-            .chats()
-            .post_message(by, workspace, chat, "Hi")
-            .await;
-        posted.unwrap();
-        let messages = service
-            .chats()
-            .list_messages(by, workspace, chat, &page)
-            .await;
+        world.by(by).post_message(chat, "Hi").await.unwrap();
+        let messages = world.by(by).list_messages(chat, &page).await;
         assert!(!messages.unwrap().data.is_empty());
         assert_eq!(listed(&world, by).await, [chat]);
         assert_eq!(recent(&world, by).await, [chat]);
     }
     // Whatever they may do otherwise.
     let stranger = world.caller(ADMIN).await;
-    let read = service.chats().get(&stranger, workspace, chat).await;
-    assert_eq!(code(read), "not_found");
-    let posted = service
-        .chats()
-        .post_message(&stranger, workspace, chat, "Hi");
+    assert_eq!(code(world.by(&stranger).get_chat(chat).await), "not_found");
+    let posted = world.by(&stranger).post_message(chat, "Hi");
     assert_eq!(code(posted.await), "not_found");
-    let messages = service
-        .chats()
-        .list_messages(&stranger, workspace, chat, &page);
+    let messages = world.by(&stranger).list_messages(chat, &page);
     assert_eq!(code(messages.await), "not_found");
     assert_eq!(listed(&world, &stranger).await, []);
     assert_eq!(recent(&world, &stranger).await, []);
@@ -87,11 +69,7 @@ async fn chat_names_members_once_and_at_most_100() {
     let world = World::new().await;
     let create = async |participants: Vec<MemberId>| {
         let new = with(new_chat("Plans"), |new| new.participants = participants);
-        let service = &world.service;
-        service
-            .chats()
-            .create(&world.owner, world.workspace.id, &new)
-            .await
+        world.create_chat(&new).await
     };
     let member = world.member(VIEWER).await;
     let stranger = world.stranger("evil").await.founder.id;
@@ -118,18 +96,9 @@ async fn removed_member_cannot_be_named_in_a_chat() {
     let world = World::new().await;
     let removed = world.member(MEMBER).await;
     let chat = chat_with(&world, "Plans", &[removed]).await;
-    let gone = world
-        .service
-        .members()
-        .remove(&world.owner, crate::make::ACME, removed);
-    gone.await.unwrap();
+    world.remove_member(removed).await.unwrap();
     let new = with(new_chat("Plans"), |new| new.participants = vec![removed]);
-    let workspace = world.workspace.id;
-    let created = world
-        .service
-        .chats()
-        .create(&world.owner, workspace, &new)
-        .await;
+    let created = world.create_chat(&new).await;
     assert_eq!(problem(created), "participants[0] not_found");
     assert_eq!(listed(&world, &world.owner).await, [chat]);
 }
@@ -147,11 +116,7 @@ async fn hidden_chats_take_no_place_on_a_page() {
     let mut page = PageRequest::builder().limit(1).build();
     let mut found = Vec::new();
     loop {
-        let listed = world
-            .service
-            .chats()
-            .list(&viewer, world.workspace.id, &page);
-        let listed = listed.await.unwrap();
+        let listed = world.by(&viewer).list_chats(&page).await.unwrap();
         assert_eq!(listed.data.len(), 1);
         found.extend(listed.data.iter().map(|chat| chat.id));
         page.cursor = listed.next_cursor;
@@ -205,20 +170,10 @@ async fn checklist_counts_chats_of_others() {
 async fn mcp_key_writes_in_chats_of_its_member_only() {
     let world = World::new().await;
     let key: Caller = world.mcp_key_for("org:acme").await.secret.unwrap().into();
-    let (service, workspace) = (&world.service, world.workspace.id);
     let own = chat_with(&world, "Plans", &[]).await;
     let member = world.caller(MEMBER).await;
-    let other = service
-        .chats()
-        .create(&member, workspace, &new_chat("Theirs"))
-        .await;
-    let posted = service
-        .chats()
-        .post_message(&key, workspace, own, "Hi")
-        .await;
-    posted.unwrap();
-    let posted = service
-        .chats()
-        .post_message(&key, workspace, other.unwrap().id, "Hi");
+    let other = world.by(&member).create_chat(&new_chat("Theirs")).await;
+    world.by(&key).post_message(own, "Hi").await.unwrap();
+    let posted = world.by(&key).post_message(other.unwrap().id, "Hi");
     assert_eq!(code(posted.await), "not_found");
 }

@@ -15,12 +15,7 @@ async fn post(
     chat: ChatId,
     content: &str,
 ) -> Result<ChatMessage, knowledge_core::Error> {
-    let workspace = world.workspace.id;
-    world
-        .service
-        .chats()
-        .post_message(&world.owner, workspace, chat, content)
-        .await
+    world.post_message(chat, content).await
 }
 
 #[tokio::test]
@@ -61,11 +56,7 @@ async fn chat_rejects_invalid_values() {
         problem(post(&world, chat, &control).await),
         "content too_large"
     );
-    let untitled = world
-        .service
-        .chats()
-        .create(&world.owner, world.workspace.id, &new_chat(" "))
-        .await;
+    let untitled = world.create_chat(&new_chat(" ")).await;
     assert_eq!(problem(untitled), "title too_small");
 }
 
@@ -74,13 +65,7 @@ async fn chat_belongs_to_its_workspace() {
     let world = World::new().await;
     let chat = world.add_chat("Plans").await;
     let sales = world.workspace("sales").await;
-    let post = async |workspace, chat| {
-        world
-            .service
-            .chats()
-            .post_message(&world.owner, workspace, chat, "Hi")
-            .await
-    };
+    let post = async |workspace, chat| world.within(workspace).post_message(chat, "Hi").await;
     assert_eq!(code(post(sales, chat).await), "not_found");
     assert_eq!(
         code(post(WorkspaceId(Uuid::nil()), chat).await),
@@ -97,22 +82,11 @@ async fn chat_requires_its_action_to_write() {
     let world = World::new().await;
     let chat = world.add_chat("Plans").await;
     let viewer = world.caller(VIEWER).await;
-    let workspace = world.workspace.id;
     assert_eq!(
-        code(
-            world
-                .service
-                .chats()
-                .create(&viewer, workspace, &new_chat("Hi"))
-                .await
-        ),
+        code(world.by(&viewer).create_chat(&new_chat("Hi")).await),
         "forbidden"
     );
-    let posted = world
-        .service
-        .chats()
-        .post_message(&viewer, workspace, chat, "Hi")
-        .await;
+    let posted = world.by(&viewer).post_message(chat, "Hi").await;
     assert_eq!(code(posted), "forbidden");
 }
 
@@ -130,7 +104,6 @@ async fn chat_message_with_earlier_time_moves_its_chat() {
 #[tokio::test]
 async fn chats_are_listed_newest_first_and_messages_oldest_first() {
     let world = World::new().await;
-    let workspace = world.workspace.id;
     let mut chats = Vec::new();
     for _ in 0..3 {
         chats.push(world.add_chat("Plans").await);
@@ -148,42 +121,22 @@ async fn chats_are_listed_newest_first_and_messages_oldest_first() {
             .maybe_cursor(cursor)
             .build()
     };
-    let listed = world
-        .service
-        .chats()
-        .list(&world.owner, workspace, &request(2, None))
-        .await
-        .unwrap();
+    let listed = world.list_chats(&request(2, None)).await.unwrap();
     let rest = request(2, listed.next_cursor.clone());
-    let rest = world.service.chats().list(&world.owner, workspace, &rest);
+    let rest = world.list_chats(&rest);
     let all = [listed.data, rest.await.unwrap().data].concat();
     chats.reverse();
     assert_eq!(all.iter().map(|chat| chat.id).collect::<Vec<_>>(), chats);
-    let read = world
-        .service
-        .chats()
-        .get(&world.owner, workspace, chats[2])
-        .await;
-    assert_eq!(read.unwrap(), all[2]);
+    assert_eq!(world.get_chat(chats[2]).await.unwrap(), all[2]);
     assert_eq!(all[2].last_message_at, written[4].created_at);
 
-    let messages = async |page: PageRequest| {
-        let listed = world
-            .service
-            .chats()
-            .list_messages(&world.owner, workspace, chats[2], &page);
-        listed.await.unwrap()
-    };
+    let messages = async |page: PageRequest| world.list_messages(chats[2], &page).await.unwrap();
     let first = messages(request(3, None)).await;
     let rest = messages(request(3, first.next_cursor.clone())).await;
     assert_eq!(rest.next_cursor, None);
     assert_eq!([first.data, rest.data].concat(), written);
     let page = PageRequest::default();
-    let silent = world
-        .service
-        .chats()
-        .list_messages(&world.owner, workspace, chats[1], &page);
-    assert_eq!(silent.await.unwrap().data, []);
+    assert_eq!(world.list_messages(chats[1], &page).await.unwrap().data, []);
 }
 
 #[tokio::test]
@@ -194,19 +147,10 @@ async fn chat_is_found_only_in_its_own_workspace() {
     let plans = with(new_chat("Plans"), |new| new.participants = vec![reader]);
     let chat = world.chat(world.workspace.id, &plans).await.unwrap();
     let page = PageRequest::default();
-    let read = world.service.chats().get(&world.owner, sales, chat).await;
-    assert_eq!(code(read), "not_found");
-    let listed = world
-        .service
-        .chats()
-        .list_messages(&world.owner, sales, chat, &page)
-        .await;
+    assert_eq!(code(world.within(sales).get_chat(chat).await), "not_found");
+    let listed = world.within(sales).list_messages(chat, &page).await;
     assert_eq!(code(listed), "not_found");
     // A viewer may read a chat, as its snippet is on the dashboard.
-    let read = world
-        .service
-        .chats()
-        .get(&world.trusted(reader), world.workspace.id, chat)
-        .await;
+    let read = world.by(&world.trusted(reader)).get_chat(chat).await;
     assert_eq!(read.unwrap().id, chat);
 }

@@ -22,11 +22,7 @@ async fn subscribe(
         .recall_id(recall_id)
         .webhook_url(url.parse().unwrap())
         .build();
-    world
-        .service
-        .citation_subscriptions()
-        .create(caller, &request)
-        .await
+    world.by(caller).create_subscription(&request).await
 }
 
 const URL: &str = "https://example.com/citations";
@@ -107,7 +103,7 @@ async fn recall_at_the_limits_is_removed_in_one_commit() {
     let memories = original.approved_memories(RECALL_MEMORIES_MAX).await;
     let (by, place) = (original.trusted(member), original.workspace.id);
     let recall = new_recall(&memories);
-    let recall = original.service.recalls().create(&by, place, &recall).await;
+    let recall = original.by(&by).create_recall(&recall).await;
     let recall = recall.unwrap().id;
     for _ in 0..max {
         subscribe(&original, &original.owner, recall, URL)
@@ -119,14 +115,12 @@ async fn recall_at_the_limits_is_removed_in_one_commit() {
         (count.await, world.family("subscription").await.len())
     };
     let world = original.copy(FaultPlan::none()).await;
-    let deleted = world.service.recalls().delete(&world.owner, recall).await;
-    deleted.unwrap();
+    world.delete_recall(recall).await.unwrap();
     assert_eq!(subscriptions(&world).await, (0, 0));
     let world = original.copy(FaultPlan::none()).await;
     let erased = NewErasure::builder().member_id(member).build();
     let key = "erasure".parse().unwrap();
-    let erased = world.service.erasures().create(&world.owner, &key, &erased);
-    let erased = erased.await.unwrap().erasure;
+    let erased = world.create_erasure(&key, &erased).await.unwrap().erasure;
     assert_eq!(erased.counts.citation_subscriptions, max);
     assert_eq!(subscriptions(&world).await, (0, 0));
     let world = original.copy(FaultPlan::none()).await;
@@ -154,9 +148,8 @@ async fn deletion_fails_for_a_recall_beyond_the_limits() {
     });
     let store = world.faults.inner();
     store.commit(copies.build().unwrap()).await.unwrap();
-    let deleted = world.service.recalls().delete(&world.owner, recall).await;
-    assert_eq!(code(deleted), "internal");
-    let found = world.service.recalls().get(&world.owner, recall).await;
+    assert_eq!(code(world.delete_recall(recall).await), "internal");
+    let found = world.get_recall(recall).await;
     assert!(found.is_ok());
 }
 
@@ -174,43 +167,25 @@ async fn subscriptions_are_listed_read_and_ended_without_secrets() {
     }
     subscribe(&world, &world.owner, other, URL).await.unwrap();
     made.sort_by_key(|subscription| subscription.id);
-    let service = &world.service;
     let page = PageRequest::default();
-    let list = async || {
-        let found = service
-            .citation_subscriptions()
-            .list(&world.owner, recall, &page);
-        found.await.unwrap().data
-    };
+    let list = async || world.list_subscriptions(recall, &page).await.unwrap().data;
     assert_eq!(list().await, made);
     let id = made[1].id;
-    let found = service.citation_subscriptions().get(&world.owner, id).await;
-    assert_eq!(found.unwrap(), made[1]);
+    assert_eq!(world.get_subscription(id).await.unwrap(), made[1]);
 
     let before = world
         .counter(keys::subscription_count(world.org.id, recall))
         .await;
-    let deleted = service
-        .citation_subscriptions()
-        .delete(&world.owner, id)
-        .await;
-    deleted.unwrap();
+    world.delete_subscription(id).await.unwrap();
     let after = world
         .counter(keys::subscription_count(world.org.id, recall))
         .await;
     assert_eq!((before, after), (3, 2));
     assert_eq!(list().await, [made[0].clone(), made[2].clone()]);
-    let again = service
-        .citation_subscriptions()
-        .delete(&world.owner, id)
-        .await;
-    assert_eq!(code(again), "not_found");
-    let gone = service.citation_subscriptions().get(&world.owner, id).await;
-    assert_eq!(code(gone), "not_found");
+    assert_eq!(code(world.delete_subscription(id).await), "not_found");
+    assert_eq!(code(world.get_subscription(id).await), "not_found");
     let unknown = RecallId(Uuid::nil());
-    let listed = service
-        .citation_subscriptions()
-        .list(&world.owner, unknown, &page);
+    let listed = world.list_subscriptions(unknown, &page);
     assert_eq!(code(listed.await), "not_found");
     world.assert_whole().await;
 }
@@ -222,39 +197,22 @@ async fn subscription_of_another_member_requires_webhook_manage() {
     let (subscriber, other) = (world.caller(MEMBER).await, world.caller(MEMBER).await);
     let made = subscribe(&world, &subscriber, recall, URL).await.unwrap();
     let rotate = async |caller: &Caller| {
-        let rotated = world
-            .service
-            .citation_subscriptions()
-            .rotate_secret(caller, made.id);
+        let rotated = world.by(caller).rotate_subscription(made.id);
         rotated.await.map(drop)
     };
-    let end = async |caller: &Caller| {
-        world
-            .service
-            .citation_subscriptions()
-            .delete(caller, made.id)
-            .await
-    };
+    let end = async |caller: &Caller| world.by(caller).delete_subscription(made.id).await;
     let lacks = "missing permission webhook:manage";
     let before = world.contents().await;
     assert_eq!(rotate(&other).await.unwrap_err().to_string(), lacks);
     assert_eq!(end(&other).await.unwrap_err().to_string(), lacks);
     assert_eq!(world.contents().await, before);
-    let read = world
-        .service
-        .citation_subscriptions()
-        .get(&other, made.id)
-        .await;
+    let read = world.by(&other).get_subscription(made.id).await;
     assert_eq!(read.unwrap().subscriber_user_id, made.subscriber_user_id);
     rotate(&subscriber).await.unwrap();
     rotate(&world.owner).await.unwrap();
     end(&subscriber).await.unwrap();
     let again = subscribe(&world, &subscriber, recall, URL).await.unwrap();
-    let ended = world
-        .service
-        .citation_subscriptions()
-        .delete(&world.owner, again.id);
-    ended.await.unwrap();
+    world.delete_subscription(again.id).await.unwrap();
 }
 
 #[tokio::test]
@@ -262,20 +220,12 @@ async fn rotated_subscription_secret_is_shown_once_and_old_one_kept() {
     let world = World::new().await;
     let recall = world.recall().await;
     let made = subscribe(&world, &world.owner, recall, URL).await.unwrap();
-    let rotated = world
-        .service
-        .citation_subscriptions()
-        .rotate_secret(&world.owner, made.id)
-        .await
-        .unwrap();
+    let rotated = world.rotate_subscription(made.id).await.unwrap();
     assert!(rotated.signing_secret.starts_with("whsec_"));
     assert_ne!(Some(&rotated.signing_secret), made.signing_secret.as_ref());
     let until = world.time.now().plus(DAY);
     assert_eq!(rotated.previous_secret_expires_at, until);
-    let found = world
-        .service
-        .citation_subscriptions()
-        .get(&world.owner, made.id);
+    let found = world.get_subscription(made.id);
     assert_eq!(found.await.unwrap().signing_secret, None);
     // The store contains neither secret in plain text.
     let secrets = [made.signing_secret.unwrap(), rotated.signing_secret];

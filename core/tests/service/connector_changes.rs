@@ -14,12 +14,7 @@ async fn update(
     connector: ConnectorId,
     update: ConnectorUpdate,
 ) -> Result<ConnectorDetails, Error> {
-    let workspace = world.workspace.id;
-    world
-        .service
-        .connectors()
-        .update(&world.owner, workspace, connector, &update)
-        .await
+    world.update_connector(connector, &update).await
 }
 
 #[tokio::test]
@@ -28,18 +23,9 @@ async fn connector_list_shows_health() {
     let (first, second) = (world.connector(HOUR).await, world.connector(HOUR).await);
     let workspace = world.workspace.id;
     let failed = failure("no answer");
-    let reported = world
-        .service
-        .connectors()
-        .report_sync(&world.owner, workspace, first, &failed);
-    reported.await.unwrap();
+    world.report_sync(first, &failed).await.unwrap();
     let page = PageRequest::default();
-    let listed = world
-        .service
-        .connectors()
-        .list(&world.owner, workspace, &page)
-        .await
-        .unwrap();
+    let listed = world.list_connectors(&page).await.unwrap();
     assert_eq!(listed.next_cursor, None);
     let mut expected = [first, second];
     expected.sort();
@@ -53,22 +39,13 @@ async fn connector_list_shows_health() {
             (ConnectorStatus::Pending, 0)
         };
         assert_eq!((found.status, found.error_count_24h), (status, errors));
-        let read = world
-            .service
-            .connectors()
-            .get(&world.owner, workspace, id)
-            .await;
-        assert_eq!(read.unwrap(), found);
+        assert_eq!(world.get_connector(id).await.unwrap(), found);
     }
     // A connector of another workspace is not listed.
     let sales = world.workspace("sales").await;
-    let elsewhere = world.service.connectors().list(&world.owner, sales, &page);
+    let elsewhere = world.within(sales).list_connectors(&page);
     assert_eq!(elsewhere.await.unwrap().data, []);
-    let elsewhere = world
-        .service
-        .connectors()
-        .get(&world.owner, sales, first)
-        .await;
+    let elsewhere = world.within(sales).get_connector(first).await;
     assert_eq!(code(elsewhere), "not_found");
 }
 
@@ -111,12 +88,8 @@ async fn connector_update_changes_only_named_fields() {
 #[tokio::test]
 async fn connector_with_shorter_interval_becomes_stale() {
     let world = World::with_endpoint().await;
-    let (id, workspace) = (world.connector(HOUR).await, world.workspace.id);
-    let reported = world
-        .service
-        .connectors()
-        .report_sync(&world.owner, workspace, id, &SUCCESS);
-    reported.await.unwrap();
+    let id = world.connector(HOUR).await;
+    world.report_sync(id, &SUCCESS).await.unwrap();
     world.time.pass(30 * MINUTE);
     let shorter = ConnectorUpdate::builder().sync_interval(MINUTE).build();
     assert_eq!(
@@ -145,18 +118,8 @@ async fn connector_update_reports_all_problems_at_once() {
 async fn deleted_connector_is_gone_and_releases_its_quota() {
     let world = World::with(|options| options.limits.connectors_per_workspace_max = 1).await;
     let (id, workspace) = (world.connector(HOUR).await, world.workspace.id);
-    let delete = async || {
-        world
-            .service
-            .connectors()
-            .delete(&world.owner, workspace, id)
-            .await
-    };
-    let reported = world
-        .service
-        .connectors()
-        .report_sync(&world.owner, workspace, id, &SUCCESS);
-    reported.await.unwrap();
+    let delete = async || world.delete_connector(id).await;
+    world.report_sync(id, &SUCCESS).await.unwrap();
     delete().await.unwrap();
     assert_eq!(code(delete().await), "not_found");
     assert_eq!(world.dashboard().await.connector_health, []);
@@ -174,27 +137,12 @@ async fn deleted_connector_is_gone_and_releases_its_quota() {
 #[tokio::test]
 async fn connectors_are_not_managed_by_members() {
     let world = World::new().await;
-    let (id, workspace) = (world.connector(HOUR).await, world.workspace.id);
+    let id = world.connector(HOUR).await;
     let member = world.caller(MEMBER).await;
     let none = ConnectorUpdate::default();
-    let updated = world
-        .service
-        .connectors()
-        .update(&member, workspace, id, &none)
-        .await;
+    let updated = world.by(&member).update_connector(id, &none).await;
     assert_eq!(code(updated), "forbidden");
-    let deleted = world
-        .service
-        .connectors()
-        .delete(&member, workspace, id)
-        .await;
+    let deleted = world.by(&member).delete_connector(id).await;
     assert_eq!(code(deleted), "forbidden");
-    assert!(
-        world
-            .service
-            .connectors()
-            .get(&member, workspace, id)
-            .await
-            .is_ok()
-    );
+    assert!(world.by(&member).get_connector(id).await.is_ok());
 }

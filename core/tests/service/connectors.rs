@@ -11,13 +11,7 @@ use crate::world::{World, data};
 use knowledge_testing::requests::with;
 
 async fn report(world: &World, connector: ConnectorId, report: SyncReport) {
-    let workspace = world.workspace.id;
-    let reported =
-        world
-            .service
-            .connectors()
-            .report_sync(&world.owner, workspace, connector, &report);
-    reported.await.unwrap();
+    world.report_sync(connector, &report).await.unwrap();
 }
 
 async fn health(world: &World) -> ConnectorHealth {
@@ -153,11 +147,9 @@ async fn paused_connector_stays_paused_despite_reports() {
     let world = World::new().await;
     let id = world.connector(HOUR).await;
     report(&world, id, refused()).await;
-    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let pause = async |is_paused| {
         let update = ConnectorUpdate::paused(is_paused);
-        let after = service.connectors().update(owner, workspace, id, &update);
-        after.await
+        world.update_connector(id, &update).await
     };
     assert!(pause(true).await.unwrap().connector.is_paused);
     assert_eq!(status(&world).await, ConnectorStatus::Paused);
@@ -306,21 +298,13 @@ async fn connector_rejects_invalid_values() {
         new.kind = String::new();
         new.account_label = "x".repeat(129);
     });
-    let made = world
-        .service
-        .connectors()
-        .create(&world.owner, world.workspace.id, &bad)
-        .await;
+    let made = world.create_connector(&bad).await;
     assert_eq!(
         problem(made),
         "kind too_small, account_label too_large, sync_interval_seconds invalid_value"
     );
     let longest = new_connector(31 * DAY + MILLISECOND);
-    let made = world
-        .service
-        .connectors()
-        .create(&world.owner, world.workspace.id, &longest)
-        .await;
+    let made = world.create_connector(&longest).await;
     assert_eq!(problem(made), "sync_interval_seconds invalid_value");
 }
 
@@ -330,19 +314,10 @@ async fn connectors_per_workspace_are_limited() {
     world.connector(HOUR).await;
     world.connector(HOUR).await;
     let new = new_connector(HOUR);
-    let third = world
-        .service
-        .connectors()
-        .create(&world.owner, world.workspace.id, &new)
-        .await;
+    let third = world.create_connector(&new).await;
     assert_eq!(problem(third), "body limit_reached");
     let sales = world.workspace("sales").await;
-    world
-        .service
-        .connectors()
-        .create(&world.owner, sales, &new)
-        .await
-        .unwrap();
+    world.within(sales).create_connector(&new).await.unwrap();
 }
 
 #[tokio::test]
@@ -351,39 +326,30 @@ async fn connectors_are_reported_by_members_and_managed_by_admins() {
     let id = world.connector(HOUR).await;
     let (member, viewer) = (world.caller(MEMBER).await, world.caller(VIEWER).await);
     let workspace = world.workspace.id;
-    let service = &world.service;
-    service
-        .connectors()
-        .report_sync(&member, workspace, id, &SUCCESS)
-        .await
-        .unwrap();
+    world.by(&member).report_sync(id, &SUCCESS).await.unwrap();
     assert_eq!(
-        code(
-            service
-                .connectors()
-                .report_sync(&viewer, workspace, id, &SUCCESS)
-                .await
-        ),
+        code(world.by(&viewer).report_sync(id, &SUCCESS).await),
         "forbidden"
     );
     assert_eq!(
         code(
-            service
-                .connectors()
-                .update(&member, workspace, id, &ConnectorUpdate::paused(true))
+            world
+                .by(&member)
+                .update_connector(id, &ConnectorUpdate::paused(true))
                 .await
         ),
         "forbidden"
     );
-    let made = service
-        .connectors()
-        .create(&member, workspace, &new_connector(HOUR))
+    let made = world
+        .by(&member)
+        .create_connector(&new_connector(HOUR))
         .await;
     assert_eq!(code(made), "forbidden");
     let sales = world.workspace("sales").await;
-    let elsewhere = service
-        .connectors()
-        .report_sync(&member, sales, id, &SUCCESS)
+    let elsewhere = world
+        .by(&member)
+        .within(sales)
+        .report_sync(id, &SUCCESS)
         .await;
     assert_eq!(
         code(elsewhere),
@@ -416,12 +382,7 @@ async fn connector_has_one_scheduled_check_whatever_it_reports() {
     world.maintain().await;
     assert_eq!(status(&world).await, ConnectorStatus::Stale);
     assert_eq!(world.planned().await, 2);
-    let workspace = world.workspace.id;
-    let deleted = world
-        .service
-        .connectors()
-        .delete(&world.owner, workspace, id);
-    deleted.await.unwrap();
+    world.delete_connector(id).await.unwrap();
     assert_eq!(world.planned().await, 1);
 }
 

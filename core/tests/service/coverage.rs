@@ -7,9 +7,7 @@ use knowledge_core::service::{Caller, DeleteRole, MemberAssignment, MemberUpdate
 use knowledge_store::faults::FaultPlan;
 use knowledge_testing::requests::with;
 
-use crate::make::{
-    ACME, ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_member, new_role,
-};
+use crate::make::{ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_member, new_role};
 use crate::roles::{NONE, active, update, with_actions};
 use crate::world::World;
 
@@ -47,8 +45,7 @@ impl Org {
 
     async fn add(&self, by: &Caller, role: RoleRef) -> Result<(), Error> {
         let new = new_member(&self.world.name("added"), role);
-        let added = self.world.service.members().add(by, ACME, &new);
-        added.await.map(drop)
+        self.world.by(by).add_member(&new).await.map(drop)
     }
 
     async fn change(
@@ -57,8 +54,7 @@ impl Org {
         member: MemberId,
         update: MemberUpdate,
     ) -> Result<(), Error> {
-        let service = &self.world.service;
-        let changed = service.members().update(by, ACME, member, &update, None);
+        let changed = self.world.by(by).update_member(member, &update, None);
         changed.await.map(drop)
     }
 
@@ -80,26 +76,16 @@ impl Org {
         member: MemberId,
         role: Option<RoleRef>,
     ) -> Result<(), Error> {
-        let (service, legal) = (&self.world.service, self.legal);
+        let legal = self.legal;
         let assignment = MemberAssignment::Workspace(legal, role);
         match role {
-            Some(_) => {
-                service
-                    .members()
-                    .assign_role(by, ACME, member, assignment)
-                    .await
-            }
-            None => {
-                service
-                    .members()
-                    .end_workspace_role(by, ACME, member, legal)
-                    .await
-            }
+            Some(_) => self.world.by(by).assign_role(member, assignment).await,
+            None => self.world.by(by).end_workspace_role(member, legal).await,
         }
     }
 
     async fn remove(&self, by: &Caller, member: MemberId) -> Result<(), Error> {
-        self.world.service.members().remove(by, ACME, member).await
+        self.world.by(by).remove_member(member).await
     }
 
     /// Creates a role with the actions of a viewer and these, in `legal` if `is_legal`.
@@ -116,7 +102,7 @@ impl Org {
                 deny: NONE,
             };
         });
-        self.world.service.roles().create(by, ACME, &new).await
+        self.world.by(by).create_role(&new).await
     }
 
     async fn change_role(
@@ -125,8 +111,7 @@ impl Org {
         role: &CustomRole,
         update: CustomRoleUpdate,
     ) -> Result<(), Error> {
-        let service = &self.world.service;
-        let changed = service.roles().update(by, ACME, role.id, &update, None);
+        let changed = self.world.by(by).update_role(role.id, &update, None);
         changed.await.map(drop)
     }
 
@@ -137,8 +122,7 @@ impl Org {
         to: Option<RoleRef>,
     ) -> Result<(), Error> {
         let request = DeleteRole::builder().maybe_reassign_to(to).build();
-        let service = &self.world.service;
-        service.roles().delete(by, ACME, role.id, &request).await
+        self.world.by(by).delete_role(role.id, &request).await
     }
 }
 
@@ -237,15 +221,14 @@ async fn restricted_admin_cannot_lift_restrictions() {
     // Where the admin is not restricted, it may lift what it could set.
     let sales = org.world.workspace("sales").await;
     let restricted = MemberAssignment::Workspace(sales, Some(VIEWER));
-    let service = &org.world.service;
-    service
-        .members()
-        .assign_role(&admin, ACME, other, restricted)
+    org.world
+        .by(&admin)
+        .assign_role(other, restricted)
         .await
         .unwrap();
-    service
-        .members()
-        .end_workspace_role(&admin, ACME, other, sales)
+    org.world
+        .by(&admin)
+        .end_workspace_role(other, sales)
         .await
         .unwrap();
     org.assign_in_legal(&org.world.owner, adam, None)
@@ -322,8 +305,7 @@ async fn kept_action_is_covered_too() {
     let to = Some(custom(other.id));
     let moved = org.assign_in_legal(&manager, member, to).await;
     assert_eq!(code(moved), "forbidden");
-    let deleted = org.delete(&manager, &role, to).await;
-    assert_eq!(code(deleted), "forbidden");
+    assert_eq!(code(org.delete(&manager, &role, to).await), "forbidden");
 }
 
 #[tokio::test]
@@ -370,8 +352,7 @@ async fn held_custom_role_is_changed_only_by_others() {
     for (by, role) in [(&holder, &role), (&restricted, &local)] {
         let changed = org.change_role(by, role, renamed("Mine")).await;
         assert_eq!(code(changed), "forbidden");
-        let deleted = org.delete(by, role, Some(VIEWER)).await;
-        assert_eq!(code(deleted), "forbidden");
+        assert_eq!(code(org.delete(by, role, Some(VIEWER)).await), "forbidden");
     }
     org.change_role(&holder, &local, renamed("Local"))
         .await
@@ -420,8 +401,7 @@ async fn restriction_set_during_change_is_respected() {
     let admin = org.world.trusted(adam);
     let (other, legal) = (org.world.served_with(FaultPlan::none()).await, org.legal);
     org.world.probe.before_commit(async move {
-        let restricted = other.assign_in(adam, legal, Some(VIEWER));
-        restricted.await.unwrap();
+        other.assign_in(adam, legal, Some(VIEWER)).await.unwrap();
     });
     assert_eq!(code(org.add(&admin, ADMIN).await), "forbidden");
     // So is a role that the target gets meanwhile.
@@ -429,8 +409,7 @@ async fn restriction_set_during_change_is_respected() {
     let target = org.world.member(VIEWER).await;
     let other = org.world.served_with(FaultPlan::none()).await;
     org.world.probe.before_commit(async move {
-        let raised = other.assign_in(target, legal, Some(ADMIN));
-        raised.await.unwrap();
+        other.assign_in(target, legal, Some(ADMIN)).await.unwrap();
     });
     assert_eq!(code(org.remove(&manager, target).await), "forbidden");
     assert!(org.world.probe.has_happened());

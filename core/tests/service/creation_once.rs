@@ -23,17 +23,16 @@ fn tickets() -> NewSource {
 #[tokio::test]
 async fn repeated_call_returns_what_the_first_created() {
     let world = World::new().await;
-    let (service, by) = (&world.service, once(&world.owner));
-    let first = service.sources().create(&by, &tickets()).await.unwrap();
+    let by = once(&world.owner);
+    let first = world.by(&by).create_source(&tickets()).await.unwrap();
     let before = world.contents().await;
     for _ in 0..2 {
-        let again = service.sources().create(&by, &tickets()).await;
+        let again = world.by(&by).create_source(&tickets()).await;
         assert_eq!(again.unwrap(), first);
     }
     assert!(world.contents().await == before);
     // Without the key, it is another one.
-    let other = service.sources().create(&world.owner, &tickets()).await;
-    assert_ne!(other.unwrap().id, first.id);
+    assert_ne!(world.create_source(&tickets()).await.unwrap().id, first.id);
     world.assert_whole().await;
 }
 
@@ -41,88 +40,64 @@ async fn repeated_call_returns_what_the_first_created() {
 async fn repeated_message_is_read_alone() {
     let world = World::new().await;
     let chat = world.add_chat("Plans").await;
-    let (service, workspace) = (&world.service, world.workspace.id);
-    let post = async |by: &Caller, text| {
-        service
-            .chats()
-            .post_message(by, workspace, chat, text)
-            .await
-    };
+    let post = async |by: &Caller, text| world.by(by).post_message(chat, text).await;
     let by = once(&world.owner);
     let first = post(&by, "Hello.").await.unwrap();
     post(&world.owner, "Anybody?").await.unwrap();
     assert_eq!(post(&by, "Hello.").await.unwrap(), first);
     assert_eq!(code(post(&by, "Bye.").await), "idempotency_key_reused");
     let page = PageRequest::default();
-    let listed = service
-        .chats()
-        .list_messages(&world.owner, workspace, chat, &page);
+    let listed = world.list_messages(chat, &page);
     assert_eq!(listed.await.unwrap().data.len(), 2);
 }
 
 #[tokio::test]
 async fn repeated_batch_returns_the_first_result() {
     let world = World::new().await;
-    let (service, workspace) = (&world.service, world.workspace.id);
     let batch = [new_memory("First"), new_memory("Second")];
     let by = once(&world.owner);
     let ingest = async || {
-        let ingested = service
-            .memories()
-            .ingest(&by, workspace, world.source, &batch);
+        let ingested = world.by(&by).ingest_memories(world.source, &batch);
         ingested.await.unwrap()
     };
     let first = ingest().await;
-    let deleted = service.memories().delete(&world.owner, first[0].id).await;
-    deleted.unwrap();
+    world.delete_memory(first[0].id).await.unwrap();
     assert_eq!(ingest().await, first);
 }
 
 #[tokio::test]
 async fn repetition_has_no_secret() {
     let world = World::new().await;
-    let (service, workspace) = (&world.service, world.workspace.id);
     let by = once(&world.owner);
     let url = "https://example.com/hooks".parse().unwrap();
     let new = NewWebhook::builder().event_type(EventType::ChunkCreated);
     let new = new.url(url).build();
-    let mut first = service
-        .webhooks()
-        .create(&by, workspace, &new)
-        .await
-        .unwrap();
+    let mut first = world.by(&by).create_webhook(&new).await.unwrap();
     assert!(first.signing_secret.take().is_some());
-    let again = service.webhooks().create(&by, workspace, &new).await;
-    assert_eq!(again.unwrap(), first);
+    assert_eq!(world.by(&by).create_webhook(&new).await.unwrap(), first);
 
     let new = new_mcp_key("org:acme");
-    let mut first = service
-        .mcp_keys()
-        .create(&by, workspace, &new)
-        .await
-        .unwrap();
+    let mut first = world.by(&by).create_mcp_key(&new).await.unwrap();
     assert!(first.secret.take().is_some());
-    let again = service.mcp_keys().create(&by, workspace, &new).await;
-    assert_eq!(again.unwrap(), first);
+    assert_eq!(world.by(&by).create_mcp_key(&new).await.unwrap(), first);
 }
 
 #[tokio::test]
 async fn key_belongs_to_the_call_the_operation_and_the_member() {
     let world = World::new().await;
-    let (service, workspace) = (&world.service, world.workspace.id);
     let by = once(&world.owner);
     let (plans, ideas) = (new_chat("Plans"), new_chat("Ideas"));
-    let chat = service.chats().create(&by, workspace, &plans).await;
+    let chat = world.by(&by).create_chat(&plans).await;
     let chat = chat.unwrap();
-    let other = service.chats().create(&by, workspace, &ideas).await;
+    let other = world.by(&by).create_chat(&ideas).await;
     assert_eq!(code(other), "idempotency_key_reused");
     let elsewhere = world.workspace("elsewhere").await;
-    let other = service.chats().create(&by, elsewhere, &plans).await;
+    let other = world.by(&by).within(elsewhere).create_chat(&plans).await;
     assert_eq!(code(other), "idempotency_key_reused");
 
-    service.sources().create(&by, &tickets()).await.unwrap();
+    world.by(&by).create_source(&tickets()).await.unwrap();
     let admin = once(&world.caller(ADMIN).await);
-    let other = service.chats().create(&admin, workspace, &plans).await;
+    let other = world.by(&admin).create_chat(&plans).await;
     assert_ne!(other.unwrap().id, chat.id);
 }
 
@@ -131,7 +106,7 @@ async fn repetition_requires_the_permissions_of_the_operation() {
     let world = World::new().await;
     let member = world.member(ADMIN).await;
     let by = once(&world.trusted(member));
-    let create = async || world.service.sources().create(&by, &tickets()).await;
+    let create = async || world.by(&by).create_source(&tickets()).await;
     let first = create().await.unwrap();
     let assign = async |role: RoleRef| world.assign(member, role).await.unwrap();
     assign(VIEWER).await;
@@ -143,16 +118,14 @@ async fn repetition_requires_the_permissions_of_the_operation() {
 #[tokio::test]
 async fn deleted_creation_is_gone_until_the_key_expires() {
     let world = World::new().await;
-    let (service, workspace) = (&world.service, world.workspace.id);
     let by = once(&world.owner);
     let plans = new_chat("Plans");
     let create = async || {
-        let created = service.chats().create(&by, workspace, &plans).await;
+        let created = world.by(&by).create_chat(&plans).await;
         created.map(|chat| chat.id)
     };
     let first = create().await.unwrap();
-    let deleted = service.chats().delete(&world.owner, workspace, first).await;
-    deleted.unwrap();
+    world.delete_chat(first).await.unwrap();
     assert_eq!(code(create().await), "created_resource_gone");
     world.time.pass(IDEMPOTENCY_RETENTION);
     assert_ne!(create().await.unwrap(), first);
@@ -164,8 +137,7 @@ async fn request_over_http_is_another_one() {
     let world = World::new().await;
     let token = world.token(world.owner_id, Default::default()).await.secret;
     let by = once(&world.owner);
-    let created = world.service.sources().create(&by, &tickets()).await;
-    created.unwrap();
+    world.by(&by).create_source(&tickets()).await.unwrap();
     let request = Request::post("/v1/sources")
         .header("authorization", format!("Bearer {}", token.expose()))
         .header("content-type", "application/json")

@@ -16,11 +16,7 @@ use crate::make::{
 use crate::world::World;
 
 async fn chat(world: &World, caller: &Caller) -> Result<(), knowledge_core::Error> {
-    let chat = world
-        .service
-        .chats()
-        .create(caller, world.workspace.id, &new_chat("Hi"))
-        .await;
+    let chat = world.by(caller).create_chat(&new_chat("Hi")).await;
     chat.map(|_| ())
 }
 
@@ -135,12 +131,7 @@ async fn role_restriction_prevents_concurrent_change() {
         let update = knowledge_core::model::CustomRoleUpdate::builder()
             .base_role(knowledge_core::access::BaseRole::Viewer)
             .build();
-        let service = &other.service;
-        service
-            .roles()
-            .update(&other.owner, crate::make::ACME, role.id, &update, None)
-            .await
-            .unwrap();
+        other.update_role(role.id, &update, None).await.unwrap();
     });
     assert_eq!(code(chat(&world, &caller).await), "forbidden");
 }
@@ -153,11 +144,7 @@ async fn token_and_session_are_not_interchangeable() {
     let session = Caller::from(world.session(admin).await.secret);
     let create = async |caller: &Caller, slug: &str| {
         let new = new_role(slug);
-        world
-            .service
-            .roles()
-            .create(caller, crate::make::ACME, &new)
-            .await
+        world.by(caller).create_role(&new).await
     };
     create(&session, "a").await.unwrap();
     assert_eq!(code(create(&token, "b").await), "unauthenticated");
@@ -206,12 +193,7 @@ async fn trusted_caller_has_full_role_of_its_member() {
     let admin = world.caller(ADMIN).await;
     chat(&world, &admin).await.unwrap();
     let new = new_role("any");
-    world
-        .service
-        .roles()
-        .create(&admin, crate::make::ACME, &new)
-        .await
-        .unwrap();
+    world.by(&admin).create_role(&new).await.unwrap();
 }
 
 #[tokio::test]
@@ -225,24 +207,18 @@ async fn token_scoped_to_workspaces_is_rejected_elsewhere() {
     let admin = world.member(ADMIN).await;
     let caller = Caller::from(world.token(admin, scope).await.secret);
     world
-        .service
-        .chats()
-        .create(&caller, sales, &new_chat("Hi"))
+        .by(&caller)
+        .within(sales)
+        .create_chat(&new_chat("Hi"))
         .await
         .unwrap();
     assert_eq!(code(chat(&world, &caller).await), "not_found");
-    let dashboard = world
-        .service
-        .workspaces()
-        .get_dashboard_summary(&caller, world.workspace.id)
-        .await;
-    assert_eq!(code(dashboard), "not_found");
+    assert_eq!(code(world.by(&caller).get_dashboard().await), "not_found");
     // Nor is it accepted for the whole organisation, and the error says why.
     let unknown = knowledge_core::model::AuditLogId(Uuid::nil());
     let refused = world
-        .service
-        .audit_log()
-        .get(&caller, unknown)
+        .by(&caller)
+        .get_audit_entry(unknown)
         .await
         .unwrap_err();
     assert_eq!(refused.code(), "forbidden");
@@ -252,7 +228,7 @@ async fn token_scoped_to_workspaces_is_rejected_elsewhere() {
         .kind("drive")
         .build();
     assert_eq!(
-        code(world.service.sources().create(&caller, &files).await),
+        code(world.by(&caller).create_source(&files).await),
         "forbidden"
     );
 }
@@ -266,12 +242,7 @@ async fn token_scoped_to_actions_has_only_actions_of_its_member() {
     };
     let member = world.member(MEMBER).await;
     let caller = Caller::from(world.token(member, scope).await.secret);
-    world
-        .service
-        .workspaces()
-        .get_dashboard_summary(&caller, world.workspace.id)
-        .await
-        .unwrap();
+    world.by(&caller).get_dashboard().await.unwrap();
     assert_eq!(code(chat(&world, &caller).await), "forbidden");
     let kind = CredentialKind::Bearer;
     let principal = world.service.authenticate(&caller, kind).await.unwrap();
@@ -293,11 +264,7 @@ async fn token_scoped_to_audience_sees_nothing_else() {
             .query("Where?")
             .memory_ids(ids.clone())
             .build();
-        world
-            .service
-            .recalls()
-            .create(&caller, world.workspace.id, &new)
-            .await
+        world.by(&caller).create_recall(&new).await
     };
     recall("workspace:research").await.unwrap();
     let hidden = crate::make::problem(recall("org:acme").await);

@@ -117,12 +117,7 @@ async fn dashboard_steps_are_completed_by_state() {
 
     // Another workspace has its own steps; the teammates are the same.
     let sales = world.workspace("sales").await;
-    let other = service
-        .workspaces()
-        .get_dashboard_summary(owner, sales)
-        .await
-        .unwrap()
-        .value;
+    let other = world.within(sales).get_dashboard().await.unwrap().value;
     assert_eq!(completed(&other), ["invite_teammate"]);
 }
 
@@ -134,10 +129,7 @@ async fn dashboard_last_ingest_is_last_non_empty_one() {
     });
     let ingest = || {
         let batch = std::slice::from_ref(&named);
-        world
-            .service
-            .memories()
-            .ingest(&world.owner, world.workspace.id, world.source, batch)
+        world.ingest_memories(world.source, batch)
     };
     let at = world.time.now();
     ingest().await.unwrap();
@@ -149,7 +141,6 @@ async fn dashboard_last_ingest_is_last_non_empty_one() {
 #[tokio::test]
 async fn dashboard_shows_ten_chats_with_newest_messages() {
     let world = World::new().await;
-    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let mut chats = Vec::new();
     for number in 0..12 {
         world.time.pass(MINUTE);
@@ -171,11 +162,7 @@ async fn dashboard_shows_ten_chats_with_newest_messages() {
 
     world.time.pass(MINUTE);
     let text = "ü".repeat(SNIPPET_CHARS_MAX + 40);
-    service
-        .chats()
-        .post_message(owner, workspace, chats[0], &text)
-        .await
-        .unwrap();
+    world.post_message(chats[0], &text).await.unwrap();
     let dashboard = world.dashboard().await;
     let mut moved = newest;
     moved.pop();
@@ -271,11 +258,7 @@ async fn dashboard_is_consistent_snapshot() {
 
 /// Returns the dashboard and its entity tag.
 async fn tagged(world: &World) -> (DashboardSummary, String) {
-    let summary = world
-        .service
-        .workspaces()
-        .get_dashboard_summary(&world.owner, world.workspace.id);
-    let summary = summary.await.unwrap();
+    let summary = world.get_dashboard().await.unwrap();
     assert!(summary.etag.starts_with("W/\"") && summary.etag.ends_with('"'));
     (summary.value, summary.etag)
 }
@@ -283,7 +266,7 @@ async fn tagged(world: &World) -> (DashboardSummary, String) {
 #[tokio::test]
 async fn dashboard_etag_changes_exactly_with_its_content() {
     let world = World::new().await;
-    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    let owner = &world.owner;
     let before = std::cell::RefCell::new(tagged(&world).await);
     let expect_change = async |what: &str| {
         let after = tagged(&world).await;
@@ -294,15 +277,10 @@ async fn dashboard_etag_changes_exactly_with_its_content() {
     };
     let connector = world.connector(HOUR).await;
     expect_change("a connector").await;
-    service
-        .connectors()
-        .report_sync(owner, workspace, connector, &SUCCESS)
-        .await
-        .unwrap();
+    world.report_sync(connector, &SUCCESS).await.unwrap();
     expect_change("a report").await;
-    service
-        .connectors()
-        .update(owner, workspace, connector, &ConnectorUpdate::paused(true))
+    world
+        .update_connector(connector, &ConnectorUpdate::paused(true))
         .await
         .unwrap();
     expect_change("a pause").await;
@@ -315,19 +293,15 @@ async fn dashboard_etag_changes_exactly_with_its_content() {
     expect_change("a review").await;
     let key = world.mcp_key_for("org:acme").await;
     expect_change("an MCP key").await;
-    service
-        .mcp_keys()
-        .note_use(&key.secret.unwrap().into(), workspace)
+    world
+        .by(&key.secret.unwrap().into())
+        .note_mcp_key_use()
         .await
         .unwrap();
     expect_change("a use of a key").await;
     let chat = world.add_chat("Where?").await;
     expect_change("a chat").await;
-    service
-        .chats()
-        .post_message(owner, workspace, chat, "There.")
-        .await
-        .unwrap();
+    world.post_message(chat, "There.").await.unwrap();
     expect_change("a message").await;
     world.member(MEMBER).await;
     expect_change("a teammate").await;
@@ -341,14 +315,9 @@ async fn dashboard_etag_changes_exactly_with_its_content() {
 #[tokio::test]
 async fn dashboard_etag_changes_with_passing_time_as_content_does() {
     let world = World::new().await;
-    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let connector = world.connector(DAY).await;
-    let report = |report: SyncReport| async move {
-        service
-            .connectors()
-            .report_sync(owner, workspace, connector, &report)
-            .await
-            .unwrap();
+    let report = async |report: SyncReport| {
+        world.report_sync(connector, &report).await.unwrap();
     };
     report(failure("no answer")).await;
     world.time.pass(30 * MINUTE);
@@ -386,10 +355,5 @@ async fn dashboard_etag_changes_with_passing_time_as_content_does() {
 async fn dashboard_of_another_org_is_not_found() {
     let world = World::new().await;
     let eve = world.stranger("evil").await.owner;
-    let theirs = world
-        .service
-        .workspaces()
-        .get_dashboard_summary(&eve, world.workspace.id)
-        .await;
-    assert_eq!(code(theirs), "not_found");
+    assert_eq!(code(world.by(&eve).get_dashboard().await), "not_found");
 }

@@ -34,11 +34,7 @@ impl Seen {
     }
 
     async fn get(&self) -> Result<String, Error> {
-        let (service, workspace) = (&self.world.service, self.world.workspace.id);
-        let dashboard = service
-            .workspaces()
-            .get_dashboard_summary(&self.token, workspace);
-        Ok(dashboard.await?.etag)
+        Ok(self.world.by(&self.token).get_dashboard().await?.etag)
     }
 
     /// Asserts that the dashboard is shown again without a read.
@@ -66,12 +62,9 @@ async fn change_is_shown_at_once() {
     let seen = Seen::new().await;
     let before = seen.get().await.unwrap();
     let chat = new_chat("Tills");
-    let (service, place) = (&seen.world.service, seen.world.workspace.id);
-    let chat = service.chats().create(&seen.token, place, &chat);
+    let chat = seen.world.by(&seen.token).create_chat(&chat);
     let chat = chat.await.unwrap().id;
-    let posted = service
-        .chats()
-        .post_message(&seen.token, place, chat, "Why?");
+    let posted = seen.world.by(&seen.token).post_message(chat, "Why?");
     posted.await.unwrap();
     assert_ne!(seen.get().await.unwrap(), before);
     seen.is_shown().await;
@@ -96,10 +89,7 @@ async fn change_between_the_reads_is_not_missed() {
         seen.world.probe.expect_no_call();
         let shown = seen.get().await.unwrap();
         let fresh = seen.world.served_with(FaultPlan::none()).await;
-        let fresh = fresh
-            .service
-            .workspaces()
-            .get_dashboard_summary(&seen.token, place);
+        let fresh = fresh.by(&seen.token).within(place).get_dashboard();
         assert_eq!(shown, fresh.await.unwrap().etag);
     }
 }
@@ -163,10 +153,6 @@ async fn session_does_not_see_what_a_token_saw() {
     let seen = Seen::new().await;
     let session = seen.world.session(seen.member).await;
     let session = Caller::from(session.secret);
-    let (service, workspace) = (&seen.world.service, seen.world.workspace.id);
-    let refused = service
-        .workspaces()
-        .get_dashboard_summary(&session, workspace)
-        .await;
+    let refused = seen.world.by(&session).get_dashboard().await;
     assert_eq!(code(refused), "unauthenticated");
 }

@@ -6,7 +6,7 @@ use knowledge_core::service::{AuditAction, Caller, Issued, MemberUpdate};
 
 use crate::audit::entry_of;
 use crate::inbound_sender::Sender;
-use crate::make::{ACME, ADMIN, HOUR, actions, code, new_mcp_key, new_memory};
+use crate::make::{ADMIN, HOUR, actions, code, new_mcp_key, new_memory};
 use crate::world::World;
 
 /// Issues a token of a member for these actions, for an hour.
@@ -70,27 +70,23 @@ async fn inbound_webhook_ends_when_its_credential_expires() {
 #[tokio::test]
 async fn mcp_key_ends_with_its_credential_unless_rotated() {
     let world = World::new().await;
-    let (workspace, memory) = (world.workspace.id, world.approved_memories(1).await[0]);
+    let memory = world.approved_memories(1).await[0];
     let issued = world.token(world.owner_id, TokenScope::default()).await;
     let (by, new) = (secret(&issued), new_mcp_key("workspace:research"));
-    let created = world.service.mcp_keys().create(&by, workspace, &new);
-    let created = created.await.unwrap();
+    let created = world.by(&by).create_mcp_key(&new).await.unwrap();
     let expiry = Some(issued.record.expires_at);
     assert_eq!(created.summary.rotates_at, expiry);
     let key = Caller::from(created.secret.unwrap());
-    world.service.memories().get(&key, memory).await.unwrap();
+    world.by(&key).get_memory(memory).await.unwrap();
     revoke(&world, &issued).await;
-    let found = world.service.memories().get(&key, memory).await;
+    let found = world.by(&key).get_memory(memory).await;
     assert_eq!(code(found), "unauthenticated");
 
     let id = created.summary.id;
-    let rotated = world
-        .service
-        .mcp_keys()
-        .rotate(&world.owner, workspace, id, None);
+    let rotated = world.rotate_mcp_key(id, None);
     let key = Caller::from(rotated.await.unwrap().secret.unwrap());
     world.time.pass(HOUR);
-    world.service.memories().get(&key, memory).await.unwrap();
+    world.by(&key).get_memory(memory).await.unwrap();
     world.assert_whole().await;
 }
 
@@ -101,11 +97,7 @@ async fn mcp_key_loses_team_that_its_member_left() {
     let teams = async |teams: &[&str]| {
         let mut update = MemberUpdate::default();
         update.teams = Some(teams.iter().map(ToString::to_string).collect());
-        let updated = world
-            .service
-            .members()
-            .update(&world.owner, ACME, admin, &update, None);
-        updated.await.unwrap();
+        world.update_member(admin, &update, None).await.unwrap();
     };
     teams(&["legal"]).await;
     let mut new = new_memory("Secret");
@@ -114,12 +106,11 @@ async fn mcp_key_loses_team_that_its_member_left() {
     let memory = world.ingest(workspace, world.source, &[new]).await.unwrap()[0];
     world.approve(&[memory]).await;
     let (caller, new) = (world.trusted(admin), new_mcp_key("team:legal"));
-    let key = world.service.mcp_keys().create(&caller, workspace, &new);
+    let key = world.by(&caller).create_mcp_key(&new);
     let key = Caller::from(key.await.unwrap().secret.unwrap());
-    world.service.memories().get(&key, memory).await.unwrap();
+    world.by(&key).get_memory(memory).await.unwrap();
     teams(&[]).await;
-    let found = world.service.memories().get(&key, memory).await;
-    assert_eq!(code(found), "not_found");
+    assert_eq!(code(world.by(&key).get_memory(memory).await), "not_found");
 }
 
 /// Returns the number of deliveries that a new memory causes.
@@ -139,11 +130,7 @@ async fn webhook(world: &World, by: &Caller) -> knowledge_core::model::WebhookId
         .event_type(EventType::ChunkCreated)
         .url("https://example.com/hook".parse().unwrap())
         .build();
-    let created = world
-        .service
-        .webhooks()
-        .create(by, world.workspace.id, &new);
-    let id = created.await.unwrap().id;
+    let id = world.by(by).create_webhook(&new).await.unwrap().id;
     world.confirm(id.into()).await;
     id
 }
@@ -165,11 +152,7 @@ async fn webhook_ends_with_its_credential_unless_rotated() {
     revoke(&world, &issued).await;
     assert_eq!(world.claim().await.deliveries.len(), 0);
     assert_eq!(delivered(&world).await, 0);
-    let rotated = world
-        .service
-        .webhooks()
-        .rotate_secret(&world.owner, world.workspace.id, id);
-    rotated.await.unwrap();
+    world.rotate_webhook(id).await.unwrap();
     assert_eq!(delivered(&world).await, 1);
     world.assert_whole().await;
 }
@@ -180,8 +163,7 @@ async fn webhook_of_removed_admin_receives_nothing() {
     let admin = world.member(ADMIN).await;
     webhook(&world, &world.trusted(admin)).await;
     assert_eq!(delivered(&world).await, 1);
-    let removed = world.service.members().remove(&world.owner, ACME, admin);
-    removed.await.unwrap();
+    world.remove_member(admin).await.unwrap();
     assert_eq!(delivered(&world).await, 0);
     world.assert_whole().await;
 }

@@ -35,11 +35,8 @@ async fn assert_nothing_is_left(world: &World) {
 }
 
 async fn delete(world: &World, webhook: &Webhook) {
-    let (owner, workspace) = (&world.owner, webhook.workspace_id);
-    let deleted = world
-        .service
-        .webhooks()
-        .delete(owner, workspace, webhook.id);
+    let workspace = webhook.workspace_id;
+    let deleted = world.within(workspace).delete_webhook(webhook.id);
     deleted.await.unwrap();
 }
 
@@ -54,10 +51,7 @@ async fn late_redelivery_is_purged_once_completed() {
     world.finish(&claimed, &answer(204)).await;
     world.time.pass(retention - MILLISECOND);
     let id = claimed.request.id;
-    let again = world
-        .service
-        .deliveries()
-        .redeliver(&world.owner, endpoint(&to), id);
+    let again = world.redeliver(endpoint(&to), id);
     assert_eq!(again.await.unwrap().status, DeliveryStatus::Pending);
     world.time.pass(HOUR);
     world.maintain().await;

@@ -47,28 +47,22 @@ fn shape(value: &Value) -> Value {
 
 /// Triggers events of each type, with a webhook for each.
 pub(crate) async fn trigger_events(world: &World) {
-    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    let (owner, workspace) = (&world.owner, world.workspace.id);
     let mut pinged = None;
     for event_type in EventType::ALL {
         pinged = Some(world.webhook(*event_type).await.id);
     }
     let endpoint = Endpoint::Webhook(workspace, pinged.unwrap());
-    service.deliveries().ping(owner, endpoint).await.unwrap();
+    world.ping_endpoint(endpoint).await.unwrap();
     let batch = [new_memory("Note")];
-    let ingested = service
-        .memories()
-        .ingest(owner, workspace, world.source, &batch);
-    ingested.await.unwrap();
+    world.ingest_memories(world.source, &batch).await.unwrap();
     let cited = world.memories(1).await;
     world.recall_of(&cited).await;
     let change = sensitivity(SensitivityLabel::Confidential);
     world.bulk(owner, &cited, change).await.unwrap();
-    service.memories().delete(owner, cited[0]).await.unwrap();
+    world.delete_memory(cited[0]).await.unwrap();
     let connector = world.connector(HOUR).await;
-    let reported = service
-        .connectors()
-        .report_sync(owner, workspace, connector, &SUCCESS);
-    reported.await.unwrap();
+    world.report_sync(connector, &SUCCESS).await.unwrap();
     let sender = Sender::registered_by(world, owner).await;
     let refused = sender.post(world, "msg_1", &[new_memory("")]).await;
     assert_eq!(problem(refused), "memories[0].title too_small");

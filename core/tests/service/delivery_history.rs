@@ -7,7 +7,7 @@ use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode, EventType, Sen
 use knowledge_core::service::{Attempt, PageRequest};
 
 use crate::dispatching::{answer, endpoint, webhook};
-use crate::make::{ACME, DAY, MEMBER, MILLISECOND};
+use crate::make::{DAY, MEMBER, MILLISECOND};
 use crate::world::World;
 
 /// The families that store pending and past deliveries.
@@ -87,10 +87,7 @@ async fn completed_deliveries_are_purged_after_retention() {
     assert_eq!(world.undelivered().await, 0);
     for webhook in [&told, &gone] {
         let (to, all) = (endpoint(webhook), PageRequest::default());
-        let listed = world
-            .service
-            .deliveries()
-            .list(&world.owner, to, None, &all);
+        let listed = world.list_deliveries(to, None, &all);
         assert_eq!(listed.await.unwrap().data, []);
     }
     world.assert_whole().await;
@@ -127,12 +124,7 @@ async fn deleted_endpoint_leaves_no_deliveries() {
         }
     }
     world.assert_whole().await;
-    let workspace = world.workspace.id;
-    let done = world
-        .service
-        .webhooks()
-        .delete(&world.owner, workspace, deleted.id);
-    done.await.unwrap();
+    world.delete_webhook(deleted.id).await.unwrap();
     assert_eq!(world.family("endpoint").await, []);
     assert_eq!(world.family("endpoint_due").await, []);
     // The store is consistent even before maintenance has deleted them.
@@ -160,12 +152,7 @@ async fn deleted_endpoint_does_not_affect_other_endpoints() {
     let deleted = world.webhook(EventType::ChunkCreated).await;
     world.memories(1).await;
     world.fan_out().await;
-    let workspace = world.workspace.id;
-    let done = world
-        .service
-        .webhooks()
-        .delete(&world.owner, workspace, deleted.id);
-    done.await.unwrap();
+    world.delete_webhook(deleted.id).await.unwrap();
     world.maintain().await;
     assert_eq!(world.queued_events(stays.id).await.len(), 1);
     assert_eq!(world.undelivered().await, 1);
@@ -188,8 +175,7 @@ async fn deliveries_to_removed_member_are_discarded() {
     world.relabel(&ids, SensitivityLabel::Public).await;
     world.fan_out().await;
     assert_eq!(world.undelivered().await, 1);
-    let removed = world.service.members().remove(&world.owner, ACME, member);
-    removed.await.unwrap();
+    world.remove_member(member).await.unwrap();
     world.maintain().await;
     assert_eq!(world.claim().await.deliveries, []);
     assert_eq!(world.undelivered().await, 0);

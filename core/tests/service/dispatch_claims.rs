@@ -215,10 +215,7 @@ async fn queue_of_inactive_endpoint_is_dead_lettered() {
     world.finish(&late, &answer(500)).await;
     let off = WebhookUpdate::builder().is_active(false).build();
     let (workspace, id) = (webhook.workspace_id, webhook.id);
-    let updated = world
-        .service
-        .webhooks()
-        .update(&world.owner, workspace, id, &off, None);
+    let updated = world.within(workspace).update_webhook(id, &off, None);
     updated.await.unwrap();
     // Of the eight claimed ones, seven are still in flight and one waits for its retry.
     let mut dead_lettered = 0;
@@ -286,11 +283,8 @@ async fn corrupt_entries_do_not_block_other_endpoints() {
     };
     let first = async |webhook: &Webhook| {
         let page = PageRequest::default();
-        let (owner, endpoint) = (&world.owner, endpoint(webhook));
-        let listed = world
-            .service
-            .deliveries()
-            .list(owner, endpoint, None, &page);
+        let endpoint = endpoint(webhook);
+        let listed = world.list_deliveries(endpoint, None, &page);
         listed.await.unwrap().data.remove(0)
     };
     let (of_delivery, of_event) = (first(delivery).await, first(event).await);
@@ -337,11 +331,7 @@ async fn corrupt_entries_do_not_block_other_endpoints() {
     let idle = world.claim().await;
     assert_eq!((idle.deliveries, idle.has_more), (Vec::new(), false));
     assert_eq!(idle.next_due, Some(world.time.now().plus(5 * MINUTE)));
-    let rotated =
-        world
-            .service
-            .webhooks()
-            .rotate_secret(&world.owner, secret.workspace_id, secret.id);
+    let rotated = world.within(secret.workspace_id).rotate_webhook(secret.id);
     rotated.await.unwrap();
     world.time.pass(5 * MINUTE);
     let claimed = world.claim().await.deliveries;

@@ -125,10 +125,7 @@ async fn redelivered_event_is_leased_again_after_a_completed_lease() {
         world.finish(&first, &answer(204)).await,
         AttemptOutcome::Delivered
     );
-    let again = world
-        .service
-        .deliveries()
-        .redeliver(&world.owner, endpoint(&webhook), made.id);
+    let again = world.redeliver(endpoint(&webhook), made.id);
     assert_eq!(again.await.unwrap().status, DeliveryStatus::Pending);
     world.assert_whole().await;
     let second = world.claim_one().await;

@@ -121,11 +121,8 @@ fn count(
 
 async fn statuses(world: &World, of: &Webhook) -> Vec<DeliveryStatus> {
     let page = Default::default();
-    let (owner, endpoint) = (&world.owner, endpoint(of));
-    let listed = world
-        .service
-        .deliveries()
-        .list(owner, endpoint, None, &page);
+    let endpoint = endpoint(of);
+    let listed = world.list_deliveries(endpoint, None, &page);
     let listed = listed.await.unwrap().data;
     listed.iter().map(|delivery| delivery.status).collect()
 }
@@ -198,10 +195,7 @@ async fn ping_and_redelivery_with_indeterminate_commit_are_made_once() {
         assert_eq!(twin.claim_one().await.request.id, ping.id, "{fault:?}");
         twin.assert_whole().await;
         let twin = world.copy(FaultPlan::none().at_commit(1, fault)).await;
-        let again = twin
-            .service
-            .deliveries()
-            .redeliver(&twin.owner, endpoint(&webhook), dead.id);
+        let again = twin.redeliver(endpoint(&webhook), dead.id);
         assert_eq!(again.await.unwrap().status, DeliveryStatus::Pending);
         assert_eq!(twin.claim_one().await.request.id, dead.id, "{fault:?}");
         twin.assert_whole().await;

@@ -11,17 +11,14 @@ use knowledge_core::service::{
 };
 
 use crate::dispatching::{answer, endpoint, signed_with, webhook};
-use crate::make::{ACME, DAY, HOUR, MEMBER, MILLISECOND, MINUTE, code};
+use crate::make::{DAY, HOUR, MEMBER, MILLISECOND, MINUTE, code};
 use crate::world::World;
 
 const RENEWAL: Duration = DELIVERY_LEASE.checked_div(2).unwrap();
 
 async fn update(world: &World, webhook: &Webhook, update: WebhookUpdate) {
     let (workspace, id) = (webhook.workspace_id, webhook.id);
-    let updated = world
-        .service
-        .webhooks()
-        .update(&world.owner, workspace, id, &update, None);
+    let updated = world.within(workspace).update_webhook(id, &update, None);
     updated.await.unwrap();
 }
 
@@ -212,11 +209,7 @@ async fn endpoint_disabled_during_attempt_is_not_retried() {
     );
     assert_eq!(world.undelivered().await, 0);
     world.assert_whole().await;
-    let ping = world
-        .service
-        .deliveries()
-        .ping(&world.owner, endpoint(&webhook))
-        .await;
+    let ping = world.ping_endpoint(endpoint(&webhook)).await;
     assert_eq!(code(ping), "endpoint_off");
 }
 
@@ -227,8 +220,7 @@ async fn endpoint_deleted_during_attempt_loses_its_deliveries() {
     world.announce(&webhook, 3).await;
     let claimed = world.claim().await.deliveries;
     let (workspace, id) = (webhook.workspace_id, webhook.id);
-    let deleted = world.service.webhooks().delete(&world.owner, workspace, id);
-    deleted.await.unwrap();
+    world.within(workspace).delete_webhook(id).await.unwrap();
     let before = world.contents().await;
     assert_eq!(
         world.finish(&claimed[0], &answer(500)).await,
@@ -266,11 +258,7 @@ async fn response_of_old_url_does_not_disable_the_new_one() {
         panic!("{finished:?}");
     };
     let (workspace, id) = (webhook.workspace_id, webhook.id);
-    let shown = world
-        .service
-        .webhooks()
-        .get(&world.owner, workspace, id)
-        .await;
+    let shown = world.within(workspace).get_webhook(id).await;
     assert!(shown.unwrap().value.is_active);
     world.time.set(at);
     let again = world.claim_one().await;
@@ -309,12 +297,7 @@ async fn rotated_and_previous_secret_sign_for_a_day() {
     assert_eq!(signed_with(&first.request, &[&old]), [true]);
     world.finish(&first, &answer(500)).await;
     let (workspace, id) = (webhook.workspace_id, webhook.id);
-    let rotated = world
-        .service
-        .webhooks()
-        .rotate_secret(&world.owner, workspace, id)
-        .await
-        .unwrap();
+    let rotated = world.within(workspace).rotate_webhook(id).await.unwrap();
     let new = rotated.signing_secret;
     world.time.pass(HOUR);
     let second = world.claim_one().await;
@@ -446,31 +429,17 @@ async fn subscriber_without_permission_receives_nothing() {
     let recall = world.recall().await;
     let subscription = world.subscribe(&world.trusted(member), recall).await;
     let endpoint = Endpoint::Subscription(subscription.id);
-    let ping = world
-        .service
-        .deliveries()
-        .ping(&world.owner, endpoint)
-        .await
-        .unwrap();
+    let ping = world.ping_endpoint(endpoint).await.unwrap();
     let secret = subscription.signing_secret.unwrap();
     let claimed = world.claim_one().await;
     assert_eq!(signed_with(&claimed.request, &[&secret]), [true]);
     world.finish(&claimed, &answer(200)).await;
 
-    let again = world
-        .service
-        .deliveries()
-        .redeliver(&world.owner, endpoint, ping.id);
-    again.await.unwrap();
-    let removed = world.service.members().remove(&world.owner, ACME, member);
-    removed.await.unwrap();
+    world.redeliver(endpoint, ping.id).await.unwrap();
+    world.remove_member(member).await.unwrap();
     let nothing = world.claim().await;
     assert_eq!((nothing.deliveries, nothing.dead_lettered), (Vec::new(), 1));
-    let shown = world
-        .service
-        .deliveries()
-        .get(&world.owner, endpoint, ping.id);
-    let shown = shown.await.unwrap();
+    let shown = world.get_delivery(endpoint, ping.id).await.unwrap();
     assert_eq!(shown.status, DeliveryStatus::Dead);
     let error = shown.attempts.last().unwrap().error.as_ref().unwrap();
     assert_eq!(error.code, DeliveryFailureCode::EndpointInactive);

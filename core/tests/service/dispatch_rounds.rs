@@ -110,10 +110,7 @@ async fn dispatch_delivers_change_of_cited_memory_to_subscriber() {
         PageRequest::default(),
     );
     let status = Some(DeliveryStatus::Delivered);
-    let listed = world
-        .service
-        .deliveries()
-        .list(owner, endpoint, status, &page);
+    let listed = world.list_deliveries(endpoint, status, &page);
     assert_eq!(listed.await.unwrap().data.len(), 1);
     world.assert_whole().await;
 }
@@ -137,12 +134,9 @@ async fn dispatch_rounds_continue_until_nothing_is_due() {
     }
     assert_eq!(received.len(), 30);
     assert!(received.values().all(|count| *count == 1));
-    let (owner, page) = (&world.owner, PageRequest::default());
+    let page = PageRequest::default();
     let status = Some(DeliveryStatus::Pending);
-    let listed = world
-        .service
-        .deliveries()
-        .list(owner, endpoint(&webhook), status, &page);
+    let listed = world.list_deliveries(endpoint(&webhook), status, &page);
     assert_eq!(listed.await.unwrap().data, []);
     world.assert_whole().await;
 }

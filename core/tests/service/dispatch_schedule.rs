@@ -42,11 +42,7 @@ async fn wait_after(world: &World, attempt: &Attempt) -> Duration {
 
 async fn read(world: &World, webhook: &Webhook) -> Webhook {
     let (workspace, id) = (webhook.workspace_id, webhook.id);
-    let read = world
-        .service
-        .webhooks()
-        .get(&world.owner, workspace, id)
-        .await;
+    let read = world.within(workspace).get_webhook(id).await;
     read.unwrap().value
 }
 
@@ -215,10 +211,7 @@ async fn gone_response_disables_endpoint_at_once() {
     // Once enabled again, it receives later events, and the dead letters on request.
     let on = WebhookUpdate::builder().is_active(true).build();
     let (workspace, id) = (webhook.workspace_id, webhook.id);
-    let updated = world
-        .service
-        .webhooks()
-        .update(&world.owner, workspace, id, &on, None);
+    let updated = world.within(workspace).update_webhook(id, &on, None);
     assert_eq!(updated.await.unwrap().value.disabled_reason, None);
     assert_eq!(
         world
@@ -226,10 +219,7 @@ async fn gone_response_disables_endpoint_at_once() {
             .await,
         0
     );
-    let again = world
-        .service
-        .deliveries()
-        .redeliver_dead(&world.owner, endpoint(&webhook));
+    let again = world.redeliver_dead(endpoint(&webhook));
     assert_eq!(again.await.unwrap().redelivered, 4);
     assert_eq!(world.claim().await.deliveries.len(), 4);
     world.assert_whole().await;
@@ -277,10 +267,7 @@ async fn drop_waiting(world: &World, webhook: &Webhook) {
     for is_active in [false, true] {
         let update = WebhookUpdate::builder().is_active(is_active).build();
         let (workspace, id) = (webhook.workspace_id, webhook.id);
-        let updated = world
-            .service
-            .webhooks()
-            .update(&world.owner, workspace, id, &update, None);
+        let updated = world.within(workspace).update_webhook(id, &update, None);
         updated.await.unwrap();
         world.claim().await;
     }
@@ -382,11 +369,7 @@ async fn delivery_keeps_last_twenty_attempts() {
     let delivery = world.announce(&webhook, 1).await.remove(0);
     let mut made = Vec::new();
     for _ in 0..25 {
-        let again =
-            world
-                .service
-                .deliveries()
-                .redeliver(&world.owner, endpoint(&webhook), delivery.id);
+        let again = world.redeliver(endpoint(&webhook), delivery.id);
         again.await.unwrap();
         made.push(world.time.now());
         fail(&world, &answer(500)).await;

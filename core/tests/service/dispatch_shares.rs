@@ -19,12 +19,7 @@ async fn foreign(world: &World, count: usize) {
         let id = webhook.unwrap().id;
         world.confirm(id.into()).await;
         let to = Endpoint::Webhook(workspace, id);
-        world
-            .service
-            .deliveries()
-            .ping(&other.owner, to)
-            .await
-            .unwrap();
+        world.by(&other.owner).ping_endpoint(to).await.unwrap();
     }
 }
 
@@ -92,12 +87,7 @@ async fn claim_is_bounded_in_deliveries_and_commits() {
     assert_eq!(claim(&world, ROOM, &nobody).await.len(), 18);
     for webhook in &webhooks {
         for _ in 0..10 {
-            world
-                .service
-                .deliveries()
-                .ping(&world.owner, endpoint(webhook))
-                .await
-                .unwrap();
+            world.ping_endpoint(endpoint(webhook)).await.unwrap();
         }
     }
     let claimed = world

@@ -132,20 +132,12 @@ impl World {
     }
 
     pub(crate) async fn ping(&self, to: &Webhook) -> Delivery {
-        let made = self
-            .service
-            .deliveries()
-            .ping(&self.owner, endpoint(to))
-            .await;
+        let made = self.ping_endpoint(endpoint(to)).await;
         made.unwrap()
     }
 
     pub(crate) async fn delivery(&self, to: &Webhook, id: DeliveryId) -> Delivery {
-        let read = self
-            .service
-            .deliveries()
-            .get(&self.owner, endpoint(to), id)
-            .await;
+        let read = self.get_delivery(endpoint(to), id).await;
         read.unwrap()
     }
 
@@ -161,12 +153,7 @@ impl World {
         };
         let mut made = Vec::with_capacity(count);
         for _ in 0..count {
-            let delivery = self
-                .service
-                .deliveries()
-                .ping(&self.owner, to)
-                .await
-                .unwrap();
+            let delivery = self.ping_endpoint(to).await.unwrap();
             let key = keys::delivery(self.org.id, id, delivery.event_id);
             let mut stored: Value = self.read(&key).await.unwrap();
             stored.as_object_mut().unwrap().remove("is_ping");
@@ -219,20 +206,11 @@ impl World {
         self.announce_to(to, 1).await;
         let gone = self.finish(&self.claim_one().await, &answer(410)).await;
         assert_eq!(gone, AttemptOutcome::Dead(Some(DisabledReason::Gone)));
-        let ping = self
-            .service
-            .deliveries()
-            .ping(&self.owner, to)
-            .await
-            .unwrap();
+        let ping = self.ping_endpoint(to).await.unwrap();
         for attempt in [answer(200), answer(204)] {
             let done = self.finish(&self.claim_one().await, &attempt).await;
             assert_eq!(done, AttemptOutcome::Delivered);
-            let again = self
-                .service
-                .deliveries()
-                .redeliver(&self.owner, to, ping.id)
-                .await;
+            let again = self.redeliver(to, ping.id).await;
             assert_eq!(again.unwrap().status, DeliveryStatus::Pending);
         }
         self.finish(&self.claim_one().await, &answer(200)).await;

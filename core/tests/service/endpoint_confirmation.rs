@@ -23,25 +23,21 @@ pub(crate) fn new_webhook(url: &str) -> NewWebhook {
 
 /// Creates a webhook that is not confirmed.
 pub(crate) async fn unconfirmed(world: &World) -> Webhook {
-    let (owner, new) = (&world.owner, new_webhook(URL));
-    let created = world
-        .service
-        .webhooks()
-        .create(owner, world.workspace.id, &new);
-    created.await.unwrap()
+    let new = new_webhook(URL);
+    world.create_webhook(&new).await.unwrap()
 }
 
 pub(crate) async fn shown(world: &World, webhook: &Webhook) -> Webhook {
-    let (service, workspace) = (&world.service, webhook.workspace_id);
-    let found = service.webhooks().get(&world.owner, workspace, webhook.id);
+    let workspace = webhook.workspace_id;
+    let found = world.within(workspace).get_webhook(webhook.id);
     found.await.unwrap().value
 }
 
 pub(crate) async fn update(world: &World, webhook: &Webhook, update: WebhookUpdate) {
-    let (service, workspace) = (&world.service, webhook.workspace_id);
-    let updated = service
-        .webhooks()
-        .update(&world.owner, workspace, webhook.id, &update, None);
+    let workspace = webhook.workspace_id;
+    let updated = world
+        .within(workspace)
+        .update_webhook(webhook.id, &update, None);
     updated.await.unwrap();
 }
 
@@ -75,7 +71,6 @@ async fn silent_endpoint_receives_only_pings_whatever_happens() {
     let world = World::new().await;
     let to = unconfirmed(&world).await;
     assert!(!to.is_confirmed);
-    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let mut pings = 0;
     for round in 0..60_usize {
         world.memories(1).await;
@@ -85,22 +80,15 @@ async fn silent_endpoint_receives_only_pings_whatever_happens() {
             2 => update(&world, &to, is_active(true)).await,
             3 => drop(world.ping(&to).await),
             4 => {
-                let rotated = service.webhooks().rotate_secret(owner, workspace, to.id);
-                rotated.await.unwrap();
+                world.rotate_webhook(to.id).await.unwrap();
                 // It is inactive if its pings failed too often.
-                let _ = service
-                    .deliveries()
-                    .redeliver_dead(owner, endpoint(&to))
-                    .await;
+                let _ = world.redeliver_dead(endpoint(&to)).await;
             }
             _ => {
                 let page = PageRequest::default();
-                let listed = service.deliveries().list(owner, endpoint(&to), None, &page);
+                let listed = world.list_deliveries(endpoint(&to), None, &page);
                 for delivery in listed.await.unwrap().data {
-                    let _ = service
-                        .deliveries()
-                        .redeliver(owner, endpoint(&to), delivery.id)
-                        .await;
+                    let _ = world.redeliver(endpoint(&to), delivery.id).await;
                 }
             }
         }
@@ -178,10 +166,7 @@ async fn endpoint_without_answer_is_disabled_until_it_answers() {
     assert_eq!(world.undelivered().await, 0);
     let page = PageRequest::default();
     let dead = Some(DeliveryStatus::Dead);
-    let listed = world
-        .service
-        .deliveries()
-        .list(&world.owner, endpoint(&to), dead, &page);
+    let listed = world.list_deliveries(endpoint(&to), dead, &page);
     let types = listed.await.unwrap().data;
     let types: Vec<_> = types.iter().map(|dead| dead.event_type).collect();
     assert_eq!(types, [EventType::WebhookPing, EventType::ChunkCreated]);
@@ -193,10 +178,7 @@ async fn endpoint_without_answer_is_disabled_until_it_answers() {
     assert_eq!(send(&world, 200).await, [EventType::WebhookPing]);
     let enabled = shown(&world, &to).await;
     assert!(enabled.is_active && enabled.is_confirmed);
-    let again = world
-        .service
-        .deliveries()
-        .redeliver_dead(&world.owner, endpoint(&to));
+    let again = world.redeliver_dead(endpoint(&to));
     assert!(again.await.unwrap().redelivered > 0);
     assert!(send(&world, 200).await.contains(&EventType::ChunkCreated));
     world.assert_whole().await;
@@ -276,21 +258,18 @@ async fn subscription_receives_pings_until_it_is_confirmed() {
         .recall_id(recall)
         .webhook_url(URL.parse().unwrap())
         .build();
-    let (service, owner) = (&world.service, &world.owner);
-    let created = service.citation_subscriptions().create(owner, &new);
-    let created = created.await.unwrap();
-    service.memories().delete(owner, memories[0]).await.unwrap();
+    let created = world.create_subscription(&new).await.unwrap();
+    world.delete_memory(memories[0]).await.unwrap();
     assert_eq!(send(&world, 503).await, [EventType::WebhookPing]);
     assert!(!created.is_confirmed);
-    service
-        .deliveries()
-        .ping(owner, Endpoint::Subscription(created.id))
+    world
+        .ping_endpoint(Endpoint::Subscription(created.id))
         .await
         .unwrap();
     let sent = send(&world, 200).await;
     assert!(sent.starts_with(&[EventType::WebhookPing]), "{sent:?}");
     assert!(sent.contains(&EventType::CitationChanged), "{sent:?}");
-    let found = service.citation_subscriptions().get(owner, created.id);
+    let found = world.get_subscription(created.id);
     assert!(found.await.unwrap().is_confirmed);
     world.assert_whole().await;
 }
@@ -303,9 +282,7 @@ async fn rotation_and_takeover_neither_confirm_nor_prevent_confirmation() {
     world.memories(1).await;
     world.fan_out().await;
     let ping = world.claim_one().await;
-    let (service, workspace) = (&world.service, world.workspace.id);
-    let rotated = service.webhooks().rotate_secret(&admin, workspace, to.id);
-    rotated.await.unwrap();
+    world.by(&admin).rotate_webhook(to.id).await.unwrap();
     assert!(!shown(&world, &to).await.is_confirmed);
     world.finish(&ping, &answer(500)).await;
     assert_eq!(send(&world, 500).await, []);
@@ -316,9 +293,7 @@ async fn rotation_and_takeover_neither_confirm_nor_prevent_confirmation() {
     );
     // A new URL of somebody else has to answer too.
     let moved = url("https://example.org/theirs");
-    let updated = service
-        .webhooks()
-        .update(&admin, workspace, to.id, &moved, None);
+    let updated = world.by(&admin).update_webhook(to.id, &moved, None);
     assert!(!updated.await.unwrap().value.is_confirmed);
     world.memories(1).await;
     assert_eq!(send(&world, 404).await, [EventType::WebhookPing]);

@@ -24,26 +24,16 @@ async fn webhook_taken_over_drops_what_was_made_for_its_former_owner() {
     let world = World::new().await;
     let by = reviewer(&world).await;
     let webhook = world.webhook(EventType::MemoryUpdated).await;
-    let (workspace, to) = (world.workspace.id, endpoint(&webhook));
+    let to = endpoint(&webhook);
     let ids = ingest(&world, &AUDIENCES).await;
-    let rotate = |by| {
-        world
-            .service
-            .webhooks()
-            .rotate_secret(by, workspace, webhook.id)
-    };
+    let rotate = |by| world.by(by).rotate_webhook(webhook.id);
     let url = |path: &str| {
         let url = format!("https://example.com/{path}").parse().unwrap();
         WebhookUpdate::builder().url(url).build()
     };
-    let update = |by, to: &str| {
-        let (service, update) = (&world.service, url(to));
-        async move {
-            service
-                .webhooks()
-                .update(by, workspace, webhook.id, &update, None)
-                .await
-        }
+    let update = async |by, to: &str| {
+        let update = url(to);
+        world.by(by).update_webhook(webhook.id, &update, None).await
     };
     for takes_url in [false, true] {
         change(&world, &ids, sensitivity(SensitivityLabel::Public)).await;
@@ -58,12 +48,7 @@ async fn webhook_taken_over_drops_what_was_made_for_its_former_owner() {
         let batch = world.claim().await;
         assert_eq!((batch.deliveries, batch.dead_lettered), (Vec::new(), 1));
         // Nor does a redelivery send it.
-        let again = world
-            .service
-            .deliveries()
-            .redeliver_dead(&by, to)
-            .await
-            .unwrap();
+        let again = world.by(&by).redeliver_dead(to).await.unwrap();
         assert_eq!(again.redelivered, 1);
         let batch = world.claim().await;
         assert_eq!((batch.deliveries, batch.dead_lettered), (Vec::new(), 1));
@@ -84,12 +69,7 @@ async fn webhook_taken_over_drops_what_was_made_for_its_former_owner() {
                 answer_ping(&world).await;
             }
         }
-        let again = world
-            .service
-            .deliveries()
-            .redeliver_dead(&world.owner, to)
-            .await
-            .unwrap();
+        let again = world.redeliver_dead(to).await.unwrap();
         assert_eq!(again.redelivered, 1);
         let sent = world.claim().await.deliveries;
         assert_eq!(sent.len(), 1);
@@ -114,11 +94,7 @@ async fn webhook_taken_over_by_its_member_keeps_its_deliveries() {
     world.confirm(endpoint).await;
     let id = WebhookId(endpoint.0);
     let rotate = async |by: &Caller| {
-        let rotated = world
-            .service
-            .webhooks()
-            .rotate_secret(by, world.workspace.id, id);
-        rotated.await.unwrap();
+        world.by(by).rotate_webhook(id).await.unwrap();
     };
     let ids = ingest(&world, &AUDIENCES).await;
     for (label, by, sent) in [

@@ -28,7 +28,7 @@ async fn erase_with_key(
     request: &NewErasure,
 ) -> Result<ErasureResult, Error> {
     let key = key.parse().unwrap();
-    world.service.erasures().create(caller, &key, request).await
+    world.by(caller).create_erasure(&key, request).await
 }
 
 async fn erase(world: &World, request: &NewErasure) -> Erasure {
@@ -70,10 +70,7 @@ async fn named_memories_are_erased_with_a_receipt() {
     let bare = with(new_recall(&[first, second]), |new| {
         new.query = "What does the quokka say?".to_owned();
     });
-    let bare = service
-        .recalls()
-        .create(owner, world.workspace.id, &bare)
-        .await;
+    let bare = world.create_recall(&bare).await;
     let bare = bare.unwrap().id;
     let subscription = world.subscribe(owner, bare).await.id;
     let other = world.recall_of(&[first, kept]).await;
@@ -95,15 +92,12 @@ async fn named_memories_are_erased_with_a_receipt() {
     assert_eq!(receipt.remains.audit_log_until, Some(until));
     assert_erased(&world, "quokka").await;
     for id in [first, second] {
-        assert_eq!(code(service.memories().get(owner, id).await), "not_found");
+        assert_eq!(code(world.get_memory(id).await), "not_found");
     }
-    assert_eq!(code(service.recalls().get(owner, bare).await), "not_found");
-    let found = service
-        .citation_subscriptions()
-        .get(owner, subscription)
-        .await;
+    assert_eq!(code(world.get_recall(bare).await), "not_found");
+    let found = world.get_subscription(subscription).await;
     assert_eq!(code(found), "not_found");
-    let found = service.recalls().get(owner, other).await.unwrap();
+    let found = world.get_recall(other).await.unwrap();
     assert_eq!(found.memory_ids, [kept]);
     let events = world.events_of(EventType::ChunkDeleted).await;
     let told = data(&events[0])["memory_ids"].to_string();
@@ -113,17 +107,14 @@ async fn named_memories_are_erased_with_a_receipt() {
     assert!(audit.iter().any(|entry| entry.resource.id == receipt.id.0));
     world.assert_whole().await;
 
-    let read = service.erasures().get(owner, receipt.id).await.unwrap();
+    let read = world.get_erasure(receipt.id).await.unwrap();
     assert_eq!(read, receipt);
-    let listed = service
-        .erasures()
-        .list(owner, &PageRequest::default())
-        .await;
+    let listed = world.list_erasures(&PageRequest::default()).await;
     assert_eq!(listed.unwrap().data, [receipt]);
     let again = add(&world, "page/1", "Something else.").await;
     assert_ne!(again, first);
     world.maintain().await;
-    assert!(service.memories().get(owner, again).await.is_ok());
+    assert!(world.get_memory(again).await.is_ok());
     world.assert_whole().await;
 }
 
@@ -150,14 +141,7 @@ async fn hidden_memories_count_as_not_found() {
     }
     assert_eq!(receipts[0], receipts[1]);
     assert_eq!(receipts[0].1, 1);
-    assert!(
-        world
-            .service
-            .memories()
-            .get(&world.owner, hidden)
-            .await
-            .is_ok()
-    );
+    assert!(world.get_memory(hidden).await.is_ok());
 }
 
 #[tokio::test]
@@ -271,12 +255,8 @@ async fn everything_from_a_source_is_erased() {
     assert_eq!(receipt.status, ErasureStatus::Completed);
     assert_eq!((receipt.counts.memories, receipt.counts.recalls), (1, 1));
     assert_erased(&world, "what the quokka").await;
-    let (service, owner) = (&world.service, &world.owner);
-    assert_eq!(
-        code(service.recalls().get(owner, recall).await),
-        "not_found"
-    );
-    assert!(service.memories().get(owner, note).await.is_ok());
+    assert_eq!(code(world.get_recall(recall).await), "not_found");
+    assert!(world.get_memory(note).await.is_ok());
 
     let source = NewErasure::builder().source_id(world.source).build();
     let receipt = erase(&world, &source).await;
@@ -290,7 +270,6 @@ async fn everything_from_a_source_is_erased() {
 #[tokio::test]
 async fn everything_of_a_member_is_erased() {
     let world = World::with_endpoint().await;
-    let (service, workspace) = (&world.service, world.workspace.id);
     let member = world.member(MEMBER).await;
     let caller = world.trusted(member);
     let kept = world.approved_memories(1).await[0];
@@ -298,20 +277,16 @@ async fn everything_of_a_member_is_erased() {
         new.content = "It says.".to_owned();
     });
     let new = [new];
-    let ingested = service
-        .memories()
-        .ingest(&caller, workspace, world.source, &new);
+    let ingested = world.by(&caller).ingest_memories(world.source, &new);
     assert_eq!(ingested.await.unwrap()[0].outcome, IngestOutcome::Created);
     let recall = with(new_recall(&[kept]), |new| new.query = "Quokka?".to_owned());
-    let recall = service.recalls().create(&caller, workspace, &recall).await;
+    let recall = world.by(&caller).create_recall(&recall).await;
     let recall = recall.unwrap().id;
     let chat = new_chat("Quokkas");
-    let chat = service.chats().create(&caller, workspace, &chat).await;
+    let chat = world.by(&caller).create_chat(&chat).await;
     let chat = chat.unwrap().id;
     for _ in 0..=2 * STEP {
-        let posted = service
-            .chats()
-            .post_message(&caller, workspace, chat, "A quokka.");
+        let posted = world.by(&caller).post_message(chat, "A quokka.");
         posted.await.unwrap();
     }
 
@@ -323,13 +298,9 @@ async fn everything_of_a_member_is_erased() {
     let messages = 2 * STEP as u64 + 1;
     assert_eq!((counts.chats, counts.chat_messages), (1, messages));
     assert_erased(&world, "quokka").await;
-    assert_eq!(
-        code(service.recalls().get(&world.owner, recall).await),
-        "not_found"
-    );
-    let found = service.chats().get(&caller, workspace, chat).await;
-    assert_eq!(code(found), "not_found");
-    assert!(service.memories().get(&world.owner, kept).await.is_ok());
+    assert_eq!(code(world.get_recall(recall).await), "not_found");
+    assert_eq!(code(world.by(&caller).get_chat(chat).await), "not_found");
+    assert!(world.get_memory(kept).await.is_ok());
     world.assert_whole().await;
 }
 
@@ -350,7 +321,7 @@ async fn interrupted_erasure_is_resumed() {
         assert_eq!(receipt.remains.backups_before, None);
         world.assert_whole().await;
         world.maintain().await;
-        let receipt = world.service.erasures().get(&world.owner, receipt.id).await;
+        let receipt = world.get_erasure(receipt.id).await;
         let receipt = receipt.unwrap();
         assert_eq!(receipt.status, ErasureStatus::Completed);
         let counts = &receipt.counts;
@@ -382,26 +353,22 @@ async fn pending_memories_are_erased_with_their_place_in_the_backlog() {
 #[tokio::test]
 async fn chat_is_deleted_with_all_its_messages() {
     let world = World::new().await;
-    let (service, workspace) = (&world.service, world.workspace.id);
     let creator = world.caller(MEMBER).await;
     let other = world.member(MEMBER).await;
     let new = with(new_chat("Quokkas"), |new| new.participants = vec![other]);
-    let chat = service.chats().create(&creator, workspace, &new).await;
+    let chat = world.by(&creator).create_chat(&new).await;
     let chat = chat.unwrap().id;
     for _ in 0..=STEP {
-        let posted = service
-            .chats()
-            .post_message(&creator, workspace, chat, "A quokka.");
+        let posted = world.by(&creator).post_message(chat, "A quokka.");
         posted.await.unwrap();
     }
     let stranger = world.caller(MEMBER).await;
-    let delete = async |caller: &Caller| service.chats().delete(caller, workspace, chat).await;
+    let delete = async |caller: &Caller| world.by(caller).delete_chat(chat).await;
     assert_eq!(code(delete(&stranger).await), "not_found");
     assert_eq!(code(delete(&world.trusted(other)).await), "forbidden");
     delete(&creator).await.unwrap();
     assert_eq!(code(delete(&creator).await), "not_found");
-    let found = service.chats().get(&creator, workspace, chat).await;
-    assert_eq!(code(found), "not_found");
+    assert_eq!(code(world.by(&creator).get_chat(chat).await), "not_found");
     assert!(world.dashboard().await.recent_chats.is_empty());
     world.assert_whole().await;
     world.maintain().await;
@@ -412,26 +379,21 @@ async fn chat_is_deleted_with_all_its_messages() {
 #[tokio::test]
 async fn admin_deletes_chats_and_recalls_of_others() {
     let world = World::new().await;
-    let (service, workspace) = (&world.service, world.workspace.id);
     let member = world.caller(MEMBER).await;
     let chat = new_chat("Plans");
-    let chat = service.chats().create(&member, workspace, &chat).await;
+    let chat = world.by(&member).create_chat(&chat).await;
     let chat = chat.unwrap().id;
     let cited = world.approved_memories(1).await;
     let recall = new_recall(&cited);
-    let recall = service.recalls().create(&member, workspace, &recall).await;
+    let recall = world.by(&member).create_recall(&recall).await;
     let recall = recall.unwrap().id;
     let other = world.caller(MEMBER).await;
-    let refused = service.recalls().delete(&other, recall).await;
+    let refused = world.by(&other).delete_recall(recall).await;
     assert_eq!(code(refused), "forbidden");
     let admin = world.caller(ADMIN).await;
-    service
-        .chats()
-        .delete(&admin, workspace, chat)
-        .await
-        .unwrap();
-    service.recalls().delete(&admin, recall).await.unwrap();
-    let again = service.recalls().delete(&admin, recall).await;
+    world.by(&admin).delete_chat(chat).await.unwrap();
+    world.by(&admin).delete_recall(recall).await.unwrap();
+    let again = world.by(&admin).delete_recall(recall).await;
     assert_eq!(code(again), "not_found");
     world.assert_whole().await;
 }
@@ -439,18 +401,12 @@ async fn admin_deletes_chats_and_recalls_of_others() {
 #[tokio::test]
 async fn recall_is_deleted_with_its_subscriptions() {
     let world = World::new().await;
-    let (service, owner) = (&world.service, &world.owner);
+    let owner = &world.owner;
     let recall = world.recall().await;
     let subscription = world.subscribe(owner, recall).await.id;
-    service.recalls().delete(owner, recall).await.unwrap();
-    assert_eq!(
-        code(service.recalls().get(owner, recall).await),
-        "not_found"
-    );
-    let found = service
-        .citation_subscriptions()
-        .get(owner, subscription)
-        .await;
+    world.delete_recall(recall).await.unwrap();
+    assert_eq!(code(world.get_recall(recall).await), "not_found");
+    let found = world.get_subscription(subscription).await;
     assert_eq!(code(found), "not_found");
     world.maintain().await;
     world.assert_whole().await;
@@ -460,7 +416,6 @@ async fn recall_is_deleted_with_its_subscriptions() {
 #[tokio::test]
 async fn audit_log_has_no_titles_queries_and_paths() {
     let world = World::new().await;
-    let (service, owner) = (&world.service, &world.owner);
     let url = "https://example.com/quokka?token=quokka";
     world.webhook_to(EventType::ChunkCreated, url).await;
     let chat = world.add_chat("Quokka").await;
@@ -468,17 +423,9 @@ async fn audit_log_has_no_titles_queries_and_paths() {
     let new = with(new_recall(&memories), |new| {
         new.query = "Quokka?".to_owned();
     });
-    let recall = service
-        .recalls()
-        .create(owner, world.workspace.id, &new)
-        .await;
-    service
-        .recalls()
-        .delete(owner, recall.unwrap().id)
-        .await
-        .unwrap();
-    let deleted = service.chats().delete(owner, world.workspace.id, chat);
-    deleted.await.unwrap();
+    let recall = world.create_recall(&new).await;
+    world.delete_recall(recall.unwrap().id).await.unwrap();
+    world.delete_chat(chat).await.unwrap();
     let audit = entries(&world).await;
     let text = format!("{audit:?}").to_lowercase();
     assert!(!text.contains("quokka"), "{text}");
@@ -510,8 +457,7 @@ async fn subscription_created_meanwhile_ends_with_its_recall() {
         let created = service.citation_subscriptions().create(&owner, &new);
         created.await.unwrap();
     });
-    let deleted = world.service.recalls().delete(&world.owner, recall);
-    deleted.await.unwrap();
+    world.delete_recall(recall).await.unwrap();
     assert!(world.probe.has_happened());
     let left = world.contents().await;
     let is_subscription = |key: &&Key| key.to_string().starts_with("subscription");

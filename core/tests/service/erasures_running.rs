@@ -9,9 +9,7 @@ use knowledge_core::model::{
 use knowledge_core::service::{Caller, IngestOutcome, NewSource, PageRequest};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
-use crate::make::{
-    ACME, ADMIN, MEMBER, code, create_memory, new_chat, new_memory, new_recall, review,
-};
+use crate::make::{ADMIN, MEMBER, code, create_memory, new_chat, new_memory, new_recall, review};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -37,15 +35,13 @@ struct Scene {
 impl Scene {
     async fn new() -> Self {
         let world = World::with_endpoint().await;
-        let workspace = world.workspace.id;
         let id = world.member(MEMBER).await;
         let member = world.trusted(id);
         let new = NewSource::builder()
             .name("Tickets")
             .kind("help_desk")
             .build();
-        let source = world.service.sources().create(&world.owner, &new);
-        let source = source.await.unwrap().id;
+        let source = world.create_source(&new).await.unwrap().id;
         let keyed = |name: &str| {
             let mut new = new_memory(name);
             new.source_key = Some(name.to_owned());
@@ -53,7 +49,7 @@ impl Scene {
         };
         let mut memories = world.approved_memories(2).await;
         let ingest = async |by: &Caller, new: &[_]| {
-            let ingested = world.service.memories().ingest(by, workspace, source, new);
+            let ingested = world.by(by).ingest_memories(source, new);
             let ids = ingested.await.unwrap().into_iter();
             ids.map(|memory| memory.id).collect::<Vec<_>>()
         };
@@ -72,11 +68,7 @@ impl Scene {
         let moved = MemoryUpdate::builder()
             .change(MemoryChange::builder().source_id(world.source).build())
             .build();
-        let update = world
-            .service
-            .memories()
-            .update(&world.owner, own[0], &moved, None);
-        update.await.unwrap();
+        world.update_memory(own[0], &moved, None).await.unwrap();
         let mut scene = Self {
             callers: vec![
                 world.owner.clone(),
@@ -115,7 +107,6 @@ impl Scene {
     /// Registers recalls and writes chats.
     async fn make(&mut self) {
         let (world, memories) = (&self.world, &self.memories);
-        let (service, workspace) = (&world.service, world.workspace.id);
         let (first, last) = (memories[2], memories[MEMORIES + 1]);
         for cited in [
             vec![first],
@@ -126,28 +117,21 @@ impl Scene {
         ] {
             for by in [&world.owner, &self.member] {
                 let new = new_recall(&cited);
-                let made = service.recalls().create(by, workspace, &new).await.unwrap();
+                let made = world.by(by).create_recall(&new).await.unwrap();
                 self.recalls.push(made.id);
                 let subscription = world.subscribe(&world.owner, made.id).await;
                 self.subscriptions.push(subscription.id);
             }
         }
         let page = &PageRequest::default();
-        let others = service.members().list(&world.owner, ACME, page);
-        let others: Vec<_> = others.await.unwrap().data;
+        let others: Vec<_> = world.list_members(page).await.unwrap().data;
         let others: Vec<_> = others.iter().map(|member| member.id).collect();
         for by in [&world.owner, &self.member] {
             let new = with(new_chat("Plans"), |new| {
                 new.participants.clone_from(&others);
             });
-            let chat = service
-                .chats()
-                .create(by, workspace, &new)
-                .await
-                .unwrap()
-                .id;
-            let posted = service.chats().post_message(by, workspace, chat, "Which?");
-            posted.await.unwrap();
+            let chat = world.by(by).create_chat(&new).await.unwrap().id;
+            world.by(by).post_message(chat, "Which?").await.unwrap();
             self.chats.push(chat);
         }
         let change = MemoryChange::builder().sensitivity_label(SensitivityLabel::Public);
@@ -157,13 +141,12 @@ impl Scene {
 
     /// Returns everything that the callers are told in a copy of the world, which changes nothing.
     async fn answers(&self, world: &World) -> String {
-        let (service, workspace) = (&world.service, world.workspace.id);
         let mut told = Vec::new();
         for by in &self.callers {
             let mut page = PageRequest::default();
             loop {
                 let filter = MemoryFilter::default();
-                let listed = service.memories().list(by, workspace, &filter, &page).await;
+                let listed = world.by(by).list_memories(&filter, &page).await;
                 told.push(format!("{listed:?}"));
                 page.cursor = listed.ok().and_then(|listed| listed.next_cursor);
                 if page.cursor.is_none() {
@@ -172,44 +155,35 @@ impl Scene {
             }
             let page = &page;
             for id in &self.memories {
-                told.push(format!("{:?}", service.memories().get(by, *id).await));
+                told.push(format!("{:?}", world.by(by).get_memory(*id).await));
             }
             let check = AccessCheck::builder().memory_ids(self.memories.clone());
             let check = check.include_content(true).build();
-            let checked = service.memories().check_access(by, &check).await;
+            let checked = world.by(by).check_access(&check).await;
             told.push(format!("{checked:?}"));
-            let listed = service.recalls().list(by, workspace, page).await;
+            let listed = world.by(by).list_recalls(page).await;
             told.push(format!("{listed:?}"));
             for id in &self.recalls {
-                told.push(format!("{:?}", service.recalls().get(by, *id).await));
-                let listed = service.citation_subscriptions().list(by, *id, page).await;
+                told.push(format!("{:?}", world.by(by).get_recall(*id).await));
+                let listed = world.by(by).list_subscriptions(*id, page).await;
                 told.push(format!("{listed:?}"));
             }
             for id in &self.subscriptions {
-                let found = service.citation_subscriptions().get(by, *id).await;
+                let found = world.by(by).get_subscription(*id).await;
                 told.push(format!("{found:?}"));
             }
-            let listed = service.chats().list(by, workspace, page).await;
+            let listed = world.by(by).list_chats(page).await;
             told.push(format!("{listed:?}"));
             for id in &self.chats {
-                told.push(format!(
-                    "{:?}",
-                    service.chats().get(by, workspace, *id).await
-                ));
-                let listed = service
-                    .chats()
-                    .list_messages(by, workspace, *id, page)
-                    .await;
+                told.push(format!("{:?}", world.by(by).get_chat(*id).await));
+                let listed = world.by(by).list_messages(*id, page).await;
                 told.push(format!("{listed:?}"));
             }
-            let listed = service.sources().list(by, page).await;
+            let listed = world.by(by).list_sources(page).await;
             told.push(format!("{listed:?}"));
-            let found = service.sources().get(by, self.source).await;
+            let found = world.by(by).get_source(self.source).await;
             told.push(format!("{found:?}"));
-            let dashboard = service
-                .workspaces()
-                .get_dashboard_summary(by, workspace)
-                .await;
+            let dashboard = world.by(by).get_dashboard().await;
             let dashboard = dashboard.map(|dashboard| dashboard.value.recent_chats);
             told.push(format!("{dashboard:?}"));
         }
@@ -222,8 +196,7 @@ impl Scene {
 
 async fn erase(world: &World, request: &NewErasure) -> Erasure {
     let key = "erasure".parse().unwrap();
-    let erased = world.service.erasures().create(&world.owner, &key, request);
-    erased.await.unwrap().erasure
+    world.create_erasure(&key, request).await.unwrap().erasure
 }
 
 /// Returns a copy of the world in which an erasure stopped before this commit, after a restart.
@@ -250,7 +223,7 @@ async fn erasure_takes_everything_away_at_once() {
             world.assert_whole().await;
             let running = scene.answers(&world).await;
             world.maintain().await;
-            let receipt = world.service.erasures().get(&world.owner, receipt.id).await;
+            let receipt = world.get_erasure(receipt.id).await;
             assert_eq!(receipt.unwrap().status, ErasureStatus::Completed);
             let completed = scene.answers(&world).await;
             let differ = running.lines().zip(completed.lines());
@@ -270,7 +243,7 @@ async fn nothing_is_added_to_what_is_being_erased() {
     let erased = scene.memories[2];
     for request in &scene.requests[..3] {
         let (world, _) = interrupted(&scene.world, request, 2).await;
-        let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+        let owner = &world.owner;
         let contents = world.contents().await;
         let of_member = request.member_id.is_some();
         let by = if of_member { &scene.member } else { owner };
@@ -280,60 +253,45 @@ async fn nothing_is_added_to_what_is_being_erased() {
             scene.source
         };
         let mut new = create_memory("New", source);
-        let created = service.memories().create(by, workspace, &new).await;
-        assert_eq!(code(created), "conflict");
+        assert_eq!(code(world.by(by).create_memory(&new).await), "conflict");
         let keyed = with(new_memory("New"), |new| {
             new.source_key = Some("page/0".to_owned());
         });
         for by in [owner, &scene.member] {
-            let ingested = service
-                .memories()
-                .ingest(by, workspace, scene.source, std::slice::from_ref(&keyed))
+            let ingested = world
+                .by(by)
+                .ingest_memories(scene.source, std::slice::from_ref(&keyed))
                 .await;
             assert_eq!(code(ingested), "conflict", "{request:?}");
             new.source_id = scene.source;
             new.source_key = Some("page/0".to_owned());
-            let created = service.memories().create(by, workspace, &new).await;
+            let created = world.by(by).create_memory(&new).await;
             assert_eq!(code(created), "conflict", "{request:?}");
         }
         if of_member {
             let recall = new_recall(&scene.memories[..1]);
-            let recall = service.recalls().create(by, workspace, &recall).await;
-            assert_eq!(code(recall), "conflict");
-            let chat = service
-                .chats()
-                .create(by, workspace, &new_chat("New"))
-                .await;
+            assert_eq!(code(world.by(by).create_recall(&recall).await), "conflict");
+            let chat = world.by(by).create_chat(&new_chat("New")).await;
             assert_eq!(code(chat), "conflict");
         } else {
             let kept = scene.memories[0];
             let moved = MemoryChange::builder().source_id(source).build();
             let update = MemoryUpdate::builder().change(moved.clone()).build();
-            let update = service.memories().update(by, kept, &update, None).await;
+            let update = world.by(by).update_memory(kept, &update, None).await;
             assert_eq!(code(update), "conflict");
-            let bulk = world.bulk(by, &[kept], moved).await;
-            assert_eq!(code(bulk), "conflict");
+            assert_eq!(code(world.bulk(by, &[kept], moved).await), "conflict");
         }
         let update = MemoryUpdate::builder().title("Old").build();
-        let update = service
-            .memories()
-            .update(owner, erased, &update, None)
-            .await;
+        let update = world.update_memory(erased, &update, None).await;
         assert_eq!(code(update), "not_found");
-        let deleted = service.memories().delete(owner, erased).await;
-        assert_eq!(code(deleted), "not_found");
-        let deleted = service.recalls().delete(owner, scene.recalls[1]).await;
+        assert_eq!(code(world.delete_memory(erased).await), "not_found");
+        let deleted = world.delete_recall(scene.recalls[1]).await;
         assert_eq!(code(deleted), "not_found");
         if of_member {
-            let deleted = service
-                .chats()
-                .delete(owner, workspace, scene.chats[1])
-                .await;
-            assert_eq!(code(deleted), "not_found");
+            assert_eq!(code(world.delete_chat(scene.chats[1]).await), "not_found");
         }
         let recall = new_recall(&[erased]);
-        let recall = service.recalls().create(owner, workspace, &recall).await;
-        assert_eq!(code(recall), "invalid_request");
+        assert_eq!(code(world.create_recall(&recall).await), "invalid_request");
         assert_eq!(world.contents().await, contents);
         let rejected = review(ReviewStatus::Rejected);
         let bulk = world.bulk(owner, &[erased], rejected).await;
@@ -341,16 +299,9 @@ async fn nothing_is_added_to_what_is_being_erased() {
         assert!(!item.ok && item.memory.is_none());
 
         world.maintain().await;
-        let created = service
-            .memories()
-            .create(owner, workspace, &new)
-            .await
-            .unwrap();
+        let created = world.create_memory(&new).await.unwrap();
         world.maintain().await;
-        let found = service
-            .memories()
-            .get(owner, created.value.summary.id)
-            .await;
+        let found = world.get_memory(created.value.summary.id).await;
         assert!(found.is_ok());
         world.assert_whole().await;
     }
@@ -365,12 +316,8 @@ async fn erased_member_may_still_update_memory_of_another() {
         let keyed = with(new_memory("New"), |new| {
             new.source_key = Some(name.to_owned());
         });
-        let (by, place) = (&scene.member, world.workspace.id);
-        let service = &world.service;
-        service
-            .memories()
-            .ingest(by, place, scene.source, &[keyed])
-            .await
+        let by = &scene.member;
+        world.by(by).ingest_memories(scene.source, &[keyed]).await
     };
     let updated = ingest("page/a").await.unwrap();
     assert_eq!(updated[0].outcome, IngestOutcome::Updated);
@@ -390,11 +337,7 @@ async fn addition_does_not_cross_the_beginning_of_an_erasure() {
         assert_eq!(receipt.status, ErasureStatus::Running);
     });
     let new = create_memory("New", scene.source);
-    let created = world
-        .service
-        .memories()
-        .create(&world.owner, world.workspace.id, &new);
-    assert_eq!(code(created.await), "conflict");
+    assert_eq!(code(world.create_memory(&new).await), "conflict");
     assert!(world.probe.has_happened());
     world.maintain().await;
     world.assert_whole().await;
@@ -409,10 +352,7 @@ async fn number_of_running_erasures_is_limited() {
         let failing = world.served_with(plan).await;
         let key = name.parse().unwrap();
         let request = &scene.requests[0];
-        let begun = failing
-            .service
-            .erasures()
-            .create(&world.owner, &key, request);
+        let begun = failing.create_erasure(&key, request);
         begun.await.map(|begun| begun.erasure.status)
     };
     for number in 0..16 {

@@ -39,11 +39,7 @@ pub(crate) async fn reviewer(world: &World) -> Caller {
 pub(crate) async fn webhook(world: &World, by: &Caller, of: EventType) -> EndpointId {
     let url = "https://example.com/hook".parse().unwrap();
     let new = NewWebhook::builder().event_type(of).url(url).build();
-    let created = world
-        .service
-        .webhooks()
-        .create(by, world.workspace.id, &new);
-    let created: Webhook = created.await.unwrap();
+    let created: Webhook = world.by(by).create_webhook(&new).await.unwrap();
     created.id.into()
 }
 
@@ -55,11 +51,7 @@ pub(crate) async fn ingest(world: &World, audiences: &[&str]) -> Vec<MemoryId> {
         })
     });
     let memories: Vec<_> = memories.collect();
-    let workspace = world.workspace.id;
-    let service = &world.service;
-    let ids = service
-        .memories()
-        .ingest(&world.owner, workspace, world.source, &memories);
+    let ids = world.ingest_memories(world.source, &memories);
     ids.await.unwrap().iter().map(|made| made.id).collect()
 }
 
@@ -108,8 +100,7 @@ async fn webhook_names_only_memories_that_exist_for_its_owner() {
     // Nothing is left of changes of hidden memories.
     change(&world, &ids[1..3], review(ReviewStatus::Approved)).await;
     for id in &ids[1..] {
-        let gone = world.service.memories().delete(&world.owner, *id).await;
-        gone.unwrap();
+        world.delete_memory(*id).await.unwrap();
     }
     assert_eq!(named(&world, created.0).await, slice::from_ref(&shown));
     assert_eq!(named(&world, created.1.into()).await, slice::from_ref(&ids));
@@ -137,13 +128,7 @@ async fn expired_memory_is_named_to_those_for_whom_it_existed() {
     let ids = ingest(&world, &AUDIENCES).await;
     let days = MemoryDays::builder().internal(1).build();
     let new = NewRetention::builder().memory_days(days).build();
-    let (owner, place) = (&world.owner, world.workspace.id);
-    let set = world
-        .service
-        .workspaces()
-        .set_retention(owner, place, &new)
-        .await;
-    set.unwrap();
+    world.set_retention(&new).await.unwrap();
     world.time.pass(DAY);
     world.maintain().await;
     // The sweep follows the identifiers.
@@ -173,8 +158,7 @@ async fn relabelled_memory_is_named_to_those_for_whom_it_existed() {
     // What happens before the fan-out does not change what was known at the commits.
     change(&world, &ids, audience("team:core")).await;
     change(&world, &ids, audience("user:ada")).await;
-    let gone = world.service.memories().delete(&world.owner, ids[0]).await;
-    gone.unwrap();
+    world.delete_memory(ids[0]).await.unwrap();
     assert_eq!(named(&world, endpoint).await.len(), 4);
 }
 
@@ -191,10 +175,7 @@ async fn memory_under_review_is_named_to_its_author() {
     let to_author = webhook(&world, &author, EventType::ChunkCreated).await;
     let to_other = webhook(&world, &other, EventType::ChunkCreated).await;
     let new = create_memory("Note", world.source);
-    let created = world
-        .service
-        .memories()
-        .create(&author, world.workspace.id, &new);
+    let created = world.by(&author).create_memory(&new);
     let id = created.await.unwrap().value.summary.id;
     assert_eq!(named(&world, to_author).await, [vec![id]]);
     assert_eq!(received(&world, to_other).await, [] as [Value; 0]);
@@ -302,12 +283,7 @@ async fn event_about_no_memory_reaches_those_who_do_not_know_all_memories() {
     let by = reviewer(&world).await;
     let endpoint = webhook(&world, &by, EventType::ConnectorStatusChanged).await;
     let connector = world.connector(HOUR).await;
-    let (owner, place) = (&world.owner, world.workspace.id);
-    let reported = world
-        .service
-        .connectors()
-        .report_sync(owner, place, connector, &SUCCESS);
-    reported.await.unwrap();
+    world.report_sync(connector, &SUCCESS).await.unwrap();
     let received = received(&world, endpoint).await;
     assert_eq!((&received[0]["to"], received.len()), (&json!("healthy"), 1));
 }
@@ -320,8 +296,7 @@ async fn deletion_whose_audit_entries_expired_is_told_to_those_who_know_all_memo
     let of = EventType::ChunkDeleted;
     let (few, all) = (webhook(&world, &by, of).await, world.webhook(of).await.id);
     let ids = ingest(&world, &["org:acme"]).await;
-    let gone = world.service.memories().delete(&world.owner, ids[0]).await;
-    gone.unwrap();
+    world.delete_memory(ids[0]).await.unwrap();
     world.time.pass(5 * DAY);
     world.maintain().await;
     assert!(named(&world, few).await.is_empty());
@@ -371,10 +346,7 @@ async fn citations_lost_and_kept_by_one_change_are_two_events() {
     ];
     let by = world.caller_who_may(actions(&held)).await;
     let new = create_memory("Note", world.source);
-    let own = world
-        .service
-        .memories()
-        .create(&by, world.workspace.id, &new);
+    let own = world.by(&by).create_memory(&new);
     let own = own.await.unwrap().value.summary.id;
     let other = world.memories(1).await[0];
     let recall = world.recall_of(&[other, own]).await;
@@ -419,7 +391,7 @@ async fn subscription_is_hidden_from_others_with_its_recall() {
     let (by, other) = (world.caller(MEMBER).await, world.caller(MEMBER).await);
     let made = world.subscribe(&by, recall).await;
     let shown = async |caller: &Caller| {
-        let found = world.service.citation_subscriptions().get(caller, made.id);
+        let found = world.by(caller).get_subscription(made.id);
         let found = found.await.map(|found| found.webhook_url.to_string());
         found.map_err(|error| error.code())
     };
@@ -429,30 +401,23 @@ async fn subscription_is_hidden_from_others_with_its_recall() {
     let by_owner = shown(&world.owner).await;
     assert_eq!(by_owner.unwrap(), "https://example.com/citations");
     let page = knowledge_core::service::PageRequest::default();
-    let listed = world
-        .service
-        .citation_subscriptions()
-        .list(&other, recall, &page);
+    let listed = world.by(&other).list_subscriptions(recall, &page);
     let url = listed.await.unwrap().data[0].webhook_url.to_string();
     assert_eq!(url, "https://example.com/");
     change(&world, &ids, audience("user:olga")).await;
     assert_eq!(shown(&other).await, Err("not_found"));
     assert_eq!(shown(&by).await.unwrap(), "https://example.com/citations");
     let endpoint = knowledge_core::service::Endpoint::Subscription(made.id);
-    let service = &world.service;
-    let deleted = service.citation_subscriptions().delete(&other, made.id);
-    let rotated = service
-        .citation_subscriptions()
-        .rotate_secret(&other, made.id);
-    let deliveries = service.deliveries().list(&other, endpoint, None, &page);
+    let deleted = world.by(&other).delete_subscription(made.id);
+    let rotated = world.by(&other).rotate_subscription(made.id);
+    let deliveries = world.by(&other).list_deliveries(endpoint, None, &page);
     for tried in [
         deleted.await,
         rotated.await.map(drop),
         deliveries.await.map(drop),
-        service.deliveries().ping(&other, endpoint).await.map(drop),
+        world.by(&other).ping_endpoint(endpoint).await.map(drop),
     ] {
         assert_eq!(tried.unwrap_err().code(), "not_found");
     }
-    let deleted = service.citation_subscriptions().delete(&by, made.id).await;
-    deleted.unwrap();
+    world.by(&by).delete_subscription(made.id).await.unwrap();
 }

@@ -16,7 +16,7 @@ use knowledge_core::store::{Commit, Mutation};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::make::{
-    ACME, DAY, HOUR, MEMBER, VIEWER, actions, create_memory, custom, failure, new_memory, review,
+    DAY, HOUR, MEMBER, VIEWER, actions, create_memory, custom, failure, new_memory, review,
     sensitivity,
 };
 use crate::world::{World, data};
@@ -27,60 +27,38 @@ const CONTENT: &str = "xylophone";
 
 /// Changes and removes the workspace resources of [`everything`]; returns their secrets.
 async fn changes_in_the_workspace(world: &World) -> Vec<String> {
-    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    let workspace = world.workspace.id;
     let connector = world.connector(HOUR).await;
     let update = ConnectorUpdate::builder()
         .account_label("other@acme")
         .build();
-    let updated = service
-        .connectors()
-        .update(owner, workspace, connector, &update);
-    updated.await.unwrap();
-    let deleted = service.connectors().delete(owner, workspace, connector);
-    deleted.await.unwrap();
+    world.update_connector(connector, &update).await.unwrap();
+    world.delete_connector(connector).await.unwrap();
     let key = world.mcp_key_for("org:acme").await;
-    let rotated = service
-        .mcp_keys()
-        .rotate(owner, workspace, key.summary.id, None);
-    let rotated = rotated.await.unwrap();
-    let revoked = service.mcp_keys().revoke(owner, workspace, key.summary.id);
-    revoked.await.unwrap();
+    let rotated = world.rotate_mcp_key(key.summary.id, None).await.unwrap();
+    world.revoke_mcp_key(key.summary.id).await.unwrap();
     let mut secrets = [key.secret, rotated.secret]
         .map(|secret| secret.unwrap().expose().to_owned())
         .to_vec();
 
     let id = world.webhook(EventType::ChunkCreated).await.id;
     let update = WebhookUpdate::builder().is_active(false).build();
-    let updated = service
-        .webhooks()
-        .update(owner, workspace, id, &update, None);
-    updated.await.unwrap();
-    let rotated = service.webhooks().rotate_secret(owner, workspace, id).await;
+    world.update_webhook(id, &update, None).await.unwrap();
+    let rotated = world.rotate_webhook(id).await;
     secrets.push(rotated.unwrap().signing_secret);
-    service
-        .webhooks()
-        .delete(owner, workspace, id)
-        .await
-        .unwrap();
+    world.delete_webhook(id).await.unwrap();
 
     let inbound = world.inbound_webhook(workspace, "Tickets").await;
     let id = inbound.unwrap().id;
     let update = InboundWebhookUpdate::builder().name("Requests").build();
-    let updated = service
-        .inbound_webhooks()
-        .update(owner, workspace, id, &update, None);
-    updated.await.unwrap();
-    let rotated = service
-        .inbound_webhooks()
-        .rotate_secret(owner, workspace, id);
+    world.update_inbound(id, &update, None).await.unwrap();
+    let rotated = world.rotate_inbound(id);
     secrets.push(rotated.await.unwrap().signing_secret);
-    let deleted = service.inbound_webhooks().delete(owner, workspace, id);
-    deleted.await.unwrap();
+    world.delete_inbound(id).await.unwrap();
 
     let member = world.member(MEMBER).await;
     let update = MemberUpdate::builder().name("Other").build();
-    let updated = service.members().update(owner, ACME, member, &update, None);
-    updated.await.unwrap();
+    world.update_member(member, &update, None).await.unwrap();
     secrets
 }
 
@@ -109,11 +87,7 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
         new.content = format!("{CONTENT} again");
     });
     for batch in [[memory], [again]] {
-        service
-            .memories()
-            .ingest(owner, workspace, world.source, &batch)
-            .await
-            .unwrap();
+        world.ingest_memories(world.source, &batch).await.unwrap();
     }
     let ids = world.memories(2).await;
     world
@@ -126,11 +100,7 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
     let subscription = world.subscribe(owner, recall).await;
     let webhook = world.webhook(EventType::ChunkCreated).await;
     let inbound = world.inbound_webhook(workspace, "Forms").await.unwrap();
-    let rotated = service
-        .citation_subscriptions()
-        .rotate_secret(owner, subscription.id)
-        .await
-        .unwrap();
+    let rotated = world.rotate_subscription(subscription.id).await.unwrap();
     secrets.push(rotated.signing_secret);
     for endpoint in [
         Endpoint::Webhook(workspace, webhook.id),
@@ -139,11 +109,7 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
         world.deliver_everything(endpoint).await;
     }
     let last = world.subscribe(owner, recall).await;
-    service
-        .citation_subscriptions()
-        .delete(owner, last.id)
-        .await
-        .unwrap();
+    world.delete_subscription(last.id).await.unwrap();
     for secret in [
         last.signing_secret,
         subscription.signing_secret,
@@ -154,29 +120,23 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
     }
     let key = world.mcp_key_for("org:acme").await;
     secrets.push(key.secret.as_ref().unwrap().expose().to_owned());
-    service
-        .mcp_keys()
-        .note_use(&key.secret.unwrap().into(), workspace)
+    world
+        .by(&key.secret.unwrap().into())
+        .note_mcp_key_use()
         .await
         .unwrap();
 
     let connector = world.connector(HOUR).await;
-    service
-        .connectors()
-        .report_sync(owner, workspace, connector, &failure("no answer"))
+    world
+        .report_sync(connector, &failure("no answer"))
         .await
         .unwrap();
-    service
-        .connectors()
-        .update(owner, workspace, connector, &ConnectorUpdate::paused(true))
+    world
+        .update_connector(connector, &ConnectorUpdate::paused(true))
         .await
         .unwrap();
     let chat = world.add_chat("Plans").await;
-    service
-        .chats()
-        .post_message(owner, workspace, chat, CONTENT)
-        .await
-        .unwrap();
+    world.post_message(chat, CONTENT).await.unwrap();
 
     secrets.extend(changes_in_the_workspace(world).await);
     erased(world, &ids).await;
@@ -188,18 +148,10 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
     let off = knowledge_core::model::CustomRoleUpdate::builder()
         .is_active(false)
         .build();
-    service
-        .roles()
-        .update(owner, ACME, role.id, &off, None)
-        .await
-        .unwrap();
+    world.update_role(role.id, &off, None).await.unwrap();
     let to = DeleteRole::builder().reassign_to(VIEWER).build();
-    service
-        .roles()
-        .delete(owner, ACME, role.id, &to)
-        .await
-        .unwrap();
-    service.members().remove(owner, ACME, member).await.unwrap();
+    world.delete_role(role.id, &to).await.unwrap();
+    world.remove_member(member).await.unwrap();
     let closed = world.workspace("closed").await;
     let provisioning = service.provisioning();
     let removed = provisioning.delete_workspace(world.org.id, closed);
@@ -213,48 +165,33 @@ async fn expired(world: &World) {
     world.add_chat("Old").await;
     world.time.pass(DAY);
     let new = NewRetention::builder().chat_days(1).build();
-    let set = world
-        .service
-        .workspaces()
-        .set_retention(&world.owner, world.workspace.id, &new);
-    set.await.unwrap();
+    world.set_retention(&new).await.unwrap();
     world.maintain().await;
 }
 
 /// Deletes a chat and a recall, and erases a memory.
 async fn erased(world: &World, cited: &[MemoryId]) {
-    let (service, owner) = (&world.service, &world.owner);
     let chat = world.add_chat("Gone").await;
-    let deleted = service
-        .chats()
-        .delete(owner, world.workspace.id, chat)
-        .await;
-    deleted.unwrap();
+    world.delete_chat(chat).await.unwrap();
     let recall = world.recall_of(cited).await;
-    service.recalls().delete(owner, recall).await.unwrap();
+    world.delete_recall(recall).await.unwrap();
     let gone = NewErasure::builder().memory_ids(world.memories(1).await);
     let (key, gone) = (world.name("erasure").parse().unwrap(), gone.build());
-    service.erasures().create(owner, &key, &gone).await.unwrap();
+    world.create_erasure(&key, &gone).await.unwrap();
 }
 
 /// Adds, changes and deletes a memory.
 async fn one_by_one(world: &World) {
-    let (service, owner) = (&world.service, &world.owner);
     let new = with(create_memory("Page", world.source), |new| {
         new.content = CONTENT.to_owned();
         new.source_key = Some("page/2".to_owned());
     });
-    let made = service
-        .memories()
-        .create(owner, world.workspace.id, &new)
-        .await;
-    let id = made.unwrap().value.summary.id;
+    let id = world.create_memory(&new).await.unwrap().value.summary.id;
     let update = MemoryUpdate::builder()
         .content(format!("{CONTENT} again"))
         .build();
-    let updated = service.memories().update(owner, id, &update, None).await;
-    updated.unwrap();
-    service.memories().delete(owner, id).await.unwrap();
+    world.update_memory(id, &update, None).await.unwrap();
+    world.delete_memory(id).await.unwrap();
 }
 
 /// Returns the types of the events in a commit.
@@ -294,7 +231,7 @@ async fn operation_writes_its_events_in_its_own_commit() {
         ChunkCreated, ChunkDeleted, ConnectorStatusChanged, IngestCompleted, MemoryUpdated,
     };
     let world = World::with_endpoint().await;
-    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    let owner = &world.owner;
     let named = |content: &str| {
         with(new_memory("Note"), |new| {
             new.content = content.to_owned();
@@ -303,11 +240,7 @@ async fn operation_writes_its_events_in_its_own_commit() {
     };
     let ingest = async |content: &str| {
         let batch = [named(content)];
-        service
-            .memories()
-            .ingest(owner, workspace, world.source, &batch)
-            .await
-            .unwrap();
+        world.ingest_memories(world.source, &batch).await.unwrap();
     };
     let added = announced(&world, async || ingest("one").await).await;
     assert_eq!(added, [ChunkCreated, IngestCompleted]);
@@ -323,28 +256,16 @@ async fn operation_writes_its_events_in_its_own_commit() {
         assert_eq!(announced(&world, bulk).await, [MemoryUpdated]);
     }
     let new = create_memory("Page", world.source);
-    let added = async || {
-        drop(
-            service
-                .memories()
-                .create(owner, workspace, &new)
-                .await
-                .unwrap(),
-        );
-    };
+    let added = async || drop(world.create_memory(&new).await.unwrap());
     assert_eq!(announced(&world, added).await, [ChunkCreated]);
     let renamed = MemoryUpdate::builder().title("Renamed").build();
     for expected in [vec![MemoryUpdated], vec![]] {
         let before = world.events().await.len();
-        let updated = service
-            .memories()
-            .update(owner, ids[0], &renamed, None)
-            .await;
-        updated.unwrap();
+        world.update_memory(ids[0], &renamed, None).await.unwrap();
         let events = world.events().await;
         assert_eq!(events.len() - before, expected.len());
     }
-    let deleted = async || service.memories().delete(owner, ids[0]).await.unwrap();
+    let deleted = async || world.delete_memory(ids[0]).await.unwrap();
     assert_eq!(announced(&world, deleted).await, [ChunkDeleted]);
     let connector = world.connector(HOUR).await;
     let success = SyncReport::new(SyncOutcome::Success);
@@ -354,18 +275,13 @@ async fn operation_writes_its_events_in_its_own_commit() {
         (failure("no answer"), vec![ConnectorStatusChanged]),
     ] {
         let act = async || {
-            service
-                .connectors()
-                .report_sync(owner, workspace, connector, &report)
-                .await
-                .unwrap();
+            world.report_sync(connector, &report).await.unwrap();
         };
         assert_eq!(announced(&world, act).await, expected);
     }
     let pause = async || {
-        service
-            .connectors()
-            .update(owner, workspace, connector, &ConnectorUpdate::paused(true))
+        world
+            .update_connector(connector, &ConnectorUpdate::paused(true))
             .await
             .unwrap();
     };
@@ -382,12 +298,7 @@ async fn outbox_is_not_written_without_endpoints() {
     let webhook = world.webhook(EventType::ChunkCreated).await;
     change(sensitivity(SensitivityLabel::Internal)).await;
     assert_eq!(world.events().await.len(), 1);
-    let workspace = world.workspace.id;
-    let deleted = world
-        .service
-        .webhooks()
-        .delete(&world.owner, workspace, webhook.id);
-    deleted.await.unwrap();
+    world.delete_webhook(webhook.id).await.unwrap();
     change(sensitivity(SensitivityLabel::Confidential)).await;
     assert_eq!(world.events().await.len(), 2);
 }
@@ -424,11 +335,9 @@ async fn rejected_or_failed_change_announces_nothing() {
         .await
         .unwrap_err();
     let batch = [new_memory("Note")];
-    let workspace = world.workspace.id;
     let refused = world
-        .service
-        .memories()
-        .ingest(&viewer, workspace, world.source, &batch)
+        .by(&viewer)
+        .ingest_memories(world.source, &batch)
         .await;
     refused.unwrap_err();
     // A rejected item, and none that changes.
@@ -446,11 +355,7 @@ async fn rejected_or_failed_change_announces_nothing() {
         let faulty = world
             .served_with(FaultPlan::none().at_commit(1, fault))
             .await;
-        let failed = faulty
-            .service
-            .memories()
-            .ingest(&world.owner, workspace, world.source, &batch)
-            .await;
+        let failed = faulty.ingest_memories(world.source, &batch).await;
         failed.unwrap_err();
     }
     assert_eq!(world.events().await, before);

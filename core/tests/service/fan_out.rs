@@ -188,12 +188,7 @@ async fn commit_of_a_change_does_not_grow_with_endpoints() {
 /// Enables or disables a webhook.
 async fn switch(world: &World, webhook: &Webhook, is_active: bool) {
     let update = WebhookUpdate::builder().is_active(is_active).build();
-    let workspace = world.workspace.id;
-    let updated =
-        world
-            .service
-            .webhooks()
-            .update(&world.owner, workspace, webhook.id, &update, None);
+    let updated = world.update_webhook(webhook.id, &update, None);
     updated.await.unwrap();
 }
 
@@ -255,10 +250,7 @@ async fn events_of_endpoint_disabled_by_service_are_dead_lettered() {
     assert_eq!(world.family("dead_letter").await.len(), 2);
     assert_eq!(world.undelivered().await, 0);
     world.assert_whole().await;
-    let redelivered = world
-        .service
-        .deliveries()
-        .redeliver_dead(&world.owner, crate::dispatching::endpoint(&webhook));
+    let redelivered = world.redeliver_dead(crate::dispatching::endpoint(&webhook));
     switch(&world, &webhook, true).await;
     assert_eq!(redelivered.await.unwrap().redelivered, 2);
     assert_eq!(world.queued_events(webhook.id).await.len(), 2);
@@ -269,12 +261,7 @@ async fn endpoint_deleted_before_fan_out_receives_nothing() {
     let world = World::new().await;
     let webhook = world.webhook(EventType::ChunkCreated).await;
     world.memories(1).await;
-    let workspace = world.workspace.id;
-    let deleted = world
-        .service
-        .webhooks()
-        .delete(&world.owner, workspace, webhook.id);
-    deleted.await.unwrap();
+    world.delete_webhook(webhook.id).await.unwrap();
     assert_eq!(world.fan_out().await.deliveries, 0);
     assert_eq!(world.events().await, []);
     world.maintain().await;
@@ -287,12 +274,7 @@ async fn fan_out_of_many_events_takes_few_commits() {
     let webhook = world.webhook(EventType::ChunkCreated).await;
     for number in 0..90 {
         let batch = [new_memory(&format!("Memory {number}"))];
-        world
-            .service
-            .memories()
-            .ingest(&world.owner, world.workspace.id, world.source, &batch)
-            .await
-            .unwrap();
+        world.ingest_memories(world.source, &batch).await.unwrap();
     }
     let commits = world.faults.counts().commits;
     let done = world.fan_out().await;

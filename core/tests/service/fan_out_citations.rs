@@ -7,7 +7,7 @@ use knowledge_store::faults::{CommitFault, FaultPlan};
 use serde_json::json;
 
 use crate::fan_out::listed;
-use crate::make::{ACME, HOUR, MEMBER, VIEWER};
+use crate::make::{HOUR, MEMBER, VIEWER};
 use crate::world::{World, data};
 
 #[tokio::test]
@@ -62,8 +62,7 @@ async fn deletion_is_announced_to_subscribers_of_citing_recalls() {
     let ids = world.memories(2).await;
     let recall = world.recall_of(&ids).await;
     let subscription = world.subscribe(&world.owner, recall).await;
-    let deleted = world.service.memories().delete(&world.owner, ids[0]).await;
-    deleted.unwrap();
+    world.delete_memory(ids[0]).await.unwrap();
     world.fan_out().await;
     let events = world.queued_events(subscription.id).await;
     assert_eq!(events.len(), 1);
@@ -121,9 +120,7 @@ async fn removed_or_unauthorized_subscriber_receives_nothing() {
     for subscription in subscriptions.iter().chain([&stays]) {
         assert_eq!(world.queued_events(subscription.id).await.len(), 1);
     }
-    let service = &world.service;
-    let gone = service.members().remove(&world.owner, ACME, removed).await;
-    gone.unwrap();
+    world.remove_member(removed).await.unwrap();
     world.assign(demoted, VIEWER).await.unwrap();
     let workspace = world.workspace.id;
     let assigned = world.assign_in(kept_out, workspace, Some(VIEWER)).await;

@@ -41,7 +41,7 @@ async fn pings_to_host_are_bounded_over_organizations() {
         let workspace = seed.workspace(&new_workspace("main")).await.unwrap().id;
         for url in hosts.iter().cycle().take(10) {
             let (owner, new) = (&seed.owner, new_webhook(url));
-            let created = world.service.webhooks().create(owner, workspace, &new);
+            let created = world.by(owner).within(workspace).create_webhook(&new);
             created.await.unwrap();
         }
     }
@@ -79,12 +79,8 @@ async fn pings_to_host_are_bounded_over_organizations() {
 }
 
 async fn unconfirmed_at(world: &World, url: &str) -> Webhook {
-    let (owner, new) = (&world.owner, new_webhook(url));
-    let created = world
-        .service
-        .webhooks()
-        .create(owner, world.workspace.id, &new);
-    created.await.unwrap()
+    let new = new_webhook(url);
+    world.create_webhook(&new).await.unwrap()
 }
 
 #[tokio::test]
@@ -133,9 +129,9 @@ async fn organization_leaves_half_of_pings_to_others() {
     let new = new_webhook(URL);
     let workspace = other.workspace(&new_workspace("main")).await.unwrap().id;
     let created = world
-        .service
-        .webhooks()
-        .create(&other.owner, workspace, &new);
+        .by(&other.owner)
+        .within(workspace)
+        .create_webhook(&new);
     let theirs = created.await.unwrap().id;
     for _ in 0..2 {
         // Theirs is sent at once, and so is its retry.
@@ -200,7 +196,6 @@ async fn every_spelling_of_host_counts_toward_its_bound() {
 #[tokio::test]
 async fn bound_outlives_endpoints_and_their_changes() {
     let world = default_world().await;
-    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let lasting = unconfirmed(&world).await;
     let mut times = Vec::new();
     for round in 0..300_u32 {
@@ -209,10 +204,7 @@ async fn bound_outlives_endpoints_and_their_changes() {
         update(&world, &lasting, url(&path)).await;
         update(&world, &lasting, is_active(false)).await;
         update(&world, &lasting, is_active(true)).await;
-        let rotated = service
-            .webhooks()
-            .rotate_secret(owner, workspace, lasting.id);
-        rotated.await.unwrap();
+        world.rotate_webhook(lasting.id).await.unwrap();
         world.ping(&other).await;
         let now = world.time.now();
         times.extend(
@@ -221,8 +213,7 @@ async fn bound_outlives_endpoints_and_their_changes() {
                 .iter()
                 .map(|_| now),
         );
-        let deleted = service.webhooks().delete(owner, workspace, other.id);
-        deleted.await.unwrap();
+        world.delete_webhook(other.id).await.unwrap();
         world.time.pass(MINUTE);
     }
     assert_bounded(&times, PINGS_PER_HOST_MAX / 2);

@@ -8,11 +8,7 @@ use crate::world::World;
 
 async fn create(world: &World, name: &str) -> Result<InboundWebhook, knowledge_core::Error> {
     let new = NewInboundWebhook::builder().name(name.to_owned()).build();
-    world
-        .service
-        .inbound_webhooks()
-        .create(&world.owner, world.workspace.id, &new)
-        .await
+    world.create_inbound(&new).await
 }
 
 #[tokio::test]
@@ -75,17 +71,9 @@ async fn inbound_webhook_requires_its_action_and_a_workspace() {
     let world = World::new().await;
     let new = NewInboundWebhook::builder().name("Forms").build();
     let member = world.caller(MEMBER).await;
-    let made = world
-        .service
-        .inbound_webhooks()
-        .create(&member, world.workspace.id, &new)
-        .await;
+    let made = world.by(&member).create_inbound(&new).await;
     assert_eq!(code(made), "forbidden");
     let nowhere = WorkspaceId(Uuid::nil());
-    let made = world
-        .service
-        .inbound_webhooks()
-        .create(&world.owner, nowhere, &new)
-        .await;
+    let made = world.within(nowhere).create_inbound(&new).await;
     assert_eq!(code(made), "not_found");
 }

@@ -11,9 +11,7 @@ use uuid::Uuid;
 
 use crate::audit::entry_of;
 use crate::inbound_sender::{Sender, Sent, keyed, memories, titles};
-use crate::make::{
-    ACME, ADMIN, DAY, MILLISECOND, MINUTE, VIEWER, actions, code, new_memory, problem,
-};
+use crate::make::{ADMIN, DAY, MILLISECOND, MINUTE, VIEWER, actions, code, new_memory, problem};
 use crate::world::{World, data};
 
 #[tokio::test]
@@ -51,11 +49,7 @@ async fn posted_message_becomes_memories_pending_review() {
 async fn source_of_inbound_webhook_outlives_it() {
     let world = World::new().await;
     let sender = Sender::new(&world).await;
-    let source = world
-        .service
-        .sources()
-        .get(&world.owner, sender.source)
-        .await;
+    let source = world.get_source(sender.source).await;
     let source = source.unwrap();
     assert_eq!((&*source.name, &*source.kind), ("Forms", "inbound_webhook"));
     sender
@@ -63,23 +57,13 @@ async fn source_of_inbound_webhook_outlives_it() {
         .await
         .unwrap();
     delete(&world, &sender).await;
-    let left = world
-        .service
-        .sources()
-        .get(&world.owner, sender.source)
-        .await;
-    assert_eq!(left.unwrap(), source);
+    assert_eq!(world.get_source(sender.source).await.unwrap(), source);
     assert_eq!(titles(&world, &sender).await, ["One"]);
     world.assert_whole().await;
 }
 
 async fn delete(world: &World, sender: &Sender) {
-    world
-        .service
-        .inbound_webhooks()
-        .delete(&world.owner, world.workspace.id, sender.webhook)
-        .await
-        .unwrap();
+    world.delete_inbound(sender.webhook).await.unwrap();
 }
 
 #[tokio::test]
@@ -332,20 +316,13 @@ async fn message_is_authorized_by_owner_of_webhook_secret() {
     // A rejected message is not a duplicate.
     post(&sender, "2").await.unwrap();
 
-    let removed = world.service.members().remove(&world.owner, ACME, admin);
-    removed.await.unwrap();
+    world.remove_member(admin).await.unwrap();
     let before = world.contents().await;
     assert_eq!(code(post(&sender, "3").await), "forbidden");
     assert_eq!(world.contents().await, before);
     sender.rotate(&world, &world.owner).await;
     post(&sender, "3").await.unwrap();
-    let read = world
-        .service
-        .inbound_webhooks()
-        .get(&world.owner, world.workspace.id, sender.webhook)
-        .await
-        .unwrap()
-        .value;
+    let read = world.get_inbound(sender.webhook).await.unwrap().value;
     assert_eq!((read.created_by, read.acts_as), (admin, world.owner_id));
     let by: Vec<MemberId> = memories(&world, &sender)
         .await

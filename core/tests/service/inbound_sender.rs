@@ -55,12 +55,7 @@ impl Sent {
 impl Sender {
     pub(crate) async fn registered_by(world: &World, caller: &Caller) -> Self {
         let new = NewInboundWebhook::builder().name("Forms").build();
-        let made = world
-            .service
-            .inbound_webhooks()
-            .create(caller, world.workspace.id, &new)
-            .await
-            .unwrap();
+        let made = world.by(caller).create_inbound(&new).await.unwrap();
         Self {
             org: made.org_id,
             webhook: made.id,
@@ -109,12 +104,7 @@ impl Sender {
 
     /// Rotates the secret; the previous one is valid for another day.
     pub(crate) async fn rotate(&mut self, world: &World, caller: &Caller) -> String {
-        let rotated = world
-            .service
-            .inbound_webhooks()
-            .rotate_secret(caller, world.workspace.id, self.webhook)
-            .await
-            .unwrap();
+        let rotated = world.by(caller).rotate_inbound(self.webhook).await.unwrap();
         std::mem::replace(&mut self.secret, rotated.signing_secret)
     }
 }

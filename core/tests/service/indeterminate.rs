@@ -14,8 +14,8 @@ use knowledge_store::faults::{CommitFault, FaultPlan};
 use crate::dispatching::answer;
 use crate::inbound_sender::Sender;
 use crate::make::{
-    ACME, HOUR, MEMBER, SUCCESS, VIEWER, actions, create_memory, new_chat, new_connector,
-    new_mcp_key, new_member, new_memory, new_recall, new_role, new_workspace, review,
+    HOUR, MEMBER, SUCCESS, VIEWER, actions, create_memory, new_chat, new_connector, new_mcp_key,
+    new_member, new_memory, new_recall, new_role, new_workspace, review,
 };
 use crate::world::World;
 
@@ -44,13 +44,13 @@ impl Stage {
             .await
             .id;
         let member = world.member(RoleRef::Custom(role)).await;
-        let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+        let workspace = world.workspace.id;
         let chat = world.add_chat("Plans").await;
         let connector = world.connector(HOUR).await;
         let mcp_key = world.mcp_key_for("org:acme").await;
         let webhook = world.webhook(EventType::ChunkCreated).await.id;
         let endpoint = Endpoint::Webhook(workspace, webhook);
-        let ping = service.deliveries().ping(owner, endpoint).await.unwrap();
+        let ping = world.ping_endpoint(endpoint).await.unwrap();
         let claimed = world.claim_one().await;
         world.finish(&claimed, &answer(500)).await;
         let sender = Sender::new(&world).await;
@@ -84,60 +84,37 @@ impl Stage {
             }
             "ingest_memories" => {
                 let batch = [new_memory("Note")];
-                service
-                    .memories()
-                    .ingest(owner, workspace, world.source, &batch)
-                    .await
-                    .map(drop)
+                world.ingest_memories(world.source, &batch).await.map(drop)
             }
             "create_memory" => {
                 let new = create_memory("Note", world.source);
-                service
-                    .memories()
-                    .create(owner, workspace, &new)
-                    .await
-                    .map(drop)
+                world.create_memory(&new).await.map(drop)
             }
             "update_memory" => {
                 let update = MemoryUpdate::builder().title("Renamed").build();
-                service
-                    .memories()
-                    .update(owner, self.memories[0], &update, None)
+                world
+                    .update_memory(self.memories[0], &update, None)
                     .await
                     .map(drop)
             }
-            "delete_memory" => service.memories().delete(owner, self.memories[0]).await,
-            "rotate_citation_subscription_secret" => service
-                .citation_subscriptions()
-                .rotate_secret(owner, self.subscription)
-                .await
-                .map(drop),
-            "delete_citation_subscription" => {
-                service
-                    .citation_subscriptions()
-                    .delete(owner, self.subscription)
-                    .await
+            "delete_memory" => world.delete_memory(self.memories[0]).await,
+            "rotate_citation_subscription_secret" => {
+                world.rotate_subscription(self.subscription).await.map(drop)
             }
+            "delete_citation_subscription" => world.delete_subscription(self.subscription).await,
             "create_custom_role" => {
                 let new = new_role("curator");
-                service.roles().create(owner, ACME, &new).await.map(drop)
+                world.create_role(&new).await.map(drop)
             }
             "update_custom_role" => {
                 let update = knowledge_core::model::CustomRoleUpdate::builder()
                     .slug("other")
                     .build();
-                service
-                    .roles()
-                    .update(owner, ACME, self.role, &update, None)
-                    .await
-                    .map(drop)
+                world.update_role(self.role, &update, None).await.map(drop)
             }
             "delete_custom_role" => {
                 let request = DeleteRole::builder().reassign_to(VIEWER).build();
-                service
-                    .roles()
-                    .delete(owner, ACME, self.role, &request)
-                    .await
+                world.delete_role(self.role, &request).await
             }
             "assign_role" => world.assign(self.member, MEMBER).await,
             "create_webhook" => {
@@ -145,129 +122,54 @@ impl Stage {
                     .event_type(EventType::ChunkCreated)
                     .url("https://example.com/".parse().unwrap())
                     .build();
-                service
-                    .webhooks()
-                    .create(owner, workspace, &request)
-                    .await
-                    .map(drop)
+                world.create_webhook(&request).await.map(drop)
             }
             "create_inbound_webhook" => {
                 let request = NewInboundWebhook::builder().name("Forms").build();
-                service
-                    .inbound_webhooks()
-                    .create(owner, workspace, &request)
-                    .await
-                    .map(drop)
+                world.create_inbound(&request).await.map(drop)
             }
             "create_recall" => {
                 let new = new_recall(&self.memories);
-                service
-                    .recalls()
-                    .create(owner, workspace, &new)
-                    .await
-                    .map(drop)
+                world.create_recall(&new).await.map(drop)
             }
             "create_mcp_key" => {
                 let new = new_mcp_key("org:acme");
-                service
-                    .mcp_keys()
-                    .create(owner, workspace, &new)
-                    .await
-                    .map(drop)
+                world.create_mcp_key(&new).await.map(drop)
             }
-            "create_chat" => service
-                .chats()
-                .create(owner, workspace, &new_chat("Hi"))
-                .await
-                .map(drop),
-            "post_chat_message" => service
-                .chats()
-                .post_message(owner, workspace, self.chat, "Hi")
-                .await
-                .map(drop),
+            "create_chat" => world.create_chat(&new_chat("Hi")).await.map(drop),
+            "post_chat_message" => world.post_message(self.chat, "Hi").await.map(drop),
             "create_connector" => {
                 let new = new_connector(HOUR);
-                service
-                    .connectors()
-                    .create(owner, workspace, &new)
-                    .await
-                    .map(drop)
+                world.create_connector(&new).await.map(drop)
             }
             "update_connector to pause" => {
                 let update = ConnectorUpdate::paused(true);
-                let paused = service
-                    .connectors()
-                    .update(owner, workspace, self.connector, &update);
+                let paused = world.update_connector(self.connector, &update);
                 paused.await.map(drop)
             }
             "update_connector" => {
                 let update = ConnectorUpdate::builder().account_label("other").build();
-                let updated =
-                    service
-                        .connectors()
-                        .update(owner, workspace, self.connector, &update);
+                let updated = world.update_connector(self.connector, &update);
                 updated.await.map(drop)
             }
-            "delete_connector" => {
-                service
-                    .connectors()
-                    .delete(owner, workspace, self.connector)
-                    .await
-            }
-            "rotate_mcp_key" => service
-                .mcp_keys()
-                .rotate(owner, workspace, self.mcp_key, None)
-                .await
-                .map(drop),
-            "revoke_mcp_key" => {
-                service
-                    .mcp_keys()
-                    .revoke(owner, workspace, self.mcp_key)
-                    .await
-            }
+            "delete_connector" => world.delete_connector(self.connector).await,
+            "rotate_mcp_key" => world.rotate_mcp_key(self.mcp_key, None).await.map(drop),
+            "revoke_mcp_key" => world.revoke_mcp_key(self.mcp_key).await,
             "update_webhook" => {
                 let update = WebhookUpdate::builder().is_active(false).build();
-                let updated =
-                    service
-                        .webhooks()
-                        .update(owner, workspace, self.webhook, &update, None);
+                let updated = world.update_webhook(self.webhook, &update, None);
                 updated.await.map(drop)
             }
-            "delete_webhook" => {
-                service
-                    .webhooks()
-                    .delete(owner, workspace, self.webhook)
-                    .await
-            }
-            "rotate_webhook_secret" => {
-                let rotated = service
-                    .webhooks()
-                    .rotate_secret(owner, workspace, self.webhook);
-                rotated.await.map(drop)
-            }
+            "delete_webhook" => world.delete_webhook(self.webhook).await,
+            "rotate_webhook_secret" => world.rotate_webhook(self.webhook).await.map(drop),
             "update_inbound_webhook" => {
                 let update = InboundWebhookUpdate::builder().name("Other").build();
-                let updated = service.inbound_webhooks().update(
-                    owner,
-                    workspace,
-                    self.sender.webhook,
-                    &update,
-                    None,
-                );
+                let updated = world.update_inbound(self.sender.webhook, &update, None);
                 updated.await.map(drop)
             }
-            "delete_inbound_webhook" => {
-                service
-                    .inbound_webhooks()
-                    .delete(owner, workspace, self.sender.webhook)
-                    .await
-            }
+            "delete_inbound_webhook" => world.delete_inbound(self.sender.webhook).await,
             "rotate_inbound_webhook_secret" => {
-                let rotated =
-                    service
-                        .inbound_webhooks()
-                        .rotate_secret(owner, workspace, self.sender.webhook);
-                rotated.await.map(drop)
+                world.rotate_inbound(self.sender.webhook).await.map(drop)
             }
             "ingest_message" => {
                 let batch = [new_memory("Note")];
@@ -275,24 +177,17 @@ impl Stage {
             }
             "add_member" => {
                 let new = new_member("bob", MEMBER);
-                service.members().add(owner, ACME, &new).await.map(drop)
+                world.add_member(&new).await.map(drop)
             }
             "update_member" => {
                 let update = MemberUpdate::builder()
                     .role(MEMBER)
                     .teams(vec!["platform".to_owned()])
                     .build();
-                let updated = service
-                    .members()
-                    .update(owner, ACME, self.member, &update, None);
+                let updated = world.update_member(self.member, &update, None);
                 updated.await.map(drop)
             }
-            "end_workspace_role" => {
-                service
-                    .members()
-                    .end_workspace_role(owner, ACME, self.member, workspace)
-                    .await
-            }
+            "end_workspace_role" => world.end_workspace_role(self.member, workspace).await,
             "create_workspace" => {
                 let new = new_workspace("sales");
                 provisioning
@@ -307,26 +202,18 @@ impl Stage {
                     .await
                     .map(drop)
             }
-            "report_sync" => {
-                service
-                    .connectors()
-                    .report_sync(owner, workspace, self.connector, &SUCCESS)
-                    .await
-            }
+            "report_sync" => world.report_sync(self.connector, &SUCCESS).await,
             "ping" => {
                 let pinged = provisioning.ping(world.org.id, self.webhook.into());
                 pinged.await.map(drop)
             }
             "redeliver" => {
                 let endpoint = Endpoint::Webhook(workspace, self.webhook);
-                let redelivered = service
-                    .deliveries()
-                    .redeliver(owner, endpoint, self.delivery);
-                redelivered.await.map(drop)
+                world.redeliver(endpoint, self.delivery).await.map(drop)
             }
             "redeliver_dead" => {
                 let endpoint = Endpoint::Webhook(workspace, self.webhook);
-                let redelivered = service.deliveries().redeliver_dead(owner, endpoint).await?;
+                let redelivered = world.redeliver_dead(endpoint).await?;
                 assert_eq!(redelivered.redelivered, 1);
                 Ok(())
             }

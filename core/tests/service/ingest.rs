@@ -17,12 +17,7 @@ async fn ingest(
     world: &World,
     memories: &[NewMemory],
 ) -> Result<Vec<IngestedMemory>, knowledge_core::Error> {
-    let workspace = world.workspace.id;
-    world
-        .service
-        .memories()
-        .ingest(&world.owner, workspace, world.source, memories)
-        .await
+    world.ingest_memories(world.source, memories).await
 }
 
 fn named(name: &str, content: &str) -> NewMemory {
@@ -159,9 +154,8 @@ async fn source_key_is_unique_per_source_and_workspace() {
         (sales, world.source),
     ] {
         let ingested = world
-            .service
-            .memories()
-            .ingest(&world.owner, workspace, source, &batch)
+            .within(workspace)
+            .ingest_memories(source, &batch)
             .await;
         let ingested = ingested.unwrap().remove(0);
         assert_eq!(ingested.outcome, IngestOutcome::Created);
@@ -258,33 +252,23 @@ async fn ingest_requires_existing_source_and_workspace() {
     let batch = [new_memory("x")];
     let nowhere = WorkspaceId(Uuid::nil());
     let ingested = world
-        .service
-        .memories()
-        .ingest(&world.owner, nowhere, world.source, &batch)
+        .within(nowhere)
+        .ingest_memories(world.source, &batch)
         .await;
     assert_eq!(code(ingested), "not_found");
     let nothing = SourceId(Uuid::nil());
-    let ingested = world
-        .service
-        .memories()
-        .ingest(&world.owner, world.workspace.id, nothing, &batch)
-        .await;
+    let ingested = world.ingest_memories(nothing, &batch).await;
     assert_eq!(problem(ingested), "source_id not_found");
 }
 
 #[tokio::test]
 async fn ingest_requires_separate_actions_to_add_and_update() {
     let world = World::new().await;
-    let workspace = world.workspace.id;
     let adder = actions(&[Action::MemoryCreate, Action::MemoryRead]);
     let adder = world.caller_who_may(adder).await;
     let by = async |caller, content: &str| {
         let batch = [named("page/1", content)];
-        world
-            .service
-            .memories()
-            .ingest(caller, workspace, world.source, &batch)
-            .await
+        world.by(caller).ingest_memories(world.source, &batch).await
     };
     by(&adder, "old").await.unwrap();
     by(&adder, "old").await.unwrap();
@@ -294,14 +278,14 @@ async fn ingest_requires_separate_actions_to_add_and_update() {
     assert_eq!(code(by(&viewer, "new").await), "forbidden");
     let files = NewSource::builder().name("Files").kind("drive").build();
     assert_eq!(
-        code(world.service.sources().create(&member, &files).await),
+        code(world.by(&member).create_source(&files).await),
         "forbidden"
     );
     let bad = NewSource::builder()
         .name(String::new())
         .kind(String::new())
         .build();
-    let made = world.service.sources().create(&world.owner, &bad).await;
+    let made = world.create_source(&bad).await;
     assert_eq!(problem(made), "name too_small, kind too_small");
 }
 

@@ -25,12 +25,8 @@ async fn list(
     status: Option<DeliveryStatus>,
     page: &PageRequest,
 ) -> Result<Page<Delivery>, Error> {
-    let (owner, endpoint) = (&world.owner, endpoint(of));
-    let listed = world
-        .service
-        .deliveries()
-        .list(owner, endpoint, status, page);
-    listed.await
+    let endpoint = endpoint(of);
+    world.list_deliveries(endpoint, status, page).await
 }
 
 async fn ids(world: &World, of: &Webhook, status: Option<DeliveryStatus>) -> Vec<DeliveryId> {
@@ -40,23 +36,15 @@ async fn ids(world: &World, of: &Webhook, status: Option<DeliveryStatus>) -> Vec
 }
 
 async fn redeliver(world: &World, of: &Webhook, id: DeliveryId) -> Result<Delivery, Error> {
-    let (owner, endpoint) = (&world.owner, endpoint(of));
-    world
-        .service
-        .deliveries()
-        .redeliver(owner, endpoint, id)
-        .await
+    let endpoint = endpoint(of);
+    world.redeliver(endpoint, id).await
 }
 
 /// Returns the newest audit entry of this action.
 async fn last_entry(world: &World, action: AuditAction) -> AuditEntry {
     let filter = AuditFilter::builder().action(action).build();
     let page = PageRequest::default();
-    let listed = world
-        .service
-        .audit_log()
-        .list(&world.owner, &filter, &page)
-        .await;
+    let listed = world.list_audit_log(&filter, &page).await;
     listed.unwrap().data.remove(0)
 }
 
@@ -139,17 +127,13 @@ async fn delivery_is_found_only_at_its_own_endpoint() {
     let (webhook, other) = (webhook(&world).await, webhook(&world).await);
     let delivery = world.announce(&webhook, 1).await.remove(0);
     for (of, id) in [(&other, delivery.id), (&webhook, DeliveryId(Uuid::nil()))] {
-        let (owner, endpoint) = (&world.owner, endpoint(of));
-        let read = world.service.deliveries().get(owner, endpoint, id).await;
-        assert_eq!(code(read), "not_found");
+        let endpoint = endpoint(of);
+        assert_eq!(code(world.get_delivery(endpoint, id).await), "not_found");
         assert_eq!(code(redeliver(&world, of, id).await), "not_found");
     }
     let sales = world.workspace("sales").await;
     let elsewhere = Endpoint::Webhook(sales, webhook.id);
-    let read = world
-        .service
-        .deliveries()
-        .get(&world.owner, elsewhere, delivery.id);
+    let read = world.get_delivery(elsewhere, delivery.id);
     assert_eq!(code(read.await), "not_found");
 }
 
@@ -161,9 +145,8 @@ async fn delivery_log_requires_action_of_its_endpoint_kind() {
     let may = async |caller: &Caller, endpoint| {
         let page = PageRequest::default();
         let listed = world
-            .service
-            .deliveries()
-            .list(caller, endpoint, None, &page)
+            .by(caller)
+            .list_deliveries(endpoint, None, &page)
             .await;
         listed.is_ok()
     };
@@ -195,23 +178,18 @@ async fn delivery_log_of_foreign_subscription_requires_both_actions() {
     let one = actions(&[Action::CitationSubscriptionManage, Action::MemoryRead]);
     let both = one | actions(&[Action::WebhookManage]);
     let outcomes = async |caller: &Caller| {
-        let (service, page) = (&world.service, PageRequest::default());
+        let page = PageRequest::default();
         [
             error_code(
-                service
-                    .deliveries()
-                    .list(caller, of_owner, None, &page)
+                world
+                    .by(caller)
+                    .list_deliveries(of_owner, None, &page)
                     .await,
             ),
-            error_code(service.deliveries().get(caller, of_owner, delivery).await),
-            error_code(
-                service
-                    .deliveries()
-                    .redeliver(caller, of_owner, delivery)
-                    .await,
-            ),
-            error_code(service.deliveries().redeliver_dead(caller, of_owner).await),
-            error_code(service.deliveries().ping(caller, of_owner).await),
+            error_code(world.by(caller).get_delivery(of_owner, delivery).await),
+            error_code(world.by(caller).redeliver(of_owner, delivery).await),
+            error_code(world.by(caller).redeliver_dead(of_owner).await),
+            error_code(world.by(caller).ping_endpoint(of_owner).await),
         ]
     };
     let one = world.caller_who_may(one).await;
@@ -246,12 +224,8 @@ async fn corrupt_dead_letter_does_not_block_other_redeliveries() {
         world.overwrite(key, "\"corrupt\"".to_owned()).await;
     }
     for (redelivered, has_more) in [(500, true), (2, false), (0, false)] {
-        let (owner, endpoint) = (&world.owner, endpoint(&webhook));
-        let done = world
-            .service
-            .deliveries()
-            .redeliver_dead(owner, endpoint)
-            .await;
+        let endpoint = endpoint(&webhook);
+        let done = world.redeliver_dead(endpoint).await;
         let done = done.unwrap();
         assert_eq!((done.redelivered, done.has_more), (redelivered, has_more));
     }
@@ -339,20 +313,13 @@ async fn dead_letters_are_redelivered_in_pages() {
     let switch = async |is_active: bool| {
         let update = WebhookUpdate::builder().is_active(is_active).build();
         let (workspace, id) = (webhook.workspace_id, webhook.id);
-        let updated = world
-            .service
-            .webhooks()
-            .update(&world.owner, workspace, id, &update, None);
+        let updated = world.within(workspace).update_webhook(id, &update, None);
         updated.await.unwrap();
     };
     switch(false).await;
     let again = async || {
-        let (owner, endpoint) = (&world.owner, endpoint(&webhook));
-        world
-            .service
-            .deliveries()
-            .redeliver_dead(owner, endpoint)
-            .await
+        let endpoint = endpoint(&webhook);
+        world.redeliver_dead(endpoint).await
     };
     while world.undelivered().await > 0 {
         world.claim().await;

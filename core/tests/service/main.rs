@@ -16,6 +16,7 @@ mod bulk_access;
 mod bulk_replay;
 mod bulk_storage;
 mod bulk_turns;
+mod calls;
 mod chat_participants;
 mod chats;
 mod citations;

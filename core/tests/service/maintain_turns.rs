@@ -99,10 +99,7 @@ async fn backlog_does_not_delay_the_erasure_of_another_organization() {
     let failing = world.served_with(plan).await;
     let request = NewErasure::builder().source_id(world.source).build();
     let key = "erasure".parse().unwrap();
-    let erasure = failing
-        .service
-        .erasures()
-        .create(&world.owner, &key, &request);
+    let erasure = failing.create_erasure(&key, &request);
     let erasure = erasure.await.unwrap().erasure;
     assert_eq!(erasure.status, ErasureStatus::Running);
     let mut calls = 0;
@@ -110,7 +107,7 @@ async fn backlog_does_not_delay_the_erasure_of_another_organization() {
         let done = world.service.maintain(world.time.now()).await.unwrap();
         assert!(done.has_more && done.purged <= 500);
         calls += 1;
-        let receipt = world.service.erasures().get(&world.owner, erasure.id).await;
+        let receipt = world.get_erasure(erasure.id).await;
         if receipt.unwrap().status == ErasureStatus::Completed {
             break;
         }

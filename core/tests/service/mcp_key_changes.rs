@@ -11,21 +11,12 @@ use crate::make::{ADMIN, DAY, HOUR, MEMBER, code, custom, new_chat, problem};
 use crate::world::World;
 
 async fn rotate(world: &World, caller: &Caller, key: CredentialId) -> Result<IssuedMcpKey, Error> {
-    let workspace = world.workspace.id;
-    world
-        .service
-        .mcp_keys()
-        .rotate(caller, workspace, key, None)
-        .await
+    world.by(caller).rotate_mcp_key(key, None).await
 }
 
 async fn list(world: &World) -> Vec<McpKeySummary> {
     let page = PageRequest::default();
-    let listed = world
-        .service
-        .mcp_keys()
-        .list(&world.owner, world.workspace.id, &page);
-    listed.await.unwrap().data
+    world.list_mcp_keys(&page).await.unwrap().data
 }
 
 /// Returns true if the key is accepted.
@@ -49,30 +40,17 @@ async fn mcp_key_list_shows_keys_and_uses_until_expiry() {
     );
     world.time.pass(HOUR);
     let caller = first.secret.clone().unwrap().into();
-    let used = world
-        .service
-        .mcp_keys()
-        .note_use(&caller, world.workspace.id);
-    used.await.unwrap();
+    world.by(&caller).note_mcp_key_use().await.unwrap();
     let shown = list(&world).await;
     assert_eq!(shown.len(), 2);
     for key in shown {
         let used = (key.id == first.summary.id).then(|| world.time.now());
         assert_eq!(key.last_used_at, used);
-        let read = world
-            .service
-            .mcp_keys()
-            .get(&world.owner, world.workspace.id, key.id)
-            .await;
-        assert_eq!(read.unwrap(), key);
+        assert_eq!(world.get_mcp_key(key.id).await.unwrap(), key);
     }
     world.time.pass(97 * DAY);
     assert_eq!(list(&world).await, []);
-    let read = world
-        .service
-        .mcp_keys()
-        .get(&world.owner, world.workspace.id, second.summary.id)
-        .await;
+    let read = world.get_mcp_key(second.summary.id).await;
     assert_eq!(code(read), "not_found");
 }
 
@@ -113,17 +91,8 @@ async fn rotated_mcp_key_keeps_name_and_replaces_secret_at_once() {
 #[tokio::test]
 async fn mcp_key_rotation_may_change_interval() {
     let world = World::new().await;
-    let (key, workspace) = (
-        world.mcp_key_for("org:acme").await.summary.id,
-        world.workspace.id,
-    );
-    let rotate = async |rotation| {
-        world
-            .service
-            .mcp_keys()
-            .rotate(&world.owner, workspace, key, rotation)
-            .await
-    };
+    let key = world.mcp_key_for("org:acme").await.summary.id;
+    let rotate = async |rotation| world.rotate_mcp_key(key, rotation).await;
     let weekly = rotate(Some(7 * DAY)).await.unwrap().summary;
     assert_eq!(weekly.rotates_at, Some(world.time.now().plus(7 * DAY)));
     let again = rotate(None).await.unwrap().summary;
@@ -138,7 +107,7 @@ async fn mcp_key_rotation_may_change_interval() {
 #[tokio::test]
 async fn mcp_key_rotation_transfers_responsibility() {
     let world = World::new().await;
-    let (workspace, key) = (world.workspace.id, world.mcp_key_for("org:acme").await);
+    let key = world.mcp_key_for("org:acme").await;
     let id = world.member(ADMIN).await;
     let admin = world.trusted(id);
     let rotated = rotate(&world, &admin, key.summary.id).await;
@@ -154,8 +123,7 @@ async fn mcp_key_rotation_transfers_responsibility() {
         "the audience is not the administrator's"
     );
     // Revoking only takes access away, so it requires no audience, but the actions of the key.
-    let revoked = world.service.mcp_keys().revoke(&admin, workspace, private);
-    revoked.await.unwrap();
+    world.by(&admin).revoke_mcp_key(private).await.unwrap();
 
     let keeper = world
         .caller_who_may(ActionSet::of(&[
@@ -164,11 +132,7 @@ async fn mcp_key_rotation_transfers_responsibility() {
         .await;
     let refused = rotate(&world, &keeper, key.summary.id).await;
     assert_eq!(code(refused), "forbidden", "the key may do more");
-    let revoked = world
-        .service
-        .mcp_keys()
-        .revoke(&keeper, workspace, key.summary.id)
-        .await;
+    let revoked = world.by(&keeper).revoke_mcp_key(key.summary.id).await;
     assert_eq!(code(revoked), "forbidden", "the key may do more");
     // Once the administrator may do nothing, neither may the key.
     let idle = world.role(BaseRole::Viewer, ActionSet::EMPTY, ActionSet::ALL);
@@ -176,11 +140,7 @@ async fn mcp_key_rotation_transfers_responsibility() {
     let mut scoped = rotate(&world, &keeper, key.summary.id).await.unwrap();
     scoped.summary.name.clear();
     let caller = Caller::from(scoped.secret.unwrap());
-    let chat = world
-        .service
-        .chats()
-        .create(&caller, workspace, &new_chat("Hi"))
-        .await;
+    let chat = world.by(&caller).create_chat(&new_chat("Hi")).await;
     assert_eq!(
         code(chat),
         "forbidden",
@@ -192,13 +152,7 @@ async fn mcp_key_rotation_transfers_responsibility() {
 async fn revoked_mcp_key_is_rejected_and_releases_its_quota() {
     let world = World::with(|options| options.limits.mcp_keys_per_workspace_max = 1).await;
     let key = world.mcp_key_for("org:acme").await;
-    let revoke = async |caller: &Caller| {
-        world
-            .service
-            .mcp_keys()
-            .revoke(caller, world.workspace.id, key.summary.id)
-            .await
-    };
+    let revoke = async |caller: &Caller| world.by(caller).revoke_mcp_key(key.summary.id).await;
     let member = world.caller(MEMBER).await;
     assert_eq!(code(revoke(&member).await), "forbidden");
     revoke(&world.owner).await.unwrap();

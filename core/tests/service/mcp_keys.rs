@@ -11,11 +11,7 @@ use crate::world::World;
 use knowledge_testing::requests::with;
 
 async fn create(world: &World, new: &NewMcpKey) -> Result<IssuedMcpKey, knowledge_core::Error> {
-    world
-        .service
-        .mcp_keys()
-        .create(&world.owner, world.workspace.id, new)
-        .await
+    world.create_mcp_key(new).await
 }
 
 #[tokio::test]
@@ -35,12 +31,7 @@ async fn mcp_key_appears_on_dashboard_without_secret() {
 
     world.time.pass(DAY);
     let key = Caller::from(issued.secret.unwrap());
-    world
-        .service
-        .mcp_keys()
-        .note_use(&key, world.workspace.id)
-        .await
-        .unwrap();
+    world.by(&key).note_mcp_key_use().await.unwrap();
     let shown = world.dashboard().await.mcp_keys.remove(0);
     assert_eq!(shown.last_used_at, Some(world.time.now()));
 }
@@ -61,7 +52,8 @@ async fn mcp_key_use_is_recorded_only_in_its_workspace() {
         .await
         .secret
         .into();
-    let note = async |caller, workspace| world.service.mcp_keys().note_use(caller, workspace).await;
+    let note =
+        async |caller, workspace| world.by(caller).within(workspace).note_mcp_key_use().await;
     assert_eq!(code(note(&key, sales).await), "not_found");
     assert_eq!(code(note(&token, world.workspace.id).await), "not_found");
     assert_eq!(
@@ -82,37 +74,25 @@ async fn mcp_key_only_reads_its_workspace() {
             .secret
             .unwrap(),
     );
-    let workspace = world.workspace.id;
-    world
-        .service
-        .chats()
-        .create(&key, workspace, &new_chat("Hi"))
-        .await
-        .unwrap();
+    world.by(&key).create_chat(&new_chat("Hi")).await.unwrap();
     assert_eq!(
         code(
             world
-                .service
-                .chats()
-                .create(&key, sales, &new_chat("Hi"))
+                .by(&key)
+                .within(sales)
+                .create_chat(&new_chat("Hi"))
                 .await
         ),
         "not_found"
     );
-    let summary = world
-        .service
-        .workspaces()
-        .get_dashboard_summary(&key, workspace)
-        .await;
-    assert_eq!(code(summary), "forbidden");
+    assert_eq!(code(world.by(&key).get_dashboard().await), "forbidden");
     let change = MemoryChange::builder()
         .sensitivity_label(knowledge_core::model::SensitivityLabel::Public)
         .build();
     assert_eq!(code(world.bulk(&key, &ids, change).await), "forbidden");
     let another = world
-        .service
-        .mcp_keys()
-        .create(&key, workspace, &new_mcp_key("org:acme"))
+        .by(&key)
+        .create_mcp_key(&new_mcp_key("org:acme"))
         .await;
     assert_eq!(code(another), "forbidden");
 }
@@ -128,11 +108,7 @@ async fn mcp_key_sees_only_its_audience() {
             .memory_ids(ids.clone())
             .build();
         let caller = Caller::from(key.secret.unwrap());
-        let made = world
-            .service
-            .recalls()
-            .create(&caller, world.workspace.id, &recall)
-            .await;
+        let made = world.by(&caller).create_recall(&recall).await;
         assert_eq!(made.is_ok(), expected, "{audience}");
     }
 }
@@ -150,20 +126,12 @@ async fn mcp_key_cannot_exceed_access_of_its_creator() {
         ("user:ada", false),
     ] {
         let new = new_mcp_key(audience);
-        let made = world
-            .service
-            .mcp_keys()
-            .create(&admin, world.workspace.id, &new)
-            .await;
+        let made = world.by(&admin).create_mcp_key(&new).await;
         assert_eq!(made.is_ok(), expected, "{audience}");
     }
     let member = world.caller(MEMBER).await;
     let new = new_mcp_key("org:acme");
-    let made = world
-        .service
-        .mcp_keys()
-        .create(&member, world.workspace.id, &new)
-        .await;
+    let made = world.by(&member).create_mcp_key(&new).await;
     assert_eq!(code(made), "forbidden");
 }
 
@@ -178,19 +146,12 @@ async fn scoped_token_creates_scoped_mcp_keys() {
     let token = Caller::from(world.token(world.owner_id, scope).await.secret);
     let workspace = world.workspace.id;
     let made = world
-        .service
-        .mcp_keys()
-        .create(&token, workspace, &new_mcp_key("org:acme"))
+        .by(&token)
+        .create_mcp_key(&new_mcp_key("org:acme"))
         .await;
     let key = Caller::from(made.unwrap().secret.unwrap());
     assert_eq!(
-        code(
-            world
-                .service
-                .chats()
-                .create(&key, workspace, &new_chat("Hi"))
-                .await
-        ),
+        code(world.by(&key).create_chat(&new_chat("Hi")).await),
         "forbidden"
     );
     let principal = world
@@ -216,13 +177,7 @@ async fn mcp_key_is_valid_for_a_week_past_its_rotation() {
             .secret
             .unwrap(),
     );
-    let note = async || {
-        world
-            .service
-            .mcp_keys()
-            .note_use(&key, world.workspace.id)
-            .await
-    };
+    let note = async || world.by(&key).note_mcp_key_use().await;
     world.time.pass((90 + 7) * DAY - MILLISECOND);
     note().await.unwrap();
     world.time.pass(MILLISECOND);
@@ -237,8 +192,7 @@ async fn mcp_key_of_removed_workspace_does_not_exist() {
     let provisioning = world.service.provisioning();
     let removed = provisioning.delete_workspace(world.org.id, workspace);
     removed.await.unwrap();
-    let noted = world.service.mcp_keys().note_use(&key, workspace);
-    assert_eq!(code(noted.await), "not_found");
+    assert_eq!(code(world.by(&key).note_mcp_key_use().await), "not_found");
 }
 
 #[tokio::test]
@@ -308,13 +262,7 @@ async fn expired_mcp_key_is_purged() {
     let world = World::new().await;
     let issued = create(&world, &new_mcp_key("org:acme")).await.unwrap();
     let key = Caller::from(issued.secret.unwrap());
-    let workspace = world.workspace.id;
-    world
-        .service
-        .mcp_keys()
-        .note_use(&key, workspace)
-        .await
-        .unwrap();
+    world.by(&key).note_mcp_key_use().await.unwrap();
     world.time.pass(LIFETIME);
     world.maintain().await;
     let family = |key: &knowledge_core::store::Key| key.to_string().starts_with("mcp_key");

@@ -10,7 +10,7 @@ use knowledge_core::service::{
 use uuid::Uuid;
 
 use crate::audit::{entries, entry_of};
-use crate::make::{ACME, ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_member, problem};
+use crate::make::{ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_member, problem};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -21,7 +21,7 @@ async fn add(
     caller: &Caller,
     new: &NewMember,
 ) -> Result<WithEtag<MemberDetails>, Error> {
-    world.service.members().add(caller, ACME, new).await
+    world.by(caller).add_member(new).await
 }
 
 async fn update(
@@ -30,10 +30,7 @@ async fn update(
     member: MemberId,
     update: MemberUpdate,
 ) -> Result<MemberDetails, Error> {
-    let updated = world
-        .service
-        .members()
-        .update(caller, ACME, member, &update, None);
+    let updated = world.by(caller).update_member(member, &update, None);
     Ok(updated.await?.value)
 }
 
@@ -71,22 +68,16 @@ async fn member_list_shows_current_roles() {
         .await
         .unwrap();
     let to = DeleteRole::builder().reassign_to(MEMBER).build();
-    let deleted = world.service.roles().delete(&world.owner, ACME, old, &to);
-    deleted.await.unwrap();
+    world.delete_role(old, &to).await.unwrap();
     // The records of the holders are not rewritten yet.
     let viewer = world.caller(VIEWER).await;
     let page = PageRequest::default();
-    let listed = world.service.members().list(&viewer, ACME, &page).await;
+    let listed = world.by(&viewer).list_members(&page).await;
     let listed = listed.unwrap().data;
     assert_eq!(listed.len(), 3);
     let shown = listed.iter().find(|found| found.id == member).unwrap();
     assert_eq!(shown.role, MEMBER);
-    let read = world
-        .service
-        .members()
-        .get(&viewer, ACME, member)
-        .await
-        .unwrap();
+    let read = world.by(&viewer).get_member(member).await.unwrap();
     assert_eq!(read.value.member, *shown);
     let workspace_id = world.workspace.id;
     let there = WorkspaceRole {
@@ -95,12 +86,7 @@ async fn member_list_shows_current_roles() {
     };
     assert_eq!(read.value.workspace_roles, [there]);
     world.maintain().await;
-    let settled = world
-        .service
-        .members()
-        .get(&viewer, ACME, member)
-        .await
-        .unwrap();
+    let settled = world.by(&viewer).get_member(member).await.unwrap();
     assert_eq!(settled, read, "settling shows to nobody");
 
     // An earlier change of a holder leaves its index entry in place.
@@ -116,8 +102,7 @@ async fn member_with_deleted_role_can_be_updated_before_reassignment() {
         world.member(custom(old)).await,
     );
     let to = DeleteRole::builder().reassign_to(MEMBER).build();
-    let deleted = world.service.roles().delete(&world.owner, ACME, old, &to);
-    deleted.await.unwrap();
+    world.delete_role(old, &to).await.unwrap();
     let named = update(&world, &world.owner, first, teams(&["platform"])).await;
     assert_eq!(named.unwrap().member.role, MEMBER);
     let raised = update(&world, &world.owner, second, role(ADMIN)).await;
@@ -135,12 +120,7 @@ async fn added_member_is_listed_and_counted() {
     });
     let added = add(&world, &world.owner, &new).await.unwrap();
     let id = added.value.member.id;
-    let read = world
-        .service
-        .members()
-        .get(&world.owner, ACME, id)
-        .await
-        .unwrap();
+    let read = world.get_member(id).await.unwrap();
     assert_eq!(read, added);
     assert_eq!(code(add(&world, &world.owner, &new).await), "slug_taken");
     let checklist = world.dashboard().await.first_value_checklist;
@@ -218,19 +198,11 @@ async fn owner_is_changed_only_by_owners() {
         assert_eq!(code(update(&world, &admin, ada, change).await), "forbidden");
     }
     let restrict = MemberAssignment::Workspace(world.workspace.id, Some(VIEWER));
-    let assign = async |caller: &Caller, assignment| {
-        world
-            .service
-            .members()
-            .assign_role(caller, ACME, ada, assignment)
-            .await
-    };
+    let assign =
+        async |caller: &Caller, assignment| world.by(caller).assign_role(ada, assignment).await;
     assert_eq!(code(assign(&admin, restrict).await), "forbidden");
     assign(&world.owner, restrict).await.unwrap();
-    let end = world
-        .service
-        .members()
-        .end_workspace_role(&admin, ACME, ada, world.workspace.id);
+    let end = world.by(&admin).end_workspace_role(ada, world.workspace.id);
     assert_eq!(code(end.await), "forbidden");
     let made = add(&world, &admin, &new_member("eve", OWNER)).await;
     assert_eq!(code(made), "forbidden");
@@ -285,21 +257,11 @@ async fn member_update_is_audited_by_kind_of_change() {
 async fn member_update_can_require_a_version() {
     let world = World::new().await;
     let member = world.member(VIEWER).await;
-    let read = world
-        .service
-        .members()
-        .get(&world.owner, ACME, member)
-        .await;
-    let tag = read.unwrap().etag;
+    let tag = world.get_member(member).await.unwrap().etag;
     let change = async |name: &str, tag: &str| {
         let update = MemberUpdate::builder().name(name.to_owned()).build();
         let tags = IfMatch::Tags(vec![tag.to_owned()]);
-        let updated =
-            world
-                .service
-                .members()
-                .update(&world.owner, ACME, member, &update, Some(&tags));
-        updated.await
+        world.update_member(member, &update, Some(&tags)).await
     };
     let changed = change("One", &tag).await.unwrap();
     assert_eq!(code(change("Two", &tag).await), "precondition_failed");
@@ -314,13 +276,7 @@ async fn workspace_role_is_unassigned_once() {
         .assign_in(member, workspace, Some(MEMBER))
         .await
         .unwrap();
-    let end = async || {
-        world
-            .service
-            .members()
-            .end_workspace_role(&world.owner, ACME, member, workspace)
-            .await
-    };
+    let end = async || world.end_workspace_role(member, workspace).await;
     end().await.unwrap();
     assert_eq!(code(end().await), "not_found");
     assert_whole(&world).await;

@@ -9,14 +9,14 @@ use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::audit::{entries, entry_of};
 use crate::make::{
-    ACME, ADMIN, MEMBER, MINUTE, OWNER, VIEWER, actions, code, custom, new_mcp_key, new_member,
+    ADMIN, MEMBER, MINUTE, OWNER, VIEWER, actions, code, custom, new_mcp_key, new_member,
     new_organization, problem,
 };
 use crate::role_deletion::delete;
 use crate::world::World;
 
 async fn remove_as(world: &World, caller: &Caller, member: MemberId) -> Result<(), Error> {
-    world.service.members().remove(caller, ACME, member).await
+    world.by(caller).remove_member(member).await
 }
 
 /// Asserts that of a removed member only the audit log, the tombstone and the handle are stored.
@@ -47,12 +47,7 @@ async fn busy_member(world: &World, tokens: usize) -> MemberId {
     let member = world.member(ADMIN).await;
     let caller = world.trusted(member);
     let key = new_mcp_key("workspace:research");
-    let made = world
-        .service
-        .mcp_keys()
-        .create(&caller, world.workspace.id, &key)
-        .await;
-    made.unwrap();
+    world.by(&caller).create_mcp_key(&key).await.unwrap();
     let role = world
         .role(BaseRole::Member, actions(&[]), actions(&[]))
         .await;
@@ -99,12 +94,7 @@ async fn removed_member_is_rejected_and_leaves_nothing() {
     let again = new_member(&handle, VIEWER);
     let by_operator = provisioning.create_member(world.org.id, &again).await;
     assert_eq!(code(by_operator), "slug_taken");
-    let by_owner = world
-        .service
-        .members()
-        .add(&world.owner, ACME, &again)
-        .await;
-    assert_eq!(code(by_owner), "slug_taken");
+    assert_eq!(code(world.add_member(&again).await), "slug_taken");
     assert_eq!(
         provisioning.member(world.org.id, &handle).await.unwrap(),
         None
@@ -237,13 +227,7 @@ async fn removal_interrupted_by_crash_is_completed_by_maintenance() {
     let verified = world.service.verify().await.unwrap();
     assert_eq!(verified.differences, [], "whole also in between");
     assert_eq!(
-        code(
-            world
-                .service
-                .workspaces()
-                .get_dashboard_summary(&world.trusted(member), world.workspace.id)
-                .await
-        ),
+        code(world.by(&world.trusted(member)).get_dashboard().await),
         "unauthenticated"
     );
     world.maintain().await;
@@ -306,9 +290,9 @@ async fn owner_is_removed_only_by_owners() {
     let narrow = world.caller_who_may(actions(&[Action::RoleManage])).await;
     assert_eq!(code(remove_as(&world, &narrow, owner).await), "forbidden");
     let elsewhere = world
-        .service
-        .members()
-        .remove(&world.owner, "other", owner)
+        .by(&world.owner)
+        .in_org("other")
+        .remove_member(owner)
         .await;
     assert_eq!(code(elsewhere), "not_found");
 }

@@ -7,7 +7,7 @@ use knowledge_testing::seed::Seed;
 use uuid::Uuid;
 
 use crate::make::{
-    ACME, ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_chat, new_role, problem,
+    ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_chat, new_role, problem,
 };
 use crate::world::World;
 use knowledge_testing::requests::with;
@@ -20,11 +20,7 @@ async fn assign_as(
     member: MemberId,
     assignment: MemberAssignment,
 ) -> Result<(), knowledge_core::Error> {
-    world
-        .service
-        .members()
-        .assign_role(caller, ACME, member, assignment)
-        .await
+    world.by(caller).assign_role(member, assignment).await
 }
 
 #[tokio::test]
@@ -32,13 +28,7 @@ async fn assigned_role_applies_at_once() {
     let world = World::new().await;
     let member = world.member(VIEWER).await;
     let caller = world.trusted(member);
-    let chat = async || {
-        world
-            .service
-            .chats()
-            .create(&caller, world.workspace.id, &new_chat("Hi"))
-            .await
-    };
+    let chat = async || world.by(&caller).create_chat(&new_chat("Hi")).await;
     assert_eq!(code(chat().await), "forbidden");
     world.assign(member, MEMBER).await.unwrap();
     chat().await.unwrap();
@@ -60,9 +50,9 @@ async fn workspace_role_applies_only_in_its_workspace() {
     let caller = world.trusted(member);
     let chat = async |workspace| {
         world
-            .service
-            .chats()
-            .create(&caller, workspace, &new_chat("Hi"))
+            .by(&caller)
+            .within(workspace)
+            .create_chat(&new_chat("Hi"))
             .await
     };
     world.assign_in(member, sales, Some(MEMBER)).await.unwrap();
@@ -104,11 +94,7 @@ async fn assigned_role_must_exist_and_be_active() {
     );
     let role = world.role(BaseRole::Member, NONE, NONE).await;
     let off = CustomRoleUpdate::builder().is_active(false).build();
-    let switched = world
-        .service
-        .roles()
-        .update(&world.owner, ACME, role.id, &off, None);
-    switched.await.unwrap();
+    world.update_role(role.id, &off, None).await.unwrap();
     assert_eq!(
         problem(world.assign(member, custom(role.id)).await),
         "role invalid_value"

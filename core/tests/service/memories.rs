@@ -19,16 +19,10 @@ use crate::world::World;
 use knowledge_testing::requests::with;
 
 async fn list(world: &World, caller: &Caller, filter: &MemoryFilter) -> Vec<MemorySummary> {
-    let workspace = world.workspace.id;
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {
         let page = PageRequest::builder().limit(7).maybe_cursor(cursor).build();
-        let page = world
-            .service
-            .memories()
-            .list(caller, workspace, filter, &page)
-            .await
-            .unwrap();
+        let page = world.by(caller).list_memories(filter, &page).await.unwrap();
         found.extend(page.data);
         cursor = page.next_cursor;
         if cursor.is_none() {
@@ -115,18 +109,9 @@ async fn memory_shows_its_content_and_labels() {
     });
     let batch = [new];
     let workspace = world.workspace.id;
-    let ingested = world
-        .service
-        .memories()
-        .ingest(&world.owner, workspace, world.source, &batch)
-        .await;
+    let ingested = world.ingest_memories(world.source, &batch).await;
     let id = ingested.unwrap()[0].id;
-    let found = world
-        .service
-        .memories()
-        .get(&world.owner, id)
-        .await
-        .unwrap();
+    let found = world.get_memory(id).await.unwrap();
     let (memory, shown) = (&found.value.summary, &found.value);
     assert_eq!((memory.id, memory.workspace_id), (id, workspace));
     assert_eq!(memory.source_id, world.source);
@@ -145,15 +130,10 @@ async fn memory_shows_its_content_and_labels() {
 
     // The tag depends on the response, so it changes with a label and with the caller.
     relabel(&world, &[id], review(ReviewStatus::Approved)).await;
-    let relabelled = world
-        .service
-        .memories()
-        .get(&world.owner, id)
-        .await
-        .unwrap();
+    let relabelled = world.get_memory(id).await.unwrap();
     assert_ne!(relabelled.etag, found.etag);
     let member = world.caller(MEMBER).await;
-    let theirs = world.service.memories().get(&member, id).await.unwrap();
+    let theirs = world.by(&member).get_memory(id).await.unwrap();
     assert_ne!(theirs.etag, relabelled.etag);
 }
 
@@ -211,7 +191,7 @@ async fn labels_decide_which_memories_exist_and_are_readable() {
         let expected: BTreeSet<_> = whole.iter().copied().collect();
         assert_eq!(titled(&found), expected, "{held:?}");
         for id in all {
-            let found = world.service.memories().get(&caller, id).await;
+            let found = world.by(&caller).get_memory(id).await;
             if seen.contains(&id) {
                 let memory = found.unwrap().value;
                 assert_eq!(memory.content.is_some(), whole.contains(&id), "{held:?}");
@@ -233,7 +213,7 @@ async fn labels_decide_which_memories_exist_and_are_readable() {
     assert!(!ids(&found).contains(&elsewhere));
     let elsewhere = world.memories_in(sales, 1).await;
     world.approve(&elsewhere).await;
-    let found = world.service.memories().get(&scoped, elsewhere[0]).await;
+    let found = world.by(&scoped).get_memory(elsewhere[0]).await;
     assert_eq!(code(found), "not_found");
 }
 
@@ -280,15 +260,8 @@ async fn mcp_key_reads_memories_of_its_audience() {
     let key = Caller::from(key.secret.clone().unwrap());
     let found = list(&world, &key, &MemoryFilter::default()).await;
     assert_eq!(ids(&found), memories[..1].iter().copied().collect());
-    assert!(
-        world
-            .service
-            .memories()
-            .get(&key, memories[0])
-            .await
-            .is_ok()
-    );
-    let other = world.service.memories().get(&key, memories[1]).await;
+    assert!(world.by(&key).get_memory(memories[0]).await.is_ok());
+    let other = world.by(&key).get_memory(memories[1]).await;
     assert_eq!(code(other), "not_found");
 }
 
@@ -299,31 +272,22 @@ async fn memory_read_requires_right_to_read_or_share() {
     let caller = world.caller_who_may(actions(&[Action::MemoryUpdate])).await;
     let page = PageRequest::default();
     let filter = MemoryFilter::default();
-    let listed = world
-        .service
-        .memories()
-        .list(&caller, world.workspace.id, &filter, &page)
-        .await;
+    let listed = world.by(&caller).list_memories(&filter, &page).await;
     assert_eq!(code(listed), "forbidden");
     assert_eq!(
-        code(world.service.memories().get(&caller, memory).await),
+        code(world.by(&caller).get_memory(memory).await),
         "forbidden"
     );
     // A memory that they may not know of is not found.
     relabel(&world, &[memory], audience("team:core")).await;
     assert_eq!(
-        code(world.service.memories().get(&caller, memory).await),
+        code(world.by(&caller).get_memory(memory).await),
         "not_found"
     );
     let unknown = MemoryId(Uuid::nil());
-    let found = world.service.memories().get(&world.owner, unknown).await;
-    assert_eq!(code(found), "not_found");
+    assert_eq!(code(world.get_memory(unknown).await), "not_found");
     let nowhere = WorkspaceId(Uuid::nil());
-    let listed = world
-        .service
-        .memories()
-        .list(&world.owner, nowhere, &filter, &page)
-        .await;
+    let listed = world.within(nowhere).list_memories(&filter, &page).await;
     assert_eq!(code(listed), "not_found");
 }
 
@@ -344,13 +308,7 @@ async fn memory_page_scans_a_bounded_number_of_memories() {
             .maybe_limit(limit)
             .maybe_cursor(cursor)
             .build();
-        let workspace = world.workspace.id;
-        let page = world
-            .service
-            .memories()
-            .list(&world.owner, workspace, &filter, &request)
-            .await
-            .unwrap();
+        let page = world.list_memories(&filter, &request).await.unwrap();
         (page, world.probe.take_reads())
     };
     let (first, reads) = page(None).await;
@@ -369,13 +327,8 @@ async fn memory_cursor_is_rejected_with_another_filter() {
     world.memories(3).await;
     let page = async |filter: &MemoryFilter, cursor: Option<Cursor>| {
         let request = PageRequest::builder().limit(1).maybe_cursor(cursor).build();
-        let workspace = world.workspace.id;
         let caller = &world.owner;
-        let found = world
-            .service
-            .memories()
-            .list(caller, workspace, filter, &request);
-        found.await
+        world.list_memories(filter, &request).await
     };
     let pending = MemoryFilter::builder()
         .review_status(ReviewStatus::Pending)
@@ -403,8 +356,7 @@ async fn hidden_memories_change_no_page_and_no_cursor() {
     let viewer = world.caller(VIEWER).await;
     let without = world.copy(FaultPlan::none()).await;
     for id in &hidden {
-        let deleted = without.service.memories().delete(&without.owner, *id).await;
-        deleted.unwrap();
+        without.delete_memory(*id).await.unwrap();
     }
     let approved = MemoryFilter::builder()
         .review_status(ReviewStatus::Approved)
@@ -453,12 +405,8 @@ async fn memory_page_skips_hidden_memories_in_batches() {
     let calls = world.faults.counts().reads;
     world.probe.take_reads();
     let request = PageRequest::builder().limit(7).build();
-    let workspace = world.workspace.id;
     let filter = MemoryFilter::default();
-    let page = world
-        .service
-        .memories()
-        .list(&viewer, workspace, &filter, &request);
+    let page = world.by(&viewer).list_memories(&filter, &request);
     let page = page.await.unwrap();
     let found: Vec<_> = page.data.iter().map(|memory| memory.id).collect();
     assert_eq!((found.as_slice(), page.next_cursor), (shown, None));

@@ -14,12 +14,7 @@ use crate::world::{World, data};
 use knowledge_testing::requests::with;
 
 pub(crate) async fn create(world: &World, new: &CreateMemory) -> WithEtag<MemoryDetails> {
-    let workspace = world.workspace.id;
-    let made = world
-        .service
-        .memories()
-        .create(&world.owner, workspace, new);
-    made.await.unwrap()
+    world.create_memory(new).await.unwrap()
 }
 
 async fn update(
@@ -28,11 +23,7 @@ async fn update(
     id: MemoryId,
     update: &MemoryUpdate,
 ) -> Result<WithEtag<MemoryDetails>, knowledge_core::Error> {
-    world
-        .service
-        .memories()
-        .update(caller, id, update, None)
-        .await
+    world.by(caller).update_memory(id, update, None).await
 }
 
 fn title(title: &str) -> MemoryUpdate {
@@ -69,8 +60,7 @@ async fn created_memory_equals_an_ingested_one() {
     assert_eq!(memory.review_status, ReviewStatus::Pending);
     assert_eq!(made.value.content.as_deref(), Some("What Page says."));
     assert_eq!(counts(&world).await, (1, 1));
-    let read = world.service.memories().get(&world.owner, memory.id).await;
-    assert_eq!(read.unwrap(), made);
+    assert_eq!(world.get_memory(memory.id).await.unwrap(), made);
     let events = world.events_of(EventType::ChunkCreated).await;
     assert_eq!(events.len(), 1);
     assert_eq!(data(&events[0])["memory_ids"][0], memory.id.to_string());
@@ -79,22 +69,13 @@ async fn created_memory_equals_an_ingested_one() {
     assert_eq!(dashboard.last_ingest_at, Some(world.time.now()));
 
     // Its key is taken: another memory is rejected, and a batch updates this one.
-    let workspace = world.workspace.id;
     let new = keyed("page/1", &world);
-    let again = world
-        .service
-        .memories()
-        .create(&world.owner, workspace, &new);
+    let again = world.create_memory(&new);
     assert_eq!(problem(again.await), "sourceKey duplicate");
     let batch = [with(new_memory("Page"), |memory| {
         memory.source_key = new.source_key;
     })];
-    let ingested = world
-        .service
-        .memories()
-        .ingest(&world.owner, workspace, world.source, &batch)
-        .await
-        .unwrap();
+    let ingested = world.ingest_memories(world.source, &batch).await.unwrap();
     assert_eq!(
         (ingested[0].id, ingested[0].outcome),
         (memory.id, IngestOutcome::Unchanged)
@@ -110,21 +91,14 @@ async fn memory_rejects_invalid_values() {
         new.content = String::new();
         new.source_key = Some(String::new());
     });
-    let workspace = world.workspace.id;
-    let made = world
-        .service
-        .memories()
-        .create(&world.owner, workspace, &bad);
+    let made = world.create_memory(&bad);
     assert_eq!(
         problem(made.await),
         "title too_small, content too_small, sourceKey invalid_value"
     );
     let nothing = knowledge_core::model::SourceId(uuid::Uuid::nil());
     let bad = create_memory("Note", nothing);
-    let made = world
-        .service
-        .memories()
-        .create(&world.owner, workspace, &bad);
+    let made = world.create_memory(&bad);
     assert_eq!(problem(made.await), "sourceId not_found");
     let id = world.memories(1).await[0];
     let bad = MemoryUpdate::builder()
@@ -189,41 +163,21 @@ async fn unchanged_memory_writes_nothing() {
 async fn memory_update_can_require_a_version() {
     let world = World::new().await;
     let id = world.memories(1).await[0];
-    let first = world
-        .service
-        .memories()
-        .get(&world.owner, id)
-        .await
-        .unwrap()
-        .etag;
+    let first = world.get_memory(id).await.unwrap().etag;
     let bound = async |tag: &str, to: &str| {
         let condition = IfMatch::Tags(vec![tag.to_owned()]);
         let update = title(to);
         let caller = &world.owner;
-        let updated = world
-            .service
-            .memories()
-            .update(caller, id, &update, Some(&condition));
-        updated.await
+        world.update_memory(id, &update, Some(&condition)).await
     };
     let second = bound(&first, "Second").await.unwrap();
     assert_ne!(second.etag, first);
-    let late = bound(&first, "Late").await;
-    assert_eq!(code(late), "precondition_failed");
-    let found = world
-        .service
-        .memories()
-        .get(&world.owner, id)
-        .await
-        .unwrap();
+    assert_eq!(code(bound(&first, "Late").await), "precondition_failed");
+    let found = world.get_memory(id).await.unwrap();
     assert_eq!(found, second);
     let any = Some(&IfMatch::Any);
     let update = title("Third");
-    let third = world
-        .service
-        .memories()
-        .update(&world.owner, id, &update, any)
-        .await;
+    let third = world.update_memory(id, &update, any).await;
     assert_eq!(third.unwrap().value.summary.title.as_deref(), Some("Third"));
 }
 
@@ -292,8 +246,7 @@ async fn relabelling_does_not_require_reading_but_rewriting_does() {
             expected == "forbidden",
             "it changes nothing"
         );
-        let refused = world.service.memories().delete(&reader, id).await;
-        assert_eq!(code(refused), expected);
+        assert_eq!(code(world.by(&reader).delete_memory(id).await), expected);
     }
 }
 
@@ -315,18 +268,13 @@ async fn memory_relabelled_for_a_workspace_is_shown_to_those_who_work_there() {
 async fn source_key_stays_with_its_memory() {
     let world = World::new().await;
     let drive = world.source("Drive", "drive").await.unwrap();
-    let workspace = world.workspace.id;
     let come_in = async |source, content: &str| {
         let batch = [with(new_memory("Page"), |new| {
             new.source_key = Some("page/1".to_owned());
             new.content = content.to_owned();
         })];
         let caller = &world.owner;
-        let ingested = world
-            .service
-            .memories()
-            .ingest(caller, workspace, source, &batch);
-        let ingested = ingested.await.unwrap();
+        let ingested = world.ingest_memories(source, &batch).await.unwrap();
         (ingested[0].id, ingested[0].outcome)
     };
     let (moved, _) = come_in(world.source, "one").await;
@@ -335,12 +283,7 @@ async fn source_key_stays_with_its_memory() {
         .bulk(&world.owner, &[moved], filed_elsewhere)
         .await
         .unwrap();
-    let memory = world
-        .service
-        .memories()
-        .get(&world.owner, moved)
-        .await
-        .unwrap();
+    let memory = world.get_memory(moved).await.unwrap();
     assert_eq!(memory.value.summary.source_id, drive);
     assert_eq!(memory.value.summary.origin_source_id, world.source);
     world.assert_whole().await;
@@ -359,12 +302,7 @@ async fn source_key_stays_with_its_memory() {
         (other, IngestOutcome::Updated)
     );
     let content = async |id| {
-        let found = world
-            .service
-            .memories()
-            .get(&world.owner, id)
-            .await
-            .unwrap();
+        let found = world.get_memory(id).await.unwrap();
         found.value.content.unwrap()
     };
     assert_eq!(
@@ -374,12 +312,7 @@ async fn source_key_stays_with_its_memory() {
     assert_eq!(counts(&world).await, (2, 2));
 
     // Deleting one releases its own key and keeps the other's.
-    world
-        .service
-        .memories()
-        .delete(&world.owner, moved)
-        .await
-        .unwrap();
+    world.delete_memory(moved).await.unwrap();
     assert_eq!(
         come_in(drive, "five").await,
         (other, IngestOutcome::Updated)

@@ -23,12 +23,7 @@ async fn memory_deletion_erases_its_content() {
     let others = world.memories(2).await;
     let recall = world.recall_of(&[id, others[0]]).await;
     assert_eq!(counts(&world).await, (3, 1));
-    world
-        .service
-        .memories()
-        .delete(&world.owner, id)
-        .await
-        .unwrap();
+    world.delete_memory(id).await.unwrap();
     assert_eq!(counts(&world).await, (2, 1));
     for (key, value) in world.contents().await {
         let text = String::from_utf8_lossy(&value).to_lowercase();
@@ -59,10 +54,8 @@ async fn memory_deletion_erases_its_content() {
         world.read(&keys::recall(world.org.id, recall)).await;
     assert_eq!(stored.unwrap().memory_ids, [id, others[0]]);
 
-    let again = world.service.memories().delete(&world.owner, id).await;
-    assert_eq!(code(again), "not_found");
-    let read = world.service.memories().get(&world.owner, id).await;
-    assert_eq!(code(read), "not_found");
+    assert_eq!(code(world.delete_memory(id).await), "not_found");
+    assert_eq!(code(world.get_memory(id).await), "not_found");
     let bulk = world
         .bulk(&world.owner, &[id], review(ReviewStatus::Approved))
         .await;
@@ -73,12 +66,7 @@ async fn memory_deletion_erases_its_content() {
     let approved = review(ReviewStatus::Approved);
     let other = others[1];
     world.bulk(&world.owner, &[other], approved).await.unwrap();
-    world
-        .service
-        .memories()
-        .delete(&world.owner, other)
-        .await
-        .unwrap();
+    world.delete_memory(other).await.unwrap();
     assert_eq!(
         counts(&world).await,
         (2, 1),
@@ -101,24 +89,13 @@ async fn memory_deletion_requires_its_action_and_an_existing_memory() {
         .unwrap();
     let member = world.caller(MEMBER).await;
     for (id, expected) in ids.iter().zip(["not_found", "forbidden"]) {
-        let refused = world.service.memories().delete(&member, *id).await;
-        assert_eq!(code(refused), expected);
+        assert_eq!(code(world.by(&member).delete_memory(*id).await), expected);
     }
     let cleaner = world.caller_who_may(actions(&[Action::MemoryDelete])).await;
-    let hidden = world.service.memories().delete(&cleaner, ids[0]).await;
+    let hidden = world.by(&cleaner).delete_memory(ids[0]).await;
     assert_eq!(code(hidden), "not_found");
-    world
-        .service
-        .memories()
-        .delete(&cleaner, ids[1])
-        .await
-        .unwrap();
-    world
-        .service
-        .memories()
-        .delete(&world.owner, ids[0])
-        .await
-        .unwrap();
+    world.by(&cleaner).delete_memory(ids[1]).await.unwrap();
+    world.delete_memory(ids[0]).await.unwrap();
     assert_eq!(counts(&world).await, (0, 0));
 }
 
@@ -139,12 +116,7 @@ async fn batch_creates_memory_that_is_deleted_concurrently() {
     let batch = [with(new_memory("Page"), |new| {
         new.source_key = Some("page/1".to_owned());
     })];
-    let ingested = world
-        .service
-        .memories()
-        .ingest(&world.owner, world.workspace.id, world.source, &batch)
-        .await
-        .unwrap();
+    let ingested = world.ingest_memories(world.source, &batch).await.unwrap();
     assert!(world.probe.has_happened());
     assert_eq!(ingested[0].outcome, IngestOutcome::Created);
     assert_ne!(ingested[0].id, id);
@@ -161,23 +133,13 @@ async fn memory_list_continues_after_a_deleted_memory() {
     let page = async |cursor| {
         let request = PageRequest::builder().limit(1).maybe_cursor(cursor).build();
         let filter = Default::default();
-        let workspace = world.workspace.id;
         let caller = &world.owner;
-        let page = world
-            .service
-            .memories()
-            .list(caller, workspace, &filter, &request);
-        page.await.unwrap()
+        world.list_memories(&filter, &request).await.unwrap()
     };
     let first = page(None).await;
     assert_eq!(first.data[0].id, ids[0]);
     for id in &ids[..2] {
-        world
-            .service
-            .memories()
-            .delete(&world.owner, *id)
-            .await
-            .unwrap();
+        world.delete_memory(*id).await.unwrap();
     }
     let rest = page(first.next_cursor).await;
     assert_eq!(rest.data[0].id, ids[2]);

@@ -20,22 +20,13 @@ use knowledge_testing::requests::{sensitivity, with};
 
 async fn try_set(world: &World, days: &MemoryDays) -> Result<Retention, Error> {
     let new = NewRetention::builder().memory_days(days.clone()).build();
-    let (owner, place) = (&world.owner, world.workspace.id);
-    world
-        .service
-        .workspaces()
-        .set_retention(owner, place, &new)
-        .await
+    world.set_retention(&new).await
 }
 
 async fn set(world: &World, days: MemoryDays) {
     let set = try_set(world, &days).await.unwrap();
     assert_eq!((set.chat_days, &set.memory_days), (None, &days));
-    let read = world
-        .service
-        .workspaces()
-        .get_retention(&world.owner, world.workspace.id);
-    assert_eq!(read.await.unwrap(), set);
+    assert_eq!(world.get_retention().await.unwrap(), set);
 }
 
 fn internal(days: u64) -> MemoryDays {
@@ -48,7 +39,7 @@ async fn kept(world: &World, memories: &[MemoryId]) -> Vec<MemoryId> {
     world.assert_whole().await;
     let mut kept = Vec::new();
     for id in memories {
-        let found = world.service.memories().get(&world.owner, *id).await;
+        let found = world.get_memory(*id).await;
         kept.extend(Some(*id).filter(|_| found.is_ok()));
     }
     kept
@@ -118,11 +109,7 @@ async fn change_of_the_text_restarts_the_period_and_a_label_does_not() {
     world.bulk(&world.owner, &[bound], public).await.unwrap();
     world.time.pass(DAY);
     let update = MemoryUpdate::builder().title("Other").build();
-    let update = world
-        .service
-        .memories()
-        .update(&world.owner, rewritten, &update, None);
-    update.await.unwrap();
+    world.update_memory(rewritten, &update, None).await.unwrap();
     let audience = with(sensitivity(SensitivityLabel::Internal), |change| {
         change.audience_tag = Some("org:acme".parse().unwrap());
     });
@@ -159,7 +146,7 @@ async fn changed_retention_sweeps_at_once() {
 #[tokio::test]
 async fn everything_of_an_expired_memory_is_erased() {
     let world = World::with_endpoint().await;
-    let (service, owner) = (&world.service, &world.owner);
+    let owner = &world.owner;
     let new = with(new_memory("Quokka"), |new| {
         new.source_key = Some("page/quokka".to_owned());
     });
@@ -182,18 +169,15 @@ async fn everything_of_an_expired_memory_is_erased() {
         let value = String::from_utf8_lossy(&value).to_lowercase();
         assert!(!value.contains("quokka"), "{key}: {value}");
     }
-    assert_eq!(code(service.recalls().get(owner, bare).await), "not_found");
-    let found = service
-        .citation_subscriptions()
-        .get(owner, subscription)
-        .await;
+    assert_eq!(code(world.get_recall(bare).await), "not_found");
+    let found = world.get_subscription(subscription).await;
     assert_eq!(code(found), "not_found");
-    let found = service.recalls().get(owner, citing).await.unwrap();
+    let found = world.get_recall(citing).await.unwrap();
     assert_eq!(found.memory_ids, [other]);
     let events = world.events_of(EventType::ChunkDeleted).await;
     assert_eq!(events.len(), 1);
     assert_eq!(data(&events[0])["memory_ids"], json!([gone]));
-    let chats = service.chats().get(owner, world.workspace.id, chat).await;
+    let chats = world.get_chat(chat).await;
     assert!(chats.is_ok());
     let usage = keys::usage(world.org.id, Quota::Memories);
     assert_eq!(world.counter(usage).await, 1);
@@ -221,13 +205,7 @@ async fn chats_and_memories_expire_side_by_side() {
         .chat_days(2)
         .memory_days(internal(3))
         .build();
-    let (owner, place) = (&world.owner, world.workspace.id);
-    let set = world
-        .service
-        .workspaces()
-        .set_retention(owner, place, &new)
-        .await;
-    assert_eq!(set.unwrap().chat_days, Some(2));
+    assert_eq!(world.set_retention(&new).await.unwrap().chat_days, Some(2));
     for (day, remaining) in [(0, [1, 1]), (2, [1, 0]), (3, [0, 0])] {
         world.time.set(world.time.now().plus(match day {
             0 => Duration::ZERO,
@@ -235,7 +213,7 @@ async fn chats_and_memories_expire_side_by_side() {
             _ => DAY,
         }));
         let memories = kept(&world, &memories).await.len();
-        let found = world.service.chats().get(owner, place, chat).await;
+        let found = world.get_chat(chat).await;
         assert_eq!([memories, usize::from(found.is_ok())], remaining, "{day}");
     }
 }
@@ -262,13 +240,8 @@ async fn sweeps_leave_the_record_of_the_retention_alone() {
         .chat_days(1)
         .memory_days(internal(1))
         .build();
-    let (owner, place) = (&world.owner, world.workspace.id);
-    world
-        .service
-        .workspaces()
-        .set_retention(owner, place, &new)
-        .await
-        .unwrap();
+    let place = world.workspace.id;
+    world.set_retention(&new).await.unwrap();
     let key = keys::retention(world.org.id, place);
     let stored = async || {
         let found = world.faults.inner().get(std::slice::from_ref(&key));
@@ -341,7 +314,7 @@ async fn interrupted_sweep_of_memories_is_resumed() {
             }
             world.assert_whole().await;
         }
-        let recall = |id| world.service.recalls().get(&world.owner, id);
+        let recall = |id| world.get_recall(id);
         assert_eq!(code(recall(bare).await), "not_found");
         assert_eq!(recall(citing).await.unwrap().memory_ids, [kept_one]);
         let place = keys::memory_count(world.org.id, world.workspace.id);

@@ -30,12 +30,8 @@ fn keyed(text: &str) -> NewMemory {
 }
 
 async fn ingest(world: &World, caller: &Caller, text: &str) -> Result<Vec<IngestedMemory>, Error> {
-    let (workspace, batch) = (world.workspace.id, [keyed(text)]);
-    let service = &world.service;
-    service
-        .memories()
-        .ingest(caller, workspace, world.source, &batch)
-        .await
+    let batch = [keyed(text)];
+    world.by(caller).ingest_memories(world.source, &batch).await
 }
 
 fn codes(result: &BulkResult) -> Vec<Option<BulkItemErrorCode>> {
@@ -45,47 +41,32 @@ fn codes(result: &BulkResult) -> Vec<Option<BulkItemErrorCode>> {
 
 /// Asserts that no call of the caller tells the memory from an unknown one, or changes it.
 async fn assert_unknown(world: &World, caller: &Caller, memory: MemoryId) {
-    let (service, workspace) = (&world.service, world.workspace.id);
     let before = world.labels(memory).await;
     let (filter, page) = (MemoryFilter::default(), PageRequest::default());
-    let found = service.memories().get(caller, memory).await;
+    let found = world.by(caller).get_memory(memory).await;
     assert_eq!(code(found), "not_found");
-    let listed = service.memories().list(caller, workspace, &filter, &page);
+    let listed = world.by(caller).list_memories(&filter, &page);
     if let Ok(listed) = listed.await {
         assert!(listed.data.iter().all(|found| found.id != memory));
         assert_eq!(listed.next_cursor, None);
     }
     let check = AccessCheck::builder().memory_ids(vec![memory]).build();
-    let checked = service
-        .memories()
-        .check_access(caller, &check)
-        .await
-        .unwrap();
+    let checked = world.by(caller).check_access(&check).await.unwrap();
     assert_eq!(checked.results[0].labels, None);
     for change in [audience("org:acme"), review(ReviewStatus::Approved)] {
         if let Ok(result) = world.bulk(caller, &[memory], change.clone()).await {
             assert_eq!(codes(&result), [Some(BulkItemErrorCode::NotFound)]);
         }
         let update = MemoryUpdate::builder().change(change).build();
-        let updated = service
-            .memories()
-            .update(caller, memory, &update, None)
-            .await;
+        let updated = world.by(caller).update_memory(memory, &update, None).await;
         assert_eq!(code(updated), "not_found");
     }
     let rewrite = MemoryUpdate::builder().title("Mine").build();
-    let updated = service
-        .memories()
-        .update(caller, memory, &rewrite, None)
-        .await;
+    let updated = world.by(caller).update_memory(memory, &rewrite, None).await;
     assert_eq!(code(updated), "not_found");
-    let deleted = service.memories().delete(caller, memory).await;
+    let deleted = world.by(caller).delete_memory(memory).await;
     assert_eq!(code(deleted), "not_found");
-    match service
-        .recalls()
-        .create(caller, workspace, &new_recall(&[memory]))
-        .await
-    {
+    match world.by(caller).create_recall(&new_recall(&[memory])).await {
         Err(Error::Forbidden { .. }) => {}
         cited => assert_eq!(problem(cited), "memory_ids[0] not_found"),
     }
@@ -98,7 +79,7 @@ async fn member_cannot_reach_memory_of_another_audience() {
     let memory = world.approved_memories(1).await[0];
     let member = world.member(MEMBER).await;
     let caller = world.trusted(member);
-    let covered = world.service.memories().get(&caller, memory).await.unwrap();
+    let covered = world.by(&caller).get_memory(memory).await.unwrap();
     assert!(covered.value.content.is_some());
     let deleting = actions(&[
         Action::MemoryDelete,
@@ -119,8 +100,7 @@ async fn member_cannot_reach_memory_of_another_audience() {
         assert_unknown(&world, &caller, memory).await;
     }
     // The owner, who may share, governs it without reading it.
-    let found = world.service.memories().get(&world.owner, memory).await;
-    assert_eq!(found.unwrap().value.content, None);
+    assert_eq!(world.get_memory(memory).await.unwrap().value.content, None);
     let shared = audience("org:acme");
     let shared = world.bulk(&world.owner, &[memory], shared).await;
     assert_eq!(shared.unwrap().summary.succeeded, 1);
@@ -141,7 +121,7 @@ async fn memory_under_review_is_unknown_to_viewers_and_mcp_keys() {
     }
     world.approve(&[memory]).await;
     for caller in [&viewer, &key] {
-        let found = world.service.memories().get(caller, memory).await;
+        let found = world.by(caller).get_memory(memory).await;
         assert!(found.unwrap().value.content.is_some());
     }
 }
@@ -155,22 +135,13 @@ async fn memory_under_review_is_known_to_its_author_but_not_to_the_authors_mcp_k
         Action::McpKeyManage,
     ]);
     let author = world.caller_who_may(author).await;
-    let workspace = world.workspace.id;
     let new = create_memory("Note", world.source);
-    let made = world
-        .service
-        .memories()
-        .create(&author, workspace, &new)
-        .await;
+    let made = world.by(&author).create_memory(&new).await;
     let memory = made.unwrap().value.summary.id;
-    let found = world.service.memories().get(&author, memory).await.unwrap();
+    let found = world.by(&author).get_memory(memory).await.unwrap();
     assert!(found.value.content.is_some());
     let new = new_mcp_key("workspace:research");
-    let key = world
-        .service
-        .mcp_keys()
-        .create(&author, workspace, &new)
-        .await;
+    let key = world.by(&author).create_mcp_key(&new).await;
     assert_unknown(&world, &Caller::from(key.unwrap().secret.unwrap()), memory).await;
     let another = actions(&[Action::MemoryCreate, Action::MemoryRead]);
     assert_unknown(&world, &world.caller_who_may(another).await, memory).await;
@@ -183,8 +154,7 @@ async fn recall_loses_memory_that_is_no_longer_approved() {
     let recall = world.recall_of(&ids).await;
     let rejected = review(ReviewStatus::Rejected);
     world.bulk(&world.owner, &ids[..1], rejected).await.unwrap();
-    let found = world.service.recalls().get(&world.owner, recall).await;
-    assert_eq!(found.unwrap().memory_ids, ids[1..]);
+    assert_eq!(world.get_recall(recall).await.unwrap().memory_ids, ids[1..]);
 }
 
 #[tokio::test]
@@ -236,17 +206,10 @@ async fn source_of_inbound_webhook_accepts_signed_messages_alone() {
     let sender = Sender::new(&world).await;
     let batch = [keyed("signed")];
     sender.post(&world, "first", &batch).await.unwrap();
-    let (service, workspace) = (&world.service, world.workspace.id);
-    let ingested = service
-        .memories()
-        .ingest(&world.owner, workspace, sender.source, &batch);
+    let ingested = world.ingest_memories(sender.source, &batch);
     assert_eq!(code(ingested.await), "forbidden");
     let new = create_memory("Note", sender.source);
-    let created = service
-        .memories()
-        .create(&world.owner, workspace, &new)
-        .await;
-    assert_eq!(code(created), "forbidden");
+    assert_eq!(code(world.create_memory(&new).await), "forbidden");
     let batch = [keyed("again")];
     sender.post(&world, "second", &batch).await.unwrap();
 }
@@ -292,8 +255,7 @@ async fn replay_tells_nothing_of_what_happened_to_hidden_memory() {
     assert_eq!(again("keep", &ids[..1], "org:acme").await, [hidden]);
     assert_eq!(again("give", &ids[1..], "team:legal").await, [None]);
     for id in &ids {
-        let deleted = world.service.memories().delete(&world.owner, *id).await;
-        deleted.unwrap();
+        world.delete_memory(*id).await.unwrap();
     }
     assert_eq!(again("keep", &ids[..1], "org:acme").await, [hidden]);
     assert_eq!(again("give", &ids[1..], "team:legal").await, [None]);

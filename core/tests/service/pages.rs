@@ -30,7 +30,7 @@ async fn page(
         .maybe_limit(limit)
         .maybe_cursor(cursor)
         .build();
-    world.service.sources().list(caller, &request).await
+    world.by(caller).list_sources(&request).await
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn workspaces_out_of_scope_lead_to_no_page() {
     let caller = Caller::from(token.secret.clone());
     let page = async |cursor| {
         let request = PageRequest::builder().limit(1).maybe_cursor(cursor).build();
-        let found = world.service.workspaces().list(&caller, &request).await;
+        let found = world.by(&caller).list_workspaces(&request).await;
         found.unwrap()
     };
     let first = page(None).await;

@@ -98,12 +98,7 @@ async fn member_requires_unique_handle_and_valid_role() {
     let local = with(new_role("local"), |new| {
         new.workspace_id = Some(world.workspace.id);
     });
-    let local = world
-        .service
-        .roles()
-        .create(&world.owner, ACME, &local)
-        .await
-        .unwrap();
+    let local = world.create_role(&local).await.unwrap();
     assert_eq!(
         problem(create("ann", custom(local.id)).await),
         "role not_found"

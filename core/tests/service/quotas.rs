@@ -57,9 +57,8 @@ fn batch(count: usize) -> Vec<NewMemory> {
 }
 
 async fn ingest(world: &World, batch: &[NewMemory]) -> Result<Vec<MemoryId>, Error> {
-    let (owner, place, source) = (&world.owner, world.workspace.id, world.source);
-    let ingested = world.service.memories().ingest(owner, place, source, batch);
-    let ingested = ingested.await?.into_iter();
+    let source = world.source;
+    let ingested = world.ingest_memories(source, batch).await?.into_iter();
     Ok(ingested.map(|memory| memory.id).collect())
 }
 
@@ -77,18 +76,11 @@ async fn ingest_beyond_the_quota_is_rejected_as_a_whole() {
         .title("One more")
         .content("Too many.");
     let new = new.build();
-    let create = || {
-        let workspace = world.workspace.id;
-        world
-            .service
-            .memories()
-            .create(&world.owner, workspace, &new)
-    };
+    let create = || world.create_memory(&new);
     assert_eq!(exceeded(create().await).0, Quota::Memories);
 
     // A deletion works at the limit and makes room.
-    let deleted = world.service.memories().delete(&world.owner, two[0]);
-    deleted.await.unwrap();
+    world.delete_memory(two[0]).await.unwrap();
     create().await.unwrap();
     assert_eq!(exceeded(create().await).0, Quota::Memories);
     assert_eq!(usage(&world, Quota::Memories).await, 5);
@@ -157,21 +149,14 @@ async fn recalls_chats_and_messages_are_limited() {
     })
     .await;
     let memories = world.approved_memories(1).await;
-    let (owner, place) = (&world.owner, world.workspace.id);
     let recall = new_recall(&memories);
-    let create = || world.service.recalls().create(owner, place, &recall);
+    let create = || world.create_recall(&recall);
     create().await.unwrap();
     assert_eq!(exceeded(create().await), (Quota::Recalls, 1, None));
 
     let first = chat(&world, "One").await.unwrap();
-    let another = chat(&world, "Two").await;
-    assert_eq!(exceeded(another), (Quota::Chats, 1, None));
-    let post = || {
-        world
-            .service
-            .chats()
-            .post_message(owner, place, first, "Hello.")
-    };
+    assert_eq!(exceeded(chat(&world, "Two").await), (Quota::Chats, 1, None));
+    let post = || world.post_message(first, "Hello.");
     for _ in 0..2 {
         post().await.unwrap();
     }
@@ -195,13 +180,12 @@ async fn sources_and_members_are_limited() {
 
     let member = world.member(MEMBER).await;
     let new = new_member("robin", VIEWER);
-    let add = || world.service.members().add(&world.owner, "acme", &new);
+    let add = || world.add_member(&new);
     assert_eq!(exceeded(add().await), (Quota::Members, 2, None));
     let operator = world.service.provisioning();
     let by_operator = operator.create_member(world.org.id, &new).await;
     assert_eq!(exceeded(by_operator), (Quota::Members, 2, None));
-    let removed = world.service.members().remove(&world.owner, "acme", member);
-    removed.await.unwrap();
+    world.remove_member(member).await.unwrap();
     add().await.unwrap();
     world.maintain().await;
     world.assert_whole().await;
@@ -225,22 +209,11 @@ async fn endpoints_of_all_kinds_share_a_quota() {
         exceeded(Seed::subscription(&world, recall, url).await),
         full
     );
-    let service = &world.service;
     for freed in 0..3 {
         match freed {
-            0 => service.webhooks().delete(owner, place, webhook.id).await,
-            1 => {
-                service
-                    .inbound_webhooks()
-                    .delete(owner, place, inbound.id)
-                    .await
-            }
-            _ => {
-                service
-                    .citation_subscriptions()
-                    .delete(owner, subscription.id)
-                    .await
-            }
+            0 => world.delete_webhook(webhook.id).await,
+            1 => world.delete_inbound(inbound.id).await,
+            _ => world.delete_subscription(subscription.id).await,
         }
         .unwrap();
         hook().await.unwrap();
@@ -256,10 +229,7 @@ async fn failed_creations_count_nothing() {
     let unknown = world.ingest(world.workspace.id, nowhere, &batch(3)).await;
     assert_eq!(code(unknown), "invalid_request");
     let (viewer, three) = (world.caller(VIEWER).await, batch(3));
-    let denied = world
-        .service
-        .memories()
-        .ingest(&viewer, world.workspace.id, world.source, &three);
+    let denied = world.by(&viewer).ingest_memories(world.source, &three);
     assert_eq!(code(denied.await), "forbidden");
     assert_eq!(usage(&world, Quota::Memories).await, 0);
 }
@@ -272,12 +242,7 @@ async fn inbound_message_over_the_quota_is_ingested_once_there_is_room() {
     let message = [new_memory("Posted")];
     let refused = sender.post(&world, "msg_1", &message).await;
     assert_eq!(exceeded(refused), (Quota::Memories, 1, None));
-    world
-        .service
-        .memories()
-        .delete(&world.owner, kept[0])
-        .await
-        .unwrap();
+    world.delete_memory(kept[0]).await.unwrap();
     sender.post(&world, "msg_1", &message).await.unwrap();
     assert_eq!(titles(&world, &sender).await, ["Posted"]);
 }
@@ -307,7 +272,7 @@ async fn exhaust(world: &World) -> (Quota, u64, Option<Duration>) {
 async fn audit_quota_limits_growth_until_the_next_day() {
     let maximum = 200_000;
     let world = limited(|limits| limits.audit_bytes_per_day_max = maximum).await;
-    let (service, owner, place) = (&world.service, &world.owner, world.workspace.id);
+    let owner = &world.owner;
     let memories = world.memories(2).await;
     let change = sensitivity(SensitivityLabel::Confidential);
     let again = || world.bulk_with_key(owner, "k", &memories, change.clone());
@@ -349,37 +314,16 @@ async fn audit_quota_limits_growth_until_the_next_day() {
 
     // What takes something away works, and so do replays, reads and what is not audited.
     assert!(again().await.unwrap().replayed);
-    service.memories().get(owner, memories[0]).await.unwrap();
-    service
-        .connectors()
-        .report_sync(owner, place, connector, &SUCCESS)
-        .await
-        .unwrap();
-    service.memories().delete(owner, memories[1]).await.unwrap();
-    service
-        .mcp_keys()
-        .revoke(owner, place, key.summary.id)
-        .await
-        .unwrap();
-    service
-        .webhooks()
-        .delete(owner, place, webhook.id)
-        .await
-        .unwrap();
+    world.get_memory(memories[0]).await.unwrap();
+    world.report_sync(connector, &SUCCESS).await.unwrap();
+    world.delete_memory(memories[1]).await.unwrap();
+    world.revoke_mcp_key(key.summary.id).await.unwrap();
+    world.delete_webhook(webhook.id).await.unwrap();
     let assignment = MemberAssignment::Organization(custom(role.id));
-    service
-        .members()
-        .assign_role(owner, "acme", member, assignment)
-        .await
-        .unwrap();
-    service
-        .members()
-        .remove(owner, "acme", member)
-        .await
-        .unwrap();
+    world.assign_role(member, assignment).await.unwrap();
+    world.remove_member(member).await.unwrap();
     // What grows does not, in this organisation.
-    let refused = chat(&world, "Two").await;
-    assert_eq!(exceeded(refused).0, Quota::AuditBytes);
+    assert_eq!(exceeded(chat(&world, "Two").await).0, Quota::AuditBytes);
     stranger.source("Wiki", "wiki").await.unwrap();
     // The next day begins exactly after the waiting time at the latest.
     world.time.pass(wait - MILLISECOND);
@@ -426,8 +370,7 @@ async fn message_that_changes_nothing_is_accepted_beyond_the_audit_quota() {
     let ids = world.memories(5).await;
     exhaust(&world).await;
     for id in ids {
-        let deleted = world.service.memories().delete(&world.owner, id).await;
-        deleted.unwrap();
+        world.delete_memory(id).await.unwrap();
     }
     assert!(audit_bytes(&world).await > maximum);
     sender.post(&world, "2", &[keyed("Open")]).await.unwrap();

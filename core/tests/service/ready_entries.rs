@@ -19,10 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn switch(world: &World, webhook: &Webhook, is_active: bool) {
     let switched = WebhookUpdate::builder().is_active(is_active).build();
     let (workspace, id) = (webhook.workspace_id, webhook.id);
-    let updated = world
-        .service
-        .webhooks()
-        .update(&world.owner, workspace, id, &switched, None);
+    let updated = world.within(workspace).update_webhook(id, &switched, None);
     updated.await.unwrap();
 }
 
@@ -107,8 +104,7 @@ async fn move_ready_entry(world: &World, webhook: &Webhook, to: Timestamp) {
         .put(key, state.to_string())
         .delete(keys::endpoint_due(before, org, endpoint))
         .put(keys::endpoint_due(to, org, endpoint), "null");
-    let moved = world.faults.commit(commit.build().unwrap()).await;
-    moved.unwrap();
+    world.faults.commit(commit.build().unwrap()).await.unwrap();
 }
 
 #[tokio::test]

@@ -14,22 +14,20 @@ async fn register(world: &World, by: &Caller, cited: &[MemoryId]) -> RecallId {
     // Recalls of one millisecond are in no particular order.
     world.time.pass(MINUTE);
     let new = new_recall(cited);
-    let made = world.service.recalls().create(by, world.workspace.id, &new);
-    made.await.unwrap().id
+    world.by(by).create_recall(&new).await.unwrap().id
 }
 
 /// Returns the listed recalls of the workspace, on one page.
 async fn listed(world: &World, by: &Caller) -> Vec<RecallId> {
     let page = PageRequest::default();
-    let listed = world.service.recalls().list(by, world.workspace.id, &page);
-    let listed = listed.await.unwrap();
+    let listed = world.by(by).list_recalls(&page).await.unwrap();
     assert_eq!(listed.next_cursor, None);
     listed.data.iter().map(|recall| recall.id).collect()
 }
 
 /// Returns true if a recall exists for a caller, by its identifier and in the list alike.
 async fn exists(world: &World, by: &Caller, recall: RecallId) -> bool {
-    let found = world.service.recalls().get(by, recall).await;
+    let found = world.by(by).get_recall(recall).await;
     let is_listed = listed(world, by).await.contains(&recall);
     assert_eq!(found.is_ok(), is_listed);
     if let Err(error) = found {
@@ -65,8 +63,7 @@ async fn recall_exists_for_readers_of_all_it_cites() {
         assert_eq!(listed(&world, &viewer).await, [other]);
         assert!(exists(&world, &maker, recall).await, "{change:?}");
         // A deleted memory is left aside.
-        let deleted = world.service.memories().delete(&world.owner, ids[0]);
-        deleted.await.unwrap();
+        world.delete_memory(ids[0]).await.unwrap();
         assert!(exists(&world, &viewer, recall).await, "{change:?}");
     }
 }
@@ -80,14 +77,7 @@ async fn recall_is_hidden_from_those_who_see_only_labels() {
     let recall = register(&world, &maker, &ids).await;
     assert!(exists(&world, &world.owner, recall).await);
     world.bulk(&world.owner, &ids, team()).await.unwrap();
-    assert!(
-        world
-            .service
-            .memories()
-            .get(&world.owner, ids[0])
-            .await
-            .is_ok()
-    );
+    assert!(world.get_memory(ids[0]).await.is_ok());
     assert!(!exists(&world, &world.owner, recall).await);
 }
 
@@ -99,11 +89,10 @@ async fn hidden_recall_is_deleted_by_those_alone_who_may_erase_it() {
     let recall = register(&world, &maker, &ids).await;
     world.bulk(&world.owner, &ids, team()).await.unwrap();
     let other = world.caller(MEMBER).await;
-    let refused = world.service.recalls().delete(&other, recall).await;
+    let refused = world.by(&other).delete_recall(recall).await;
     assert_eq!(code(refused), "not_found");
     assert!(!exists(&world, &world.owner, recall).await);
-    let deleted = world.service.recalls().delete(&world.owner, recall).await;
-    deleted.unwrap();
+    world.delete_recall(recall).await.unwrap();
     assert!(!exists(&world, &maker, recall).await);
 }
 
@@ -141,11 +130,7 @@ async fn hidden_recalls_take_no_place_on_a_page() {
     let mut page = PageRequest::builder().limit(1).build();
     let mut found = Vec::new();
     loop {
-        let listed = world
-            .service
-            .recalls()
-            .list(&viewer, world.workspace.id, &page);
-        let listed = listed.await.unwrap();
+        let listed = world.by(&viewer).list_recalls(&page).await.unwrap();
         assert_eq!(listed.data.len(), 1);
         found.extend(listed.data.iter().map(|recall| recall.id));
         page.cursor = listed.next_cursor;
@@ -168,15 +153,11 @@ async fn hidden_recall_has_no_subscriptions() {
         let url = "https://example.com/citations".parse().unwrap();
         let new = NewCitationSubscription::builder();
         let new = new.recall_id(recall).webhook_url(url).build();
-        let created = world.service.citation_subscriptions().create(by, &new);
-        created.await.map(drop)
+        world.by(by).create_subscription(&new).await.map(drop)
     };
     let list = async |by: &Caller| -> Result<(), Error> {
         let page = PageRequest::default();
-        let listed = world
-            .service
-            .citation_subscriptions()
-            .list(by, recall, &page);
+        let listed = world.by(by).list_subscriptions(recall, &page);
         listed.await.map(drop)
     };
     list(&subscriber).await.unwrap();

@@ -11,11 +11,7 @@ use crate::world::World;
 use knowledge_testing::requests::with;
 
 async fn create(world: &World, ids: &[MemoryId]) -> Result<Recall, knowledge_core::Error> {
-    world
-        .service
-        .recalls()
-        .create(&world.owner, world.workspace.id, &new_recall(ids))
-        .await
+    world.create_recall(&new_recall(ids)).await
 }
 
 #[tokio::test]
@@ -45,12 +41,7 @@ async fn query_text_is_stored_only_in_its_recall() {
     let asked = with(new_recall(&ids), |new| {
         new.query = "a question that is nobody else's".to_owned();
     });
-    let recall = world
-        .service
-        .recalls()
-        .create(&world.owner, world.workspace.id, &asked)
-        .await
-        .unwrap();
+    let recall = world.create_recall(&asked).await.unwrap();
     let contents = world.contents().await;
     let holds = |value: &[u8]| {
         value
@@ -77,12 +68,7 @@ async fn recall_rejects_invalid_values() {
         "memory_ids[2] duplicate"
     );
     let long = with(new_recall(&ids[..1]), |new| new.query = "x".repeat(1_025));
-    let made = world
-        .service
-        .recalls()
-        .create(&world.owner, world.workspace.id, &long)
-        .await;
-    assert_eq!(problem(made), "query too_large");
+    assert_eq!(problem(world.create_recall(&long).await), "query too_large");
 }
 
 /// A memory that its creator may not know of is treated as non-existent.
@@ -113,12 +99,7 @@ async fn recall_cites_only_memories_visible_to_its_creator() {
     });
     let caller = world.trusted(world.add(&in_team).await);
     let new = new_recall(&ids);
-    world
-        .service
-        .recalls()
-        .create(&caller, world.workspace.id, &new)
-        .await
-        .unwrap();
+    world.by(&caller).create_recall(&new).await.unwrap();
 }
 
 #[tokio::test]
@@ -126,11 +107,7 @@ async fn recall_requires_its_action() {
     let world = World::new().await;
     let ids = world.approved_memories(1).await;
     let viewer = world.caller(VIEWER).await;
-    let made = world
-        .service
-        .recalls()
-        .create(&viewer, world.workspace.id, &new_recall(&ids))
-        .await;
+    let made = world.by(&viewer).create_recall(&new_recall(&ids)).await;
     assert_eq!(code(made), "forbidden");
 }
 
@@ -150,12 +127,7 @@ async fn recalls_are_listed_newest_first() {
             .maybe_cursor(cursor)
             .build();
         let caller = &world.owner;
-        world
-            .service
-            .recalls()
-            .list(caller, workspace, &page)
-            .await
-            .unwrap()
+        world.within(workspace).list_recalls(&page).await.unwrap()
     };
     let first = listed(world.workspace.id, 2, None).await;
     let rest = listed(world.workspace.id, 2, first.next_cursor).await;
@@ -176,30 +148,19 @@ async fn recall_shows_only_memories_visible_to_its_maker() {
     let ids = world.approved_memories(3).await;
     let maker = world.caller(MEMBER).await;
     let recall = world
-        .service
-        .recalls()
-        .create(&maker, world.workspace.id, &new_recall(&ids))
+        .by(&maker)
+        .create_recall(&new_recall(&ids))
         .await
         .unwrap();
     let hide = MemoryChange::builder()
         .audience_tag("team:core".parse().unwrap())
         .build();
     world.bulk(&world.owner, &ids[..1], hide).await.unwrap();
-    world
-        .service
-        .memories()
-        .delete(&world.owner, ids[1])
-        .await
-        .unwrap();
-    let shown = world
-        .service
-        .recalls()
-        .get(&maker, recall.id)
-        .await
-        .unwrap();
+    world.delete_memory(ids[1]).await.unwrap();
+    let shown = world.by(&maker).get_recall(recall.id).await.unwrap();
     assert_eq!(shown.memory_ids, [ids[2]]);
     assert_eq!(shown.query, recall.query);
     let unknown = knowledge_core::model::RecallId(Uuid::nil());
-    let found = world.service.recalls().get(&maker, unknown).await;
+    let found = world.by(&maker).get_recall(unknown).await;
     assert_eq!(code(found), "not_found");
 }

@@ -89,12 +89,8 @@ async fn every_record_is_resealed_with_its_previous_secret() {
     for _ in 0..250 {
         last = Some(world.webhook(EventType::ChunkCreated).await.id);
     }
-    let (owner, workspace, last) = (&world.owner, world.workspace.id, last.unwrap());
-    let rotated = world
-        .service
-        .webhooks()
-        .rotate_secret(owner, workspace, last);
-    rotated.await.unwrap();
+    let last = last.unwrap();
+    world.rotate_webhook(last).await.unwrap();
     let store = Arc::clone(world.faults.inner());
     let report = rekey(&store, SEALING_KEY[0], 2).await.unwrap();
     assert_eq!((report.resealed, report.damaged), (251, 0));

@@ -186,7 +186,7 @@ async fn removed_organization_leaves_nothing() {
     let known = service.authenticate(&token, bearer).await;
     assert_eq!(code(known), "unauthenticated");
     let memory = org.main.memories.internal[0];
-    let read = service.memories().get(&org.trusted_owner(), memory).await;
+    let read = world.by(&org.trusted_owner()).get_memory(memory).await;
     assert_eq!(code(read), "unauthenticated");
     assert_eq!(post(service, org.id, &webhook).await, "not_found");
     let (status, _) = ask(&world, Method::GET, &path, Value::Null).await;
@@ -283,26 +283,23 @@ async fn removed_workspace_is_invisible_at_once_and_leaves_its_traces_only() {
     let (status, _) = ask(&world, Method::DELETE, &path, Value::Null).await;
     assert_eq!(status, 404);
     for memory in [org.main.memories.internal[79], org.main.memories.private[0]] {
-        assert_eq!(
-            code(service.memories().get(owner, memory).await),
-            "not_found"
-        );
+        assert_eq!(code(world.by(owner).get_memory(memory).await), "not_found");
     }
     assert_eq!(
-        code(service.recalls().get(owner, org.recall).await),
+        code(world.by(owner).get_recall(org.recall).await),
         "not_found"
     );
     let late = new_chat("Late");
-    let added = service.chats().create(owner, main, &late).await;
+    let added = world.by(owner).within(main).create_chat(&late).await;
     assert_eq!(code(added), "not_found");
     assert_eq!(post(service, org.id, &webhook).await, "not_found");
     let memory = org.main.memories.internal[0];
     let erased = NewErasure::builder().memory_ids(vec![memory]).build();
     let key = "late".parse().unwrap();
-    let erased = service.erasures().create(owner, &key, &erased).await;
+    let erased = world.by(owner).create_erasure(&key, &erased).await;
     assert_eq!(erased.unwrap().erasure.not_found, 1);
     let side = org.side.memories.internal[0];
-    assert!(service.memories().get(owner, side).await.is_ok());
+    assert!(world.by(owner).get_memory(side).await.is_ok());
     world.assert_whole().await;
 
     world.maintain().await;
@@ -345,7 +342,7 @@ async fn removed_workspace_is_invisible_at_once_and_leaves_its_traces_only() {
     let page = PageRequest::default();
     let deletions = AuditFilter::builder().action(AuditAction::WorkspaceDelete);
     let deletions = deletions.build();
-    let listed = service.audit_log().list(owner, &deletions, &page).await;
+    let listed = world.by(owner).list_audit_log(&deletions, &page).await;
     let listed = listed.unwrap().data;
     let deleted = listed.iter().filter(|entry| entry.resource.id == main.0);
     assert_eq!(deleted.count(), 1);
@@ -370,7 +367,7 @@ async fn slug_of_removed_workspace_stays_taken() {
         assert_eq!(by_slug, None);
         world.maintain().await;
     }
-    assert!(service.memories().get(&world.owner, ids[0]).await.is_ok());
+    assert!(world.get_memory(ids[0]).await.is_ok());
     let unknown = provisioning.delete_workspace(org, research).await;
     assert_eq!(code(unknown), "not_found");
     world.assert_whole().await;
@@ -397,10 +394,7 @@ async fn no_change_overtakes_a_removal() {
     let late = new_chat("Late");
     let (removed, created) = futures::join!(
         provisioning.delete_workspace(org, world.workspace.id),
-        world
-            .service
-            .chats()
-            .create(&world.owner, world.workspace.id, &late)
+        world.create_chat(&late)
     );
     removed.unwrap();
     drop(created);
@@ -423,14 +417,13 @@ async fn removal_works_at_a_quota_and_makes_room() {
     let (service, other) = (&world.service, world.workspace("other").await);
     world.add_chat("Only").await;
     let further = new_chat("Further");
-    let added = service.chats().create(&world.owner, other, &further).await;
+    let added = world.within(other).create_chat(&further).await;
     assert_eq!(code(added), "quota_exceeded");
     let provisioning = service.provisioning();
     let removed = provisioning.delete_workspace(world.org.id, world.workspace.id);
     removed.await.unwrap();
     world.maintain().await;
-    let added = service.chats().create(&world.owner, other, &further).await;
-    added.unwrap();
+    world.within(other).create_chat(&further).await.unwrap();
     world.assert_whole().await;
 }
 
@@ -445,11 +438,7 @@ async fn erasure_ends_with_what_it_would_have_erased() {
         let failing = world.served_with(plan).await;
         let source = NewErasure::builder().source_id(world.source).build();
         let key = "erasure".parse().unwrap();
-        let erasure = failing
-            .service
-            .erasures()
-            .create(&world.owner, &key, &source);
-        let erasure = erasure.await.unwrap().erasure;
+        let erasure = failing.create_erasure(&key, &source).await.unwrap().erasure;
         assert_eq!(erasure.status, ErasureStatus::Running);
         let (org, provisioning) = (world.org.id, world.service.provisioning());
         if is_organization {
@@ -466,7 +455,7 @@ async fn erasure_ends_with_what_it_would_have_erased() {
             let left: Vec<_> = left.keys().map(ToString::to_string).collect();
             assert_eq!(left, ["meta"]);
         } else {
-            let receipt = world.service.erasures().get(&world.owner, erasure.id).await;
+            let receipt = world.get_erasure(erasure.id).await;
             assert_eq!(receipt.unwrap().status, ErasureStatus::Completed);
             let usage = keys::usage(org, Quota::Memories);
             assert_eq!(world.counter(usage).await, 0);
@@ -488,17 +477,13 @@ async fn roles_and_labels_end_with_the_workspace() {
     let shared = with(new_memory("Shared"), |new| new.audience_tag = Some(label));
     let ids = world.ingest(other, world.source, &[shared]).await.unwrap();
     world.approve(&ids).await;
-    service.memories().get(&viewer, ids[0]).await.unwrap();
+    world.by(&viewer).get_memory(ids[0]).await.unwrap();
     let provisioning = service.provisioning();
     provisioning.delete_workspace(org, research).await.unwrap();
     for _ in 0..2 {
-        let found = service.memories().get(&viewer, ids[0]).await;
+        let found = world.by(&viewer).get_memory(ids[0]).await;
         assert_eq!(code(found), "not_found");
-        let details = service
-            .members()
-            .get(&world.owner, ACME, member)
-            .await
-            .unwrap();
+        let details = world.get_member(member).await.unwrap();
         assert_eq!(details.value.workspace_roles, []);
         let path = format!("/orgs/{ACME}/members");
         let members = get(&world, &path).await;

@@ -21,30 +21,20 @@ async fn set_as(
     chat_days: Option<u64>,
 ) -> Result<Retention, Error> {
     let new = NewRetention::builder().maybe_chat_days(chat_days).build();
-    let place = world.workspace.id;
-    world
-        .service
-        .workspaces()
-        .set_retention(caller, place, &new)
-        .await
+    world.by(caller).set_retention(&new).await
 }
 
 async fn set(world: &World, chat_days: impl Into<Option<u64>>) {
     let chat_days = chat_days.into();
     let set = set_as(world, &world.owner, chat_days).await.unwrap();
     assert_eq!(set.chat_days, chat_days);
-    let read = world
-        .service
-        .workspaces()
-        .get_retention(&world.owner, world.workspace.id);
-    assert_eq!(read.await.unwrap(), set);
+    assert_eq!(world.get_retention().await.unwrap(), set);
 }
 
 /// Returns the identifiers of the listed chats, after all other reads agree with the list.
 async fn chats(world: &World, known: &[ChatId]) -> Vec<ChatId> {
-    let (service, owner, place) = (&world.service, &world.owner, world.workspace.id);
     let page = PageRequest::default();
-    let listed = service.chats().list(owner, place, &page).await.unwrap();
+    let listed = world.list_chats(&page).await.unwrap();
     let mut listed: Vec<ChatId> = listed.data.into_iter().map(|chat| chat.id).collect();
     listed.sort_unstable();
     let mut shown = world.dashboard().await.recent_chats;
@@ -53,18 +43,12 @@ async fn chats(world: &World, known: &[ChatId]) -> Vec<ChatId> {
     assert_eq!(shown, listed);
     for chat in known {
         let is_listed = listed.contains(chat);
-        let found = service.chats().get(owner, place, *chat).await;
+        let found = world.get_chat(*chat).await;
         assert_eq!(found.is_ok(), is_listed);
-        let messages = service.chats().list_messages(owner, place, *chat, &page);
-        assert_eq!(messages.await.is_ok(), is_listed);
+        assert_eq!(world.list_messages(*chat, &page).await.is_ok(), is_listed);
         if !is_listed {
-            let posted = service
-                .chats()
-                .post_message(owner, place, *chat, "Late.")
-                .await;
-            assert_eq!(code(posted), "not_found");
-            let deleted = service.chats().delete(owner, place, *chat).await;
-            assert_eq!(code(deleted), "not_found");
+            assert_eq!(code(world.post_message(*chat, "Late.").await), "not_found");
+            assert_eq!(code(world.delete_chat(*chat).await), "not_found");
         }
     }
     world.assert_whole().await;
@@ -81,12 +65,7 @@ async fn usage(world: &World) -> [i64; 2] {
 }
 
 async fn post(world: &World, chat: ChatId, content: &str) {
-    let (owner, place) = (&world.owner, world.workspace.id);
-    let posted = world
-        .service
-        .chats()
-        .post_message(owner, place, chat, content);
-    posted.await.unwrap();
+    world.post_message(chat, content).await.unwrap();
 }
 
 /// Returns the counts of chats and messages in the entries about erasure.
@@ -222,12 +201,7 @@ async fn retention_is_of_one_workspace() {
     let chat = world.add_chat("Here").await;
     let sales = world.workspace("sales").await;
     let new = NewRetention::builder().chat_days(1).build();
-    let set = world
-        .service
-        .workspaces()
-        .set_retention(&world.owner, sales, &new)
-        .await;
-    set.unwrap();
+    world.within(sales).set_retention(&new).await.unwrap();
     world.time.pass(2 * DAY);
     world.maintain().await;
     assert_eq!(chats(&world, &[chat]).await, [chat]);

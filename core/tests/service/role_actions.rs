@@ -5,7 +5,7 @@ use knowledge_core::access::{Action, BaseRole};
 use knowledge_core::model::{CustomRoleUpdate, RoleActions};
 use knowledge_core::service::Caller;
 
-use crate::make::{ACME, actions, code, custom, new_chat, new_role};
+use crate::make::{actions, code, custom, new_chat, new_role};
 use crate::roles::{NONE, active, update, with_actions};
 use crate::world::World;
 use knowledge_testing::requests::with;
@@ -47,19 +47,9 @@ async fn role_update_applies_to_its_holders_at_once() {
         .role(BaseRole::Viewer, actions(&[Action::ChatWrite]), NONE)
         .await;
     let caller = world.caller(custom(role.id)).await;
-    let chat = async || {
-        world
-            .service
-            .chats()
-            .create(&caller, world.workspace.id, &new_chat("Hi"))
-            .await
-    };
+    let chat = async || world.by(&caller).create_chat(&new_chat("Hi")).await;
     let dashboard = async || {
-        let summary = world
-            .service
-            .workspaces()
-            .get_dashboard_summary(&caller, world.workspace.id)
-            .await;
+        let summary = world.by(&caller).get_dashboard().await;
         summary.map(|_| ())
     };
     chat().await.unwrap();
@@ -92,7 +82,7 @@ async fn member_cannot_create_role_beyond_their_own() {
                 deny: NONE,
             };
         });
-        world.service.roles().create(&manager, ACME, &new).await
+        world.by(&manager).create_role(&new).await
     };
     create("held", BaseRole::Viewer, &[Action::AuditRead])
         .await
@@ -114,10 +104,9 @@ async fn member_cannot_extend_role_beyond_their_own() {
     let manager = manager(&world, &[]).await;
     let role = world.role(BaseRole::Viewer, NONE, NONE).await;
     let update = async |change: CustomRoleUpdate| {
-        let service = &world.service;
-        service
-            .roles()
-            .update(&manager, ACME, role.id, &change, None)
+        world
+            .by(&manager)
+            .update_role(role.id, &change, None)
             .await
             .map(|_| ())
     };

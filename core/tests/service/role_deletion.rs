@@ -9,7 +9,7 @@ use knowledge_store::faults::{CommitFault, FaultPlan};
 use uuid::Uuid;
 
 use crate::make::{
-    ACME, ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_chat, new_role, problem,
+    ADMIN, MEMBER, OWNER, VIEWER, actions, code, custom, new_chat, new_role, problem,
 };
 use crate::world::World;
 use knowledge_testing::requests::with;
@@ -18,11 +18,7 @@ const NONE: ActionSet = ActionSet::EMPTY;
 
 pub(crate) async fn delete(world: &World, role: RoleId, to: Option<RoleRef>) -> Result<(), Error> {
     let request = DeleteRole::builder().maybe_reassign_to(to).build();
-    world
-        .service
-        .roles()
-        .delete(&world.owner, ACME, role, &request)
-        .await
+    world.delete_role(role, &request).await
 }
 
 /// Creates a role that writes chats, and one that reads the audit log.
@@ -38,20 +34,15 @@ pub(crate) async fn two_roles(world: &World) -> (RoleId, RoleId) {
 
 pub(crate) async fn may_write(world: &World, member: MemberId) -> bool {
     let caller = world.trusted(member);
-    let chat = world
-        .service
-        .chats()
-        .create(&caller, world.workspace.id, &new_chat("Hi"))
-        .await;
+    let chat = world.by(&caller).create_chat(&new_chat("Hi")).await;
     chat.is_ok()
 }
 
 async fn may_audit(world: &World, member: MemberId) -> bool {
     let unknown = knowledge_core::model::AuditLogId(Uuid::nil());
     let entry = world
-        .service
-        .audit_log()
-        .get(&world.trusted(member), unknown)
+        .by(&world.trusted(member))
+        .get_audit_entry(unknown)
         .await;
     matches!(entry, Err(Error::NotFound { .. }))
 }
@@ -73,16 +64,7 @@ async fn role_without_holders_is_deleted() {
     let (role, _) = two_roles(&world).await;
     delete(&world, role, None).await.unwrap();
     assert_eq!(code(delete(&world, role, None).await), "not_found");
-    assert_eq!(
-        world
-            .service
-            .roles()
-            .list(&world.owner, ACME)
-            .await
-            .unwrap()
-            .len(),
-        1
-    );
+    assert_eq!(world.list_roles().await.unwrap().len(), 1);
     assert_eq!(redirects(&world).await, 0);
     let after = world.contents().await;
     let left: Vec<_> = after
@@ -119,18 +101,9 @@ async fn reassign_target_must_be_active_role_of_whole_organization() {
     let local = with(new_role("local"), |new| {
         new.workspace_id = Some(world.workspace.id);
     });
-    let local = world
-        .service
-        .roles()
-        .create(&world.owner, ACME, &local)
-        .await
-        .unwrap();
+    let local = world.create_role(&local).await.unwrap();
     let off = CustomRoleUpdate::builder().is_active(false).build();
-    let switched = world
-        .service
-        .roles()
-        .update(&world.owner, ACME, inactive, &off, None);
-    switched.await.unwrap();
+    world.update_role(inactive, &off, None).await.unwrap();
     for (target, expected) in [
         (custom(role), "reassign_to invalid_value"),
         (custom(RoleId(Uuid::nil())), "reassign_to not_found"),
@@ -160,11 +133,7 @@ async fn member_cannot_reassign_to_role_beyond_their_own() {
     world.member(custom(role)).await;
     for (target, expected) in [(custom(wider), false), (MEMBER, false), (VIEWER, true)] {
         let request = DeleteRole::builder().reassign_to(target).build();
-        let deleted = world
-            .service
-            .roles()
-            .delete(&manager, ACME, role, &request)
-            .await;
+        let deleted = world.by(&manager).delete_role(role, &request).await;
         assert_eq!(deleted.is_ok(), expected, "{target}");
     }
 }

@@ -4,7 +4,7 @@ use knowledge_core::access::{ActionSet, BaseRole};
 use knowledge_core::service::MemberAssignment;
 use knowledge_store::faults::FaultPlan;
 
-use crate::make::{ACME, MEMBER, VIEWER, custom};
+use crate::make::{MEMBER, VIEWER, custom};
 use crate::role_deletion::{delete, may_write, redirects, two_roles};
 use crate::world::World;
 
@@ -35,11 +35,7 @@ async fn deletion_that_makes_the_chain_too_long_is_rejected() {
     delete(&world, role, Some(VIEWER)).await.unwrap();
     assert!(!may_write(&world, member).await);
     let reassigned = MemberAssignment::Organization(MEMBER);
-    let assigned = world
-        .service
-        .members()
-        .assign_role(&world.owner, ACME, member, reassigned);
-    assigned.await.unwrap();
+    world.assign_role(member, reassigned).await.unwrap();
     world.maintain().await;
     world.assert_holders_are_right().await;
 }
@@ -89,8 +85,7 @@ async fn deletion_removes_redirects_beyond_their_limit() {
     }
     let other = world.served_with(FaultPlan::none()).await;
     world.probe.before_commit(async move {
-        let deleted = delete(&other, other_last, Some(MEMBER));
-        deleted.await.unwrap();
+        delete(&other, other_last, Some(MEMBER)).await.unwrap();
     });
     delete(&world, last, Some(custom(target))).await.unwrap();
     assert_eq!(redirects(&world).await, 65);

@@ -21,11 +21,7 @@ pub(crate) async fn update(
     role: RoleId,
     update: CustomRoleUpdate,
 ) -> Result<CustomRole, Error> {
-    let updated = world
-        .service
-        .roles()
-        .update(&world.owner, ACME, role, &update, None)
-        .await;
+    let updated = world.update_role(role, &update, None).await;
     updated.map(|role| role.value)
 }
 
@@ -52,12 +48,7 @@ async fn role_is_created_as_requested() {
             deny: actions(&[Action::ChatWrite]),
         })
         .build();
-    let made = world
-        .service
-        .roles()
-        .create(&world.owner, ACME, &new)
-        .await
-        .unwrap();
+    let made = world.create_role(&new).await.unwrap();
     assert_eq!((made.org_id, made.workspace_id), (world.org.id, None));
     assert_eq!((&*made.name, &*made.slug), ("Curator", "curator"));
     assert_eq!((made.base_role, made.actions), (new.base_role, new.actions));
@@ -68,19 +59,9 @@ async fn role_is_created_as_requested() {
         (made.created_at, made.updated_at),
         (world.time.now(), world.time.now())
     );
-    let read = world
-        .service
-        .roles()
-        .get(&world.owner, ACME, made.id)
-        .await
-        .unwrap();
+    let read = world.get_role(made.id).await.unwrap();
     assert_eq!(read.value, made);
-    let unknown = world
-        .service
-        .roles()
-        .get(&world.owner, ACME, RoleId(Uuid::nil()))
-        .await;
-    assert_eq!(code(unknown), "not_found");
+    assert_eq!(code(world.get_role(RoleId(Uuid::nil())).await), "not_found");
 }
 
 #[tokio::test]
@@ -96,7 +77,7 @@ async fn role_reports_all_problems_at_once() {
             deny: both,
         };
     });
-    let made = world.service.roles().create(&world.owner, ACME, &bad).await;
+    let made = world.create_role(&bad).await;
     let expected = "name too_small, slug invalid_value, description too_large, actions duplicate";
     assert_eq!(problem(made), expected);
     let role = world.role(BaseRole::Viewer, NONE, NONE).await;
@@ -110,11 +91,7 @@ async fn role_reports_all_problems_at_once() {
     let elsewhere = with(new_role("elsewhere"), |new| {
         new.workspace_id = Some(WorkspaceId(Uuid::nil()));
     });
-    let made = world
-        .service
-        .roles()
-        .create(&world.owner, ACME, &elsewhere)
-        .await;
+    let made = world.create_role(&elsewhere).await;
     assert_eq!(problem(made), "workspace_id not_found");
 }
 
@@ -123,19 +100,9 @@ async fn roles_are_listed_by_name_then_identifier() {
     let world = World::new().await;
     for (slug, name) in [("a", "Zeta"), ("b", "Alpha"), ("c", "Alpha"), ("d", "Mid")] {
         let new = with(new_role(slug), |new| new.name = name.to_owned());
-        world
-            .service
-            .roles()
-            .create(&world.owner, ACME, &new)
-            .await
-            .unwrap();
+        world.create_role(&new).await.unwrap();
     }
-    let listed = world
-        .service
-        .roles()
-        .list(&world.owner, ACME)
-        .await
-        .unwrap();
+    let listed = world.list_roles().await.unwrap();
     let names: Vec<_> = listed
         .iter()
         .map(|role| (role.name.clone(), role.id))
@@ -149,7 +116,7 @@ async fn roles_per_organization_are_limited() {
     let world = World::new().await;
     let create = async |number: u32| {
         let new = new_role(&format!("role-{number}"));
-        world.service.roles().create(&world.owner, ACME, &new).await
+        world.create_role(&new).await
     };
     let first = create(0).await.unwrap();
     for number in 1..100 {
@@ -157,32 +124,16 @@ async fn roles_per_organization_are_limited() {
     }
     assert_eq!(problem(create(100).await), "body limit_reached");
     let none = DeleteRole::default();
-    world
-        .service
-        .roles()
-        .delete(&world.owner, ACME, first.id, &none)
-        .await
-        .unwrap();
+    world.delete_role(first.id, &none).await.unwrap();
     create(100).await.unwrap();
-    let listed = world
-        .service
-        .roles()
-        .list(&world.owner, ACME)
-        .await
-        .unwrap();
+    let listed = world.list_roles().await.unwrap();
     assert_eq!(listed.len(), 100);
 }
 
 #[tokio::test]
 async fn role_slug_is_unique_and_released() {
     let world = World::new().await;
-    let create = async |slug: &str| {
-        world
-            .service
-            .roles()
-            .create(&world.owner, ACME, &new_role(slug))
-            .await
-    };
+    let create = async |slug: &str| world.create_role(&new_role(slug)).await;
     let slug = |slug: &str| CustomRoleUpdate::builder().slug(slug.to_owned()).build();
     let first = create("one").await.unwrap();
     assert_eq!(code(create("one").await), "slug_taken");
@@ -196,12 +147,7 @@ async fn role_slug_is_unique_and_released() {
     update(&world, first.id, slug("uno")).await.unwrap();
     create("one").await.unwrap();
     let none = DeleteRole::default();
-    world
-        .service
-        .roles()
-        .delete(&world.owner, ACME, first.id, &none)
-        .await
-        .unwrap();
+    world.delete_role(first.id, &none).await.unwrap();
     create("uno").await.unwrap();
 }
 
@@ -293,13 +239,7 @@ async fn role_update_without_change_writes_nothing() {
 async fn role_update_can_require_a_version() {
     let world = World::new().await;
     let role = world.role(BaseRole::Viewer, NONE, NONE).await;
-    let known = world
-        .service
-        .roles()
-        .get(&world.owner, ACME, role.id)
-        .await
-        .unwrap()
-        .etag;
+    let known = world.get_role(role.id).await.unwrap().etag;
     assert!(
         known.starts_with('"') && known.ends_with('"'),
         "a strong tag"
@@ -308,17 +248,12 @@ async fn role_update_can_require_a_version() {
         let change = CustomRoleUpdate::builder()
             .description(description.to_owned())
             .build();
-        let service = &world.service;
-        service
-            .roles()
-            .update(&world.owner, ACME, role.id, &change, Some(condition))
-            .await
+        world.update_role(role.id, &change, Some(condition)).await
     };
     let of = |tags: &[&str]| IfMatch::Tags(tags.iter().map(|tag| (*tag).to_owned()).collect());
     let updated = when(&of(&["\"other\"", &known]), "1").await.unwrap();
     assert_ne!(updated.etag, known);
-    let outdated = when(&of(&[&known]), "2").await;
-    assert_eq!(code(outdated), "precondition_failed");
+    assert_eq!(code(when(&of(&[&known]), "2").await), "precondition_failed");
     let weak = format!("W/{}", updated.etag);
     assert_eq!(
         code(when(&of(&[&weak]), "2").await),
@@ -331,12 +266,7 @@ async fn role_update_can_require_a_version() {
         "also for no change"
     );
     when(&IfMatch::Any, "2").await.unwrap();
-    let read = world
-        .service
-        .roles()
-        .get(&world.owner, ACME, role.id)
-        .await
-        .unwrap();
+    let read = world.get_role(role.id).await.unwrap();
     assert_eq!(read.value.description, "2");
     assert_ne!(read.etag, updated.etag);
 }
@@ -345,7 +275,7 @@ async fn role_update_can_require_a_version() {
 async fn roles_are_managed_by_session_in_own_organization() {
     let world = World::new().await;
     let list = async |caller: &Caller, org: &str| {
-        world.service.roles().list(caller, org).await.map(|_| ())
+        world.by(caller).in_org(org).list_roles().await.map(|_| ())
     };
     let member = world.member(MEMBER).await;
     let session = Caller::from(world.session(member).await.secret);
@@ -353,11 +283,7 @@ async fn roles_are_managed_by_session_in_own_organization() {
     list(&session, ACME).await.unwrap();
     assert_eq!(code(list(&token, ACME).await), "unauthenticated");
     assert_eq!(code(list(&session, "evil").await), "not_found");
-    let create = world
-        .service
-        .roles()
-        .create(&session, ACME, &new_role("x"))
-        .await;
+    let create = world.by(&session).create_role(&new_role("x")).await;
     assert_eq!(code(create), "forbidden");
 }
 

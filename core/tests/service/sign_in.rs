@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::admin::get;
 use crate::audit::entries;
 use crate::make::{
-    ACME, ADMIN, DAY, HOUR, MEMBER, MILLISECOND, VIEWER, code, new_chat, new_mcp_key, new_role,
+    ADMIN, DAY, HOUR, MEMBER, MILLISECOND, VIEWER, code, new_chat, new_mcp_key, new_role,
     new_token, problem, with,
 };
 use crate::world::World;
@@ -36,30 +36,17 @@ async fn issue(world: &World, new: &NewToken) -> Result<Issued, Error> {
 /// Signs a member in with a new link.
 pub(crate) async fn sign_in(world: &World, member: MemberId) -> Issued {
     let link = link(world, member).await;
-    world
-        .service
-        .sessions()
-        .sign_in(link.secret.expose(), ClientInfo::default())
-        .await
-        .unwrap()
+    world.sign_in(link.secret.expose()).await.unwrap()
 }
 
 pub(crate) async fn token(world: &World, session: &Secret) -> Caller {
-    world
-        .service
-        .sessions()
-        .access_token(session, ClientInfo::default())
-        .await
-        .unwrap()
-        .secret
-        .into()
+    world.access_token(session).await.unwrap().secret.into()
 }
 
 /// Performs an operation of access tokens.
 pub(crate) async fn chat(world: &World, token: &Caller) -> Result<(), Error> {
-    let workspace = world.workspace.id;
     let new = new_chat("Hi");
-    let created = world.service.chats().create(token, workspace, &new).await;
+    let created = world.by(token).create_chat(&new).await;
     created.map(|_| ())
 }
 
@@ -90,29 +77,14 @@ async fn login_link_is_exchanged_once_for_a_session() {
     let link = link(&world, admin).await;
     let text = link.secret.expose();
     assert!(text.starts_with("wkl_"), "{text}");
-    let session = world
-        .service
-        .sessions()
-        .sign_in(text, ClientInfo::default())
-        .await
-        .unwrap();
+    let session = world.sign_in(text).await.unwrap();
     assert_eq!(session.record.member_id, admin);
     assert_eq!(session.record.expires_at, world.time.now().plus(7 * DAY));
     let known = session.secret.clone().into();
     let new = new_role("new");
-    let created = world.service.roles().create(&known, ACME, &new);
-    created.await.unwrap();
+    world.by(&known).create_role(&new).await.unwrap();
     for _ in 0..2 {
-        assert_eq!(
-            code(
-                world
-                    .service
-                    .sessions()
-                    .sign_in(text, ClientInfo::default())
-                    .await
-            ),
-            "unauthenticated"
-        );
+        assert_eq!(code(world.sign_in(text).await), "unauthenticated");
     }
     // Neither the link nor its hash is stored in clear text.
     let contents = world.contents().await;
@@ -139,25 +111,14 @@ async fn invalid_login_links_are_rejected_alike() {
             link(&world, gone).await,
         ]
     };
-    world
-        .service
-        .sessions()
-        .sign_in(used.secret.expose(), ClientInfo::default())
-        .await
-        .unwrap();
+    world.sign_in(used.secret.expose()).await.unwrap();
     let provisioning = world.service.provisioning();
     provisioning
         .revoke(world.org.id, revoked.record.id)
         .await
         .unwrap();
-    let owner = &world.owner;
     let gone = removed.record.member_id;
-    world
-        .service
-        .members()
-        .remove(owner, ACME, gone)
-        .await
-        .unwrap();
+    world.remove_member(gone).await.unwrap();
     let token = world.token(member, TokenScope::default()).await;
     let unknown = Secret::generate(CredentialKind::Link, world.org.id, world.service.env());
     let mut messages = Vec::new();
@@ -170,36 +131,19 @@ async fn invalid_login_links_are_rejected_alike() {
         "wkl_",
         "",
     ] {
-        messages.push(
-            world
-                .service
-                .sessions()
-                .sign_in(text, ClientInfo::default())
-                .await
-                .unwrap_err()
-                .to_string(),
-        );
+        messages.push(world.sign_in(text).await.unwrap_err().to_string());
     }
     world.time.pass(15 * MINUTE - MILLISECOND);
     let late = link(&world, member).await;
     world.time.pass(MILLISECOND);
-    let refused = world
-        .service
-        .sessions()
-        .sign_in(expired.secret.expose(), ClientInfo::default())
-        .await;
+    let refused = world.sign_in(expired.secret.expose()).await;
     messages.push(refused.unwrap_err().to_string());
     messages.dedup();
     assert_eq!(
         messages,
         ["the login link is unknown, used, expired or revoked; ask for a new one"]
     );
-    world
-        .service
-        .sessions()
-        .sign_in(late.secret.expose(), ClientInfo::default())
-        .await
-        .unwrap();
+    world.sign_in(late.secret.expose()).await.unwrap();
 }
 
 #[tokio::test]
@@ -211,18 +155,9 @@ async fn concurrent_sign_ins_with_one_link_create_one_session() {
     let text = link.secret.expose().to_owned();
     // Another process commits its sign-in between the reads and the commit of this one.
     world.probe.before_commit(async move {
-        other
-            .service
-            .sessions()
-            .sign_in(&text, ClientInfo::default())
-            .await
-            .unwrap();
+        other.sign_in(&text).await.unwrap();
     });
-    let late = world
-        .service
-        .sessions()
-        .sign_in(link.secret.expose(), ClientInfo::default())
-        .await;
+    let late = world.sign_in(link.secret.expose()).await;
     assert_eq!(code(late), "unauthenticated");
     assert!(world.probe.has_happened());
     let provisioning = world.service.provisioning();
@@ -235,12 +170,7 @@ async fn concurrent_sign_ins_with_one_link_create_one_session() {
 
     let link = self::link(&world, member).await;
     let text = link.secret.expose();
-    let attempts = (0..8).map(|_| {
-        world
-            .service
-            .sessions()
-            .sign_in(text, ClientInfo::default())
-    });
+    let attempts = (0..8).map(|_| world.sign_in(text));
     let outcomes = futures::future::join_all(attempts).await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
 }
@@ -251,7 +181,7 @@ async fn login_link_authenticates_no_operation() {
     let link = link(&world, world.owner_id).await;
     let caller = Caller::from(link.secret);
     assert_eq!(code(chat(&world, &caller).await), "unauthenticated");
-    let listed = world.service.roles().list(&caller, ACME).await;
+    let listed = world.by(&caller).list_roles().await;
     assert_eq!(code(listed), "unauthenticated");
 }
 
@@ -319,13 +249,7 @@ async fn session_without_use_ends_after_idle_timeout() {
     world.time.pass(MILLISECOND);
     assert!(!is_valid(&session).await);
     assert_eq!(
-        code(
-            world
-                .service
-                .sessions()
-                .access_token(&session.secret, ClientInfo::default())
-                .await
-        ),
+        code(world.access_token(&session.secret).await),
         "unauthenticated"
     );
     let other = sign_in(&world, world.owner_id).await.secret;
@@ -350,12 +274,7 @@ async fn member_sees_and_ends_only_own_credentials() {
         sign_in(&world, bob).await,
         world.token(bob, TokenScope::default()).await,
     ];
-    let access = world
-        .service
-        .sessions()
-        .access_token(&session.secret, ClientInfo::default())
-        .await
-        .unwrap();
+    let access = world.access_token(&session.secret).await.unwrap();
     let (listed, current) = own(&world, &session.secret).await;
     assert_eq!(
         listed,
@@ -363,13 +282,7 @@ async fn member_sees_and_ends_only_own_credentials() {
     );
     assert_eq!(current, [session.record.id]);
 
-    let end = async |id| {
-        world
-            .service
-            .sessions()
-            .end_own_credential(&session.secret, id, ClientInfo::default())
-            .await
-    };
+    let end = async |id| world.end_own_credential(&session.secret, id).await;
     let contents = world.contents().await;
     let others = others.map(|issued| issued.record.id);
     for id in [
@@ -409,28 +322,16 @@ async fn member_does_not_see_mcp_keys_of_ended_sessions() {
     for is_signed_out in [true, false] {
         let session = sign_in(&world, world.owner_id).await.secret;
         let token = token(&world, &session).await;
-        let created = world
-            .service
-            .mcp_keys()
-            .create(&token, world.workspace.id, &new);
+        let created = world.by(&token).create_mcp_key(&new);
         let key = created.await.unwrap().summary.id;
         assert!(own(&world, &session).await.0.contains(&key));
         match is_signed_out {
-            true => world
-                .service
-                .sessions()
-                .sign_out(&session, ClientInfo::default())
-                .await
-                .unwrap(),
+            true => world.sign_out(&session).await.unwrap(),
             false => world.time.pass(3 * HOUR),
         }
         let later = sign_in(&world, world.owner_id).await.secret;
         assert!(!own(&world, &later).await.0.contains(&key));
-        let ended = world
-            .service
-            .sessions()
-            .end_own_credential(&later, key, ClientInfo::default())
-            .await;
+        let ended = world.end_own_credential(&later, key).await;
         assert_eq!(code(ended), "not_found");
     }
     verify(&world).await;

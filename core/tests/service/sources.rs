@@ -12,7 +12,7 @@ use crate::world::World;
 async fn listed(world: &World, by: &Caller) -> Vec<SourceId> {
     let (mut found, mut page) = (Vec::new(), PageRequest::builder().limit(1).build());
     loop {
-        let listed = world.service.sources().list(by, &page).await.unwrap();
+        let listed = world.by(by).list_sources(&page).await.unwrap();
         found.extend(listed.data.iter().map(|source| source.id));
         page.cursor = listed.next_cursor;
         if page.cursor.is_none() {
@@ -20,9 +20,9 @@ async fn listed(world: &World, by: &Caller) -> Vec<SourceId> {
         }
     }
     let page = PageRequest::default();
-    let all = world.service.sources().list(&world.owner, &page);
+    let all = world.list_sources(&page);
     for source in all.await.unwrap().data {
-        match world.service.sources().get(by, source.id).await {
+        match world.by(by).get_source(source.id).await {
             Ok(read) => assert_eq!((read.id, found.contains(&read.id)), (source.id, true)),
             Err(Error::NotFound { kind }) => {
                 assert_eq!(
@@ -45,7 +45,7 @@ async fn limited_credential_sees_sources_of_memories_that_exist_for_it() {
     let world = World::new().await;
     let side = world.workspace("side").await;
     let new = NewSource::builder().name("Plans").kind("drive").build();
-    let plans = world.service.sources().create(&world.owner, &new).await;
+    let plans = world.create_source(&new).await;
     let (wiki, plans) = (world.source, plans.unwrap().id);
     let token = async |scope| Caller::from(world.token(world.owner_id, scope).await.secret);
     let in_side = token(TokenScope {
@@ -88,12 +88,7 @@ async fn limited_credential_sees_sources_of_memories_that_exist_for_it() {
         .await
         .unwrap();
     assert_eq!(listed(&world, &in_side).await, [plans]);
-    let gone = world
-        .service
-        .memories()
-        .delete(&world.owner, there[0])
-        .await;
-    gone.unwrap();
+    world.delete_memory(there[0]).await.unwrap();
     assert_eq!(listed(&world, &in_side).await, nothing);
 }
 
@@ -101,7 +96,7 @@ async fn limited_credential_sees_sources_of_memories_that_exist_for_it() {
 async fn search_for_a_source_continues_behind_many_memories() {
     let world = World::new().await;
     let new = NewSource::builder().name("Plans").kind("drive").build();
-    let plans = world.service.sources().create(&world.owner, &new).await;
+    let plans = world.create_source(&new).await;
     let plans = plans.unwrap().id;
     let scope = TokenScope {
         workspaces: Some(vec![world.workspace.id]),
@@ -136,16 +131,13 @@ async fn contents_under_review_are_read_once_per_page() {
     };
     let (page, filter) = (PageRequest::default(), MemoryFilter::default());
     contents();
-    let found = world.service.sources().get(&token, world.source).await;
+    let found = world.by(&token).get_source(world.source).await;
     assert_eq!(code(found), "not_found");
     assert_eq!(contents(), MEMORIES);
-    let listed = world.service.sources().list(&token, &page).await.unwrap();
+    let listed = world.by(&token).list_sources(&page).await.unwrap();
     assert_eq!((listed.data, listed.next_cursor), (Vec::new(), None));
     assert_eq!(contents(), MEMORIES);
-    let listed = world
-        .service
-        .memories()
-        .list(&token, world.workspace.id, &filter, &page);
+    let listed = world.by(&token).list_memories(&filter, &page);
     let listed = listed.await.unwrap();
     assert_eq!((listed.data, listed.next_cursor), (Vec::new(), None));
     assert_eq!(contents(), MEMORIES);
@@ -181,7 +173,7 @@ async fn role_in_the_last_of_many_workspaces_permits_reading_sources() {
         }
         let list = async || {
             let page = PageRequest::default();
-            world.service.sources().list(&token, &page).await.map(drop)
+            world.by(&token).list_sources(&page).await.map(drop)
         };
         let refused = list().await.unwrap_err();
         assert_eq!(refused.code(), "forbidden", "{count} roles");

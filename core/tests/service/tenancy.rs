@@ -58,26 +58,14 @@ impl Stranger {
         endpoint: Endpoint,
         delivery: DeliveryId,
     ) -> [Result<(), Error>; 5] {
-        let (service, caller, page) = (&world.service, &self.caller, PageRequest::default());
-        let listed = service.deliveries().list(caller, endpoint, None, &page);
+        let (by, page) = (world.by(&self.caller), PageRequest::default());
+        let listed = by.list_deliveries(endpoint, None, &page).await;
         [
-            listed.await.map(drop),
-            service
-                .deliveries()
-                .get(caller, endpoint, delivery)
-                .await
-                .map(drop),
-            service
-                .deliveries()
-                .redeliver(caller, endpoint, delivery)
-                .await
-                .map(drop),
-            service
-                .deliveries()
-                .redeliver_dead(caller, endpoint)
-                .await
-                .map(drop),
-            service.deliveries().ping(caller, endpoint).await.map(drop),
+            listed.map(drop),
+            by.get_delivery(endpoint, delivery).await.map(drop),
+            by.redeliver(endpoint, delivery).await.map(drop),
+            by.redeliver_dead(endpoint).await.map(drop),
+            by.ping_endpoint(endpoint).await.map(drop),
         ]
     }
 
@@ -89,51 +77,24 @@ impl Stranger {
             assert!(!matches!(error, Error::Forbidden { .. }), "{error:?}");
             answers.push(format!("{} {error}", error.code()));
         };
-        let (service, caller) = (&world.service, &self.caller);
+        let caller = &self.caller;
         let batch = [new_memory("Note")];
         let (theirs, own) = (ids.workspace, self.workspace);
+        let by = world.by(caller);
+        let (there, here) = (by.within(theirs), by.within(own));
 
-        note(service.sources().get(caller, ids.source).await.map(drop));
-        note(service.memories().get(caller, ids.memory).await.map(drop));
+        note(by.get_source(ids.source).await.map(drop));
+        note(by.get_memory(ids.memory).await.map(drop));
         let update = MemoryUpdate::default();
-        note(
-            service
-                .memories()
-                .update(caller, ids.memory, &update, None)
-                .await
-                .map(drop),
-        );
-        note(service.memories().delete(caller, ids.memory).await);
+        note(by.update_memory(ids.memory, &update, None).await.map(drop));
+        note(by.delete_memory(ids.memory).await);
         let page = PageRequest::default();
         let subscription = ids.subscription;
         let (any, recall) = (MemoryFilter::default(), ids.recall);
-        note(
-            service
-                .citation_subscriptions()
-                .list(caller, recall, &page)
-                .await
-                .map(drop),
-        );
-        note(
-            service
-                .citation_subscriptions()
-                .get(caller, subscription)
-                .await
-                .map(drop),
-        );
-        note(
-            service
-                .citation_subscriptions()
-                .delete(caller, subscription)
-                .await,
-        );
-        note(
-            service
-                .citation_subscriptions()
-                .rotate_secret(caller, subscription)
-                .await
-                .map(drop),
-        );
+        note(by.list_subscriptions(recall, &page).await.map(drop));
+        note(by.get_subscription(subscription).await.map(drop));
+        note(by.delete_subscription(subscription).await);
+        note(by.rotate_subscription(subscription).await.map(drop));
 
         let endpoint = Endpoint::Subscription(subscription);
         let tried = self.try_deliveries(world, endpoint, ids.delivery).await;
@@ -151,189 +112,74 @@ impl Stranger {
             signature: b"v1,AAAA",
             body: b"{}",
         };
-        let verified = service
-            .inbound_webhooks()
-            .verify_message(*org, ids.inbound, &message);
-        note(verified.await.map(drop));
+        note(
+            world
+                .service
+                .inbound_webhooks()
+                .verify_message(*org, ids.inbound, &message)
+                .await
+                .map(drop),
+        );
 
         // Their workspace, and their resources in the own workspace.
         for place in [theirs, own] {
+            let at = by.within(place);
             let update = ConnectorUpdate::default();
-            note(
-                service
-                    .connectors()
-                    .get(caller, place, ids.connector)
-                    .await
-                    .map(drop),
-            );
-            let updated = service
-                .connectors()
-                .update(caller, place, ids.connector, &update);
-            note(updated.await.map(drop));
-            note(
-                service
-                    .connectors()
-                    .delete(caller, place, ids.connector)
-                    .await,
-            );
-            note(
-                service
-                    .connectors()
-                    .report_sync(caller, place, ids.connector, &SUCCESS)
-                    .await,
-            );
-            note(
-                service
-                    .mcp_keys()
-                    .get(caller, place, ids.mcp_key)
-                    .await
-                    .map(drop),
-            );
-            let rotated = service.mcp_keys().rotate(caller, place, ids.mcp_key, None);
-            note(rotated.await.map(drop));
-            note(service.mcp_keys().revoke(caller, place, ids.mcp_key).await);
-            note(service.chats().get(caller, place, ids.chat).await.map(drop));
+            note(at.get_connector(ids.connector).await.map(drop));
+            note(at.update_connector(ids.connector, &update).await.map(drop));
+            note(at.delete_connector(ids.connector).await);
+            note(at.report_sync(ids.connector, &SUCCESS).await);
+            note(at.get_mcp_key(ids.mcp_key).await.map(drop));
+            note(at.rotate_mcp_key(ids.mcp_key, None).await.map(drop));
+            note(at.revoke_mcp_key(ids.mcp_key).await);
+            note(at.get_chat(ids.chat).await.map(drop));
             let (hook, update) = (ids.webhook, WebhookUpdate::default());
-            note(service.webhooks().get(caller, place, hook).await.map(drop));
-            let updated = service
-                .webhooks()
-                .update(caller, place, hook, &update, None);
-            note(updated.await.map(drop));
-            note(service.webhooks().delete(caller, place, hook).await);
-            let rotated = service.webhooks().rotate_secret(caller, place, hook);
-            note(rotated.await.map(drop));
+            note(at.get_webhook(hook).await.map(drop));
+            note(at.update_webhook(hook, &update, None).await.map(drop));
+            note(at.delete_webhook(hook).await);
+            note(at.rotate_webhook(hook).await.map(drop));
             let endpoint = Endpoint::Webhook(place, hook);
             let tried = self.try_deliveries(world, endpoint, ids.delivery).await;
             tried.into_iter().for_each(&mut note);
             let (hook, update) = (ids.inbound, InboundWebhookUpdate::default());
-            note(
-                service
-                    .inbound_webhooks()
-                    .get(caller, place, hook)
-                    .await
-                    .map(drop),
-            );
-            let updated = service
-                .inbound_webhooks()
-                .update(caller, place, hook, &update, None);
-            note(updated.await.map(drop));
-            note(service.inbound_webhooks().delete(caller, place, hook).await);
-            let rotated = service
-                .inbound_webhooks()
-                .rotate_secret(caller, place, hook);
-            note(rotated.await.map(drop));
-            let listed = service
-                .chats()
-                .list_messages(caller, place, ids.chat, &page);
-            note(listed.await.map(drop));
+            note(at.get_inbound(hook).await.map(drop));
+            note(at.update_inbound(hook, &update, None).await.map(drop));
+            note(at.delete_inbound(hook).await);
+            note(at.rotate_inbound(hook).await.map(drop));
+            note(at.list_messages(ids.chat, &page).await.map(drop));
         }
-        note(
-            service
-                .connectors()
-                .list(caller, theirs, &page)
-                .await
-                .map(drop),
-        );
-        note(
-            service
-                .mcp_keys()
-                .list(caller, theirs, &page)
-                .await
-                .map(drop),
-        );
-        note(service.chats().list(caller, theirs, &page).await.map(drop));
-        note(
-            service
-                .webhooks()
-                .list(caller, theirs, &page)
-                .await
-                .map(drop),
-        );
-        let listed = service.inbound_webhooks().list(caller, theirs, &page);
-        note(listed.await.map(drop));
-        note(service.workspaces().get(caller, theirs).await.map(drop));
-        note(
-            service
-                .recalls()
-                .list(caller, theirs, &page)
-                .await
-                .map(drop),
-        );
-        note(service.recalls().get(caller, recall).await.map(drop));
-        note(service.audit_log().get(caller, ids.audit).await.map(drop));
-        note(
-            service
-                .memories()
-                .list(caller, theirs, &any, &page)
-                .await
-                .map(drop),
-        );
-        note(
-            service
-                .workspaces()
-                .get_dashboard_summary(caller, theirs)
-                .await
-                .map(drop),
-        );
-        note(
-            service
-                .memories()
-                .ingest(caller, theirs, self.source, &batch)
-                .await
-                .map(drop),
-        );
+        note(there.list_connectors(&page).await.map(drop));
+        note(there.list_mcp_keys(&page).await.map(drop));
+        note(there.list_chats(&page).await.map(drop));
+        note(there.list_webhooks(&page).await.map(drop));
+        note(there.list_inbound(&page).await.map(drop));
+        note(there.get_workspace().await.map(drop));
+        note(there.list_recalls(&page).await.map(drop));
+        note(by.get_recall(recall).await.map(drop));
+        note(by.get_audit_entry(ids.audit).await.map(drop));
+        note(there.list_memories(&any, &page).await.map(drop));
+        note(there.get_dashboard().await.map(drop));
+        note(there.ingest_memories(self.source, &batch).await.map(drop));
         let new = create_memory("Note", self.source);
+        note(there.create_memory(&new).await.map(drop));
+        note(there.create_connector(&new_connector(HOUR)).await.map(drop));
         note(
-            service
-                .memories()
-                .create(caller, theirs, &new)
+            there
+                .update_connector(ids.connector, &ConnectorUpdate::paused(true))
                 .await
                 .map(drop),
         );
         note(
-            service
-                .connectors()
-                .create(caller, theirs, &new_connector(HOUR))
+            there
+                .create_mcp_key(&new_mcp_key("org:acme"))
                 .await
                 .map(drop),
         );
+        note(there.create_chat(&new_chat("Hi")).await.map(drop));
+        note(there.post_message(ids.chat, "Hi").await.map(drop));
         note(
-            service
-                .connectors()
-                .update(
-                    caller,
-                    theirs,
-                    ids.connector,
-                    &ConnectorUpdate::paused(true),
-                )
-                .await
-                .map(drop),
-        );
-        note(
-            service
-                .mcp_keys()
-                .create(caller, theirs, &new_mcp_key("org:acme"))
-                .await
-                .map(drop),
-        );
-        note(
-            service
-                .chats()
-                .create(caller, theirs, &new_chat("Hi"))
-                .await
-                .map(drop),
-        );
-        note(
-            service
-                .chats()
-                .post_message(caller, theirs, ids.chat, "Hi")
-                .await
-                .map(drop),
-        );
-        note(
-            service
-                .recalls()
-                .create(caller, theirs, &new_recall(&[ids.memory]))
+            there
+                .create_recall(&new_recall(&[ids.memory]))
                 .await
                 .map(drop),
         );
@@ -341,56 +187,23 @@ impl Stranger {
             .event_type(EventType::ChunkCreated)
             .url("https://example.com/".parse().unwrap())
             .build();
-        note(
-            service
-                .webhooks()
-                .create(caller, theirs, &webhook)
-                .await
-                .map(drop),
-        );
+        note(there.create_webhook(&webhook).await.map(drop));
         let inbound = NewInboundWebhook::builder().name("Forms").build();
-        note(
-            service
-                .inbound_webhooks()
-                .create(caller, theirs, &inbound)
-                .await
-                .map(drop),
-        );
+        note(there.create_inbound(&inbound).await.map(drop));
 
         // Their resources in the own workspace.
-        note(
-            service
-                .memories()
-                .ingest(caller, own, ids.source, &batch)
-                .await
-                .map(drop),
-        );
+        note(here.ingest_memories(ids.source, &batch).await.map(drop));
         let new = create_memory("Note", ids.source);
-        note(service.memories().create(caller, own, &new).await.map(drop));
+        note(here.create_memory(&new).await.map(drop));
+        note(here.report_sync(ids.connector, &SUCCESS).await);
         note(
-            service
-                .connectors()
-                .report_sync(caller, own, ids.connector, &SUCCESS)
-                .await,
-        );
-        note(
-            service
-                .connectors()
-                .update(caller, own, ids.connector, &ConnectorUpdate::paused(true))
+            here.update_connector(ids.connector, &ConnectorUpdate::paused(true))
                 .await
                 .map(drop),
         );
+        note(here.post_message(ids.chat, "Hi").await.map(drop));
         note(
-            service
-                .chats()
-                .post_message(caller, own, ids.chat, "Hi")
-                .await
-                .map(drop),
-        );
-        note(
-            service
-                .recalls()
-                .create(caller, own, &new_recall(&[ids.memory]))
+            here.create_recall(&new_recall(&[ids.memory]))
                 .await
                 .map(drop),
         );
@@ -398,79 +211,44 @@ impl Stranger {
             .recall_id(ids.recall)
             .webhook_url("https://example.com/".parse().unwrap())
             .build();
-        let subscribed = service
-            .citation_subscriptions()
-            .create(caller, &subscription)
-            .await;
-        note(subscribed.map(drop));
+        note(by.create_subscription(&subscription).await.map(drop));
         let change = MemoryChange::builder().source_id(ids.source).build();
         note(world.bulk(caller, &[ids.memory], change).await.map(drop));
 
         // Their organisation, and their roles and members in the own organisation.
         let (slug, update) = (&*ids.slug, CustomRoleUpdate::default());
-        for org in [slug, EVIL] {
+        let (of_theirs, of_own) = (by.in_org(slug), by.in_org(EVIL));
+        for of in [of_theirs, of_own] {
             let none = DeleteRole::default();
-            note(service.roles().get(caller, org, ids.role).await.map(drop));
-            let updated = service
-                .roles()
-                .update(caller, org, ids.role, &update, None)
-                .await;
-            note(updated.map(drop));
-            note(service.roles().delete(caller, org, ids.role, &none).await);
+            note(of.get_role(ids.role).await.map(drop));
+            note(of.update_role(ids.role, &update, None).await.map(drop));
+            note(of.delete_role(ids.role, &none).await);
             let role = MemberAssignment::Organization(MEMBER);
-            note(
-                service
-                    .members()
-                    .assign_role(caller, org, ids.member, role)
-                    .await,
-            );
-            note(
-                service
-                    .members()
-                    .get(caller, org, ids.member)
-                    .await
-                    .map(drop),
-            );
+            note(of.assign_role(ids.member, role).await);
+            note(of.get_member(ids.member).await.map(drop));
             let none = MemberUpdate::default();
-            let updated = service
-                .members()
-                .update(caller, org, ids.member, &none, None);
-            note(updated.await.map(drop));
+            note(of.update_member(ids.member, &none, None).await.map(drop));
             for place in [theirs, own] {
-                let ended = service
-                    .members()
-                    .end_workspace_role(caller, org, ids.member, place);
-                note(ended.await);
+                note(of.end_workspace_role(ids.member, place).await);
             }
         }
-        note(service.roles().list(caller, slug).await.map(drop));
-        note(service.members().list(caller, slug, &page).await.map(drop));
+        note(of_theirs.list_roles().await.map(drop));
+        note(of_theirs.list_members(&page).await.map(drop));
         let spy = new_member("spy", VIEWER);
-        note(service.members().add(caller, slug, &spy).await.map(drop));
-        note(
-            service
-                .roles()
-                .create(caller, slug, &new_role("spy"))
-                .await
-                .map(drop),
-        );
+        note(of_theirs.add_member(&spy).await.map(drop));
+        note(of_theirs.create_role(&new_role("spy")).await.map(drop));
         let local = with(new_role("spy"), |new| new.workspace_id = Some(theirs));
-        note(service.roles().create(caller, EVIL, &local).await.map(drop));
+        note(of_own.create_role(&local).await.map(drop));
         let to = DeleteRole::builder()
             .reassign_to(RoleRef::Custom(ids.role))
             .build();
-        note(service.roles().delete(caller, EVIL, self.role, &to).await);
+        note(of_own.delete_role(self.role, &to).await);
         for assignment in [
             MemberAssignment::Organization(RoleRef::Custom(ids.role)),
             MemberAssignment::Workspace(own, Some(RoleRef::Custom(ids.role))),
             MemberAssignment::Workspace(theirs, Some(MEMBER)),
         ] {
-            note(
-                service
-                    .members()
-                    .assign_role(caller, EVIL, self.member, assignment)
-                    .await,
-            );
+            note(of_own.assign_role(self.member, assignment).await);
         }
         answers
     }

@@ -33,16 +33,15 @@ pub(crate) struct Ids {
 
 impl Ids {
     pub(crate) async fn of_acme(world: &World) -> Self {
-        let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+        let workspace = world.workspace.id;
         let memories = world.memories(1).await;
         let recall = world.recall_of(&memories).await;
         let connector = world.connector(HOUR).await;
         let chat = world.add_chat("Plans").await;
         let mcp_key = world.mcp_key_for("org:acme").await;
         let webhook = world.webhook(EventType::ChunkCreated).await.id;
-        let delivery = service
-            .deliveries()
-            .ping(owner, Endpoint::Webhook(workspace, webhook))
+        let delivery = world
+            .ping_endpoint(Endpoint::Webhook(workspace, webhook))
             .await;
         let inbound = world.inbound_webhook(workspace, "Forms").await;
         Self {

@@ -30,12 +30,7 @@ async fn update(
     update: WebhookUpdate,
     if_match: Option<&IfMatch>,
 ) -> Result<WithEtag<Webhook>, Error> {
-    let workspace = world.workspace.id;
-    world
-        .service
-        .webhooks()
-        .update(&world.owner, workspace, webhook, &update, if_match)
-        .await
+    world.update_webhook(webhook, &update, if_match).await
 }
 
 async fn assert_whole(world: &World) {
@@ -46,35 +41,19 @@ async fn assert_whole(world: &World) {
 #[tokio::test]
 async fn webhook_secret_is_shown_only_on_creation() {
     let world = World::new().await;
-    let (workspace, page) = (world.workspace.id, PageRequest::default());
+    let page = PageRequest::default();
     let (webhook, inbound) = (register(&world).await, register_inbound(&world).await);
     assert!(webhook.signing_secret.is_some() && inbound.signing_secret.is_some());
-    let listed = world
-        .service
-        .webhooks()
-        .list(&world.owner, workspace, &page)
-        .await;
-    let read = world
-        .service
-        .webhooks()
-        .get(&world.owner, workspace, webhook.id)
-        .await;
+    let listed = world.list_webhooks(&page).await;
+    let read = world.get_webhook(webhook.id).await;
     let shown = Webhook {
         signing_secret: None,
         ..webhook
     };
     assert_eq!(read.unwrap().value, shown);
     assert_eq!(listed.unwrap().data, [shown]);
-    let listed = world
-        .service
-        .inbound_webhooks()
-        .list(&world.owner, workspace, &page)
-        .await;
-    let read = world
-        .service
-        .inbound_webhooks()
-        .get(&world.owner, workspace, inbound.id)
-        .await;
+    let listed = world.list_inbound(&page).await;
+    let read = world.get_inbound(inbound.id).await;
     let shown = InboundWebhook {
         signing_secret: None,
         ..inbound
@@ -120,14 +99,7 @@ async fn webhook_disabled_by_service_can_be_disabled_by_owner() {
     let made = register(&world).await;
     world.announce(&made, 1).await;
     world.finish(&world.claim_one().await, &answer(410)).await;
-    let read = async || {
-        let workspace = world.workspace.id;
-        let read = world
-            .service
-            .webhooks()
-            .get(&world.owner, workspace, made.id);
-        read.await.unwrap().value
-    };
+    let read = async || world.get_webhook(made.id).await.unwrap().value;
     assert_eq!(read().await.disabled_reason, Some(DisabledReason::Gone));
     let disabled = async || {
         world
@@ -162,11 +134,7 @@ async fn webhook_disabled_by_service_can_be_disabled_by_owner() {
     // No ping enables it, whether in flight or later.
     world.finish(&under_way, &answer(204)).await;
     assert_eq!(read().await, switched);
-    let refused = world
-        .service
-        .deliveries()
-        .ping(&world.owner, endpoint(&made))
-        .await;
+    let refused = world.ping_endpoint(endpoint(&made)).await;
     assert_eq!(code(refused), "endpoint_off");
     // It receives no events either.
     world.memories(1).await;
@@ -185,12 +153,7 @@ async fn renamed_inbound_webhook_keeps_its_url() {
         let update = InboundWebhookUpdate::builder()
             .name(name.to_owned())
             .build();
-        let workspace = world.workspace.id;
-        world
-            .service
-            .inbound_webhooks()
-            .update(&world.owner, workspace, before.id, &update, None)
-            .await
+        world.update_inbound(before.id, &update, None).await
     };
     let after = rename("Tickets").await.unwrap().value;
     assert_eq!((&*after.name, after.url), ("Tickets", before.url.clone()));
@@ -204,25 +167,11 @@ async fn deleted_webhook_is_gone_and_releases_its_quota() {
         options.limits.inbound_webhooks_per_workspace_max = 1;
     })
     .await;
-    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     let (webhook, inbound) = (register(&world).await.id, register_inbound(&world).await.id);
-    service
-        .webhooks()
-        .delete(owner, workspace, webhook)
-        .await
-        .unwrap();
-    let again = service.webhooks().delete(owner, workspace, webhook).await;
-    assert_eq!(code(again), "not_found");
-    service
-        .inbound_webhooks()
-        .delete(owner, workspace, inbound)
-        .await
-        .unwrap();
-    let again = service
-        .inbound_webhooks()
-        .delete(owner, workspace, inbound)
-        .await;
-    assert_eq!(code(again), "not_found");
+    world.delete_webhook(webhook).await.unwrap();
+    assert_eq!(code(world.delete_webhook(webhook).await), "not_found");
+    world.delete_inbound(inbound).await.unwrap();
+    assert_eq!(code(world.delete_inbound(inbound).await), "not_found");
     for action in [
         AuditAction::WebhookDelete,
         AuditAction::InboundWebhookDelete,
@@ -244,13 +193,9 @@ async fn secrets(world: &World, key: &knowledge_core::store::Key) -> usize {
 #[tokio::test]
 async fn rotated_secret_is_valid_at_once_and_old_one_for_a_day() {
     let world = World::new().await;
-    let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+    let workspace = world.workspace.id;
     let (webhook, inbound) = (register(&world).await, register_inbound(&world).await);
-    let rotated = service
-        .webhooks()
-        .rotate_secret(owner, workspace, webhook.id)
-        .await
-        .unwrap();
+    let rotated = world.rotate_webhook(webhook.id).await.unwrap();
     assert_ne!(
         Some(&rotated.signing_secret),
         webhook.signing_secret.as_ref()
@@ -259,11 +204,7 @@ async fn rotated_secret_is_valid_at_once_and_old_one_for_a_day() {
     assert_eq!(rotated.previous_secret_expires_at, tomorrow);
     let key = keys::webhook(world.org.id, workspace, webhook.id);
     assert_eq!(secrets(&world, &key).await, 2);
-    let rotated = service
-        .inbound_webhooks()
-        .rotate_secret(owner, workspace, inbound.id)
-        .await
-        .unwrap();
+    let rotated = world.rotate_inbound(inbound.id).await.unwrap();
     assert_ne!(
         Some(&rotated.signing_secret),
         inbound.signing_secret.as_ref()
@@ -288,11 +229,7 @@ async fn rotated_secret_is_valid_at_once_and_old_one_for_a_day() {
 async fn verify_opens_previous_secret_as_well() {
     let world = World::new().await;
     let (workspace, webhook) = (world.workspace.id, register(&world).await.id);
-    let rotated = world
-        .service
-        .webhooks()
-        .rotate_secret(&world.owner, workspace, webhook);
-    rotated.await.unwrap();
+    world.rotate_webhook(webhook).await.unwrap();
     assert_eq!(world.service.verify().await.unwrap().secrets, Some(2));
     let key = keys::webhook(world.org.id, workspace, webhook);
     let mut stored: Value = world.read(&key).await.unwrap();
@@ -309,17 +246,9 @@ async fn verify_opens_previous_secret_as_well() {
 async fn webhook_is_found_only_in_its_workspace_with_webhook_manage() {
     let world = World::new().await;
     let (webhook, sales) = (register(&world).await.id, world.workspace("sales").await);
-    let read = world
-        .service
-        .webhooks()
-        .get(&world.owner, sales, webhook)
-        .await;
+    let read = world.within(sales).get_webhook(webhook).await;
     assert_eq!(code(read), "not_found");
     let member = world.caller(MEMBER).await;
-    let read = world
-        .service
-        .webhooks()
-        .get(&member, world.workspace.id, webhook)
-        .await;
+    let read = world.by(&member).get_webhook(webhook).await;
     assert_eq!(code(read), "forbidden");
 }

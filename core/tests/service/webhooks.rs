@@ -16,11 +16,7 @@ fn new_webhook(url: &str) -> NewWebhook {
 }
 
 async fn create(world: &World, url: &str) -> Result<Webhook, knowledge_core::Error> {
-    world
-        .service
-        .webhooks()
-        .create(&world.owner, world.workspace.id, &new_webhook(url))
-        .await
+    world.create_webhook(&new_webhook(url)).await
 }
 
 #[tokio::test]
@@ -63,12 +59,7 @@ async fn webhooks_per_workspace_are_limited() {
     );
     let sales = world.workspace("sales").await;
     let new = new_webhook("https://example.com/");
-    world
-        .service
-        .webhooks()
-        .create(&world.owner, sales, &new)
-        .await
-        .unwrap();
+    world.within(sales).create_webhook(&new).await.unwrap();
 }
 
 #[tokio::test]
@@ -76,18 +67,10 @@ async fn webhook_requires_its_action_and_a_workspace() {
     let world = World::new().await;
     let new = new_webhook("https://example.com/");
     let member = world.caller(MEMBER).await;
-    let made = world
-        .service
-        .webhooks()
-        .create(&member, world.workspace.id, &new)
-        .await;
+    let made = world.by(&member).create_webhook(&new).await;
     assert_eq!(code(made), "forbidden");
     let nowhere = WorkspaceId(Uuid::nil());
-    let made = world
-        .service
-        .webhooks()
-        .create(&world.owner, nowhere, &new)
-        .await;
+    let made = world.within(nowhere).create_webhook(&new).await;
     assert_eq!(code(made), "not_found");
 }
 

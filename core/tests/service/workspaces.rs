@@ -10,12 +10,7 @@ use crate::world::World;
 
 async fn listed(world: &World, caller: &Caller) -> Vec<WorkspaceId> {
     let page = PageRequest::default();
-    let found = world
-        .service
-        .workspaces()
-        .list(caller, &page)
-        .await
-        .unwrap();
+    let found = world.by(caller).list_workspaces(&page).await.unwrap();
     assert_eq!(found.next_cursor, None);
     found.data.iter().map(|workspace| workspace.id).collect()
 }
@@ -27,7 +22,7 @@ async fn credential_lists_workspaces_in_its_scope() {
     let viewer = world.member(VIEWER).await;
     let caller = world.trusted(viewer);
     assert_eq!(listed(&world, &caller).await, [main, sales]);
-    let found = world.service.workspaces().get(&caller, main).await;
+    let found = world.by(&caller).get_workspace().await;
     assert_eq!(found.unwrap(), world.workspace);
 
     let scope = TokenScope {
@@ -37,10 +32,16 @@ async fn credential_lists_workspaces_in_its_scope() {
     let scoped = world.token(viewer, scope).await;
     let scoped = Caller::from(scoped.secret.clone());
     assert_eq!(listed(&world, &scoped).await, [sales]);
-    let elsewhere = world.service.workspaces().get(&scoped, main).await;
-    assert_eq!(code(elsewhere), "not_found");
-    assert!(world.service.workspaces().get(&scoped, sales).await.is_ok());
+    assert_eq!(code(world.by(&scoped).get_workspace().await), "not_found");
+    assert!(
+        world
+            .by(&scoped)
+            .within(sales)
+            .get_workspace()
+            .await
+            .is_ok()
+    );
     let unknown = WorkspaceId(Uuid::nil());
-    let found = world.service.workspaces().get(&scoped, unknown).await;
+    let found = world.by(&scoped).within(unknown).get_workspace().await;
     assert_eq!(code(found), "not_found");
 }

@@ -153,8 +153,7 @@ impl World {
             .event_type(of)
             .url(url.parse().unwrap())
             .build();
-        let created = self.service.webhooks().create(&self.owner, workspace, &new);
-        let created = created.await.unwrap();
+        let created = self.within(workspace).create_webhook(&new).await.unwrap();
         self.confirm(created.id.into()).await;
         Webhook {
             is_confirmed: true,
@@ -407,9 +406,8 @@ impl World {
             .memory_ids(memories.to_vec())
             .change(change)
             .build();
-        self.service
-            .memories()
-            .bulk_update(caller, &key.parse().unwrap(), &request)
+        self.by(caller)
+            .bulk_update_memories(&key.parse().unwrap(), &request)
             .await
     }
 
@@ -423,12 +421,7 @@ impl World {
     }
 
     async fn dashboard_with_etag(&self) -> WithEtag<DashboardSummary> {
-        let workspace = self.workspace.id;
-        let dashboard = self
-            .service
-            .workspaces()
-            .get_dashboard_summary(&self.owner, workspace)
-            .await;
+        let dashboard = self.get_dashboard().await;
         dashboard.unwrap()
     }
 
@@ -467,8 +460,7 @@ impl World {
             .recall_id(recall)
             .webhook_url("https://example.com/citations".parse().unwrap())
             .build();
-        let created = self.service.citation_subscriptions().create(by, &new);
-        let created = created.await.unwrap();
+        let created = self.by(by).create_subscription(&new).await.unwrap();
         self.confirm(created.id.into()).await;
         CitationSubscription {
             is_confirmed: true,

@@ -94,11 +94,7 @@ impl World {
     /// Returns the identifier of an audit entry.
     pub(crate) async fn audit(&self) -> AuditLogId {
         let (filter, page) = (AuditFilter::default(), PageRequest::default());
-        let found = self
-            .service
-            .audit_log()
-            .list(&self.owner, &filter, &page)
-            .await;
+        let found = self.list_audit_log(&filter, &page).await;
         found.unwrap().data[0].id
     }
 

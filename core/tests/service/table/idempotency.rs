@@ -189,11 +189,7 @@ async fn replay_shows_what_was_created_as_it_is_now() {
     let id = first.id().parse().unwrap();
     let renamed = knowledge_core::model::MemoryUpdate::builder().title("Renamed");
     let renamed = renamed.build();
-    let updated = world
-        .service
-        .memories()
-        .update(&world.owner, id, &renamed, None);
-    updated.await.unwrap();
+    world.update_memory(id, &renamed, None).await.unwrap();
     let again = repeat(&world, &call, &caller).await.succeeded(call.spec);
     assert_eq!(
         (again.id(), &again.body["title"]),
@@ -384,12 +380,7 @@ async fn replay_of_a_batch_outlives_its_memories() {
     let first = send(&world, &call, &caller).await.succeeded(call.spec);
     for memory in first.body["memories"].as_array().unwrap() {
         let id = memory["id"].as_str().unwrap().parse().unwrap();
-        world
-            .service
-            .memories()
-            .delete(&world.owner, id)
-            .await
-            .unwrap();
+        world.delete_memory(id).await.unwrap();
     }
     assert_eq!(repeat(&world, &call, &caller).await, first.replayed());
 }

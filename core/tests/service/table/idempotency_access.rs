@@ -84,7 +84,7 @@ async fn replay_shows_a_memory_for_others_while_its_labels_are_unchanged() {
     let id = first.id().parse().unwrap();
     assert_eq!(repeat(&world, &call, &caller).await, first.replayed());
     // Without the key, it does not exist for the caller.
-    let read = world.service.memories().get(&caller.trusted, id).await;
+    let read = world.by(&caller.trusted).get_memory(id).await;
     assert_eq!(read.unwrap_err().code(), "not_found");
     let restricted = MemoryChange::builder().sensitivity_label(SensitivityLabel::Restricted);
     let memories = [id];

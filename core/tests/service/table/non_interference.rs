@@ -100,10 +100,7 @@ impl Kind {
                 let member = world.member(ADMIN).await;
                 let mut caller = Caller::of(world, member, anywhere()).await;
                 let new = new_mcp_key("workspace:research");
-                let service = &world.service;
-                let key = service
-                    .mcp_keys()
-                    .create(&caller.trusted, world.workspace.id, &new);
+                let key = world.by(&caller.trusted).create_mcp_key(&new);
                 caller.token = key
                     .await
                     .unwrap()
@@ -135,7 +132,7 @@ impl Site {
         let caller = kind.caller(&world).await;
         let keeper = Caller::admin(&world).await;
         let olga = world.trusted(world.add(&new_member("olga", ADMIN)).await);
-        let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
+        let (owner, workspace) = (&world.owner, world.workspace.id);
         let text = ["The merger is on Monday.", "There is no merger."][usize::from(is_second)];
         let new = |title: &str| {
             with(new_memory(title), |new| {
@@ -157,30 +154,19 @@ impl Site {
                         .build(),
                 )
                 .build();
-            let updated = service
-                .memories()
-                .update(owner, hidden[0], &update, None)
-                .await;
-            updated.unwrap();
+            world.update_memory(hidden[0], &update, None).await.unwrap();
             // The author of these is the owner, so that only reviewers know them.
             if !kind.reviews() {
                 world.memories(3).await;
             }
-            service.memories().delete(owner, hidden[1]).await.unwrap();
+            world.delete_memory(hidden[1]).await.unwrap();
         } else {
             let asked = new_recall(&hidden[1..]);
-            service
-                .recalls()
-                .create(&olga, workspace, &asked)
-                .await
-                .unwrap();
+            world.by(&olga).create_recall(&asked).await.unwrap();
             let chat = new_chat("Merger");
-            let chat = service.chats().create(&olga, workspace, &chat).await;
+            let chat = world.by(&olga).create_chat(&chat).await;
             let chat = chat.unwrap().id;
-            let message = service
-                .chats()
-                .post_message(&olga, workspace, chat, "Monday!");
-            message.await.unwrap();
+            world.by(&olga).post_message(chat, "Monday!").await.unwrap();
         }
         let api = Api::new(world.service.clone());
         Self {

@@ -36,11 +36,11 @@ pub(super) struct Records {
 
 impl Records {
     pub(super) async fn new(world: &World, caller: &Caller) -> Self {
-        let (service, workspace) = (&world.service, world.workspace.id);
+        let workspace = world.workspace.id;
         let memories = world.approved_memories(2).await;
         // Without permissions, a recall exists only for the member that made it.
         let new = new_recall(&memories);
-        let recall = service.recalls().create(&caller.trusted, workspace, &new);
+        let recall = world.by(&caller.trusted).create_recall(&new);
         let recall = recall.await.unwrap().id;
         world.recall_of(&memories).await;
         let mut erasure = ErasureId(uuid::Uuid::nil());
@@ -48,7 +48,7 @@ impl Records {
             let gone = NewErasure::builder().memory_ids(world.memories(1).await);
             let key = world.name("erasure").parse().unwrap();
             let gone = gone.build();
-            let erased = service.erasures().create(&world.owner, &key, &gone);
+            let erased = world.create_erasure(&key, &gone);
             erasure = erased.await.unwrap().erasure.id;
         }
         let subscription = world.subscribe(&caller.trusted, recall).await.id;
@@ -56,20 +56,13 @@ impl Records {
         let connector = world.connector(HOUR).await;
         world.connector(HOUR).await;
         let failed = failure("unreachable");
-        let reported =
-            service
-                .connectors()
-                .report_sync(&world.owner, workspace, connector, &failed);
-        reported.await.unwrap();
+        world.report_sync(connector, &failed).await.unwrap();
         let plans = with(new_chat("Plans"), |new| {
             new.participants = vec![caller.member];
         });
         let chat = world.chat(workspace, &plans).await.unwrap();
         world.add_chat("Notes").await;
-        let posted = service
-            .chats()
-            .post_message(&world.owner, workspace, chat, "Hello.");
-        posted.await.unwrap();
+        world.post_message(chat, "Hello.").await.unwrap();
         let webhook = world.webhook(EventType::WebhookPing).await.id;
         world.webhook(EventType::WebhookPing).await;
         let inbound = Sender::registered_by(world, &caller.trusted).await;
@@ -78,11 +71,10 @@ impl Records {
             new.source_key = Some("page/1".to_owned());
         });
         let known = std::slice::from_ref(&known);
-        let ingested = world.ingest(workspace, world.source, known).await;
-        ingested.unwrap();
+        world.ingest(workspace, world.source, known).await.unwrap();
         inbound.post(world, "known", known).await.unwrap();
         let key = new_mcp_key("org:acme");
-        let key = service.mcp_keys().create(&caller.trusted, workspace, &key);
+        let key = world.by(&caller.trusted).create_mcp_key(&key);
         let key = key.await.unwrap();
         let role = world.role(BaseRole::Viewer, ActionSet::EMPTY, ActionSet::EMPTY);
         let role = role.await.id;
@@ -108,15 +100,7 @@ impl Records {
 
     /// Creates a dead letter and a pending delivery of an endpoint, and returns the latter.
     pub(super) async fn deliveries(&self, world: &World, to: Endpoint) -> DeliveryId {
-        let ping = async || {
-            world
-                .service
-                .deliveries()
-                .ping(&world.owner, to)
-                .await
-                .unwrap()
-                .id
-        };
+        let ping = async || world.ping_endpoint(to).await.unwrap().id;
         ping().await;
         let claimed = world.claim_one().await;
         world.finish(&claimed, &answer(500)).await;

@@ -7,7 +7,6 @@ use serde_json::json;
 
 use super::callers::Caller;
 use super::requests::Call;
-use crate::make::ACME;
 use crate::world::World;
 
 const DOCS: &str = include_str!("../../../../docs/scaling.md");
@@ -47,13 +46,8 @@ async fn row(operation: Operation, memories: usize) -> String {
         // The server has served both credentials before.
         let by = |secret: &str| secret.parse::<Secret>().unwrap().into();
         let (token, session) = (by(&caller.token), by(&caller.session));
-        let (service, workspace) = (&world.service, world.workspace.id);
-        let earlier = service
-            .workspaces()
-            .get_dashboard_summary(&token, workspace);
-        earlier.await.unwrap();
-        let earlier = service.roles().list(&session, ACME);
-        earlier.await.unwrap();
+        world.by(&token).get_dashboard().await.unwrap();
+        world.by(&session).list_roles().await.unwrap();
         counts.push(count(&world, &call, &caller).await);
     }
     let (reads, commits) = counts[0];

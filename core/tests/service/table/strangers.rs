@@ -116,7 +116,7 @@ async fn authentication_precedes_a_long_body() {
     let token = world.token(world.owner_id, TokenScope::default()).await;
     let by = service::Caller::from(token.secret);
     let new = new_mcp_key("workspace:research");
-    let key = world.service.mcp_keys().create(&by, workspace, &new).await;
+    let key = world.by(&by).create_mcp_key(&new).await;
     let key = key.unwrap().secret.unwrap();
     let status = async |body: &(Bytes, &'static str)| {
         let request = Request::post(format!("/v1/workspaces/{workspace}/recalls"))
