@@ -1,14 +1,12 @@
 //! Tests of access checks: they agree with reading, memory by memory.
 
-use knowledge_core::access::{Action, TokenScope};
+use knowledge_core::access::Action;
 use knowledge_core::limits::{ACCESS_CHECK_CONTENT_BYTES_MAX, ACCESS_CHECK_MEMORIES_MAX};
-use knowledge_core::model::{
-    AccessCheck, MemoryAccess, MemoryChange, MemoryId, MemoryUpdate, SensitivityLabel,
-};
+use knowledge_core::model::{AccessCheck, MemoryAccess, MemoryId, MemoryUpdate, SensitivityLabel};
 use knowledge_core::service::Caller;
 use uuid::Uuid;
 
-use crate::make::{ADMIN, MEMBER, VIEWER, actions, problem, sensitivity};
+use crate::make::{ADMIN, MEMBER, VIEWER, actions, audience, in_workspaces, problem, sensitivity};
 use crate::world::World;
 
 async fn check(
@@ -37,17 +35,14 @@ async fn memories(world: &World) -> Vec<MemoryId> {
         "workspace:elsewhere",
     ];
     for (memory, label) in all.iter().zip(labels) {
-        let change = MemoryChange::builder()
-            .audience_tag(label.parse().unwrap())
-            .build();
-        world.bulk(&world.owner, &[*memory], change).await.unwrap();
+        world.change(&[*memory], audience(label)).await.unwrap();
     }
     for (memory, label) in [
         (all[4], SensitivityLabel::Confidential),
         (all[5], SensitivityLabel::Restricted),
     ] {
         let change = sensitivity(label);
-        world.bulk(&world.owner, &[memory], change).await.unwrap();
+        world.change(&[memory], change).await.unwrap();
     }
     all.push(MemoryId(Uuid::nil()));
     all
@@ -58,10 +53,7 @@ async fn access_check_agrees_with_reading_for_every_caller() {
     let world = World::new().await;
     let all = memories(&world).await;
     let member = world.member(MEMBER).await;
-    let scope = TokenScope {
-        workspaces: Some(vec![world.workspace.id]),
-        ..TokenScope::default()
-    };
+    let scope = in_workspaces(&[world.workspace.id]);
     let scoped = world.token(member, scope).await.secret;
     let callers = [
         world.owner.clone(),

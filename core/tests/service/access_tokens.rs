@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::admin::get;
 use crate::audit::entries;
 use crate::inbound_sender::Sender;
-use crate::make::{ADMIN, DAY, HOUR, MEMBER, MILLISECOND, code, new_mcp_key, new_memory};
+use crate::make::{ADMIN, DAY, HOUR, MEMBER, MILLISECOND, code, new_mcp_key};
 use crate::sign_in::{MINUTE, chat, sign_in, token, verify};
 use crate::world::World;
 
@@ -213,8 +213,7 @@ async fn what_a_session_creates_ends_with_its_idle_timeout() {
     let kind = CredentialKind::Bearer;
     world.time.pass(3 * HOUR - MILLISECOND);
     world.service.authenticate(&key, kind).await.unwrap();
-    let sent = sender.post(&world, "m1", &[new_memory("First")]).await;
-    sent.unwrap();
+    sender.post_one(&world, "m1", "First").await.unwrap();
     assert_eq!(state().await, "valid");
     // A use of the key is not one of the session.
     world.service.note_use(&key).await;
@@ -223,7 +222,7 @@ async fn what_a_session_creates_ends_with_its_idle_timeout() {
     assert_eq!(code(refused), "unauthenticated");
     let refused = world.service.authenticate(&key, kind).await;
     assert_eq!(code(refused), "unauthenticated");
-    let refused = sender.post(&world, "m2", &[new_memory("Second")]).await;
+    let refused = sender.post_one(&world, "m2", "Second").await;
     assert_eq!(code(refused), "forbidden");
     assert_eq!(state().await, "ended");
     verify(&world).await;

@@ -13,7 +13,7 @@ use knowledge_testing::seed::Seed;
 use serde_json::{Value, json};
 
 use crate::audit::entries;
-use crate::make::{HOUR, MILLISECOND, VIEWER, actions, custom, new_mcp_key};
+use crate::make::{HOUR, MILLISECOND, VIEWER, custom, new_mcp_key};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -124,9 +124,7 @@ async fn admin_api_creates_and_lists_organizations_and_workspaces() {
 #[tokio::test]
 async fn admin_api_adds_members_assigns_roles_and_removes_members() {
     let world = World::new().await;
-    let role = world
-        .role(BaseRole::Member, actions(&[]), actions(&[]))
-        .await;
+    let role = world.plain_role(BaseRole::Member).await;
     let bob = json!({"handle": "bob", "name": "Bob", "role": role.slug, "teams": ["core"]});
     let (status, made) = ask(&world, Method::POST, "/orgs/acme/members", bob).await;
     assert_eq!(status, 201, "{made}");

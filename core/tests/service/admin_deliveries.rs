@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use http::Method;
-use knowledge_core::model::{EventType, WebhookId, WebhookUpdate, WorkspaceId};
+use knowledge_core::model::{EventType, WebhookId, WorkspaceId};
 use knowledge_core::service::AuditAction;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::admin::{ask, get, problems};
 use crate::audit::entries;
 use crate::dispatching::answer;
+use crate::make::set_active;
 use crate::world::World;
 
 async fn new_webhook(world: &World, workspace: WorkspaceId) -> WebhookId {
@@ -134,7 +135,7 @@ async fn admin_api_rejects_unknown_and_inactive_endpoints() {
     let webhook = new_webhook(&world, world.workspace.id).await;
     let ping = format!("/orgs/acme/endpoints/{webhook}/ping");
     let (_, made) = ask(&world, Method::POST, &ping, Value::Null).await;
-    let off = WebhookUpdate::builder().is_active(false).build();
+    let off = set_active(false);
     world.update_webhook(webhook, &off, None).await.unwrap();
     let path = format!("/orgs/acme/endpoints/{webhook}");
     assert_eq!(get(&world, &path).await["is_active"], false);

@@ -10,7 +10,9 @@ use knowledge_core::service::{
 };
 
 use crate::events::everything;
-use crate::make::{DAY, HOUR, MEMBER, MINUTE, code, new_role, problem, review};
+use crate::make::{
+    DAY, HOUR, MEMBER, MINUTE, code, in_workspaces, new_role, page_at, problem, review,
+};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -21,10 +23,7 @@ async fn page(
     cursor: Option<Cursor>,
 ) -> Page<AuditEntry> {
     let limit = Some(limit);
-    let request = PageRequest::builder()
-        .maybe_limit(limit)
-        .maybe_cursor(cursor)
-        .build();
+    let request = page_at(limit, cursor);
     let found = world.list_audit_log(filter, &request).await;
     found.unwrap()
 }
@@ -49,7 +48,7 @@ fn of_action(action: AuditAction) -> AuditFilter {
 async fn a_long_operation(world: &World) -> usize {
     let ids = world.memories(400).await;
     let approved = review(ReviewStatus::Approved);
-    world.bulk(&world.owner, &ids, approved).await.unwrap();
+    world.change(&ids, approved).await.unwrap();
     world.caller(MEMBER).await;
     ids.len()
 }
@@ -185,10 +184,7 @@ async fn audit_log_page_scans_a_bounded_number_of_entries() {
     world.time.pass(MINUTE);
     let ids = world.memories(1_000).await;
     for status in [ReviewStatus::Approved, ReviewStatus::Rejected] {
-        world
-            .bulk(&world.owner, &ids, review(status))
-            .await
-            .unwrap();
+        world.change(&ids, review(status)).await.unwrap();
     }
     let of_org = of_action(AuditAction::OrganizationCreate);
     let first = page(&world, &of_org, 5, None).await;
@@ -210,10 +206,7 @@ async fn audit_log_page_scans_a_bounded_number_of_entries() {
 #[tokio::test]
 async fn audit_log_rejects_scoped_credential() {
     let world = World::new().await;
-    let scope = knowledge_core::access::TokenScope {
-        workspaces: Some(vec![world.workspace.id]),
-        ..Default::default()
-    };
+    let scope = in_workspaces(&[world.workspace.id]);
     let token = world.token(world.owner_id, scope).await;
     let caller = Caller::from(token.secret.clone());
     let (filter, request) = (AuditFilter::default(), PageRequest::default());
@@ -276,10 +269,7 @@ async fn audit_purge_of_many_entries_takes_several_commits() {
         } else {
             ReviewStatus::Rejected
         };
-        world
-            .bulk(&world.owner, &ids, review(status))
-            .await
-            .unwrap();
+        world.change(&ids, review(status)).await.unwrap();
     }
     world.time.pass(4 * DAY);
     let operations = async || -> BTreeSet<_> {

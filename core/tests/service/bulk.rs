@@ -23,7 +23,7 @@ async fn bulk_update_returns_items_in_request_order() {
     ids.reverse();
     ids.insert(1, unknown(7));
     let change = sensitivity(SensitivityLabel::Confidential);
-    let result = world.bulk(&world.owner, &ids, change).await.unwrap();
+    let result = world.change(&ids, change).await.unwrap();
 
     let asked: Vec<_> = result.results.iter().map(|item| item.memory_id).collect();
     assert_eq!(asked, ids);
@@ -60,10 +60,7 @@ async fn bulk_update_sets_each_attribute_and_nothing_else() {
         .review_status(ReviewStatus::Approved)
         .build();
     let contents = world.contents().await;
-    world
-        .bulk(&world.owner, &ids[..1], change.clone())
-        .await
-        .unwrap();
+    world.change(&ids[..1], change.clone()).await.unwrap();
     assert_eq!(world.labels(ids[0]).await, change.applied_to(&before));
     assert_eq!(world.labels(ids[1]).await, before);
     let content = keys::content(world.org.id, ids[0]);
@@ -94,11 +91,7 @@ async fn bulk_update_reports_all_problems_at_once() {
 async fn bulk_update_reports_at_most_100_problems() {
     let world = World::new().await;
     let same = vec![unknown(1); 1_000];
-    let listed = problem(
-        world
-            .bulk(&world.owner, &same, MemoryChange::default())
-            .await,
-    );
+    let listed = problem(world.change(&same, MemoryChange::default()).await);
     assert_eq!(listed.split(", ").count(), 100);
 }
 
@@ -110,7 +103,7 @@ async fn bulk_update_with_unknown_source_is_rejected_as_a_whole() {
     let change = MemoryChange::builder()
         .source_id(SourceId(Uuid::from_u128(9)))
         .build();
-    let refused = world.bulk(&world.owner, &ids, change).await;
+    let refused = world.change(&ids, change).await;
     assert_eq!(problem(refused), "sourceId not_found");
     assert_eq!(
         world.contents().await,
@@ -124,16 +117,10 @@ async fn bulk_update_does_not_write_unchanged_memories() {
     let world = World::with_endpoint().await;
     let ids = world.memories(2).await;
     let change = sensitivity(SensitivityLabel::Confidential);
-    world
-        .bulk(&world.owner, &ids[..1], change.clone())
-        .await
-        .unwrap();
+    world.change(&ids[..1], change.clone()).await.unwrap();
     let (commits, events) = (world.faults.history().len(), world.events().await.len());
 
-    let again = world
-        .bulk(&world.owner, &ids[..1], change.clone())
-        .await
-        .unwrap();
+    let again = world.change(&ids[..1], change.clone()).await.unwrap();
     assert_eq!(again.summary.succeeded, 1);
     let written = &world.faults.history()[commits..];
     let memory = keys::memory(world.org.id, ids[0]);
@@ -148,7 +135,7 @@ async fn bulk_update_does_not_write_unchanged_memories() {
 
     // Only the changed one of several memories is announced.
     world.time.pass(crate::make::HOUR);
-    world.bulk(&world.owner, &ids, change).await.unwrap();
+    world.change(&ids, change).await.unwrap();
     let announced = world
         .events_of(EventType::MemoryUpdated)
         .await
@@ -170,7 +157,7 @@ async fn bulk_update_maintains_review_backlog() {
         (&ids[..1], ReviewStatus::Pending, 3),
         (&ids[..], ReviewStatus::Approved, 0),
     ] {
-        world.bulk(&world.owner, ids, review(status)).await.unwrap();
+        world.change(ids, review(status)).await.unwrap();
         assert_eq!(backlog().await, expected);
     }
 }
@@ -184,7 +171,7 @@ async fn bulk_update_spans_workspaces() {
     ids.extend(world.memories_in(sales, 3).await);
     let commits = world.faults.counts().commits;
     let approved = review(ReviewStatus::Approved);
-    let result = world.bulk(&world.owner, &ids, approved).await.unwrap();
+    let result = world.change(&ids, approved).await.unwrap();
     assert_eq!(result.summary.succeeded, 5);
     assert_eq!(world.faults.counts().commits, commits + 1, "in one commit");
 
@@ -210,7 +197,7 @@ async fn bulk_update_writes_one_event_for_many_memories() {
     let world = World::with_endpoint().await;
     let ids = world.memories(901).await;
     let change = sensitivity(SensitivityLabel::Public);
-    world.bulk(&world.owner, &ids, change).await.unwrap();
+    world.change(&ids, change).await.unwrap();
     let announced = world.events_of(EventType::MemoryUpdated).await;
     let listed: Vec<Vec<MemoryId>> = announced
         .iter()
@@ -226,7 +213,7 @@ async fn bulk_update_writes_consecutive_audit_entries() {
     ids.insert(0, unknown(1));
     ids.push(unknown(2));
     let change = sensitivity(SensitivityLabel::Confidential);
-    let result = world.bulk(&world.owner, &ids, change).await.unwrap();
+    let result = world.change(&ids, change).await.unwrap();
     let first = result.results[0].audit_log_id;
     for (index, item) in result.results.iter().enumerate() {
         assert_eq!(item.audit_log_id, first.plus(index as u128));

@@ -7,7 +7,9 @@ use knowledge_core::model::{
 use knowledge_core::service::Denial;
 use knowledge_core::service::{AuditOutcome, Caller};
 
-use crate::make::{ADMIN, MEMBER, VIEWER, actions, code, custom, review, sensitivity};
+use crate::make::{
+    ADMIN, MEMBER, VIEWER, actions, audience, code, custom, in_workspaces, review, sensitivity,
+};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -31,9 +33,7 @@ fn reasons(result: &BulkResult) -> Vec<&str> {
 }
 
 fn relabel() -> MemoryChange {
-    MemoryChange::builder()
-        .audience_tag("org:acme".parse().unwrap())
-        .build()
+    audience("org:acme")
 }
 
 #[tokio::test]
@@ -93,10 +93,7 @@ async fn bulk_update_requires_declassify_only_to_lower_sensitivity() {
     let ids = world.memories(3).await;
     let set = async |index: usize, label| {
         let one = &ids[index..=index];
-        world
-            .bulk(&world.owner, one, sensitivity(label))
-            .await
-            .unwrap()
+        world.change(one, sensitivity(label)).await.unwrap()
     };
     set(0, SensitivityLabel::Public).await;
     set(2, SensitivityLabel::Restricted).await;
@@ -143,7 +140,7 @@ async fn bulk_update_beyond_audience_requires_right_to_share() {
     let hidden = with(sensitivity(SensitivityLabel::Restricted), |new| {
         new.audience_tag = Some("user:nobody".parse().unwrap());
     });
-    world.bulk(&world.owner, &ids, hidden).await.unwrap();
+    world.change(&ids, hidden).await.unwrap();
     let member = world.caller(MEMBER).await;
     let result = world.bulk(&member, &ids, relabel()).await.unwrap();
     assert_eq!(reasons(&result), [UNKNOWN]);
@@ -204,10 +201,7 @@ async fn bulk_update_is_limited_to_token_scope() {
         let issued = world.token(admin, scope).await;
         Caller::from(issued.secret)
     };
-    let in_sales = TokenScope {
-        workspaces: Some(vec![sales]),
-        ..TokenScope::default()
-    };
+    let in_sales = in_workspaces(&[sales]);
     let caller = scoped(in_sales).await;
     let result = world.bulk(&caller, &ids, relabel()).await.unwrap();
     assert_eq!(reasons(&result), [UNKNOWN, ""]);
@@ -241,10 +235,7 @@ async fn scoped_token_requires_the_action_in_its_workspaces() {
         (world.member(VIEWER).await, Some("forbidden")),
         (restricted, Some("forbidden")),
     ] {
-        let scope = TokenScope {
-            workspaces: Some(vec![place]),
-            ..TokenScope::default()
-        };
+        let scope = in_workspaces(&[place]);
         let caller = world.token(member, scope).await.secret.into();
         let updated = world.bulk(&caller, &memories, relabel()).await;
         assert_eq!(updated.err().map(|error| error.code()), expected);

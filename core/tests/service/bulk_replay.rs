@@ -11,7 +11,9 @@ use knowledge_core::model::{
 use knowledge_core::service::Caller;
 use knowledge_store::faults::{CommitFault, FaultPlan, FaultRates};
 
-use crate::make::{MEMBER, MILLISECOND, VIEWER, code, review, sensitivity};
+use crate::make::{
+    MEMBER, MILLISECOND, VIEWER, audience, code, in_workspaces, review, sensitivity,
+};
 use crate::world::World;
 
 fn replay_of(result: &BulkResult) -> BulkResult {
@@ -31,7 +33,7 @@ async fn bulk_update_replays_same_request() {
     let first = again().await.unwrap();
     // A replay does not show later changes of the memories.
     let lowered = sensitivity(SensitivityLabel::Public);
-    world.bulk(&world.owner, &ids, lowered).await.unwrap();
+    world.change(&ids, lowered).await.unwrap();
     let contents = world.contents().await;
     assert_eq!(again().await.unwrap(), replay_of(&first));
     assert_eq!(world.contents().await, contents);
@@ -53,7 +55,7 @@ async fn idempotency_key_is_bound_to_one_request() {
 async fn rejected_request_stores_no_idempotency_key() {
     let world = World::new().await;
     let ids = world.memories(1).await;
-    let unknown = knowledge_core::model::MemoryChange::builder()
+    let unknown = MemoryChange::builder()
         .source_id(knowledge_core::model::SourceId(uuid::Uuid::nil()))
         .build();
     world
@@ -104,10 +106,7 @@ async fn replay_hides_memories_outside_the_scope_of_the_token() {
     let sales = world.workspace("sales").await;
     let admin = world.member(crate::make::ADMIN).await;
     let scoped = async |workspace| {
-        let scope = TokenScope {
-            workspaces: Some(vec![workspace]),
-            ..TokenScope::default()
-        };
+        let scope = in_workspaces(&[workspace]);
         Caller::from(world.token(admin, scope).await.secret)
     };
     let (here, there) = (scoped(world.workspace.id).await, scoped(sales).await);
@@ -135,25 +134,19 @@ async fn replay_hides_memories_outside_the_scope_of_the_token() {
     assert!(replay.results.iter().all(|item| item.memory.is_none()));
 }
 
-fn moved(audience: &str) -> MemoryChange {
-    let audience = audience.parse().unwrap();
-    MemoryChange::builder().audience_tag(audience).build()
-}
-
 /// A replay shows what the caller gave away, whatever becomes of the memory, until the removal of
 /// the workspace, and then never again.
 #[tokio::test]
 async fn replay_hides_what_was_given_away_in_a_removed_workspace() {
     let world = World::new().await;
     let memories = world.approved_memories(2).await;
-    let shared = world.bulk(&world.owner, &memories, moved("org:acme"));
-    shared.await.unwrap();
+    world.change(&memories, audience("org:acme")).await.unwrap();
     let scope = TokenScope {
         audience: Some(vec!["org:acme".parse().unwrap()]),
         ..TokenScope::default()
     };
     let token = Caller::from(world.token(world.owner_id, scope).await.secret);
-    let give = || world.bulk_with_key(&token, "give", &memories, moved("team:core"));
+    let give = || world.bulk_with_key(&token, "give", &memories, audience("team:core"));
     let given = give().await.unwrap();
     assert_eq!(given.summary.succeeded, 2);
     world.delete_memory(memories[0]).await.unwrap();
@@ -345,10 +338,10 @@ async fn concurrent_change_causes_a_retry() {
     let other = world.served_with(FaultPlan::none()).await;
     let (crossing, crossed) = (ids.clone(), review(ReviewStatus::Approved));
     world.probe.before_commit(async move {
-        other.bulk(&other.owner, &crossing, crossed).await.unwrap();
+        other.change(&crossing, crossed).await.unwrap();
     });
     let change = sensitivity(SensitivityLabel::Confidential);
-    world.bulk(&world.owner, &ids, change).await.unwrap();
+    world.change(&ids, change).await.unwrap();
     assert!(world.probe.has_happened());
     let labels = world.labels(ids[0]).await;
     assert_eq!(labels.review, ReviewStatus::Approved);

@@ -66,7 +66,7 @@ async fn unknown_among_known_memories_cost_less_than_their_request() {
     let world = World::new().await;
     let known = world.memories(500).await;
     let change = sensitivity(SensitivityLabel::Confidential);
-    world.bulk(&world.owner, &known, change).await.unwrap();
+    world.change(&known, change).await.unwrap();
     // The known ones have the label already, so that only their entries are written.
     let unknown = unknown(500);
     let mixed = known.iter().zip(&unknown).flat_map(|(a, b)| [*a, *b]);
@@ -86,7 +86,7 @@ async fn hidden_memories_cost_less_than_their_request() {
             .audience_tag(audience.parse().unwrap())
             .review_status(ReviewStatus::Approved)
             .build();
-        world.bulk(&world.owner, &[*id], change).await.unwrap();
+        world.change(&[*id], change).await.unwrap();
     }
     let member = world.caller(MEMBER).await;
     let (bytes, failed) = stored_bytes(&world, &member, &hidden).await;

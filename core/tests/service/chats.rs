@@ -6,7 +6,7 @@ use knowledge_core::model::{ChatId, WorkspaceId};
 use knowledge_core::service::{ChatMessage, PageRequest};
 use uuid::Uuid;
 
-use crate::make::{MINUTE, VIEWER, code, new_chat, problem};
+use crate::make::{MINUTE, VIEWER, code, new_chat, page_at, problem};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -115,12 +115,7 @@ async fn chats_are_listed_newest_first_and_messages_oldest_first() {
         written.push(message.unwrap());
         world.time.pass(MINUTE);
     }
-    let request = |limit: usize, cursor| {
-        PageRequest::builder()
-            .limit(limit)
-            .maybe_cursor(cursor)
-            .build()
-    };
+    let request = |limit: usize, cursor| page_at(Some(limit), cursor);
     let listed = world.list_chats(&request(2, None)).await.unwrap();
     let rest = request(2, listed.next_cursor.clone());
     let rest = world.list_chats(&rest);

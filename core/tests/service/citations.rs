@@ -2,14 +2,14 @@
 
 use knowledge_core::internals::keys;
 use knowledge_core::limits::{RECALL_MEMORIES_MAX, SUBSCRIPTIONS_PER_RECALL_CEILING};
-use knowledge_core::model::{CitationSubscription, NewCitationSubscription, NewErasure, RecallId};
+use knowledge_core::model::{CitationSubscription, NewErasure, RecallId};
 use knowledge_core::service::{Caller, PageRequest};
 use knowledge_core::store::{Commit, Key};
 use knowledge_store::faults::FaultPlan;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::make::{DAY, MEMBER, VIEWER, code, new_recall, problem, with};
+use crate::make::{DAY, MEMBER, VIEWER, code, new_recall, new_subscription, problem, with};
 use crate::world::World;
 
 async fn subscribe(
@@ -18,10 +18,7 @@ async fn subscribe(
     recall_id: RecallId,
     url: &str,
 ) -> Result<CitationSubscription, knowledge_core::Error> {
-    let request = NewCitationSubscription::builder()
-        .recall_id(recall_id)
-        .webhook_url(url.parse().unwrap())
-        .build();
+    let request = new_subscription(recall_id, url);
     world.by(caller).create_subscription(&request).await
 }
 

@@ -11,7 +11,7 @@ use knowledge_core::service::{Caller, NewRecall, NewToken};
 use uuid::Uuid;
 
 use crate::make::{
-    ADMIN, DAY, HOUR, MEMBER, MILLISECOND, VIEWER, actions, code, new_chat, new_role,
+    ADMIN, DAY, HOUR, MEMBER, MILLISECOND, VIEWER, actions, code, in_workspaces, new_chat, new_role,
 };
 use crate::world::World;
 
@@ -119,11 +119,7 @@ async fn demotion_prevents_concurrent_change() {
 async fn role_restriction_prevents_concurrent_change() {
     let world = World::new().await;
     let role = world
-        .role(
-            knowledge_core::access::BaseRole::Member,
-            actions(&[]),
-            actions(&[]),
-        )
+        .plain_role(knowledge_core::access::BaseRole::Member)
         .await;
     let caller = world.caller(crate::make::custom(role.id)).await;
     let other = world.served_with(Default::default()).await;
@@ -200,10 +196,7 @@ async fn trusted_caller_has_full_role_of_its_member() {
 async fn token_scoped_to_workspaces_is_rejected_elsewhere() {
     let world = World::new().await;
     let sales = world.workspace("sales").await;
-    let scope = TokenScope {
-        workspaces: Some(vec![sales]),
-        ..TokenScope::default()
-    };
+    let scope = in_workspaces(&[sales]);
     let admin = world.member(ADMIN).await;
     let caller = Caller::from(world.token(admin, scope).await.secret);
     world

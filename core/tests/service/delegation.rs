@@ -1,12 +1,12 @@
 //! Tests of what a credential creates: it depends on the credential, as that is now.
 
 use knowledge_core::access::{Action, TokenScope};
-use knowledge_core::model::{EventType, MemberId, NewWebhook};
+use knowledge_core::model::MemberId;
 use knowledge_core::service::{AuditAction, Caller, Issued, MemberUpdate};
 
 use crate::audit::entry_of;
 use crate::inbound_sender::Sender;
-use crate::make::{ADMIN, HOUR, actions, code, new_mcp_key, new_memory};
+use crate::make::{ADMIN, HOUR, actions, code, new_mcp_key, new_memory, new_webhook};
 use crate::world::World;
 
 /// Issues a token of a member for these actions, for an hour.
@@ -126,10 +126,7 @@ async fn delivered(world: &World) -> usize {
 }
 
 async fn webhook(world: &World, by: &Caller) -> knowledge_core::model::WebhookId {
-    let new = NewWebhook::builder()
-        .event_type(EventType::ChunkCreated)
-        .url("https://example.com/hook".parse().unwrap())
-        .build();
+    let new = new_webhook("https://example.com/hook");
     let id = world.by(by).create_webhook(&new).await.unwrap().id;
     world.confirm(id.into()).await;
     id

@@ -25,12 +25,7 @@ async fn assert_nothing_is_left(world: &World) {
         assert_eq!(world.family(family).await, [], "{family}");
     }
     assert_eq!(world.undelivered().await, 0);
-    assert_eq!(
-        world
-            .counter(keys::disabled_endpoint_count(world.org.id))
-            .await,
-        0
-    );
+    assert_eq!(world.disabled_endpoints().await, 0);
     world.assert_whole().await;
 }
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use knowledge_core::internals::keys;
 use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode, EventType, SensitivityLabel};
 use knowledge_core::service::{Attempt, PageRequest};
 
@@ -132,12 +131,7 @@ async fn deleted_endpoint_leaves_no_deliveries() {
     world.maintain().await;
     assert_eq!(world.left().await, [("event", 230)]);
     assert_eq!(world.undelivered().await, 0);
-    assert_eq!(
-        world
-            .counter(keys::disabled_endpoint_count(world.org.id))
-            .await,
-        0
-    );
+    assert_eq!(world.disabled_endpoints().await, 0);
     world.assert_whole().await;
     world.time.pass(31 * DAY);
     world.maintain().await;

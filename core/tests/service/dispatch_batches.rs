@@ -104,12 +104,7 @@ async fn attempt_that_needs_more_holds_up_no_other() {
     // Another claim of the third one follows the expiry of its lease.
     world.time.pass(DELIVERY_LEASE);
     let others = [sound, failed, corrupt, deleted].map(|one| one.lease);
-    let renewed = world
-        .service
-        .dispatcher()
-        .renew_leases(world.time.now(), &others)
-        .await;
-    assert_eq!(renewed.unwrap().len(), 4);
+    assert_eq!(world.renew(&others).await.unwrap().len(), 4);
     let again = world.claim().await.deliveries;
     assert_eq!(again.len(), 1);
     assert_eq!(again[0].request.id, lost.request.id);

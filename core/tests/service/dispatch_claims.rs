@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use knowledge_core::internals::keys;
-use knowledge_core::model::{
-    DeliveryFailureCode, DeliveryStatus, EndpointId, EventType, Webhook, WebhookUpdate,
-};
+use knowledge_core::model::{DeliveryFailureCode, DeliveryStatus, EndpointId, EventType, Webhook};
 use knowledge_core::service::{
     AttemptOutcome, ClaimedDelivery, DELIVERY_LEASE, IN_FLIGHT_PER_ENDPOINT_MAX, InFlight,
     PageRequest,
@@ -15,7 +13,7 @@ use knowledge_store::faults::CallCounts;
 use serde_json::Value;
 
 use crate::dispatching::{answer, endpoint, signed_with, under_way, webhook};
-use crate::make::{MILLISECOND, MINUTE};
+use crate::make::{MILLISECOND, MINUTE, set_active};
 use crate::world::World;
 
 #[tokio::test]
@@ -213,10 +211,7 @@ async fn queue_of_inactive_endpoint_is_dead_lettered() {
     let waiting = world.announce(&webhook, 450).await;
     let late = world.claim().await.deliveries.remove(0);
     world.finish(&late, &answer(500)).await;
-    let off = WebhookUpdate::builder().is_active(false).build();
-    let (workspace, id) = (webhook.workspace_id, webhook.id);
-    let updated = world.within(workspace).update_webhook(id, &off, None);
-    updated.await.unwrap();
+    world.change_webhook(&webhook, set_active(false)).await;
     // Of the eight claimed ones, seven are still in flight and one waits for its retry.
     let mut dead_lettered = 0;
     while world.undelivered().await > 7 {

@@ -54,10 +54,7 @@ async fn renewal_changes_no_entries_of_its_deliveries() {
     let claimed = world.claim().await.deliveries;
     world.time.pass(DELIVERY_LEASE / 2);
     let leases: Vec<_> = claimed.iter().map(|claimed| claimed.lease).collect();
-    let renewal = world
-        .service
-        .dispatcher()
-        .renew_leases(world.time.now(), &leases);
+    let renewal = world.renew(&leases);
     let (families, held) = changed(&world, renewal).await;
     assert_eq!(held.unwrap().len(), 4);
     assert_eq!(families, ["endpoint", "endpoint_due", "endpoint_due"]);
@@ -85,12 +82,7 @@ async fn second_dispatcher_claims_what_the_first_has_not_leased() {
     let renewed = &batches[1];
     world.time.pass(DELIVERY_LEASE / 2);
     let leases: Vec<_> = renewed.iter().map(|claimed| claimed.lease).collect();
-    let held = world
-        .service
-        .dispatcher()
-        .renew_leases(world.time.now(), &leases)
-        .await;
-    assert_eq!(held.unwrap().len(), renewed.len());
+    assert_eq!(world.renew(&leases).await.unwrap().len(), renewed.len());
     world.time.pass(DELIVERY_LEASE / 2);
     let mut again = Vec::new();
     for _ in 0..3 {

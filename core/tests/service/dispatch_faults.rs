@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use knowledge_core::Error;
-use knowledge_core::internals::keys;
 use knowledge_core::model::{DeliveryId, DeliveryStatus, EndpointId, Webhook};
 use knowledge_core::service::{Attempt, AttemptOutcome, ClaimedDelivery, InFlight};
 use knowledge_store::faults::{CommitFault, FaultPlan};
@@ -90,9 +89,7 @@ async fn deliveries_complete_despite_failed_commits() {
             let dead = count(&ended, |ended| matches!(ended, AttemptOutcome::Dead(_)));
             assert_eq!((delivered, dead), (3, 3), "{context}");
             assert_eq!(twin.undelivered().await, 0, "{context}");
-            let disabled = twin
-                .counter(keys::disabled_endpoint_count(twin.org.id))
-                .await;
+            let disabled = twin.disabled_endpoints().await;
             assert_eq!(disabled, 1, "{context}");
             for (webhook, status) in [
                 (&well, DeliveryStatus::Delivered),
@@ -165,11 +162,7 @@ async fn leases_with_indeterminate_renewal_lapse_or_hold() {
         let claimed = twin.claim().await.deliveries;
         twin.time.pass(MILLISECOND);
         let leases: Vec<_> = claimed.iter().map(|one| one.lease).collect();
-        let renewed = twin
-            .service
-            .dispatcher()
-            .renew_leases(twin.time.now(), &leases)
-            .await;
+        let renewed = twin.renew(&leases).await;
         assert_eq!(renewed.is_ok(), fault == CommitFault::Conflict, "{fault:?}");
         twin.assert_whole().await;
         twin.time.pass(MINUTE);

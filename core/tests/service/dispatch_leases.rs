@@ -2,42 +2,21 @@
 
 use std::time::Duration;
 
-use knowledge_core::internals::keys;
-use knowledge_core::model::{
-    DeliveryFailureCode, DeliveryStatus, DisabledReason, EventType, Webhook, WebhookUpdate,
-};
+use knowledge_core::model::{DeliveryFailureCode, DeliveryStatus, DisabledReason, EventType};
 use knowledge_core::service::{
     AttemptOutcome, ClaimedDelivery, DELIVERY_LEASE, DELIVERY_TIMEOUT, Endpoint,
 };
 
 use crate::dispatching::{answer, endpoint, signed_with, webhook};
-use crate::make::{DAY, HOUR, MEMBER, MILLISECOND, MINUTE, code};
+use crate::make::{DAY, HOUR, MEMBER, MILLISECOND, MINUTE, code, set_active, set_url};
 use crate::world::World;
 
 const RENEWAL: Duration = DELIVERY_LEASE.checked_div(2).unwrap();
 
-async fn update(world: &World, webhook: &Webhook, update: WebhookUpdate) {
-    let (workspace, id) = (webhook.workspace_id, webhook.id);
-    let updated = world.within(workspace).update_webhook(id, &update, None);
-    updated.await.unwrap();
-}
-
 async fn renew(world: &World, leases: &[&ClaimedDelivery]) -> usize {
     let leases: Vec<_> = leases.iter().map(|claimed| claimed.lease).collect();
-    let held = world
-        .service
-        .dispatcher()
-        .renew_leases(world.time.now(), &leases)
-        .await;
+    let held = world.renew(&leases).await;
     held.unwrap().len()
-}
-
-fn off() -> WebhookUpdate {
-    WebhookUpdate::builder().is_active(false).build()
-}
-
-fn moved(url: &str) -> WebhookUpdate {
-    WebhookUpdate::builder().url(url.parse().unwrap()).build()
 }
 
 #[tokio::test]
@@ -195,7 +174,7 @@ async fn endpoint_disabled_during_attempt_is_not_retried() {
     world.announce(&webhook, 2).await;
     let claimed = world.claim().await.deliveries;
     world.announce(&webhook, 1).await;
-    update(&world, &webhook, off()).await;
+    world.change_webhook(&webhook, set_active(false)).await;
     assert_eq!(world.claim().await.dead_lettered, 1);
     // Attempts in flight continue, since they may succeed.
     assert_eq!(renew(&world, &claimed.iter().collect::<Vec<_>>()).await, 2);
@@ -249,7 +228,9 @@ async fn response_of_old_url_does_not_disable_the_new_one() {
     let webhook = webhook(&world).await;
     world.announce(&webhook, 1).await;
     let claimed = world.claim_one().await;
-    update(&world, &webhook, moved("https://example.org/new")).await;
+    world
+        .change_webhook(&webhook, set_url("https://example.org/new"))
+        .await;
     let ping = world.claim_one().await;
     assert_eq!(ping.event_type, EventType::WebhookPing);
     world.finish(&ping, &answer(204)).await;
@@ -278,7 +259,9 @@ async fn new_url_has_its_own_five_days_of_failures() {
     let claimed = world.claim_one().await;
     world.finish(&claimed, &answer(500)).await;
     world.time.pass(6 * DAY);
-    update(&world, &webhook, moved("https://example.org/new")).await;
+    world
+        .change_webhook(&webhook, set_url("https://example.org/new"))
+        .await;
     let ping = world.claim_one().await;
     assert_eq!(ping.event_type, EventType::WebhookPing);
     world.finish(&ping, &answer(204)).await;
@@ -443,11 +426,6 @@ async fn subscriber_without_permission_receives_nothing() {
     assert_eq!(shown.status, DeliveryStatus::Dead);
     let error = shown.attempts.last().unwrap().error.as_ref().unwrap();
     assert_eq!(error.code, DeliveryFailureCode::EndpointInactive);
-    assert_eq!(
-        world
-            .counter(keys::disabled_endpoint_count(world.org.id))
-            .await,
-        0
-    );
+    assert_eq!(world.disabled_endpoints().await, 0);
     world.assert_whole().await;
 }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    DeliveryFailureCode, DeliveryStatus, DisabledReason, EventType, Webhook, WebhookUpdate,
+    DeliveryFailureCode, DeliveryStatus, DisabledReason, EventType, Webhook,
 };
 use knowledge_core::service::{Attempt, AttemptOutcome, AuditAction};
 
 use crate::audit::entry_of;
 use crate::dispatching::{answer, answer_later, endpoint, silence, webhook};
-use crate::make::{DAY, HOUR, MILLISECOND, MINUTE};
+use crate::make::{DAY, HOUR, MILLISECOND, MINUTE, set_active};
 use crate::world::World;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -171,12 +171,7 @@ async fn gone_response_disables_endpoint_at_once() {
     let shown = read(&world, &webhook).await;
     assert_eq!((shown.is_active, shown.disabled_reason), (false, reason));
     assert_eq!(shown.updated_at, world.time.now());
-    assert_eq!(
-        world
-            .counter(keys::disabled_endpoint_count(world.org.id))
-            .await,
-        1
-    );
+    assert_eq!(world.disabled_endpoints().await, 1);
     let entry = entry_of(&world, AuditAction::WebhookDisable).await;
     assert_eq!((entry.actor_id, entry.credential_id), (None, None));
     assert_eq!(entry.resource.id, webhook.id.0);
@@ -196,12 +191,7 @@ async fn gone_response_disables_endpoint_at_once() {
         AttemptOutcome::Dead(None)
     );
     assert_eq!(world.undelivered().await, 0);
-    assert_eq!(
-        world
-            .counter(keys::disabled_endpoint_count(world.org.id))
-            .await,
-        1
-    );
+    assert_eq!(world.disabled_endpoints().await, 1);
     let dead_lettered = world.claim().await;
     assert_eq!(dead_lettered.deliveries, []);
     let ids: Vec<_> = waiting.iter().map(|delivery| delivery.id).collect();
@@ -209,16 +199,9 @@ async fn gone_response_disables_endpoint_at_once() {
     world.assert_whole().await;
 
     // Once enabled again, it receives later events, and the dead letters on request.
-    let on = WebhookUpdate::builder().is_active(true).build();
-    let (workspace, id) = (webhook.workspace_id, webhook.id);
-    let updated = world.within(workspace).update_webhook(id, &on, None);
-    assert_eq!(updated.await.unwrap().value.disabled_reason, None);
-    assert_eq!(
-        world
-            .counter(keys::disabled_endpoint_count(world.org.id))
-            .await,
-        0
-    );
+    let updated = world.change_webhook(&webhook, set_active(true)).await;
+    assert_eq!(updated.disabled_reason, None);
+    assert_eq!(world.disabled_endpoints().await, 0);
     let again = world.redeliver_dead(endpoint(&webhook));
     assert_eq!(again.await.unwrap().redelivered, 4);
     assert_eq!(world.claim().await.deliveries.len(), 4);
@@ -265,10 +248,7 @@ async fn drop_waiting(world: &World, webhook: &Webhook) {
     let key = keys::endpoint(world.org.id, webhook.id.into());
     let before: serde_json::Value = world.read(&key).await.unwrap();
     for is_active in [false, true] {
-        let update = WebhookUpdate::builder().is_active(is_active).build();
-        let (workspace, id) = (webhook.workspace_id, webhook.id);
-        let updated = world.within(workspace).update_webhook(id, &update, None);
-        updated.await.unwrap();
+        world.change_webhook(webhook, set_active(is_active)).await;
         world.claim().await;
     }
     // This update also resets the failures, which is not under test.
@@ -349,12 +329,7 @@ async fn successful_ping_enables_endpoint_again() {
     );
     let shown = read(&world, &webhook).await;
     assert_eq!((shown.is_active, shown.disabled_reason), (true, None));
-    assert_eq!(
-        world
-            .counter(keys::disabled_endpoint_count(world.org.id))
-            .await,
-        0
-    );
+    assert_eq!(world.disabled_endpoints().await, 0);
     let entry = entry_of(&world, AuditAction::WebhookEnable).await;
     assert_eq!(entry.actor_id, None);
     world.announce(&webhook, 1).await;

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use knowledge_core::Error;
 use knowledge_core::internals::keys;
-use knowledge_core::model::{EventType, NewWebhook, SourceId, Webhook, WebhookUpdate, WorkspaceId};
+use knowledge_core::model::{SourceId, Webhook, WebhookUpdate, WorkspaceId};
 use knowledge_core::service::{Caller, ClaimedDelivery, KnowledgeService, PageRequest};
 use knowledge_store::faults::FaultPlan;
 
 use crate::dispatch_random::Dice;
 use crate::dispatching::{answer, endpoint, under_way};
-use crate::make::{DAY, HOUR, MILLISECOND, new_memory};
+use crate::make::{DAY, HOUR, MILLISECOND, new_memory, new_webhook, set_active, set_url};
 use crate::world::{Time, World};
 
 const SEEDS: u64 = 40;
@@ -117,13 +117,11 @@ impl Common {
                 self.held[2].lock().unwrap().extend(lost);
             }
             Act::Switch(index, is_active) => {
-                let update = WebhookUpdate::builder().is_active(is_active).build();
+                let update = set_active(is_active);
                 self.update(&service, index, update).await?;
             }
             Act::Move(index) => {
-                let update = WebhookUpdate::builder()
-                    .url("https://example.org/moved".parse().unwrap())
-                    .build();
+                let update = set_url("https://example.org/moved");
                 self.update(&service, index, update).await?;
             }
             Act::Rotate(index) => {
@@ -209,10 +207,7 @@ impl Common {
     }
 
     async fn new_webhook(&self, service: &KnowledgeService) -> Result<Webhook, Error> {
-        let new = NewWebhook::builder()
-            .event_type(EventType::ChunkCreated)
-            .url("https://example.com/hook".parse().unwrap())
-            .build();
+        let new = new_webhook("https://example.com/hook");
         service
             .webhooks()
             .create(&self.owner, self.workspace, &new)

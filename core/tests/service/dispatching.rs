@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use knowledge_core::Error;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
     Delivery, DeliveryFailure, DeliveryFailureCode, DeliveryId, DeliveryStatus, DisabledReason,
-    EndpointId, EventId, EventType, Webhook,
+    EndpointId, EventId, EventType, Webhook, WebhookUpdate,
 };
 use knowledge_core::service::{
-    Attempt, AttemptOutcome, ClaimBatch, ClaimedDelivery, DeliveryRequest, DeliveryResponse,
-    Endpoint, InFlight,
+    Attempt, AttemptOutcome, ClaimBatch, ClaimedDelivery, DeliveryLease, DeliveryRequest,
+    DeliveryResponse, Endpoint, InFlight,
 };
 use knowledge_core::store::{Commit, Key, Store};
 use serde_json::{Value, json};
@@ -118,6 +119,28 @@ impl World {
             .dispatcher()
             .finish(now, &claimed.lease, attempt);
         finished.await.unwrap()
+    }
+
+    /// Renews leases now.
+    pub(crate) async fn renew(
+        &self,
+        leases: &[DeliveryLease],
+    ) -> Result<Vec<DeliveryLease>, Error> {
+        let now = self.time.now();
+        self.service.dispatcher().renew_leases(now, leases).await
+    }
+
+    /// Updates a webhook as its owner.
+    pub(crate) async fn change_webhook(&self, of: &Webhook, update: WebhookUpdate) -> Webhook {
+        let calls = self.within(of.workspace_id);
+        let updated = calls.update_webhook(of.id, &update, None).await;
+        updated.unwrap().value
+    }
+
+    /// Returns the number of disabled endpoints, as it is counted.
+    pub(crate) async fn disabled_endpoints(&self) -> i64 {
+        self.counter(keys::disabled_endpoint_count(self.org.id))
+            .await
     }
 
     /// Confirms new endpoints, while nothing but their pings is due.

@@ -1,25 +1,17 @@
 //! Tests of the confirmation of endpoints: before its URL has answered a ping, an endpoint receives
 //! nothing but pings.
 
-use knowledge_core::model::{
-    DeliveryStatus, DisabledReason, EventType, NewCitationSubscription, NewWebhook, Webhook,
-    WebhookUpdate,
-};
+use knowledge_core::model::{DeliveryStatus, DisabledReason, EventType, Webhook};
 use knowledge_core::service::{AttemptOutcome, Endpoint, PageRequest};
 use knowledge_store::faults::FaultPlan;
 
 use crate::dispatching::{answer, endpoint, silence};
-use crate::make::{ADMIN, HOUR, MILLISECOND, MINUTE};
+use crate::make::{
+    ADMIN, HOUR, MILLISECOND, MINUTE, new_subscription, new_webhook, set_active, set_url,
+};
 use crate::world::World;
 
 pub(crate) const URL: &str = "https://example.com/hook";
-
-pub(crate) fn new_webhook(url: &str) -> NewWebhook {
-    NewWebhook::builder()
-        .event_type(EventType::ChunkCreated)
-        .url(url.parse().unwrap())
-        .build()
-}
 
 /// Creates a webhook that is not confirmed.
 pub(crate) async fn unconfirmed(world: &World) -> Webhook {
@@ -31,22 +23,6 @@ pub(crate) async fn shown(world: &World, webhook: &Webhook) -> Webhook {
     let workspace = webhook.workspace_id;
     let found = world.within(workspace).get_webhook(webhook.id);
     found.await.unwrap().value
-}
-
-pub(crate) async fn update(world: &World, webhook: &Webhook, update: WebhookUpdate) {
-    let workspace = webhook.workspace_id;
-    let updated = world
-        .within(workspace)
-        .update_webhook(webhook.id, &update, None);
-    updated.await.unwrap();
-}
-
-pub(crate) fn is_active(is_active: bool) -> WebhookUpdate {
-    WebhookUpdate::builder().is_active(is_active).build()
-}
-
-pub(crate) fn url(url: &str) -> WebhookUpdate {
-    WebhookUpdate::builder().url(url.parse().unwrap()).build()
 }
 
 /// Sends what is due, with this status as the answer, and returns the types of the events.
@@ -75,9 +51,12 @@ async fn silent_endpoint_receives_only_pings_whatever_happens() {
     for round in 0..60_usize {
         world.memories(1).await;
         match round % 6 {
-            0 => update(&world, &to, url(&format!("https://example.com/{round}"))).await,
-            1 => update(&world, &to, is_active(false)).await,
-            2 => update(&world, &to, is_active(true)).await,
+            0 => {
+                let moved = set_url(&format!("https://example.com/{round}"));
+                drop(world.change_webhook(&to, moved).await);
+            }
+            1 => drop(world.change_webhook(&to, set_active(false)).await),
+            2 => drop(world.change_webhook(&to, set_active(true)).await),
             3 => drop(world.ping(&to).await),
             4 => {
                 world.rotate_webhook(to.id).await.unwrap();
@@ -193,7 +172,7 @@ async fn gone_disables_unconfirmed_endpoint_immediately() {
     let disabled = shown(&world, &to).await;
     assert_eq!(disabled.disabled_reason, Some(DisabledReason::Gone));
     // Its activation begins anew.
-    update(&world, &to, is_active(true)).await;
+    world.change_webhook(&to, set_active(true)).await;
     assert_eq!(send(&world, 500).await, [EventType::WebhookPing]);
     world.assert_whole().await;
 }
@@ -205,7 +184,9 @@ async fn new_url_has_to_be_confirmed_again() {
     world.memories(1).await;
     world.fan_out().await;
     let earlier = world.claim_one().await;
-    update(&world, &to, url("https://example.org/new")).await;
+    world
+        .change_webhook(&to, set_url("https://example.org/new"))
+        .await;
     assert!(!shown(&world, &to).await.is_confirmed);
     // What was in flight went to the earlier URL; its retry waits.
     assert!(matches!(
@@ -217,7 +198,9 @@ async fn new_url_has_to_be_confirmed_again() {
     assert_eq!(ping.request.url.as_str(), "https://example.org/new");
     assert_eq!(ping.event_type, EventType::WebhookPing);
     // An answer of another URL says nothing about this one.
-    update(&world, &to, url("https://example.org/newer")).await;
+    world
+        .change_webhook(&to, set_url("https://example.org/newer"))
+        .await;
     world.finish(&ping, &answer(200)).await;
     assert!(!shown(&world, &to).await.is_confirmed);
     assert_eq!(send(&world, 500).await, [EventType::WebhookPing]);
@@ -254,10 +237,7 @@ async fn subscription_receives_pings_until_it_is_confirmed() {
     let world = World::new().await;
     let memories = world.approved_memories(1).await;
     let recall = world.recall_of(&memories).await;
-    let new = NewCitationSubscription::builder()
-        .recall_id(recall)
-        .webhook_url(URL.parse().unwrap())
-        .build();
+    let new = new_subscription(recall, URL);
     let created = world.create_subscription(&new).await.unwrap();
     world.delete_memory(memories[0]).await.unwrap();
     assert_eq!(send(&world, 503).await, [EventType::WebhookPing]);
@@ -292,7 +272,7 @@ async fn rotation_and_takeover_neither_confirm_nor_prevent_confirmation() {
         [EventType::WebhookPing, EventType::ChunkCreated]
     );
     // A new URL of somebody else has to answer too.
-    let moved = url("https://example.org/theirs");
+    let moved = set_url("https://example.org/theirs");
     let updated = world.by(&admin).update_webhook(to.id, &moved, None);
     assert!(!updated.await.unwrap().value.is_confirmed);
     world.memories(1).await;
@@ -305,20 +285,20 @@ async fn endpoint_paused_while_its_ping_is_answered_is_asked_again() {
     let world = World::new().await;
     let to = unconfirmed(&world).await;
     let ping = world.claim_one().await;
-    update(&world, &to, is_active(false)).await;
+    world.change_webhook(&to, set_active(false)).await;
     world.finish(&ping, &answer(200)).await;
     assert!(!shown(&world, &to).await.is_confirmed);
     assert_eq!(send(&world, 200).await, []);
-    update(&world, &to, is_active(true)).await;
+    world.change_webhook(&to, set_active(true)).await;
     world.memories(1).await;
     assert_eq!(
         send(&world, 200).await,
         [EventType::WebhookPing, EventType::ChunkCreated]
     );
     // A confirmed endpoint that is paused and resumed stays confirmed.
-    update(&world, &to, is_active(false)).await;
+    world.change_webhook(&to, set_active(false)).await;
     assert_eq!(send(&world, 200).await, []);
-    update(&world, &to, is_active(true)).await;
+    world.change_webhook(&to, set_active(true)).await;
     world.memories(1).await;
     assert_eq!(send(&world, 200).await, [EventType::ChunkCreated]);
     world.assert_whole().await;

@@ -4,8 +4,7 @@ use knowledge_core::Error;
 use knowledge_core::access::{Action, TokenScope};
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    Erasure, ErasureStatus, EventType, MemoryChange, MemoryId, NewCitationSubscription, NewErasure,
-    ReviewStatus,
+    Erasure, ErasureStatus, EventType, MemoryChange, MemoryId, NewErasure, ReviewStatus,
 };
 use knowledge_core::service::{AuditAction, Caller, ErasureResult, IngestOutcome, PageRequest};
 use knowledge_core::store::Key;
@@ -13,7 +12,8 @@ use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::audit::entries;
 use crate::make::{
-    ADMIN, MEMBER, VIEWER, actions, code, new_chat, new_memory, new_recall, problem,
+    ADMIN, MEMBER, VIEWER, actions, audience, code, new_chat, new_memory, new_recall,
+    new_subscription, problem,
 };
 use crate::world::{World, data};
 use knowledge_testing::requests::with;
@@ -122,13 +122,8 @@ async fn named_memories_are_erased_with_a_receipt() {
 async fn hidden_memories_count_as_not_found() {
     let world = World::new().await;
     let hidden = world.approved_memories(1).await[0];
-    let for_nobody = MemoryChange::builder()
-        .audience_tag("user:nobody".parse().unwrap())
-        .build();
-    world
-        .bulk(&world.owner, &[hidden], for_nobody)
-        .await
-        .unwrap();
+    let for_nobody = audience("user:nobody");
+    world.change(&[hidden], for_nobody).await.unwrap();
     let eraser = world
         .caller_who_may(actions(&[Action::ErasureManage]))
         .await;
@@ -437,7 +432,7 @@ async fn review_status_does_not_matter_to_an_erasure() {
     let world = World::new().await;
     let memories = world.memories(2).await;
     let rejected = MemoryChange::builder().review_status(ReviewStatus::Rejected);
-    let done = world.bulk(&world.owner, &memories[..1], rejected.build());
+    let done = world.change(&memories[..1], rejected.build());
     done.await.unwrap();
     let source = NewErasure::builder().source_id(world.source).build();
     assert_eq!(erase(&world, &source).await.counts.memories, 2);
@@ -450,10 +445,7 @@ async fn subscription_created_meanwhile_ends_with_its_recall() {
     let recall = world.recall().await;
     let (service, owner) = (world.service.clone(), world.owner.clone());
     world.probe.before_commit(async move {
-        let new = NewCitationSubscription::builder()
-            .recall_id(recall)
-            .webhook_url("https://example.com/".parse().unwrap())
-            .build();
+        let new = new_subscription(recall, "https://example.com/");
         let created = service.citation_subscriptions().create(&owner, &new);
         created.await.unwrap();
     });

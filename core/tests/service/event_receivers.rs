@@ -15,14 +15,10 @@ use serde_json::{Value, json};
 
 use crate::fan_out::listed;
 use crate::make::{
-    DAY, HOUR, MEMBER, MINUTE, SUCCESS, actions, create_memory, new_memory, review, sensitivity,
+    DAY, HOUR, MEMBER, MINUTE, SUCCESS, actions, audience, create_memory, new_memory, review,
+    sensitivity,
 };
 use crate::world::{World, data};
-
-fn audience(label: &str) -> MemoryChange {
-    let label = label.parse().unwrap();
-    MemoryChange::builder().audience_tag(label).build()
-}
 
 /// Adds a member that reviews memories and manages webhooks, but sees no label of others.
 pub(crate) async fn reviewer(world: &World) -> Caller {
@@ -72,7 +68,7 @@ async fn named(world: &World, endpoint: EndpointId) -> Vec<Vec<MemoryId>> {
 pub(crate) async fn change(world: &World, memories: &[MemoryId], change: MemoryChange) {
     // Events of one millisecond are in no particular order.
     world.time.pass(MINUTE);
-    let done = world.bulk(&world.owner, memories, change).await;
+    let done = world.change(memories, change).await;
     assert_eq!(done.unwrap().summary.failed, 0);
 }
 

@@ -6,7 +6,7 @@ use knowledge_core::access::BaseRole;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
     EventType, InboundWebhookUpdate, MemoryId, MemoryUpdate, NewErasure, ReviewStatus,
-    SensitivityLabel, WebhookUpdate,
+    SensitivityLabel,
 };
 use knowledge_core::service::{
     Caller, ConnectorUpdate, DeleteRole, Endpoint, MemberUpdate, NewRetention, SyncOutcome,
@@ -16,8 +16,8 @@ use knowledge_core::store::{Commit, Mutation};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::make::{
-    DAY, HOUR, MEMBER, VIEWER, actions, create_memory, custom, failure, new_memory, review,
-    sensitivity,
+    DAY, HOUR, MEMBER, VIEWER, create_memory, custom, failure, new_memory, review, sensitivity,
+    set_active,
 };
 use crate::world::{World, data};
 use knowledge_testing::requests::with;
@@ -42,7 +42,7 @@ async fn changes_in_the_workspace(world: &World) -> Vec<String> {
         .to_vec();
 
     let id = world.webhook(EventType::ChunkCreated).await.id;
-    let update = WebhookUpdate::builder().is_active(false).build();
+    let update = set_active(false);
     world.update_webhook(id, &update, None).await.unwrap();
     let rotated = world.rotate_webhook(id).await;
     secrets.push(rotated.unwrap().signing_secret);
@@ -141,9 +141,7 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
     secrets.extend(changes_in_the_workspace(world).await);
     erased(world, &ids).await;
 
-    let role = world
-        .role(BaseRole::Viewer, actions(&[]), actions(&[]))
-        .await;
+    let role = world.plain_role(BaseRole::Viewer).await;
     world.assign(member, custom(role.id)).await.unwrap();
     let off = knowledge_core::model::CustomRoleUpdate::builder()
         .is_active(false)
@@ -292,7 +290,7 @@ async fn operation_writes_its_events_in_its_own_commit() {
 async fn outbox_is_not_written_without_endpoints() {
     let world = World::new().await;
     let ids = world.memories(3).await;
-    let change = async |change| drop(world.bulk(&world.owner, &ids, change).await.unwrap());
+    let change = async |change| drop(world.change(&ids, change).await.unwrap());
     change(sensitivity(SensitivityLabel::Public)).await;
     assert_eq!(world.events().await, []);
     let webhook = world.webhook(EventType::ChunkCreated).await;
@@ -343,7 +341,7 @@ async fn rejected_or_failed_change_announces_nothing() {
     // A rejected item, and none that changes.
     let unknown = [knowledge_core::model::MemoryId(uuid::Uuid::nil())];
     world
-        .bulk(&world.owner, &unknown, review(ReviewStatus::Approved))
+        .change(&unknown, review(ReviewStatus::Approved))
         .await
         .unwrap();
     assert_eq!(before.len(), 2);

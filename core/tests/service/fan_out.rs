@@ -4,14 +4,13 @@ use bytes::Bytes;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
     DeliveryId, EndpointId, EventId, EventType, MemoryId, SensitivityLabel, Timestamp, Webhook,
-    WebhookUpdate,
 };
 use knowledge_core::service::{Event, FanOutReport};
 use knowledge_core::store::{Key, KeyRange, Mutation, StoreExt};
 use serde_json::{Value, json};
 
 use crate::dispatching::answer;
-use crate::make::{HOUR, new_memory, sensitivity};
+use crate::make::{HOUR, new_memory, sensitivity, set_active};
 use crate::world::{World, data};
 
 /// A stored delivery.
@@ -85,7 +84,7 @@ impl World {
     }
 
     pub(crate) async fn relabel(&self, memories: &[MemoryId], label: SensitivityLabel) {
-        let done = self.bulk(&self.owner, memories, sensitivity(label)).await;
+        let done = self.change(memories, sensitivity(label)).await;
         assert_eq!(done.unwrap().summary.failed, 0);
     }
 }
@@ -187,9 +186,7 @@ async fn commit_of_a_change_does_not_grow_with_endpoints() {
 
 /// Enables or disables a webhook.
 async fn switch(world: &World, webhook: &Webhook, is_active: bool) {
-    let update = WebhookUpdate::builder().is_active(is_active).build();
-    let updated = world.update_webhook(webhook.id, &update, None);
-    updated.await.unwrap();
+    world.change_webhook(webhook, set_active(is_active)).await;
 }
 
 #[tokio::test]

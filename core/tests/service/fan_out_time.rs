@@ -43,7 +43,7 @@ async fn call_over_a_slow_store_ends_before_all_is_fanned_out() {
     let ids = world.memories(1).await;
     for number in 0..5 {
         let to = [ReviewStatus::Approved, ReviewStatus::Pending][number % 2];
-        world.bulk(&world.owner, &ids, review(to)).await.unwrap();
+        world.change(&ids, review(to)).await.unwrap();
     }
     let store = Arc::new(SlowStore {
         inner: Arc::clone(&world.probe) as Arc<dyn Store>,

@@ -10,10 +10,8 @@ use knowledge_store::faults::FaultPlan;
 use knowledge_testing::seed::Seed;
 
 use crate::dispatching::{ROOM, answer};
-use crate::endpoint_confirmation::{
-    URL, is_active, new_webhook, send, shown, unconfirmed, update, url,
-};
-use crate::make::{HOUR, MINUTE, new_workspace};
+use crate::endpoint_confirmation::{URL, send, shown, unconfirmed};
+use crate::make::{HOUR, MINUTE, new_webhook, new_workspace, set_active, set_url};
 use crate::world::World;
 
 /// Asserts that this bound was kept in every hour.
@@ -201,9 +199,9 @@ async fn bound_outlives_endpoints_and_their_changes() {
     for round in 0..300_u32 {
         let other = unconfirmed(&world).await;
         let path = format!("https://example.com:{}/{round}", 1 + round);
-        update(&world, &lasting, url(&path)).await;
-        update(&world, &lasting, is_active(false)).await;
-        update(&world, &lasting, is_active(true)).await;
+        world.change_webhook(&lasting, set_url(&path)).await;
+        world.change_webhook(&lasting, set_active(false)).await;
+        world.change_webhook(&lasting, set_active(true)).await;
         world.rotate_webhook(lasting.id).await.unwrap();
         world.ping(&other).await;
         let now = world.time.now();

@@ -6,7 +6,7 @@ use knowledge_core::service::AuditAction;
 use uuid::Uuid;
 
 use crate::audit::entries;
-use crate::make::{ADMIN, MEMBER, VIEWER, actions, code, custom, new_member, problem, with};
+use crate::make::{ADMIN, MEMBER, VIEWER, code, custom, new_member, problem, with};
 use crate::world::World;
 
 /// Returns the number of entries of an action.
@@ -96,9 +96,7 @@ async fn aligned_role_in_a_workspace_begins_and_ends() {
     let (org, provisioning) = (world.org.id, world.service.provisioning());
     let ada = world.member(VIEWER).await;
     let here = world.workspace.id;
-    let role = world
-        .role(BaseRole::Viewer, actions(&[]), actions(&[]))
-        .await;
+    let role = world.plain_role(BaseRole::Viewer).await;
     let role = custom(role.id);
     let align = async |granted: Option<RoleRef>| {
         let managed = [MEMBER, role];

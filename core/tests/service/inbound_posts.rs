@@ -52,10 +52,7 @@ async fn source_of_inbound_webhook_outlives_it() {
     let source = world.get_source(sender.source).await;
     let source = source.unwrap();
     assert_eq!((&*source.name, &*source.kind), ("Forms", "inbound_webhook"));
-    sender
-        .post(&world, "msg_1", &[new_memory("One")])
-        .await
-        .unwrap();
+    sender.post_one(&world, "msg_1", "One").await.unwrap();
     delete(&world, &sender).await;
     assert_eq!(world.get_source(sender.source).await.unwrap(), source);
     assert_eq!(titles(&world, &sender).await, ["One"]);
@@ -222,22 +219,13 @@ async fn message_is_deduplicated_for_a_week() {
 async fn expired_deduplication_record_is_ignored_before_its_purge() {
     let world = World::new().await;
     let sender = Sender::new(&world).await;
-    sender
-        .post(&world, "msg_1", &[new_memory("First")])
-        .await
-        .unwrap();
+    sender.post_one(&world, "msg_1", "First").await.unwrap();
     world.time.pass(7 * DAY);
-    sender
-        .post(&world, "msg_1", &[new_memory("Second")])
-        .await
-        .unwrap();
+    sender.post_one(&world, "msg_1", "Second").await.unwrap();
     assert_eq!(titles(&world, &sender).await, ["First", "Second"]);
     // The purge of the first record leaves the second one.
     world.maintain().await;
-    sender
-        .post(&world, "msg_1", &[new_memory("Third")])
-        .await
-        .unwrap();
+    sender.post_one(&world, "msg_1", "Third").await.unwrap();
     assert_eq!(titles(&world, &sender).await, ["First", "Second"]);
     world.assert_whole().await;
 }

@@ -35,10 +35,7 @@ async fn invalid_batch_is_stored_nowhere() {
         "memories too_large"
     );
     assert_eq!(world.contents().await, before);
-    sender
-        .post(&world, "msg_1", &[new_memory("One")])
-        .await
-        .unwrap();
+    sender.post_one(&world, "msg_1", "One").await.unwrap();
     assert_eq!(titles(&world, &sender).await, ["One"]);
 }
 
@@ -71,10 +68,7 @@ async fn rejected_message_is_announced_once_and_stored_nowhere() {
     world.assert_whole().await;
 
     // A later valid version of the message is accepted, and completes it.
-    sender
-        .post(&world, "msg_1", &[new_memory("One")])
-        .await
-        .unwrap();
+    sender.post_one(&world, "msg_1", "One").await.unwrap();
     let refused = sender.post(&world, "msg_1", &broken("Quokka")).await;
     refused.unwrap_err();
     assert_eq!(titles(&world, &sender).await, ["One"]);
@@ -154,7 +148,7 @@ async fn message_of_unauthorized_sender_is_not_announced() {
     let admin = world.member(ADMIN).await;
     let sender = Sender::registered_by(&world, &world.trusted(admin)).await;
     world.assign(admin, VIEWER).await.unwrap();
-    let refused = sender.post(&world, "msg_1", &[new_memory("One")]).await;
+    let refused = sender.post_one(&world, "msg_1", "One").await;
     assert_eq!(refused.unwrap_err().code(), "forbidden");
     assert_eq!(world.events().await, []);
 }

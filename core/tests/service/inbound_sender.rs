@@ -102,6 +102,11 @@ impl Sender {
             .await
     }
 
+    /// Posts a message with one memory of this title.
+    pub(crate) async fn post_one(&self, world: &World, id: &str, title: &str) -> Result<(), Error> {
+        self.post(world, id, &[new_memory(title)]).await
+    }
+
     /// Rotates the secret; the previous one is valid for another day.
     pub(crate) async fn rotate(&mut self, world: &World, caller: &Caller) -> String {
         let rotated = world.by(caller).rotate_inbound(self.webhook).await.unwrap();

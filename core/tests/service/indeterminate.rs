@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use knowledge_core::Error;
 use knowledge_core::access::{BaseRole, RoleRef};
 use knowledge_core::model::{
-    EventType, InboundWebhookUpdate, MemoryUpdate, NewInboundWebhook, NewWebhook, ReviewStatus,
-    RoleId, WebhookUpdate,
+    EventType, InboundWebhookUpdate, MemoryUpdate, NewInboundWebhook, ReviewStatus, RoleId,
 };
 use knowledge_core::service::{ConnectorUpdate, DeleteRole, Endpoint, MemberUpdate};
 use knowledge_store::faults::{CommitFault, FaultPlan};
@@ -14,8 +13,8 @@ use knowledge_store::faults::{CommitFault, FaultPlan};
 use crate::dispatching::answer;
 use crate::inbound_sender::Sender;
 use crate::make::{
-    HOUR, MEMBER, SUCCESS, VIEWER, actions, create_memory, new_chat, new_connector, new_mcp_key,
-    new_member, new_memory, new_recall, new_role, new_workspace, review,
+    HOUR, MEMBER, SUCCESS, VIEWER, create_memory, new_chat, new_connector, new_mcp_key, new_member,
+    new_memory, new_recall, new_role, new_webhook, new_workspace, review, set_active,
 };
 use crate::world::World;
 
@@ -39,10 +38,7 @@ impl Stage {
     async fn set() -> Self {
         let world = World::with_endpoint().await;
         let memories = world.approved_memories(2).await;
-        let role = world
-            .role(BaseRole::Viewer, actions(&[]), actions(&[]))
-            .await
-            .id;
+        let role = world.plain_role(BaseRole::Viewer).await.id;
         let member = world.member(RoleRef::Custom(role)).await;
         let workspace = world.workspace.id;
         let chat = world.add_chat("Plans").await;
@@ -118,10 +114,7 @@ impl Stage {
             }
             "assign_role" => world.assign(self.member, MEMBER).await,
             "create_webhook" => {
-                let request = NewWebhook::builder()
-                    .event_type(EventType::ChunkCreated)
-                    .url("https://example.com/".parse().unwrap())
-                    .build();
+                let request = new_webhook("https://example.com/");
                 world.create_webhook(&request).await.map(drop)
             }
             "create_inbound_webhook" => {
@@ -156,7 +149,7 @@ impl Stage {
             "rotate_mcp_key" => world.rotate_mcp_key(self.mcp_key, None).await.map(drop),
             "revoke_mcp_key" => world.revoke_mcp_key(self.mcp_key).await,
             "update_webhook" => {
-                let update = WebhookUpdate::builder().is_active(false).build();
+                let update = set_active(false);
                 let updated = world.update_webhook(self.webhook, &update, None);
                 updated.await.map(drop)
             }

@@ -84,11 +84,11 @@ async fn known_source_key_updates_its_memory() {
     let made_at = world.time.now();
     let ids: Vec<_> = first.iter().map(|memory| memory.id).collect();
     world
-        .bulk(&world.owner, &ids, review(ReviewStatus::Approved))
+        .change(&ids, review(ReviewStatus::Approved))
         .await
         .unwrap();
     world
-        .bulk(&world.owner, &ids, sensitivity(SensitivityLabel::Public))
+        .change(&ids, sensitivity(SensitivityLabel::Public))
         .await
         .unwrap();
     assert_eq!(counts(&world).await, (2, 0));

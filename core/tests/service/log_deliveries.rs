@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use knowledge_core::Error;
 use knowledge_core::access::Action;
 use knowledge_core::internals::keys;
-use knowledge_core::model::{
-    Delivery, DeliveryId, DeliveryStatus, EventId, Webhook, WebhookUpdate,
-};
+use knowledge_core::model::{Delivery, DeliveryId, DeliveryStatus, EventId, Webhook};
 use knowledge_core::service::{
     AttemptOutcome, AuditAction, AuditEntry, AuditFilter, Caller, Endpoint, OutboxStatus, Page,
     PageRequest,
@@ -16,7 +14,7 @@ use knowledge_core::store::StoreExt;
 use uuid::Uuid;
 
 use crate::dispatching::{answer, endpoint, webhook};
-use crate::make::{HOUR, MILLISECOND, MINUTE, actions, code, problem};
+use crate::make::{HOUR, MILLISECOND, MINUTE, actions, code, problem, set_active};
 use crate::world::World;
 
 async fn list(
@@ -311,10 +309,7 @@ async fn dead_letters_are_redelivered_in_pages() {
     let webhook = webhook(&world).await;
     world.announce(&webhook, 1_100).await;
     let switch = async |is_active: bool| {
-        let update = WebhookUpdate::builder().is_active(is_active).build();
-        let (workspace, id) = (webhook.workspace_id, webhook.id);
-        let updated = world.within(workspace).update_webhook(id, &update, None);
-        updated.await.unwrap();
+        world.change_webhook(&webhook, set_active(is_active)).await;
     };
     switch(false).await;
     let again = async || {

@@ -22,7 +22,7 @@ async fn idempotency_record_is_purged_when_it_expires() {
     let world = World::new().await;
     let ids = world.memories(1).await;
     world
-        .bulk(&world.owner, &ids, sensitivity(SensitivityLabel::Public))
+        .change(&ids, sensitivity(SensitivityLabel::Public))
         .await
         .unwrap();
     world.time.pass(IDEMPOTENCY_RETENTION - MILLISECOND);

@@ -9,8 +9,8 @@ use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::audit::{entries, entry_of};
 use crate::make::{
-    ADMIN, MEMBER, MINUTE, OWNER, VIEWER, actions, code, custom, new_mcp_key, new_member,
-    new_organization, problem,
+    ADMIN, MEMBER, MINUTE, OWNER, VIEWER, actions, code, custom, in_workspaces, new_mcp_key,
+    new_member, new_organization, problem,
 };
 use crate::role_deletion::delete;
 use crate::world::World;
@@ -48,9 +48,7 @@ async fn busy_member(world: &World, tokens: usize) -> MemberId {
     let caller = world.trusted(member);
     let key = new_mcp_key("workspace:research");
     world.by(&caller).create_mcp_key(&key).await.unwrap();
-    let role = world
-        .role(BaseRole::Member, actions(&[]), actions(&[]))
-        .await;
+    let role = world.plain_role(BaseRole::Member).await;
     let assigned = world.assign_in(member, world.workspace.id, Some(custom(role.id)));
     assigned.await.unwrap();
     for _ in 0..tokens {
@@ -160,10 +158,7 @@ async fn few_credentials_of_removed_member_are_deleted_before_maintenance() {
 #[tokio::test]
 async fn removal_does_not_look_for_mcp_key_of_wider_token() {
     let world = World::new().await;
-    let scope = TokenScope {
-        workspaces: Some(vec![world.workspace.id, world.workspace("sales").await]),
-        ..TokenScope::default()
-    };
+    let scope = in_workspaces(&[world.workspace.id, world.workspace("sales").await]);
     let member = world.member(MEMBER).await;
     let revoked = world.token(member, scope.clone()).await.record.id;
     world.token(member, scope).await;

@@ -14,7 +14,10 @@ use knowledge_store::faults::FaultPlan;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::make::{MEMBER, VIEWER, actions, code, new_memory, review, sensitivity};
+use crate::make::{
+    MEMBER, VIEWER, actions, audience, code, in_workspaces, new_memory, page_at, review,
+    sensitivity,
+};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -41,14 +44,8 @@ fn titled(found: &[MemorySummary]) -> BTreeSet<MemoryId> {
     titled.map(|memory| memory.id).collect()
 }
 
-fn audience(label: &str) -> MemoryChange {
-    MemoryChange::builder()
-        .audience_tag(label.parse().unwrap())
-        .build()
-}
-
 async fn relabel(world: &World, ids: &[MemoryId], change: MemoryChange) {
-    let result = world.bulk(&world.owner, ids, change).await.unwrap();
+    let result = world.change(ids, change).await.unwrap();
     assert_eq!(result.summary.failed, 0);
 }
 
@@ -202,10 +199,7 @@ async fn labels_decide_which_memories_exist_and_are_readable() {
         }
     }
     // The label of the other workspace does not cover a credential that excludes this workspace.
-    let scope = knowledge_core::access::TokenScope {
-        workspaces: Some(vec![world.workspace.id]),
-        ..Default::default()
-    };
+    let scope = in_workspaces(&[world.workspace.id]);
     let member = world.member(VIEWER).await;
     let token = world.token(member, scope).await;
     let scoped = Caller::from(token.secret.clone());
@@ -304,10 +298,7 @@ async fn memory_page_scans_a_bounded_number_of_memories() {
     let page = async |cursor: Option<Cursor>| {
         world.probe.take_reads();
         let limit = Some(100);
-        let request = PageRequest::builder()
-            .maybe_limit(limit)
-            .maybe_cursor(cursor)
-            .build();
+        let request = page_at(limit, cursor);
         let page = world.list_memories(&filter, &request).await.unwrap();
         (page, world.probe.take_reads())
     };
@@ -327,7 +318,6 @@ async fn memory_cursor_is_rejected_with_another_filter() {
     world.memories(3).await;
     let page = async |filter: &MemoryFilter, cursor: Option<Cursor>| {
         let request = PageRequest::builder().limit(1).maybe_cursor(cursor).build();
-        let caller = &world.owner;
         world.list_memories(filter, &request).await
     };
     let pending = MemoryFilter::builder()
@@ -366,10 +356,7 @@ async fn hidden_memories_change_no_page_and_no_cursor() {
         for limit in 1..=all + 1 {
             let (mut cursor, mut pages) = (None, 0);
             loop {
-                let request = PageRequest::builder()
-                    .limit(limit)
-                    .maybe_cursor(cursor)
-                    .build();
+                let request = page_at(Some(limit), cursor);
                 let page = async |of: &World| {
                     let workspace = of.workspace.id;
                     let page = of

@@ -8,7 +8,7 @@ use knowledge_core::model::{
 use knowledge_core::service::{Caller, CreateMemory, IfMatch, IngestOutcome, WithEtag};
 
 use crate::make::{
-    HOUR, VIEWER, actions, code, create_memory, new_memory, problem, review, sensitivity,
+    HOUR, VIEWER, actions, audience, code, create_memory, new_memory, problem, review, sensitivity,
 };
 use crate::world::{World, data};
 use knowledge_testing::requests::with;
@@ -167,7 +167,6 @@ async fn memory_update_can_require_a_version() {
     let bound = async |tag: &str, to: &str| {
         let condition = IfMatch::Tags(vec![tag.to_owned()]);
         let update = title(to);
-        let caller = &world.owner;
         world.update_memory(id, &update, Some(&condition)).await
     };
     let second = bound(&first, "Second").await.unwrap();
@@ -189,17 +188,9 @@ async fn relabelling_does_not_require_reading_but_rewriting_does() {
         panic!("two");
     };
     let confidential = sensitivity(SensitivityLabel::Confidential);
-    world
-        .bulk(&world.owner, &[secret], confidential)
-        .await
-        .unwrap();
-    let for_others = MemoryChange::builder()
-        .audience_tag("user:nobody".parse().unwrap())
-        .build();
-    world
-        .bulk(&world.owner, &[theirs], for_others.clone())
-        .await
-        .unwrap();
+    world.change(&[secret], confidential).await.unwrap();
+    let for_others = audience("user:nobody");
+    world.change(&[theirs], for_others.clone()).await.unwrap();
     let outsider = [Action::MemoryRead, Action::MemoryUpdate];
     let outsider = world.caller_who_may(actions(&outsider)).await;
     let raised = relabel(sensitivity(SensitivityLabel::Restricted));
@@ -229,10 +220,7 @@ async fn relabelling_does_not_require_reading_but_rewriting_does() {
     }
     // Its sensitivity would not prevent reading; only the audience does.
     let plain = world.approved_memories(1).await[0];
-    world
-        .bulk(&world.owner, &[plain], for_others)
-        .await
-        .unwrap();
+    world.change(&[plain], for_others).await.unwrap();
     let refused = update(&world, &governor, plain, &title("Mine")).await;
     assert_eq!(code(refused), "forbidden");
 
@@ -255,8 +243,7 @@ async fn memory_relabelled_for_a_workspace_is_shown_to_those_who_work_there() {
     let world = World::new().await;
     let id = world.approved_memories(1).await[0];
     world.workspace("sales").await;
-    let audience = "workspace:sales".parse().unwrap();
-    let change = MemoryChange::builder().audience_tag(audience).build();
+    let change = audience("workspace:sales");
     let shown = update(&world, &world.owner, id, &relabel(change)).await;
     let shown = shown.unwrap().value;
     assert_eq!(shown.summary.audience_tag.to_string(), "workspace:sales");
@@ -273,16 +260,12 @@ async fn source_key_stays_with_its_memory() {
             new.source_key = Some("page/1".to_owned());
             new.content = content.to_owned();
         })];
-        let caller = &world.owner;
         let ingested = world.ingest_memories(source, &batch).await.unwrap();
         (ingested[0].id, ingested[0].outcome)
     };
     let (moved, _) = come_in(world.source, "one").await;
     let filed_elsewhere = MemoryChange::builder().source_id(drive).build();
-    world
-        .bulk(&world.owner, &[moved], filed_elsewhere)
-        .await
-        .unwrap();
+    world.change(&[moved], filed_elsewhere).await.unwrap();
     let memory = world.get_memory(moved).await.unwrap();
     assert_eq!(memory.value.summary.source_id, drive);
     assert_eq!(memory.value.summary.origin_source_id, world.source);

@@ -56,16 +56,14 @@ async fn memory_deletion_erases_its_content() {
 
     assert_eq!(code(world.delete_memory(id).await), "not_found");
     assert_eq!(code(world.get_memory(id).await), "not_found");
-    let bulk = world
-        .bulk(&world.owner, &[id], review(ReviewStatus::Approved))
-        .await;
+    let bulk = world.change(&[id], review(ReviewStatus::Approved)).await;
     assert_eq!(bulk.unwrap().summary.failed, 1);
     // The key is free, so that the next memory with it is another one.
     let anew = create(&world, &keyed("page/quokka", &world)).await;
     assert_ne!(anew.value.summary.id, id);
     let approved = review(ReviewStatus::Approved);
     let other = others[1];
-    world.bulk(&world.owner, &[other], approved).await.unwrap();
+    world.change(&[other], approved).await.unwrap();
     world.delete_memory(other).await.unwrap();
     assert_eq!(
         counts(&world).await,
@@ -83,10 +81,7 @@ async fn memory_deletion_requires_its_action_and_an_existing_memory() {
         .audience_tag("user:nobody".parse().unwrap())
         .sensitivity_label(SensitivityLabel::Restricted)
         .build();
-    world
-        .bulk(&world.owner, &ids[..1], for_others)
-        .await
-        .unwrap();
+    world.change(&ids[..1], for_others).await.unwrap();
     let member = world.caller(MEMBER).await;
     for (id, expected) in ids.iter().zip(["not_found", "forbidden"]) {
         assert_eq!(code(world.by(&member).delete_memory(*id).await), expected);
@@ -133,7 +128,6 @@ async fn memory_list_continues_after_a_deleted_memory() {
     let page = async |cursor| {
         let request = PageRequest::builder().limit(1).maybe_cursor(cursor).build();
         let filter = Default::default();
-        let caller = &world.owner;
         world.list_memories(&filter, &request).await.unwrap()
     };
     let first = page(None).await;

@@ -65,8 +65,7 @@ async fn memories_expire_by_their_labels() {
     let world = World::new().await;
     let memories = world.memories(4).await;
     for (id, label) in memories.iter().zip(SensitivityLabel::ALL) {
-        let relabelled = world.bulk(&world.owner, &[*id], sensitivity(*label)).await;
-        relabelled.unwrap();
+        world.change(&[*id], sensitivity(*label)).await.unwrap();
     }
     let days = MemoryDays::builder().public(2).restricted(1).build();
     set(&world, days).await;
@@ -106,19 +105,16 @@ async fn change_of_the_text_restarts_the_period_and_a_label_does_not() {
         unreachable!()
     };
     let public = sensitivity(SensitivityLabel::Public);
-    world.bulk(&world.owner, &[bound], public).await.unwrap();
+    world.change(&[bound], public).await.unwrap();
     world.time.pass(DAY);
     let update = MemoryUpdate::builder().title("Other").build();
     world.update_memory(rewritten, &update, None).await.unwrap();
     let audience = with(sensitivity(SensitivityLabel::Internal), |change| {
         change.audience_tag = Some("org:acme".parse().unwrap());
     });
-    world
-        .bulk(&world.owner, &[relabelled, bound], audience)
-        .await
-        .unwrap();
+    world.change(&[relabelled, bound], audience).await.unwrap();
     let public = sensitivity(SensitivityLabel::Public);
-    world.bulk(&world.owner, &[freed], public).await.unwrap();
+    world.change(&[freed], public).await.unwrap();
     world.time.pass(DAY);
     assert_eq!(kept(&world, &memories).await, [rewritten, freed]);
     world.time.pass(DAY);
@@ -272,7 +268,7 @@ async fn memory_that_changes_during_a_sweep_is_judged_by_its_new_label() {
         let (result, first) = (Arc::clone(&changed), memories[0]);
         world.probe.before_call(others, async move {
             let public = sensitivity(SensitivityLabel::Public);
-            let done = beside.bulk(&beside.owner, &[first], public).await.unwrap();
+            let done = beside.change(&[first], public).await.unwrap();
             *result.lock().unwrap() = Some(done.summary.succeeded == 1);
         });
         world.maintain().await;
@@ -299,7 +295,7 @@ async fn interrupted_sweep_of_memories_is_resumed() {
         let memories = world.approved_memories(MEMORIES).await;
         let public = sensitivity(SensitivityLabel::Public);
         let kept_one = memories[205];
-        world.bulk(&world.owner, &[kept_one], public).await.unwrap();
+        world.change(&[kept_one], public).await.unwrap();
         let bare = world.recall_of(&[memories[0], memories[400]]).await;
         let citing = world.recall_of(&[memories[0], kept_one]).await;
         set(&world, internal(1)).await;

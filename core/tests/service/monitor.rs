@@ -3,24 +3,18 @@
 use knowledge_core::Error;
 use knowledge_core::access::{Action, BuiltInRole, RoleRef, TokenScope};
 use knowledge_core::model::{
-    AccessCheck, BulkItemErrorCode, BulkResult, MemoryChange, MemoryFilter, MemoryId, MemoryUpdate,
-    ReviewStatus, SensitivityLabel,
+    AccessCheck, BulkItemErrorCode, BulkResult, MemoryFilter, MemoryId, MemoryUpdate, ReviewStatus,
+    SensitivityLabel,
 };
 use knowledge_core::service::{Caller, IngestOutcome, IngestedMemory, NewMemory, PageRequest};
 
 use crate::inbound_sender::Sender;
 use crate::make::{
-    MEMBER, VIEWER, actions, code, create_memory, new_mcp_key, new_memory, new_recall, problem,
-    review, sensitivity,
+    MEMBER, VIEWER, actions, audience, code, create_memory, new_mcp_key, new_memory, new_recall,
+    problem, review, sensitivity,
 };
 use crate::world::World;
 use knowledge_testing::requests::with;
-
-fn audience(label: &str) -> MemoryChange {
-    MemoryChange::builder()
-        .audience_tag(label.parse().unwrap())
-        .build()
-}
 
 fn keyed(text: &str) -> NewMemory {
     with(new_memory("Page"), |new| {
@@ -93,7 +87,7 @@ async fn member_cannot_reach_memory_of_another_audience() {
     };
     let listed = world.token(world.owner_id, listed).await;
     world
-        .bulk(&world.owner, &[memory], audience("user:olga"))
+        .change(&[memory], audience("user:olga"))
         .await
         .unwrap();
     for caller in [caller, deleting, Caller::from(listed.secret)] {
@@ -102,7 +96,7 @@ async fn member_cannot_reach_memory_of_another_audience() {
     // The owner, who may share, governs it without reading it.
     assert_eq!(world.get_memory(memory).await.unwrap().value.content, None);
     let shared = audience("org:acme");
-    let shared = world.bulk(&world.owner, &[memory], shared).await;
+    let shared = world.change(&[memory], shared).await;
     assert_eq!(shared.unwrap().summary.succeeded, 1);
 }
 
@@ -115,7 +109,7 @@ async fn memory_under_review_is_unknown_to_viewers_and_mcp_keys() {
     let viewer = world.caller(VIEWER).await;
     for status in [ReviewStatus::Pending, ReviewStatus::Rejected] {
         let status = review(status);
-        world.bulk(&world.owner, &[memory], status).await.unwrap();
+        world.change(&[memory], status).await.unwrap();
         assert_unknown(&world, &viewer, memory).await;
         assert_unknown(&world, &key, memory).await;
     }
@@ -153,7 +147,7 @@ async fn recall_loses_memory_that_is_no_longer_approved() {
     let ids = world.approved_memories(2).await;
     let recall = world.recall_of(&ids).await;
     let rejected = review(ReviewStatus::Rejected);
-    world.bulk(&world.owner, &ids[..1], rejected).await.unwrap();
+    world.change(&ids[..1], rejected).await.unwrap();
     assert_eq!(world.get_recall(recall).await.unwrap().memory_ids, ids[1..]);
 }
 
@@ -162,7 +156,7 @@ async fn ingest_neither_changes_nor_reveals_hidden_memory() {
     let world = World::new().await;
     let memory = ingest(&world, &world.owner, "secret").await.unwrap()[0].id;
     world
-        .bulk(&world.owner, &[memory], audience("user:olga"))
+        .change(&[memory], audience("user:olga"))
         .await
         .unwrap();
     let member = world.caller(MEMBER).await;
@@ -181,7 +175,7 @@ async fn ingest_does_not_reveal_text_of_own_memory_that_is_hidden_now() {
     let member = world.caller(MEMBER).await;
     let memory = ingest(&world, &member, "mine").await.unwrap()[0].id;
     world
-        .bulk(&world.owner, &[memory], audience("user:olga"))
+        .change(&[memory], audience("user:olga"))
         .await
         .unwrap();
     world.approve(&[memory]).await;
@@ -224,7 +218,7 @@ async fn replay_checks_each_item_again() {
     let first = again().await.unwrap();
     assert_eq!(codes(&first), [None, None]);
     world
-        .bulk(&world.owner, &ids[..1], audience("user:olga"))
+        .change(&ids[..1], audience("user:olga"))
         .await
         .unwrap();
     let replay = again().await.unwrap();
@@ -251,7 +245,7 @@ async fn replay_tells_nothing_of_what_happened_to_hidden_memory() {
     assert_eq!(again("keep", &ids[..1], "org:acme").await, [None]);
     assert_eq!(again("give", &ids[1..], "team:legal").await, [None]);
     let hide = audience("user:olga");
-    world.bulk(&world.owner, &ids, hide).await.unwrap();
+    world.change(&ids, hide).await.unwrap();
     assert_eq!(again("keep", &ids[..1], "org:acme").await, [hidden]);
     assert_eq!(again("give", &ids[1..], "team:legal").await, [None]);
     for id in &ids {

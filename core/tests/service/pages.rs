@@ -1,12 +1,11 @@
 //! Tests of paginated lists.
 
 use knowledge_core::Error;
-use knowledge_core::access::TokenScope;
 use knowledge_core::limits::PAGE_ITEMS_MAX;
 use knowledge_core::model::{Source, SourceId};
 use knowledge_core::service::{Caller, Cursor, Page, PageRequest};
 
-use crate::make::{MILLISECOND, problem};
+use crate::make::{MILLISECOND, in_workspaces, page_at, problem};
 use crate::world::World;
 
 async fn add_sources(world: &World, count: usize) -> Vec<SourceId> {
@@ -26,10 +25,7 @@ async fn page(
     cursor: Option<Cursor>,
 ) -> Result<Page<Source>, Error> {
     let limit = Some(limit);
-    let request = PageRequest::builder()
-        .maybe_limit(limit)
-        .maybe_cursor(cursor)
-        .build();
+    let request = page_at(limit, cursor);
     world.by(caller).list_sources(&request).await
 }
 
@@ -63,10 +59,7 @@ async fn workspaces_out_of_scope_lead_to_no_page() {
         world.time.pass(MILLISECOND);
         made.push(world.workspace(slug).await);
     }
-    let scope = TokenScope {
-        workspaces: Some(vec![made[0], made[2]]),
-        ..TokenScope::default()
-    };
+    let scope = in_workspaces(&[made[0], made[2]]);
     let token = world.token(world.owner_id, scope).await;
     let caller = Caller::from(token.secret.clone());
     let page = async |cursor| {

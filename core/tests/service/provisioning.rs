@@ -6,7 +6,7 @@ use knowledge_core::service::PageRequest;
 use uuid::Uuid;
 
 use crate::make::{
-    ACME, OWNER, VIEWER, actions, code, custom, new_member, new_role, new_workspace, problem,
+    ACME, OWNER, VIEWER, code, custom, new_member, new_role, new_workspace, problem,
 };
 use crate::world::World;
 use knowledge_testing::requests::{new_organization, with};
@@ -103,9 +103,7 @@ async fn member_requires_unique_handle_and_valid_role() {
         problem(create("ann", custom(local.id)).await),
         "role not_found"
     );
-    let role = world
-        .role(BaseRole::Member, actions(&[]), actions(&[]))
-        .await;
+    let role = world.plain_role(BaseRole::Member).await;
     create("ann", custom(role.id)).await.unwrap();
     world.assert_holders_are_right().await;
     let unknown = provisioning

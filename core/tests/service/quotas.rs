@@ -18,8 +18,8 @@ use uuid::Uuid;
 use crate::admin::ask;
 use crate::inbound_sender::{Sender, keyed, titles};
 use crate::make::{
-    ADMIN, DAY, HOUR, MEMBER, MILLISECOND, SUCCESS, VIEWER, actions, code, custom, new_chat,
-    new_member, new_memory, new_recall, sensitivity,
+    ADMIN, DAY, HOUR, MEMBER, MILLISECOND, SUCCESS, VIEWER, code, custom, new_chat, new_member,
+    new_memory, new_recall, sensitivity,
 };
 use crate::world::World;
 use knowledge_testing::requests::with;
@@ -249,7 +249,7 @@ async fn inbound_message_over_the_quota_is_ingested_once_there_is_room() {
 
 async fn try_bulk(world: &World, ids: &[MemoryId]) -> Result<BulkResult, Error> {
     let change = sensitivity(SensitivityLabel::Public);
-    world.bulk(&world.owner, ids, change).await
+    world.change(ids, change).await
 }
 
 /// Adds to the audit log by bulk updates of unknown memories, until its quota is exhausted.
@@ -278,9 +278,7 @@ async fn audit_quota_limits_growth_until_the_next_day() {
     let again = || world.bulk_with_key(owner, "k", &memories, change.clone());
     again().await.unwrap();
     let member = world.member(ADMIN).await;
-    let role = world
-        .role(BaseRole::Member, actions(&[]), actions(&[]))
-        .await;
+    let role = world.plain_role(BaseRole::Member).await;
     let webhook = world.webhook(EventType::ChunkCreated).await;
     let connector = world.connector(HOUR).await;
     let key = world.mcp_key_for("org:acme").await;

@@ -4,23 +4,20 @@ use std::time::Duration;
 
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    Delivery, DeliveryStatus, DisabledReason, EndpointId, Timestamp, Webhook, WebhookUpdate,
+    Delivery, DeliveryStatus, DisabledReason, EndpointId, Timestamp, Webhook,
 };
 use knowledge_core::service::{AttemptOutcome, ClaimedDelivery, DELIVERY_LEASE, InFlight};
 use knowledge_core::store::{Commit, Store, StoreExt};
 use serde_json::Value;
 
 use crate::dispatching::{answer, webhook};
-use crate::make::{DAY, HOUR, MILLISECOND, MINUTE};
+use crate::make::{DAY, HOUR, MILLISECOND, MINUTE, set_active};
 use crate::world::World;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 async fn switch(world: &World, webhook: &Webhook, is_active: bool) {
-    let switched = WebhookUpdate::builder().is_active(is_active).build();
-    let (workspace, id) = (webhook.workspace_id, webhook.id);
-    let updated = world.within(workspace).update_webhook(id, &switched, None);
-    updated.await.unwrap();
+    world.change_webhook(webhook, set_active(is_active)).await;
 }
 
 async fn renew(world: &World, claimed: &ClaimedDelivery) {

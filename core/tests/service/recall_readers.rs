@@ -57,7 +57,7 @@ async fn recall_exists_for_readers_of_all_it_cites() {
         let recall = register(&world, &maker, &ids[..2]).await;
         let other = register(&world, &world.owner, &ids[1..]).await;
         assert_eq!(listed(&world, &viewer).await, [other, recall]);
-        let changed = world.bulk(&world.owner, &ids[..1], change.clone()).await;
+        let changed = world.change(&ids[..1], change.clone()).await;
         assert!(changed.unwrap().results[0].ok);
         assert!(!exists(&world, &viewer, recall).await, "{change:?}");
         assert_eq!(listed(&world, &viewer).await, [other]);
@@ -76,7 +76,7 @@ async fn recall_is_hidden_from_those_who_see_only_labels() {
     let maker = world.caller(MEMBER).await;
     let recall = register(&world, &maker, &ids).await;
     assert!(exists(&world, &world.owner, recall).await);
-    world.bulk(&world.owner, &ids, team()).await.unwrap();
+    world.change(&ids, team()).await.unwrap();
     assert!(world.get_memory(ids[0]).await.is_ok());
     assert!(!exists(&world, &world.owner, recall).await);
 }
@@ -87,7 +87,7 @@ async fn hidden_recall_is_deleted_by_those_alone_who_may_erase_it() {
     let ids = world.approved_memories(1).await;
     let maker = world.caller(MEMBER).await;
     let recall = register(&world, &maker, &ids).await;
-    world.bulk(&world.owner, &ids, team()).await.unwrap();
+    world.change(&ids, team()).await.unwrap();
     let other = world.caller(MEMBER).await;
     let refused = world.by(&other).delete_recall(recall).await;
     assert_eq!(code(refused), "not_found");
@@ -110,8 +110,7 @@ async fn mcp_key_knows_no_recall_of_its_member_beyond_its_audience() {
     let other = register(&world, &world.owner, &ids[1..]).await;
     assert_eq!(listed(&world, &key).await, [other, recall]);
     let narrowed = MemoryChange::builder().audience_tag("user:ada".parse().unwrap());
-    let narrowed = world.bulk(&world.owner, &ids[..1], narrowed.build());
-    narrowed.await.unwrap();
+    world.change(&ids[..1], narrowed.build()).await.unwrap();
     assert!(!exists(&world, &key, recall).await);
     assert!(exists(&world, &world.owner, recall).await);
 }
@@ -126,7 +125,7 @@ async fn hidden_recalls_take_no_place_on_a_page() {
         shown.insert(0, register(&world, &world.owner, &ids[..1]).await);
         register(&world, &world.owner, &ids).await;
     }
-    world.bulk(&world.owner, &ids[1..], team()).await.unwrap();
+    world.change(&ids[1..], team()).await.unwrap();
     let mut page = PageRequest::builder().limit(1).build();
     let mut found = Vec::new();
     loop {
@@ -161,7 +160,7 @@ async fn hidden_recall_has_no_subscriptions() {
         listed.await.map(drop)
     };
     list(&subscriber).await.unwrap();
-    world.bulk(&world.owner, &ids, team()).await.unwrap();
+    world.change(&ids, team()).await.unwrap();
     assert_eq!(code(subscribe(&subscriber).await), "not_found");
     assert_eq!(code(list(&subscriber).await), "not_found");
     // Nor does the lack of a permission reveal it.

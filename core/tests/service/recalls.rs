@@ -2,11 +2,10 @@
 
 use knowledge_core::internals::keys;
 use knowledge_core::limits::RECALL_MEMORIES_MAX;
-use knowledge_core::model::{MemoryChange, MemoryId, Recall};
-use knowledge_core::service::PageRequest;
+use knowledge_core::model::{MemoryId, Recall};
 use uuid::Uuid;
 
-use crate::make::{MEMBER, MINUTE, VIEWER, code, new_recall, problem};
+use crate::make::{MEMBER, MINUTE, VIEWER, audience, code, new_recall, page_at, problem};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -78,16 +77,13 @@ async fn recall_cites_only_memories_visible_to_its_creator() {
     let sales = world.workspace("sales").await;
     let elsewhere = world.memories_in(sales, 1).await[0];
     let ids = world.approved_memories(3).await;
-    for (id, audience) in [
+    for (id, label) in [
         (ids[1], "user:nobody"),
         (ids[2], "team:core"),
         // It is visible to all, yet not of this workspace.
         (elsewhere, "org:acme"),
     ] {
-        let change = MemoryChange::builder()
-            .audience_tag(audience.parse().unwrap())
-            .build();
-        world.bulk(&world.owner, &[id], change).await.unwrap();
+        world.change(&[id], audience(label)).await.unwrap();
     }
     let unknown = MemoryId(Uuid::nil());
     let cited = [ids[0], ids[1], ids[2], elsewhere, unknown];
@@ -122,11 +118,7 @@ async fn recalls_are_listed_newest_first() {
     }
     let listed = async |workspace, limit, cursor| {
         let limit = Some(limit);
-        let page = PageRequest::builder()
-            .maybe_limit(limit)
-            .maybe_cursor(cursor)
-            .build();
-        let caller = &world.owner;
+        let page = page_at(limit, cursor);
         world.within(workspace).list_recalls(&page).await.unwrap()
     };
     let first = listed(world.workspace.id, 2, None).await;
@@ -152,10 +144,8 @@ async fn recall_shows_only_memories_visible_to_its_maker() {
         .create_recall(&new_recall(&ids))
         .await
         .unwrap();
-    let hide = MemoryChange::builder()
-        .audience_tag("team:core".parse().unwrap())
-        .build();
-    world.bulk(&world.owner, &ids[..1], hide).await.unwrap();
+    let hide = audience("team:core");
+    world.change(&ids[..1], hide).await.unwrap();
     world.delete_memory(ids[1]).await.unwrap();
     let shown = world.by(&maker).get_recall(recall.id).await.unwrap();
     assert_eq!(shown.memory_ids, [ids[2]]);

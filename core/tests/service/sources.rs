@@ -5,7 +5,7 @@ use knowledge_core::model::{MemoryChange, MemoryFilter, SourceId};
 use knowledge_core::service::{Caller, NewSource, PageRequest};
 use knowledge_core::{EntityKind, Error};
 
-use crate::make::{VIEWER, actions, code, custom};
+use crate::make::{VIEWER, actions, code, custom, in_workspaces};
 use crate::world::World;
 
 /// Returns the sources that a caller lists, each of which it can read.
@@ -48,10 +48,7 @@ async fn limited_credential_sees_sources_of_memories_that_exist_for_it() {
     let plans = world.create_source(&new).await;
     let (wiki, plans) = (world.source, plans.unwrap().id);
     let token = async |scope| Caller::from(world.token(world.owner_id, scope).await.secret);
-    let in_side = token(TokenScope {
-        workspaces: Some(vec![side]),
-        ..TokenScope::default()
-    });
+    let in_side = token(in_workspaces(&[side]));
     let of_team = token(TokenScope {
         audience: Some(vec!["org:acme".parse().unwrap()]),
         ..TokenScope::default()
@@ -73,20 +70,14 @@ async fn limited_credential_sees_sources_of_memories_that_exist_for_it() {
     assert_eq!(listed(&world, &of_team).await, nothing);
 
     let shared = MemoryChange::builder().audience_tag("org:acme".parse().unwrap());
-    world
-        .bulk(&world.owner, &here, shared.build())
-        .await
-        .unwrap();
+    world.change(&here, shared.build()).await.unwrap();
     assert_eq!(listed(&world, &of_team).await, [wiki]);
 
-    world.bulk(&world.owner, &here, moved(plans)).await.unwrap();
+    world.change(&here, moved(plans)).await.unwrap();
     assert_eq!(listed(&world, &in_side).await, [wiki]);
     assert_eq!(listed(&world, &of_team).await, [plans]);
 
-    world
-        .bulk(&world.owner, &there, moved(plans))
-        .await
-        .unwrap();
+    world.change(&there, moved(plans)).await.unwrap();
     assert_eq!(listed(&world, &in_side).await, [plans]);
     world.delete_memory(there[0]).await.unwrap();
     assert_eq!(listed(&world, &in_side).await, nothing);
@@ -98,17 +89,11 @@ async fn search_for_a_source_continues_behind_many_memories() {
     let new = NewSource::builder().name("Plans").kind("drive").build();
     let plans = world.create_source(&new).await;
     let plans = plans.unwrap().id;
-    let scope = TokenScope {
-        workspaces: Some(vec![world.workspace.id]),
-        ..TokenScope::default()
-    };
+    let scope = in_workspaces(&[world.workspace.id]);
     let token = Caller::from(world.token(world.owner_id, scope).await.secret);
     let memories = world.memories(1_001).await;
     let last = memories.iter().max().copied().unwrap();
-    world
-        .bulk(&world.owner, &[last], moved(plans))
-        .await
-        .unwrap();
+    world.change(&[last], moved(plans)).await.unwrap();
     assert_eq!(listed(&world, &token).await, [world.source, plans]);
 }
 
@@ -119,10 +104,7 @@ async fn contents_under_review_are_read_once_per_page() {
     let world = World::new().await;
     world.memories(MEMORIES).await;
     let member = world.member(VIEWER).await;
-    let scope = TokenScope {
-        workspaces: Some(vec![world.workspace.id]),
-        ..TokenScope::default()
-    };
+    let scope = in_workspaces(&[world.workspace.id]);
     let token = Caller::from(world.token(member, scope).await.secret);
     let contents = || {
         let reads = world.probe.take_reads().keys;

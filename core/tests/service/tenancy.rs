@@ -6,9 +6,8 @@
 use knowledge_core::Error;
 use knowledge_core::access::{Credential, RoleRef};
 use knowledge_core::model::{
-    CustomRoleUpdate, DeliveryId, EventType, InboundWebhookUpdate, MemberId, MemoryChange,
-    MemoryFilter, MemoryUpdate, NewCitationSubscription, NewInboundWebhook, NewWebhook, RoleId,
-    SourceId, WebhookUpdate, WorkspaceId,
+    CustomRoleUpdate, DeliveryId, InboundWebhookUpdate, MemberId, MemoryChange, MemoryFilter,
+    MemoryUpdate, NewInboundWebhook, RoleId, SourceId, WebhookUpdate, WorkspaceId,
 };
 use knowledge_core::service::{
     Caller, ConnectorUpdate, DeleteRole, Endpoint, MemberAssignment, MemberUpdate, PageRequest,
@@ -18,7 +17,7 @@ use knowledge_core::store::Key;
 
 use crate::make::{
     HOUR, MEMBER, SUCCESS, VIEWER, create_memory, new_chat, new_connector, new_mcp_key, new_member,
-    new_memory, new_recall, new_role, new_workspace,
+    new_memory, new_recall, new_role, new_subscription, new_webhook, new_workspace,
 };
 use crate::tenancy_ids::Ids;
 use crate::world::World;
@@ -183,10 +182,7 @@ impl Stranger {
                 .await
                 .map(drop),
         );
-        let webhook = NewWebhook::builder()
-            .event_type(EventType::ChunkCreated)
-            .url("https://example.com/".parse().unwrap())
-            .build();
+        let webhook = new_webhook("https://example.com/");
         note(there.create_webhook(&webhook).await.map(drop));
         let inbound = NewInboundWebhook::builder().name("Forms").build();
         note(there.create_inbound(&inbound).await.map(drop));
@@ -207,10 +203,7 @@ impl Stranger {
                 .await
                 .map(drop),
         );
-        let subscription = NewCitationSubscription::builder()
-            .recall_id(ids.recall)
-            .webhook_url("https://example.com/".parse().unwrap())
-            .build();
+        let subscription = new_subscription(ids.recall, "https://example.com/");
         note(by.create_subscription(&subscription).await.map(drop));
         let change = MemoryChange::builder().source_id(ids.source).build();
         note(world.bulk(caller, &[ids.memory], change).await.map(drop));

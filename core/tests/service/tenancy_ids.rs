@@ -8,7 +8,7 @@ use knowledge_core::model::{
 use knowledge_core::service::Endpoint;
 use uuid::Uuid;
 
-use crate::make::{ACME, HOUR, MEMBER, actions};
+use crate::make::{ACME, HOUR, MEMBER};
 use crate::world::World;
 
 /// The identifiers of one organisation, or unused ones.
@@ -49,10 +49,7 @@ impl Ids {
             workspace,
             source: world.source,
             memory: memories[0],
-            role: world
-                .role(BaseRole::Viewer, actions(&[]), actions(&[]))
-                .await
-                .id,
+            role: world.plain_role(BaseRole::Viewer).await.id,
             member: world.member(MEMBER).await,
             recall,
             subscription: world.subscription().await,

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::audit::{entries, entry_of};
 use crate::dispatching::{answer, endpoint};
-use crate::make::{DAY, MEMBER, MILLISECOND, MINUTE, code, problem};
+use crate::make::{DAY, MEMBER, MILLISECOND, MINUTE, code, problem, set_active, set_url};
 use crate::world::World;
 
 async fn register(world: &World) -> Webhook {
@@ -70,7 +70,7 @@ async fn webhook_update_changes_only_named_fields() {
     let same = update(&world, before.id, WebhookUpdate::default(), None).await;
     let same = same.unwrap();
     assert_eq!(same.value.updated_at, before.created_at);
-    let off = WebhookUpdate::builder().is_active(false).build();
+    let off = set_active(false);
     let tags = IfMatch::Tags(vec![same.etag]);
     let changed = update(&world, before.id, off.clone(), Some(&tags)).await;
     let changed = changed.unwrap().value;
@@ -85,9 +85,7 @@ async fn webhook_update_changes_only_named_fields() {
     let changed = update(&world, before.id, elsewhere, None).await.unwrap();
     assert_eq!(changed.value.event_type, EventType::MemoryUpdated);
     assert!(!changed.value.is_active);
-    let plain = WebhookUpdate::builder()
-        .url("http://example.org/".parse().unwrap())
-        .build();
+    let plain = set_url("http://example.org/");
     let refused = update(&world, before.id, plain, None).await;
     assert_eq!(problem(refused), "url invalid_value");
     assert_whole(&world).await;
@@ -101,16 +99,10 @@ async fn webhook_disabled_by_service_can_be_disabled_by_owner() {
     world.finish(&world.claim_one().await, &answer(410)).await;
     let read = async || world.get_webhook(made.id).await.unwrap().value;
     assert_eq!(read().await.disabled_reason, Some(DisabledReason::Gone));
-    let disabled = async || {
-        world
-            .counter(keys::disabled_endpoint_count(world.org.id))
-            .await
-    };
+    let disabled = async || world.disabled_endpoints().await;
     assert_eq!(disabled().await, 1);
     // An update of other fields leaves it disabled.
-    let elsewhere = WebhookUpdate::builder()
-        .url("https://example.org/".parse().unwrap())
-        .build();
+    let elsewhere = set_url("https://example.org/");
     update(&world, made.id, elsewhere, None).await.unwrap();
     assert_eq!(read().await.disabled_reason, Some(DisabledReason::Gone));
     let tried = world.ping(&made).await;
@@ -118,7 +110,7 @@ async fn webhook_disabled_by_service_can_be_disabled_by_owner() {
     assert_eq!(under_way.request.id, tried.id);
 
     world.time.pass(MILLISECOND);
-    let off = WebhookUpdate::builder().is_active(false).build();
+    let off = set_active(false);
     let switched = update(&world, made.id, off.clone(), None).await.unwrap();
     let switched = switched.value;
     assert_eq!(
@@ -218,7 +210,7 @@ async fn rotated_secret_is_valid_at_once_and_old_one_for_a_day() {
         entry_of(&world, action).await;
     }
     // An update keeps both.
-    let off = WebhookUpdate::builder().is_active(false).build();
+    let off = set_active(false);
     update(&world, webhook.id, off, None).await.unwrap();
     let key = keys::webhook(world.org.id, workspace, webhook.id);
     assert_eq!(secrets(&world, &key).await, 2);

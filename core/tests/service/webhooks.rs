@@ -1,19 +1,10 @@
 //! Tests of outbound webhooks.
 
-use knowledge_core::model::{
-    EventType, NewWebhook, URL_CHARS_MAX, Webhook, WebhookUrl, WorkspaceId,
-};
+use knowledge_core::model::{EventType, URL_CHARS_MAX, Webhook, WebhookUrl, WorkspaceId};
 use uuid::Uuid;
 
-use crate::make::{MEMBER, code, problem};
+use crate::make::{MEMBER, code, new_webhook, problem};
 use crate::world::World;
-
-fn new_webhook(url: &str) -> NewWebhook {
-    NewWebhook::builder()
-        .event_type(EventType::ChunkCreated)
-        .url(url.parse().unwrap())
-        .build()
-}
 
 async fn create(world: &World, url: &str) -> Result<Webhook, knowledge_core::Error> {
     world.create_webhook(&new_webhook(url)).await

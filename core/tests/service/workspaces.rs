@@ -1,11 +1,10 @@
 //! Test of workspaces as their callers see them.
 
-use knowledge_core::access::TokenScope;
 use knowledge_core::model::WorkspaceId;
 use knowledge_core::service::{Caller, PageRequest};
 use uuid::Uuid;
 
-use crate::make::{VIEWER, code};
+use crate::make::{VIEWER, code, in_workspaces};
 use crate::world::World;
 
 async fn listed(world: &World, caller: &Caller) -> Vec<WorkspaceId> {
@@ -25,10 +24,7 @@ async fn credential_lists_workspaces_in_its_scope() {
     let found = world.by(&caller).get_workspace().await;
     assert_eq!(found.unwrap(), world.workspace);
 
-    let scope = TokenScope {
-        workspaces: Some(vec![sales]),
-        ..TokenScope::default()
-    };
+    let scope = in_workspaces(&[sales]);
     let scoped = world.token(viewer, scope).await;
     let scoped = Caller::from(scoped.secret.clone());
     assert_eq!(listed(&world, &scoped).await, [sales]);

@@ -13,8 +13,8 @@ use knowledge_core::limits::BULK_MEMORIES_CEILING;
 use knowledge_core::model::{
     BulkResult, BulkUpdate, ChatId, CitationSubscription, ConnectorId, CustomRole,
     DashboardSummary, EndpointId, EventType, Member, MemberId, MemoryChange, MemoryId,
-    MemoryLabels, NewCitationSubscription, NewWebhook, RecallId, ReviewStatus, RoleActions,
-    SensitivityLabel, SourceId, SubscriptionId, Timestamp, Webhook, Workspace, WorkspaceId,
+    MemoryLabels, NewWebhook, RecallId, ReviewStatus, RoleActions, SensitivityLabel, SourceId,
+    SubscriptionId, Timestamp, Webhook, Workspace, WorkspaceId,
 };
 use knowledge_core::service::{
     Caller, Event, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment, NewMember, Options,
@@ -27,7 +27,7 @@ use serde_json::Value;
 
 use crate::make::{
     ACME, HOUR, SEALING_KEY, new_chat, new_connector, new_mcp_key, new_member, new_memory,
-    new_recall, new_role, new_token, new_workspace, review,
+    new_recall, new_role, new_subscription, new_token, new_workspace, review,
 };
 use crate::probe::Probe;
 use knowledge_testing::requests::{new_organization, with};
@@ -257,13 +257,13 @@ impl World {
         format!("{prefix}-{names}")
     }
 
-    /// Adds a member with a role in the organisation.
     /// Sets the source of randomness, so that what follows depends on nothing that came before.
     pub(crate) fn reseed(&self, seed: u64) {
         self.random.store(seed, Ordering::SeqCst);
         *self.names.lock().unwrap() = u32::try_from(seed).unwrap();
     }
 
+    /// Adds a member with a role in the organisation.
     pub(crate) async fn member(&self, role: RoleRef) -> MemberId {
         self.add(&new_member(&self.name("member"), role)).await
     }
@@ -278,8 +278,7 @@ impl World {
         let memory = self.approved_memories(1).await[0];
         let change = MemoryChange::builder().sensitivity_label(SensitivityLabel::Confidential);
         let memories = [memory];
-        let changed = self.bulk(&self.owner, &memories, change.build());
-        changed.await.unwrap();
+        self.change(&memories, change.build()).await.unwrap();
         memory
     }
 
@@ -337,6 +336,12 @@ impl World {
         self.seed.role(&new).await.unwrap()
     }
 
+    /// Creates a custom role of the whole organisation with the actions of this base role.
+    pub(crate) async fn plain_role(&self, base_role: BaseRole) -> CustomRole {
+        self.role(base_role, ActionSet::EMPTY, ActionSet::EMPTY)
+            .await
+    }
+
     /// Assigns a role in the organisation to a member.
     pub(crate) async fn assign(&self, member: MemberId, role: RoleRef) -> Result<(), Error> {
         let assignment = MemberAssignment::Organization(role);
@@ -376,12 +381,21 @@ impl World {
     pub(crate) async fn approve(&self, memories: &[MemoryId]) {
         for batch in memories.chunks(BULK_MEMORIES_CEILING.min(1_000)) {
             let approved = review(ReviewStatus::Approved);
-            self.bulk(&self.owner, batch, approved).await.unwrap();
+            self.change(batch, approved).await.unwrap();
         }
     }
 
     pub(crate) async fn labels(&self, memory: MemoryId) -> MemoryLabels {
         self.read(&keys::memory(self.org.id, memory)).await.unwrap()
+    }
+
+    /// Makes a bulk update by the owner with a new idempotency key.
+    pub(crate) async fn change(
+        &self,
+        memories: &[MemoryId],
+        change: MemoryChange,
+    ) -> Result<BulkResult, Error> {
+        self.bulk(&self.owner, memories, change).await
     }
 
     /// Makes a bulk update with a new idempotency key.
@@ -456,10 +470,7 @@ impl World {
 
     /// Subscribes a member to the citations of a recall.
     pub(crate) async fn subscribe(&self, by: &Caller, recall: RecallId) -> CitationSubscription {
-        let new = NewCitationSubscription::builder()
-            .recall_id(recall)
-            .webhook_url("https://example.com/citations".parse().unwrap())
-            .build();
+        let new = new_subscription(recall, "https://example.com/citations");
         let created = self.by(by).create_subscription(&new).await.unwrap();
         self.confirm(created.id.into()).await;
         CitationSubscription {

@@ -10,6 +10,7 @@ use knowledge_core::store::Key;
 
 use super::callers::Caller;
 use super::requests::Call;
+use crate::make::in_workspaces;
 use crate::world::World;
 
 /// Operations that a token of another workspace may call.
@@ -124,10 +125,7 @@ async fn operation_rejects_token_of_another_workspace() {
         let world = World::new().await;
         let owner = Caller::admin(&world).await;
         let call = Call::new(&world, spec.operation, &owner).await;
-        let scope = TokenScope {
-            workspaces: Some(vec![world.workspace("elsewhere").await]),
-            ..TokenScope::default()
-        };
+        let scope = in_workspaces(&[world.workspace("elsewhere").await]);
         let caller = Caller::of(&world, owner.member, scope).await;
         let status = rejected(&world, &call, Some(&caller)).await;
         if !UNSCOPED.contains(&spec.operation) {

@@ -55,8 +55,7 @@ async fn replay_shows_the_labels_to_whoever_may_only_add_memories() {
     let first = send(&world, &call, &caller).await.succeeded(call.spec);
     let approved = MemoryChange::builder().review_status(ReviewStatus::Approved);
     let memories = [first.id().parse().unwrap()];
-    let changed = world.bulk(&world.owner, &memories, approved.build());
-    changed.await.unwrap();
+    world.change(&memories, approved.build()).await.unwrap();
     let again = repeat(&world, &call, &caller).await.succeeded(call.spec);
     let shown = (
         &again.body["reviewStatus"],
@@ -88,8 +87,7 @@ async fn replay_shows_a_memory_for_others_while_its_labels_are_unchanged() {
     assert_eq!(read.unwrap_err().code(), "not_found");
     let restricted = MemoryChange::builder().sensitivity_label(SensitivityLabel::Restricted);
     let memories = [id];
-    let changed = world.bulk(&world.owner, &memories, restricted.build());
-    changed.await.unwrap();
+    world.change(&memories, restricted.build()).await.unwrap();
     let again = repeat(&world, &call, &caller).await;
     assert_eq!(again.code.as_deref(), Some("created_resource_gone"));
     assert!(!again.body["message"].as_str().unwrap().contains("new key"));
