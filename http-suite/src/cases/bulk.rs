@@ -80,32 +80,21 @@ async fn bulk_update_sets_each_attribute() {
     request-id: <uuid 1>
 
     {
-      "operationId": "<uuid 2>",
-      "replayed": false,
-      "summary": {
-        "requested": 2,
-        "succeeded": 2,
-        "failed": 0
-      },
+      "operationId": "<uuid 2>", "replayed": false,
+      "summary": {"requested": 2, "succeeded": 2, "failed": 0},
       "results": [
         {
-          "memoryId": "<uuid 3>",
-          "ok": true,
+          "memoryId": "<uuid 3>", "ok": true,
           "memory": {
-            "id": "<uuid 3>",
-            "sourceId": "<uuid 4>",
-            "audienceTag": "team:platform",
+            "id": "<uuid 3>", "sourceId": "<uuid 4>", "audienceTag": "team:platform",
             "sensitivityLabel": "confidential"
           },
           "auditLogId": "<uuid 5>"
         },
         {
-          "memoryId": "<uuid 6>",
-          "ok": true,
+          "memoryId": "<uuid 6>", "ok": true,
           "memory": {
-            "id": "<uuid 6>",
-            "sourceId": "<uuid 4>",
-            "audienceTag": "team:platform",
+            "id": "<uuid 6>", "sourceId": "<uuid 4>", "audienceTag": "team:platform",
             "sensitivityLabel": "confidential"
           },
           "auditLogId": "<uuid 7>"
@@ -239,39 +228,21 @@ async fn bulk_update_reports_errors_per_memory() {
     request-id: <uuid 1>
 
     {
-      "operationId": "<uuid 2>",
-      "replayed": false,
-      "summary": {
-        "requested": 3,
-        "succeeded": 1,
-        "failed": 2
-      },
+      "operationId": "<uuid 2>", "replayed": false,
+      "summary": {"requested": 3, "succeeded": 1, "failed": 2},
       "results": [
         {
-          "memoryId": "<uuid 3>",
-          "ok": false,
-          "auditLogId": "<uuid 4>",
-          "error": {
-            "code": "forbidden",
-            "message": "missing permission memory:update"
-          }
+          "memoryId": "<uuid 3>", "ok": false, "auditLogId": "<uuid 4>",
+          "error": {"code": "forbidden", "message": "missing permission memory:update"}
         },
         {
-          "memoryId": "<uuid 5>",
-          "ok": false,
-          "auditLogId": "<uuid 6>",
-          "error": {
-            "code": "not_found",
-            "message": "there is no such memory"
-          }
+          "memoryId": "<uuid 5>", "ok": false, "auditLogId": "<uuid 6>",
+          "error": {"code": "not_found", "message": "there is no such memory"}
         },
         {
-          "memoryId": "<uuid 7>",
-          "ok": true,
+          "memoryId": "<uuid 7>", "ok": true,
           "memory": {
-            "id": "<uuid 7>",
-            "sourceId": "<uuid 8>",
-            "audienceTag": "team:platform",
+            "id": "<uuid 7>", "sourceId": "<uuid 8>", "audienceTag": "team:platform",
             "sensitivityLabel": "internal"
           },
           "auditLogId": "<uuid 9>"
@@ -323,30 +294,17 @@ async fn bulk_update_is_limited_to_workspaces_of_the_token() {
     request-id: <uuid 1>
 
     {
-      "operationId": "<uuid 2>",
-      "replayed": false,
-      "summary": {
-        "requested": 2,
-        "succeeded": 1,
-        "failed": 1
-      },
+      "operationId": "<uuid 2>", "replayed": false,
+      "summary": {"requested": 2, "succeeded": 1, "failed": 1},
       "results": [
         {
-          "memoryId": "<uuid 3>",
-          "ok": false,
-          "auditLogId": "<uuid 4>",
-          "error": {
-            "code": "not_found",
-            "message": "there is no such memory"
-          }
+          "memoryId": "<uuid 3>", "ok": false, "auditLogId": "<uuid 4>",
+          "error": {"code": "not_found", "message": "there is no such memory"}
         },
         {
-          "memoryId": "<uuid 5>",
-          "ok": true,
+          "memoryId": "<uuid 5>", "ok": true,
           "memory": {
-            "id": "<uuid 5>",
-            "sourceId": "<uuid 6>",
-            "audienceTag": "team:platform",
+            "id": "<uuid 5>", "sourceId": "<uuid 6>", "audienceTag": "team:platform",
             "sensitivityLabel": "internal"
           },
           "auditLogId": "<uuid 7>"

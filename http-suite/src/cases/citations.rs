@@ -34,15 +34,10 @@ async fn subscription_is_created() {
     request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "org_id": "<uuid 3>",
-      "workspace_id": "<uuid 4>",
-      "recall_id": "<uuid 5>",
+      "id": "<uuid 2>", "org_id": "<uuid 3>", "workspace_id": "<uuid 4>", "recall_id": "<uuid 5>",
       "subscriber_user_id": "<uuid 6>",
-      "webhook_url": "https://example.com/citations?from=knowledge",
-      "is_confirmed": false,
-      "signing_secret": "<secret>",
-      "created_at": "<time>"
+      "webhook_url": "https://example.com/citations?from=knowledge", "is_confirmed": false,
+      "signing_secret": "<secret>", "created_at": "<time>"
     }
     "#);
     let created = answer.json();

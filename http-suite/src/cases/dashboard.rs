@@ -38,187 +38,99 @@ async fn dashboard_shows_full_workspace() {
 
     {
       "workspace": {
-        "id": "<uuid 2>",
-        "name": "Handbook",
-        "slug": "handbook",
-        "audience": "workspace:handbook",
+        "id": "<uuid 2>", "name": "Handbook", "slug": "handbook", "audience": "workspace:handbook",
         "last_ingest_at": "<time>"
       },
       "review_backlog_count": 80,
       "first_value_checklist": {
         "required": [
           {
-            "step_id": "connect_source",
-            "label": "Connect a source",
-            "cta_label": "Connect",
-            "completed": true,
-            "required": true,
-            "tier": "required",
+            "step_id": "connect_source", "label": "Connect a source", "cta_label": "Connect",
+            "completed": true, "required": true, "tier": "required", "workspace_slug": "handbook"
+          },
+          {
+            "step_id": "ingest_first_memory", "label": "Bring in the first memory",
+            "cta_label": "Import", "completed": true, "required": true, "tier": "required",
             "workspace_slug": "handbook"
           },
           {
-            "step_id": "ingest_first_memory",
-            "label": "Bring in the first memory",
-            "cta_label": "Import",
-            "completed": true,
-            "required": true,
-            "tier": "required",
-            "workspace_slug": "handbook"
-          },
-          {
-            "step_id": "create_mcp_key",
-            "label": "Create an MCP key",
-            "cta_label": "Create key",
-            "completed": true,
-            "required": true,
-            "tier": "required",
-            "workspace_slug": "handbook"
+            "step_id": "create_mcp_key", "label": "Create an MCP key", "cta_label": "Create key",
+            "completed": true, "required": true, "tier": "required", "workspace_slug": "handbook"
           }
         ],
         "suggested": [
           {
-            "step_id": "invite_teammate",
-            "label": "Invite a teammate",
-            "cta_label": "Invite",
-            "completed": true,
-            "required": false,
-            "tier": "suggested",
-            "workspace_slug": "handbook"
+            "step_id": "invite_teammate", "label": "Invite a teammate", "cta_label": "Invite",
+            "completed": true, "required": false, "tier": "suggested", "workspace_slug": "handbook"
           },
           {
-            "step_id": "ask_first_question",
-            "label": "Ask the first question",
-            "cta_label": "Ask",
-            "completed": true,
-            "required": false,
-            "tier": "suggested",
-            "workspace_slug": "handbook"
+            "step_id": "ask_first_question", "label": "Ask the first question", "cta_label": "Ask",
+            "completed": true, "required": false, "tier": "suggested", "workspace_slug": "handbook"
           },
           {
-            "step_id": "add_webhook",
-            "label": "Add a webhook",
-            "cta_label": "Add webhook",
-            "completed": false,
-            "required": false,
-            "tier": "suggested",
-            "workspace_slug": "handbook"
+            "step_id": "add_webhook", "label": "Add a webhook", "cta_label": "Add webhook",
+            "completed": false, "required": false, "tier": "suggested", "workspace_slug": "handbook"
           },
           {
-            "step_id": "clear_review_backlog",
-            "label": "Clear the review backlog",
-            "cta_label": "Review",
-            "completed": false,
-            "required": false,
-            "tier": "suggested",
+            "step_id": "clear_review_backlog", "label": "Clear the review backlog",
+            "cta_label": "Review", "completed": false, "required": false, "tier": "suggested",
             "workspace_slug": "handbook"
           }
         ]
       },
       "connector_health": [
         {
-          "service_account_id": "<uuid 3>",
-          "kind": "confluence",
-          "account_label": "pending@example.com",
-          "scope": "workspace",
-          "workspace_slug": "handbook",
-          "status": "pending",
-          "last_sync": null,
-          "last_error": null,
-          "last_success_at": null,
-          "next_sync_at": null,
-          "error_count_24h": 0
+          "service_account_id": "<uuid 3>", "kind": "confluence",
+          "account_label": "pending@example.com", "scope": "workspace", "workspace_slug": "handbook",
+          "status": "pending", "last_sync": null, "last_error": null, "last_success_at": null,
+          "next_sync_at": null, "error_count_24h": 0
         },
         {
-          "service_account_id": "<uuid 4>",
-          "kind": "confluence",
-          "account_label": "healthy@example.com",
-          "scope": "workspace",
-          "workspace_slug": "handbook",
-          "status": "healthy",
-          "last_sync": "<time>",
-          "last_error": null,
-          "last_success_at": "<time>",
-          "next_sync_at": "<time>",
-          "error_count_24h": 0
+          "service_account_id": "<uuid 4>", "kind": "confluence",
+          "account_label": "healthy@example.com", "scope": "workspace", "workspace_slug": "handbook",
+          "status": "healthy", "last_sync": "<time>", "last_error": null,
+          "last_success_at": "<time>", "next_sync_at": "<time>", "error_count_24h": 0
         },
         {
-          "service_account_id": "<uuid 5>",
-          "kind": "confluence",
-          "account_label": "degraded@example.com",
-          "scope": "workspace",
-          "workspace_slug": "handbook",
-          "status": "degraded",
-          "last_sync": "<time>",
-          "last_error": null,
-          "last_success_at": "<time>",
-          "next_sync_at": "<time>",
+          "service_account_id": "<uuid 5>", "kind": "confluence",
+          "account_label": "degraded@example.com", "scope": "workspace",
+          "workspace_slug": "handbook", "status": "degraded", "last_sync": "<time>",
+          "last_error": null, "last_success_at": "<time>", "next_sync_at": "<time>",
           "error_count_24h": 1
         },
         {
-          "service_account_id": "<uuid 6>",
-          "kind": "confluence",
-          "account_label": "failing@example.com",
-          "scope": "workspace",
-          "workspace_slug": "handbook",
-          "status": "failing",
-          "last_sync": "<time>",
-          "last_error": "the other end refused",
-          "last_success_at": null,
-          "next_sync_at": "<time>",
-          "error_count_24h": 3
+          "service_account_id": "<uuid 6>", "kind": "confluence",
+          "account_label": "failing@example.com", "scope": "workspace", "workspace_slug": "handbook",
+          "status": "failing", "last_sync": "<time>", "last_error": "the other end refused",
+          "last_success_at": null, "next_sync_at": "<time>", "error_count_24h": 3
         },
         {
-          "service_account_id": "<uuid 7>",
-          "kind": "confluence",
-          "account_label": "auth_required@example.com",
-          "scope": "workspace",
-          "workspace_slug": "handbook",
-          "status": "auth_required",
-          "last_sync": "<time>",
-          "last_error": "the other end refused",
-          "last_success_at": null,
-          "next_sync_at": "<time>",
+          "service_account_id": "<uuid 7>", "kind": "confluence",
+          "account_label": "auth_required@example.com", "scope": "workspace",
+          "workspace_slug": "handbook", "status": "auth_required", "last_sync": "<time>",
+          "last_error": "the other end refused", "last_success_at": null, "next_sync_at": "<time>",
           "error_count_24h": 1
         },
         {
-          "service_account_id": "<uuid 8>",
-          "kind": "confluence",
-          "account_label": "paused@example.com",
-          "scope": "workspace",
-          "workspace_slug": "handbook",
-          "status": "paused",
-          "last_sync": "<time>",
-          "last_error": null,
-          "last_success_at": "<time>",
-          "next_sync_at": "<time>",
-          "error_count_24h": 0
+          "service_account_id": "<uuid 8>", "kind": "confluence",
+          "account_label": "paused@example.com", "scope": "workspace", "workspace_slug": "handbook",
+          "status": "paused", "last_sync": "<time>", "last_error": null, "last_success_at": "<time>",
+          "next_sync_at": "<time>", "error_count_24h": 0
         }
       ],
       "mcp_keys": [
         {
-          "id": "<uuid 9>",
-          "workspaceId": "<uuid 2>",
-          "name": "Laptop",
-          "client": "claude_code",
-          "audience": [
-            "org:<org>",
-            "workspace:handbook"
-          ],
-          "lastUsedAt": null,
-          "rotatesAt": "<time>"
+          "id": "<uuid 9>", "workspaceId": "<uuid 2>", "name": "Laptop", "client": "claude_code",
+          "audience": ["org:<org>", "workspace:handbook"], "lastUsedAt": null, "rotatesAt": "<time>"
         }
       ],
       "recent_chats": [
         {
-          "session_id": "<uuid 10>",
-          "title": "Leave",
-          "last_message_at": "<time>",
+          "session_id": "<uuid 10>", "title": "Leave", "last_message_at": "<time>",
           "snippet": "Who approves leave?"
         },
         {
-          "session_id": "<uuid 11>",
-          "title": "Keys",
-          "last_message_at": "<time>",
+          "session_id": "<uuid 11>", "title": "Keys", "last_message_at": "<time>",
           "snippet": "How do we rotate keys?"
         }
       ]
@@ -262,85 +174,47 @@ async fn dashboard_shows_empty_workspace() {
 
     {
       "workspace": {
-        "id": "<uuid 2>",
-        "name": "Empty",
-        "slug": "empty",
-        "audience": "workspace:empty",
+        "id": "<uuid 2>", "name": "Empty", "slug": "empty", "audience": "workspace:empty",
         "last_ingest_at": null
       },
       "review_backlog_count": 0,
       "first_value_checklist": {
         "required": [
           {
-            "step_id": "connect_source",
-            "label": "Connect a source",
-            "cta_label": "Connect",
-            "completed": false,
-            "required": true,
-            "tier": "required",
+            "step_id": "connect_source", "label": "Connect a source", "cta_label": "Connect",
+            "completed": false, "required": true, "tier": "required", "workspace_slug": "empty"
+          },
+          {
+            "step_id": "ingest_first_memory", "label": "Bring in the first memory",
+            "cta_label": "Import", "completed": false, "required": true, "tier": "required",
             "workspace_slug": "empty"
           },
           {
-            "step_id": "ingest_first_memory",
-            "label": "Bring in the first memory",
-            "cta_label": "Import",
-            "completed": false,
-            "required": true,
-            "tier": "required",
-            "workspace_slug": "empty"
-          },
-          {
-            "step_id": "create_mcp_key",
-            "label": "Create an MCP key",
-            "cta_label": "Create key",
-            "completed": false,
-            "required": true,
-            "tier": "required",
-            "workspace_slug": "empty"
+            "step_id": "create_mcp_key", "label": "Create an MCP key", "cta_label": "Create key",
+            "completed": false, "required": true, "tier": "required", "workspace_slug": "empty"
           }
         ],
         "suggested": [
           {
-            "step_id": "invite_teammate",
-            "label": "Invite a teammate",
-            "cta_label": "Invite",
-            "completed": true,
-            "required": false,
-            "tier": "suggested",
-            "workspace_slug": "empty"
+            "step_id": "invite_teammate", "label": "Invite a teammate", "cta_label": "Invite",
+            "completed": true, "required": false, "tier": "suggested", "workspace_slug": "empty"
           },
           {
-            "step_id": "ask_first_question",
-            "label": "Ask the first question",
-            "cta_label": "Ask",
-            "completed": false,
-            "required": false,
-            "tier": "suggested",
-            "workspace_slug": "empty"
+            "step_id": "ask_first_question", "label": "Ask the first question", "cta_label": "Ask",
+            "completed": false, "required": false, "tier": "suggested", "workspace_slug": "empty"
           },
           {
-            "step_id": "add_webhook",
-            "label": "Add a webhook",
-            "cta_label": "Add webhook",
-            "completed": false,
-            "required": false,
-            "tier": "suggested",
-            "workspace_slug": "empty"
+            "step_id": "add_webhook", "label": "Add a webhook", "cta_label": "Add webhook",
+            "completed": false, "required": false, "tier": "suggested", "workspace_slug": "empty"
           },
           {
-            "step_id": "clear_review_backlog",
-            "label": "Clear the review backlog",
-            "cta_label": "Review",
-            "completed": false,
-            "required": false,
-            "tier": "suggested",
+            "step_id": "clear_review_backlog", "label": "Clear the review backlog",
+            "cta_label": "Review", "completed": false, "required": false, "tier": "suggested",
             "workspace_slug": "empty"
           }
         ]
       },
-      "connector_health": [],
-      "mcp_keys": [],
-      "recent_chats": []
+      "connector_health": [], "mcp_keys": [], "recent_chats": []
     }
     "#);
 }

@@ -59,33 +59,20 @@ async fn replay_returns_stored_result() {
     request-id: <uuid 1>
 
     {
-      "operationId": "<uuid 2>",
-      "replayed": true,
-      "summary": {
-        "requested": 2,
-        "succeeded": 1,
-        "failed": 1
-      },
+      "operationId": "<uuid 2>", "replayed": true,
+      "summary": {"requested": 2, "succeeded": 1, "failed": 1},
       "results": [
         {
-          "memoryId": "<uuid 3>",
-          "ok": true,
+          "memoryId": "<uuid 3>", "ok": true,
           "memory": {
-            "id": "<uuid 3>",
-            "sourceId": "<uuid 4>",
-            "audienceTag": "workspace:handbook",
+            "id": "<uuid 3>", "sourceId": "<uuid 4>", "audienceTag": "workspace:handbook",
             "sensitivityLabel": "confidential"
           },
           "auditLogId": "<uuid 5>"
         },
         {
-          "memoryId": "<uuid 6>",
-          "ok": false,
-          "auditLogId": "<uuid 7>",
-          "error": {
-            "code": "not_found",
-            "message": "there is no such memory"
-          }
+          "memoryId": "<uuid 6>", "ok": false, "auditLogId": "<uuid 7>",
+          "error": {"code": "not_found", "message": "there is no such memory"}
         }
       ]
     }

@@ -33,16 +33,9 @@ async fn inbound_webhook_is_created() {
     request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "org_id": "<uuid 3>",
-      "workspace_id": "<uuid 4>",
-      "name": "Tickets",
-      "url": "/v1/inbound/<uuid 3>/<uuid 2>",
-      "source_id": "<uuid 2>",
-      "acts_as": "<uuid 5>",
-      "signing_secret": "<secret>",
-      "created_by": "<uuid 5>",
-      "created_at": "<time>",
+      "id": "<uuid 2>", "org_id": "<uuid 3>", "workspace_id": "<uuid 4>", "name": "Tickets",
+      "url": "/v1/inbound/<uuid 3>/<uuid 2>", "source_id": "<uuid 2>", "acts_as": "<uuid 5>",
+      "signing_secret": "<secret>", "created_by": "<uuid 5>", "created_at": "<time>",
       "updated_at": "<time>"
     }
     "#);

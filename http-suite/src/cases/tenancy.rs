@@ -443,22 +443,12 @@ async fn owner_gets_same_errors_for_another_org_as_others() {
     request-id: <uuid 1>
 
     {
-      "operationId": "<uuid 2>",
-      "replayed": false,
-      "summary": {
-        "requested": 1,
-        "succeeded": 0,
-        "failed": 1
-      },
+      "operationId": "<uuid 2>", "replayed": false,
+      "summary": {"requested": 1, "succeeded": 0, "failed": 1},
       "results": [
         {
-          "memoryId": "<uuid 3>",
-          "ok": false,
-          "auditLogId": "<uuid 4>",
-          "error": {
-            "code": "not_found",
-            "message": "there is no such memory"
-          }
+          "memoryId": "<uuid 3>", "ok": false, "auditLogId": "<uuid 4>",
+          "error": {"code": "not_found", "message": "there is no such memory"}
         }
       ]
     }

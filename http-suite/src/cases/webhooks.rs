@@ -37,18 +37,10 @@ async fn webhook_is_created() {
     request-id: <uuid 1>
 
     {
-      "id": "<uuid 2>",
-      "org_id": "<uuid 3>",
-      "workspace_id": "<uuid 4>",
-      "event_type": "chunk.created",
-      "url": "https://example.com/hook",
-      "is_active": true,
-      "disabled_reason": null,
-      "is_confirmed": false,
-      "signing_secret": "<secret>",
-      "created_by": "<uuid 5>",
-      "created_at": "<time>",
-      "updated_at": "<time>"
+      "id": "<uuid 2>", "org_id": "<uuid 3>", "workspace_id": "<uuid 4>",
+      "event_type": "chunk.created", "url": "https://example.com/hook", "is_active": true,
+      "disabled_reason": null, "is_confirmed": false, "signing_secret": "<secret>",
+      "created_by": "<uuid 5>", "created_at": "<time>", "updated_at": "<time>"
     }
     "#);
     let created = answer.json();

@@ -12,8 +12,8 @@ use crate::contract::INVARIANT_HEADERS;
 pub trait Show {
     /// Returns status, headers in alphabetical order, and body.
     ///
-    /// JSON is indented, any other body is unchanged. Values that differ between runs are replaced
-    /// everywhere, and by these rules only:
+    /// JSON has as much on a line as fits, any other body is unchanged. Values that differ between
+    /// runs are replaced everywhere, and by these rules only:
     ///
     /// | what | is shown as |
     /// | --- | --- |
@@ -27,23 +27,31 @@ pub trait Show {
     /// | the slug of one of the fixture's organisations | `<org>` |
     fn show(&self) -> String;
 
-    /// Returns the same without the headers that the contract checks in every response, and with
-    /// as much JSON on a line as fits.
+    /// Returns the same without the headers that the contract checks in every response.
     fn brief(&self) -> String;
 }
 
 impl Show for Answer {
     fn show(&self) -> String {
-        let (head, body) = (head(self, |_| true), body(self, indented));
-        stable(&format!("{head}\n\n{body}"))
+        shown(self, |_| true)
     }
 
     fn brief(&self) -> String {
-        let (head, body) = (head(self, is_particular), body(self, flat));
-        let shown = stable(&format!("{head}\n\n{body}"));
-        let (head, body) = shown.split_once("\n\n").unwrap_or((&shown, ""));
-        format!("{head}\n\n{}", wrapped(body)).trim_end().to_owned()
+        shown(self, is_particular)
     }
+}
+
+/// Returns the status, these headers and the body.
+fn shown(answer: &Answer, is_shown: fn(&str) -> bool) -> String {
+    let head = head(answer, is_shown);
+    let body = String::from_utf8_lossy(&answer.body);
+    let content_type = answer.headers.get("content-type");
+    if !content_type.is_some_and(|value| value == "application/json") {
+        return stable(&format!("{head}\n\n{body}"));
+    }
+    let shown = stable(&format!("{head}\n\n{}", flat(&body)));
+    let (head, body) = shown.split_once("\n\n").unwrap_or((&shown, ""));
+    format!("{head}\n\n{}", wrapped(body)).trim_end().to_owned()
 }
 
 /// Returns the names of the headers that the contract does not check in every response, sorted.
@@ -70,17 +78,6 @@ fn head(answer: &Answer, is_shown: impl Fn(&str) -> bool) -> String {
     lines.sort();
     lines.insert(0, answer.status.to_string());
     lines.join("\n")
-}
-
-/// Returns the body, with this form of JSON.
-fn body(answer: &Answer, form: fn(&str) -> String) -> String {
-    let body = String::from_utf8_lossy(&answer.body);
-    let content_type = answer.headers.get("content-type");
-    if content_type.is_some_and(|value| value == "application/json") {
-        form(&body)
-    } else {
-        body.into_owned()
-    }
 }
 
 static VOLATILE: LazyLock<Regex> = LazyLock::new(|| {
@@ -130,12 +127,7 @@ pub(super) fn stable(text: &str) -> String {
     replaced.trim_end().to_owned()
 }
 
-/// Indents JSON, and keeps all else: order of fields, numbers and escapes.
-fn indented(json: &str) -> String {
-    layout(&flat(json), 0, 0)
-}
-
-/// Indents flat JSON that does not fit on one line.
+/// Indents flat JSON that does not fit on one line, and keeps all else: order, numbers and escapes.
 fn wrapped(flat: &str) -> String {
     layout(flat, 0, LINE_LENGTH_MAX)
 }
@@ -233,7 +225,7 @@ fn parts(flat: &str, separator: char) -> Vec<&str> {
 #[test]
 fn shown_json_is_indented_and_otherwise_unchanged() {
     let json = r#"{"b":[],"a":[1,{"c":"x,:{\"}"}],"d":{}}"#;
-    insta::assert_snapshot!(indented(json), @r#"
+    insta::assert_snapshot!(layout(&flat(json), 0, 0), @r#"
     {
       "b": [],
       "a": [

@@ -30,119 +30,42 @@ async fn roles_are_listed_by_name() {
     {
       "data": [
         {
-          "id": "<uuid 2>",
-          "org_id": "<uuid 3>",
-          "workspace_id": "<uuid 4>",
-          "name": "The guest role",
-          "slug": "guest",
-          "base_role": "member",
-          "description": "The role guest, for tests.",
-          "is_active": true,
-          "created_by": "<uuid 5>",
-          "created_at": "<time>",
-          "updated_at": "<time>",
-          "actions": {
-            "allow": [],
-            "deny": []
-          }
+          "id": "<uuid 2>", "org_id": "<uuid 3>", "workspace_id": "<uuid 4>",
+          "name": "The guest role", "slug": "guest", "base_role": "member",
+          "description": "The role guest, for tests.", "is_active": true, "created_by": "<uuid 5>",
+          "created_at": "<time>", "updated_at": "<time>", "actions": {"allow": [], "deny": []}
         },
         {
-          "id": "<uuid 6>",
-          "org_id": "<uuid 3>",
-          "workspace_id": null,
-          "name": "The inactive role",
-          "slug": "inactive",
-          "base_role": "viewer",
-          "description": "The role inactive, for tests.",
-          "is_active": false,
-          "created_by": "<uuid 5>",
-          "created_at": "<time>",
-          "updated_at": "<time>",
-          "actions": {
-            "allow": [
-              "memory:update"
-            ],
-            "deny": []
-          }
+          "id": "<uuid 6>", "org_id": "<uuid 3>", "workspace_id": null, "name": "The inactive role",
+          "slug": "inactive", "base_role": "viewer", "description": "The role inactive, for tests.",
+          "is_active": false, "created_by": "<uuid 5>", "created_at": "<time>",
+          "updated_at": "<time>", "actions": {"allow": ["memory:update"], "deny": []}
         },
         {
-          "id": "<uuid 7>",
-          "org_id": "<uuid 3>",
-          "workspace_id": null,
-          "name": "The keeper role",
-          "slug": "keeper",
-          "base_role": "member",
-          "description": "The role keeper, for tests.",
-          "is_active": true,
-          "created_by": "<uuid 5>",
-          "created_at": "<time>",
-          "updated_at": "<time>",
-          "actions": {
-            "allow": [
-              "role:manage",
-              "member:manage"
-            ],
-            "deny": []
-          }
+          "id": "<uuid 7>", "org_id": "<uuid 3>", "workspace_id": null, "name": "The keeper role",
+          "slug": "keeper", "base_role": "member", "description": "The role keeper, for tests.",
+          "is_active": true, "created_by": "<uuid 5>", "created_at": "<time>",
+          "updated_at": "<time>", "actions": {"allow": ["role:manage", "member:manage"], "deny": []}
         },
         {
-          "id": "<uuid 8>",
-          "org_id": "<uuid 3>",
-          "workspace_id": null,
-          "name": "The restrained role",
-          "slug": "restrained",
-          "base_role": "member",
-          "description": "The role restrained, for tests.",
-          "is_active": true,
-          "created_by": "<uuid 5>",
-          "created_at": "<time>",
-          "updated_at": "<time>",
-          "actions": {
-            "allow": [],
-            "deny": [
-              "memory:update",
-              "role:read"
-            ]
-          }
+          "id": "<uuid 8>", "org_id": "<uuid 3>", "workspace_id": null,
+          "name": "The restrained role", "slug": "restrained", "base_role": "member",
+          "description": "The role restrained, for tests.", "is_active": true,
+          "created_by": "<uuid 5>", "created_at": "<time>", "updated_at": "<time>",
+          "actions": {"allow": [], "deny": ["memory:update", "role:read"]}
         },
         {
-          "id": "<uuid 9>",
-          "org_id": "<uuid 3>",
-          "workspace_id": null,
-          "name": "The reviewer role",
-          "slug": "reviewer",
-          "base_role": "viewer",
-          "description": "The role reviewer, for tests.",
-          "is_active": true,
-          "created_by": "<uuid 5>",
-          "created_at": "<time>",
+          "id": "<uuid 9>", "org_id": "<uuid 3>", "workspace_id": null, "name": "The reviewer role",
+          "slug": "reviewer", "base_role": "viewer", "description": "The role reviewer, for tests.",
+          "is_active": true, "created_by": "<uuid 5>", "created_at": "<time>",
           "updated_at": "<time>",
-          "actions": {
-            "allow": [
-              "memory:update",
-              "memory:review"
-            ],
-            "deny": []
-          }
+          "actions": {"allow": ["memory:update", "memory:review"], "deny": []}
         },
         {
-          "id": "<uuid 10>",
-          "org_id": "<uuid 3>",
-          "workspace_id": null,
-          "name": "The unheld role",
-          "slug": "unheld",
-          "base_role": "viewer",
-          "description": "The role unheld, for tests.",
-          "is_active": true,
-          "created_by": "<uuid 5>",
-          "created_at": "<time>",
-          "updated_at": "<time>",
-          "actions": {
-            "allow": [
-              "audit:read"
-            ],
-            "deny": []
-          }
+          "id": "<uuid 10>", "org_id": "<uuid 3>", "workspace_id": null, "name": "The unheld role",
+          "slug": "unheld", "base_role": "viewer", "description": "The role unheld, for tests.",
+          "is_active": true, "created_by": "<uuid 5>", "created_at": "<time>",
+          "updated_at": "<time>", "actions": {"allow": ["audit:read"], "deny": []}
         }
       ]
     }

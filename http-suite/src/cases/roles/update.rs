@@ -48,26 +48,10 @@ async fn role_update_sets_each_field() {
 
     {
       "data": {
-        "id": "<uuid 2>",
-        "org_id": "<uuid 3>",
-        "workspace_id": null,
-        "name": "Archivist",
-        "slug": "archivist",
-        "base_role": "member",
-        "description": "Keeps what is old.",
-        "is_active": false,
-        "created_by": "<uuid 4>",
-        "created_at": "<time>",
-        "updated_at": "<time>",
-        "actions": {
-          "allow": [
-            "memory:read",
-            "memory:delete"
-          ],
-          "deny": [
-            "chat:write"
-          ]
-        }
+        "id": "<uuid 2>", "org_id": "<uuid 3>", "workspace_id": null, "name": "Archivist",
+        "slug": "archivist", "base_role": "member", "description": "Keeps what is old.",
+        "is_active": false, "created_by": "<uuid 4>", "created_at": "<time>", "updated_at": "<time>",
+        "actions": {"allow": ["memory:read", "memory:delete"], "deny": ["chat:write"]}
       }
     }
     "#);
@@ -109,23 +93,10 @@ async fn empty_role_update_returns_the_role() {
 
     {
       "data": {
-        "id": "<uuid 2>",
-        "org_id": "<uuid 3>",
-        "workspace_id": null,
-        "name": "The unheld role",
-        "slug": "unheld",
-        "base_role": "viewer",
-        "description": "The role unheld, for tests.",
-        "is_active": true,
-        "created_by": "<uuid 4>",
-        "created_at": "<time>",
-        "updated_at": "<time>",
-        "actions": {
-          "allow": [
-            "audit:read"
-          ],
-          "deny": []
-        }
+        "id": "<uuid 2>", "org_id": "<uuid 3>", "workspace_id": null, "name": "The unheld role",
+        "slug": "unheld", "base_role": "viewer", "description": "The role unheld, for tests.",
+        "is_active": true, "created_by": "<uuid 4>", "created_at": "<time>", "updated_at": "<time>",
+        "actions": {"allow": ["audit:read"], "deny": []}
       }
     }
     "#);
