@@ -32,7 +32,7 @@ fn with_body(operation: &Operation, body: impl Into<bytes::Bytes>) -> Call {
 async fn error_of_all(body: &[u8]) -> String {
     let mut messages = Vec::new();
     for operation in operations() {
-        let answer = with_body(&operation, body.to_vec()).send().await;
+        let answer = with_body(&operation, body.to_vec()).await;
         assert_eq!(answer.status, 400, "{}: {answer:?}", operation.name);
         let (code, message) = operation.error_of(&answer);
         assert_eq!(code, "invalid_request", "{}", operation.name);
@@ -96,26 +96,24 @@ async fn body_with_repeated_field_is_rejected() {
     let body = format!(
         r#"{{"memoryIds":["{memory}"],"audienceTag":"team:a","audienceTag":"team:b","x":1,"x":2}}"#
     );
-    let answer = with_body(named("bulk update"), body).send().await;
+    let answer = with_body(named("bulk update"), body).await;
     insta::assert_snapshot!(problems(&answer), @"
     duplicate: audienceTag must not be repeated
     duplicate: x must not be repeated
     unknown_field: x is unknown; known fields: memoryIds, audienceTag, sensitivityLabel, sourceId, reviewStatus
     ");
     let body = r#"{"actions":{"allow":[],"deny":[],"allow":["memory:read"]}}"#;
-    let answer = with_body(named("update role"), body).send().await;
+    let answer = with_body(named("update role"), body).await;
     insta::assert_snapshot!(problems(&answer), @"duplicate: actions.allow must not be repeated");
     let body = r#"{"name":"Tickets","\u006eame":"Other"}"#;
-    let answer = with_body(named("create inbound webhook"), body)
-        .send()
-        .await;
+    let answer = with_body(named("create inbound webhook"), body).await;
     insta::assert_snapshot!(error(&answer), @"400 invalid_request in headers: a field of the body must not be repeated");
 }
 
 async fn unknown_field_is_rejected_and_not_echoed_in_a_header() {
     for operation in operations() {
         let body = json!({ "evil\r\nset-cookie": 1 }).to_string();
-        let answer = with_body(&operation, body).send().await;
+        let answer = with_body(&operation, body).await;
         assert_eq!(answer.status, 400, "{}", operation.name);
         assert!(!answer.headers.contains_key("set-cookie"));
         if operation.has_errors_in_headers {
@@ -143,7 +141,7 @@ async fn field_names_are_case_sensitive() {
         json!({ "memoryIds": [memory], "sensitivityLabel": 0 }),
         json!({ "memoryIds": [format!(" {memory}")], "audienceTag": "team:a" }),
     ] {
-        let answer = with_body(operation, body.to_string()).send().await;
+        let answer = with_body(operation, body.to_string()).await;
         assert_eq!(answer.status, 400, "{body}");
     }
 }
@@ -155,7 +153,7 @@ async fn body_of_get_is_ignored() {
         .into_iter()
         .filter(|operation| matches!(operation.name, "dashboard" | "list roles"))
     {
-        let answer = with_body(&operation, "{}").send().await;
+        let answer = with_body(&operation, "{}").await;
         assert_eq!(answer.status, 200, "{}", operation.name);
     }
 }
@@ -163,7 +161,7 @@ async fn body_of_get_is_ignored() {
 async fn response_lists_at_most_a_hundred_problems() {
     let ids: Vec<_> = (0..900).collect();
     let body = json!({ "memoryIds": ids, "audienceTag": "team:a" }).to_string();
-    let answer = with_body(&operations()[0], body).send().await;
+    let answer = with_body(&operations()[0], body).await;
     assert_eq!(answer.status, 400);
     let fields = answer.json()["details"]["fields"]
         .as_array()

@@ -55,7 +55,7 @@ fn only_outcome(answer: &Answer) -> String {
 }
 
 async fn backlog(token: &str, workspace: knowledge_core::model::WorkspaceId) -> u64 {
-    let summary = dashboard(token, workspace).send().await.json();
+    let summary = dashboard(token, workspace).await.json();
     summary["review_backlog_count"].as_u64().expect("a number")
 }
 
@@ -70,7 +70,7 @@ async fn bulk_update_sets_each_attribute() {
     });
     let token = &org.members.member.token;
     let before = backlog(token, org.main.id).await;
-    let answer = bulk(token, &body).send().await;
+    let answer = bulk(token, &body).await;
     insta::assert_snapshot!(answer.show(), @r#"
     200 OK
     cache-control: no-store
@@ -115,7 +115,7 @@ async fn bulk_update_changes_only_named_attributes() {
     let memory = org.main.memories.confidential[0];
     let set = async |attribute: &str, value: Value| {
         let body = json!({ "memoryIds": [memory], attribute: value });
-        let answer = bulk(&org.members.member.token, &body).send().await;
+        let answer = bulk(&org.members.member.token, &body).await;
         items(&answer)[0]["memory"].clone()
     };
     let mut expected = json!({
@@ -150,7 +150,7 @@ async fn bulk_update_accepts_each_value_of_a_label() {
     for (label, values) in labels {
         for value in values {
             let body = json!({ "memoryIds": [memory], label: value });
-            let answer = bulk(&org.members.admin.token, &body).send().await;
+            let answer = bulk(&org.members.admin.token, &body).await;
             assert_eq!(only_outcome(&answer), "ok", "{label} {value}");
         }
     }
@@ -165,7 +165,7 @@ async fn bulk_update_to_same_values_succeeds_and_changes_nothing() {
     });
     let token = &org.members.member.token;
     let before = backlog(token, org.main.id).await;
-    assert_eq!(only_outcome(&bulk(token, &body).send().await), "ok");
+    assert_eq!(only_outcome(&bulk(token, &body).await), "ok");
     assert_eq!(backlog(token, org.main.id).await, before);
 }
 
@@ -184,7 +184,7 @@ async fn bulk_update_returns_results_in_request_order() {
         .flat_map(|id| [id, MemoryId(Uuid::from_u128(!id.0.as_u128()))])
         .collect();
     let body = json!({ "memoryIds": mixed, "audienceTag": "team:order" });
-    let answer = bulk(&org.members.member.token, &body).send().await;
+    let answer = bulk(&org.members.member.token, &body).await;
     for (index, (item, id)) in items(&answer).iter().zip(&mixed).enumerate() {
         assert_eq!(item["memoryId"], json!(id));
         assert_eq!(item["ok"], index % 2 == 0);
@@ -195,7 +195,7 @@ async fn bulk_update_accepts_a_thousand_memories() {
     let org = own_org();
     let ids: Vec<_> = (1..=1_000).map(Uuid::from_u128).collect();
     let body = json!({ "memoryIds": ids, "audienceTag": "team:many" });
-    let answer = bulk(&org.members.member.token, &body).send().await;
+    let answer = bulk(&org.members.member.token, &body).await;
     let items = items(&answer);
     assert!(
         items
@@ -215,10 +215,10 @@ async fn bulk_update_reports_errors_per_memory() {
         org.main.memories.internal[0].0,
     ];
     let approve = json!({ "memoryIds": ids, "reviewStatus": "approved" });
-    let approved = bulk(&org.members.owner.token, &approve).send().await;
+    let approved = bulk(&org.members.owner.token, &approve).await;
     assert_eq!(approved.status, 200);
     let body = json!({ "memoryIds": ids, "audienceTag": "team:platform" });
-    let answer = bulk(&org.members.guest.token, &body).send().await;
+    let answer = bulk(&org.members.guest.token, &body).await;
     insta::assert_snapshot!(answer.show(), @r#"
     200 OK
     cache-control: no-store
@@ -257,7 +257,7 @@ async fn bulk_update_requires_declassify_to_lower_sensitivity() {
     let org = own_org();
     let outcome = async |token: &str, memory: MemoryId, label: &str| {
         let body = json!({ "memoryIds": [memory], "sensitivityLabel": label });
-        only_outcome(&bulk(token, &body).send().await)
+        only_outcome(&bulk(token, &body).await)
     };
     let (member, admin) = (&org.members.member.token, &org.members.admin.token);
     let memory = org.main.memories.restricted[0];
@@ -271,7 +271,7 @@ async fn bulk_update_requires_audience_but_not_right_to_read() {
     let org = own_org();
     let relabel = async |memory: MemoryId, label: &str| {
         let body = json!({ "memoryIds": [memory], "audienceTag": label });
-        let answer = bulk(&org.members.member.token, &body).send().await;
+        let answer = bulk(&org.members.member.token, &body).await;
         only_outcome(&answer)
     };
     let (private, restricted) = (&org.main.memories.private, &org.main.memories.restricted);
@@ -284,7 +284,7 @@ async fn bulk_update_is_limited_to_workspaces_of_the_token() {
     let org = own_org();
     let ids = [org.main.memories.internal[0], org.side.memories.internal[0]];
     let body = json!({ "memoryIds": ids, "audienceTag": "team:platform" });
-    let answer = bulk(&org.tokens.side_only, &body).send().await;
+    let answer = bulk(&org.tokens.side_only, &body).await;
     insta::assert_snapshot!(answer.show(), @r#"
     200 OK
     cache-control: no-store
@@ -320,7 +320,7 @@ async fn bulk_update_requires_roles_that_relabel_or_review() {
     let memory = org.main.memories.internal[0];
     let status = async |token: &str, label: &str, value: &str| {
         let body = json!({ "memoryIds": [memory], label: value });
-        bulk(token, &body).send().await.status.as_u16()
+        bulk(token, &body).await.status.as_u16()
     };
     let members = &org.members;
     let relabels_and_reviews = [

@@ -42,7 +42,7 @@ async fn bulk_update_bounds_its_list_and_rejects_duplicates() {
     .await;
     let too_many: Vec<_> = (1..=1_001).map(Uuid::from_u128).collect();
     let body = json!({ "memoryIds": too_many, "audienceTag": "team:platform" });
-    let answer = bulk(&quiet_org().members.member.token, &body).send().await;
+    let answer = bulk(&quiet_org().members.member.token, &body).await;
     insta::assert_snapshot!(problems(&answer), @"too_large: memoryIds must have 1 to 1000 items, not 1001");
 }
 

@@ -22,9 +22,7 @@ fn body(org: &OrgFixture) -> Value {
 
 async fn subscription_is_created() {
     let org = own_org();
-    let answer = subscribe(&org.members.member.token, &body(org))
-        .send()
-        .await;
+    let answer = subscribe(&org.members.member.token, &body(org)).await;
     insta::assert_snapshot!(answer.show(), @r#"
     201 Created
     cache-control: no-store
@@ -52,7 +50,6 @@ async fn subscription_is_created() {
         assert_eq!(created[field], value, "{field}");
     }
     let again = subscribe(&org.members.member.token, &body(org))
-        .send()
         .await
         .json();
     for field in ["id", "signing_secret"] {
@@ -63,14 +60,10 @@ async fn subscription_is_created() {
 async fn subscriptions_per_recall_are_limited() {
     let org = own_org();
     for _ in 0..50 {
-        let answer = subscribe(&org.members.member.token, &body(org))
-            .send()
-            .await;
+        let answer = subscribe(&org.members.member.token, &body(org)).await;
         assert_eq!(answer.status, 201);
     }
-    let answer = subscribe(&org.members.member.token, &body(org))
-        .send()
-        .await;
+    let answer = subscribe(&org.members.member.token, &body(org)).await;
     assert_eq!(answer.status, 400);
     insta::assert_snapshot!(answer.header("error-message"), @"the recall already has 50 subscriptions, the maximum");
 }

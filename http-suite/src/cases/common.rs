@@ -41,7 +41,7 @@ fn one_of_each_style() -> [Operation; 2] {
 
 async fn unknown_path_is_not_found() {
     let org = quiet_org();
-    let unknown = Call::new(Method::GET, "/v1/nothing").send().await;
+    let unknown = Call::new(Method::GET, "/v1/nothing").await;
     insta::assert_snapshot!(error(&unknown), @r#"404 not_found: there is no such path {"kind":"path"}"#);
     let roles = format!("/v1/orgs/{}/custom-roles", org.slug);
     let paths = [
@@ -57,21 +57,21 @@ async fn unknown_path_is_not_found() {
     for path in paths {
         for method in [Method::GET, Method::PATCH, Method::POST, Method::DELETE] {
             let call = Call::new(method, path.clone()).bearer(&org.members.owner.token);
-            assert_eq!(call.send().await.show(), unknown.show(), "{path}");
+            assert_eq!(call.await.show(), unknown.show(), "{path}");
         }
     }
 }
 
 async fn wrong_method_lists_allowed_methods() {
     let [in_body, in_headers] = one_of_each_style();
-    insta::assert_snapshot!(error(&in_body.call.method(Method::POST).send().await), @"405 method_not_allowed: method not allowed; allowed: PATCH [allow: PATCH]");
-    insta::assert_snapshot!(error(&in_headers.call.method(Method::DELETE).send().await), @"405 method_not_allowed in headers: method not allowed; allowed: GET, HEAD [allow: GET, HEAD]");
+    insta::assert_snapshot!(error(&in_body.call.method(Method::POST).await), @"405 method_not_allowed: method not allowed; allowed: PATCH [allow: PATCH]");
+    insta::assert_snapshot!(error(&in_headers.call.method(Method::DELETE).await), @"405 method_not_allowed in headers: method not allowed; allowed: GET, HEAD [allow: GET, HEAD]");
     for operation in Operation::every(quiet_org()) {
         for method in [Method::PUT, Method::OPTIONS, Method::TRACE] {
             if operation.allow.contains(method.as_str()) {
                 continue;
             }
-            let answer = operation.call.clone().method(method).send().await;
+            let answer = operation.call.clone().method(method).await;
             assert_eq!(answer.status, 405, "{}", operation.name);
             let has_errors_in_headers = operation.has_method_errors_in_headers;
             let operation = Operation {
@@ -94,7 +94,7 @@ async fn head_without_get_is_not_allowed() {
         .into_iter()
         .filter(|operation| !operation.allow.contains("HEAD"))
     {
-        let answer = operation.call.method(Method::HEAD).body("").send().await;
+        let answer = operation.call.method(Method::HEAD).body("").await;
         assert_eq!(
             (answer.status.as_u16(), answer.body.len()),
             (405, 0),
@@ -106,15 +106,12 @@ async fn head_without_get_is_not_allowed() {
 
 async fn query_is_not_part_of_the_path() {
     let org = quiet_org();
-    let plain = list_roles(&org.members.viewer.session, &org.slug)
-        .send()
-        .await;
+    let plain = list_roles(&org.members.viewer.session, &org.slug).await;
     let with_query = Call::new(
         Method::GET,
         format!("/v1/orgs/{}/custom-roles?page=2", org.slug),
     )
     .session(&org.members.viewer.session)
-    .send()
     .await;
     assert_eq!(
         (with_query.status, with_query.body),
@@ -134,7 +131,7 @@ fn closes(answer: &Answer) -> bool {
 async fn body_beyond_limit_is_rejected() {
     // Another test covers the connection.
     let error_of = async |call: Call| {
-        let mut answer = call.send().await;
+        let mut answer = call.await;
         answer.headers.remove("connection");
         error(&answer)
     };
@@ -148,7 +145,7 @@ async fn body_beyond_limit_is_rejected() {
                 continue;
             }
             let call = operation.call.clone().body(too_large());
-            let answer = if chunked { call.chunked() } else { call }.send().await;
+            let answer = if chunked { call.chunked() } else { call }.await;
             assert_eq!(answer.status, 413, "{}", operation.name);
             assert_eq!(operation.error_of(&answer).0, "payload_too_large");
         }
@@ -160,8 +157,7 @@ async fn get_with_chunks_beyond_limit_is_rejected() {
         .into_iter()
         .filter(|operation| operation.call.is_safe())
     {
-        let answer = operation.call.clone().body(too_large()).chunked().send();
-        let answer = answer.await;
+        let answer = operation.call.clone().body(too_large()).chunked().await;
         assert_eq!(answer.status, 413, "{}", operation.name);
         assert_eq!(operation.error_of(&answer).0, "payload_too_large");
     }
@@ -171,7 +167,7 @@ async fn body_beyond_limit_ends_the_connection() {
     for operation in Operation::every(quiet_org()) {
         let call = operation.call.body(too_large());
         for call in [call.clone(), call.chunked()] {
-            assert!(closes(&call.send().await), "{}", operation.name);
+            assert!(closes(&call.await), "{}", operation.name);
         }
     }
 }
@@ -184,14 +180,9 @@ async fn body_of_limit_length_is_accepted() {
     let answer = in_body
         .by(&org.members.member.token)
         .body(body.clone())
-        .send()
         .await;
     assert_eq!(answer.status, 400, "it is read, and lacks its fields");
-    let answer = in_body
-        .by(&org.members.member.token)
-        .body(body + " ")
-        .send()
-        .await;
+    let answer = in_body.by(&org.members.member.token).body(body + " ").await;
     assert_eq!(answer.status, 413);
 }
 
@@ -202,9 +193,9 @@ async fn body_of_other_content_type_is_rejected() {
         call.header("content-type", "text/plain")
             .body("memoryIds=1")
     };
-    insta::assert_snapshot!(error(&as_text(&in_body).send().await), @"415 unsupported_media_type: the body must be JSON with content type application/json and no content encoding");
+    insta::assert_snapshot!(error(&as_text(&in_body).await), @"415 unsupported_media_type: the body must be JSON with content type application/json and no content encoding");
     for operation in Operation::every(quiet_org()) {
-        let answer = as_text(&operation).send().await;
+        let answer = as_text(&operation).await;
         assert_eq!(answer.status, 415, "{}", operation.name);
         assert_eq!(operation.error_of(&answer).0, "unsupported_media_type");
     }
@@ -213,7 +204,7 @@ async fn body_of_other_content_type_is_rejected() {
             .anonymous()
             .bearer(&quiet_org().members.viewer.token);
         let call = call.without(name).header(name, value).body("{}");
-        call.send().await.status.as_u16()
+        call.await.status.as_u16()
     };
     for content_type in [
         "",
@@ -232,7 +223,7 @@ async fn body_of_other_content_type_is_rejected() {
     let without = in_headers
         .anonymous()
         .bearer(&quiet_org().members.viewer.token);
-    assert_eq!(without.body("{}").send().await.status, 415);
+    assert_eq!(without.body("{}").await.status, 415);
 }
 
 async fn body_with_content_encoding_is_rejected() {
@@ -240,7 +231,7 @@ async fn body_with_content_encoding_is_rejected() {
         for encoding in ["gzip", "br", "identity, gzip"] {
             let call = operation.call.clone().without("content-type");
             let call = call.header("content-type", "application/json").body("{}");
-            let answer = call.header("content-encoding", encoding).send().await;
+            let answer = call.header("content-encoding", encoding).await;
             assert_eq!(answer.status, 415, "{} {encoding}", operation.name);
         }
     }
@@ -256,7 +247,7 @@ async fn content_type_may_name_utf_8() {
         let call = operation
             .by(&org.members.viewer.token)
             .without("content-type");
-        let answer = call.header("content-type", content_type).send().await;
+        let answer = call.header("content-type", content_type).await;
         assert_eq!(answer.status, 403, "read, and then refused: {content_type}");
     }
 }
@@ -269,7 +260,7 @@ async fn response_has_unique_identifier() {
             operation.call.clone().method(Method::PUT),
         ] {
             // An identifier from the client is ignored.
-            let answer = call.header("request-id", "mine").send().await;
+            let answer = call.header("request-id", "mine").await;
             let id = answer.header("request-id").to_owned();
             Uuid::parse_str(&id).expect("a UUID");
             assert!(seen.insert(id));

@@ -22,7 +22,7 @@ const COOKIE: &str = "Cookie realm=\"knowledge\", cookie-name=\"service_session\
 /// Asserts that the operation rejects the credential and states the required scheme.
 async fn refused(operation: &Operation, call: Call, why: &str) {
     let has_token = call.has_token();
-    let answer = call.send().await;
+    let answer = call.await;
     assert_eq!(
         answer.status, 401,
         "{} with {why}: {answer:?}",
@@ -117,7 +117,7 @@ async fn token_is_accepted_only_as_bearer_header() {
         let call = dashboard
             .anonymous()
             .header("authorization", format!("{scheme} {token}"));
-        assert_eq!(call.send().await.status, 200, "{scheme}");
+        assert_eq!(call.await.status, 200, "{scheme}");
     }
     for value in [
         token.clone(),
@@ -149,14 +149,14 @@ async fn session_is_found_among_other_cookies() {
         format!("{session};theme=dark"),
         format!("my_service_session=1; {session}"),
     ] {
-        let answer = list.anonymous().header("cookie", &cookies).send().await;
+        let answer = list.anonymous().header("cookie", &cookies).await;
         assert_eq!(answer.status, 200, "{cookies}");
     }
     let two_headers = list
         .anonymous()
         .header("cookie", "theme=dark")
         .header("cookie", session);
-    assert_eq!(two_headers.send().await.status, 200);
+    assert_eq!(two_headers.await.status, 200);
 }
 
 /// An unauthenticated caller learns neither what exists nor which values are valid.
@@ -183,11 +183,11 @@ async fn authentication_precedes_validation() {
         } else {
             Method::GET
         };
-        let answer = Call::new(method, path).send().await;
+        let answer = Call::new(method, path).await;
         assert_eq!(answer.status, 401, "{path}");
     }
     for path in ["/v1/orgs/x/custom-roles/x", "/v1/orgs/%00/custom-roles/x"] {
-        let answer = Call::new(Method::DELETE, path).send().await;
+        let answer = Call::new(Method::DELETE, path).await;
         assert_eq!(answer.status, 401, "{path}");
     }
 }
@@ -196,13 +196,13 @@ async fn write_with_session_from_another_origin_is_rejected() {
     let org = quiet_org();
     let operations = Operation::all(org);
     let update = &operations[3].call;
-    insta::assert_snapshot!(error(&update.clone().site("cross-site").send().await), @"403 forbidden: cross-origin writes with a session cookie are not allowed");
+    insta::assert_snapshot!(error(&update.clone().site("cross-site").await), @"403 forbidden: cross-origin writes with a session cookie are not allowed");
     let status = async |call: &Call, headers: &[(&str, &str)]| {
         let call = call.clone().without("sec-fetch-site");
         let call = headers
             .iter()
             .fold(call, |call, (name, value)| call.header(name, value));
-        call.send().await.status.as_u16()
+        call.await.status.as_u16()
     };
     let own = ("origin", "http://knowledge.test");
     let host = ("host", "knowledge.test");
@@ -262,11 +262,10 @@ async fn write_with_session_requires_origin_headers() {
         if !operation.takes_session || operation.call.is_safe() {
             continue;
         }
-        let answer = operation.call.clone().site("same-site").send().await;
+        let answer = operation.call.clone().site("same-site").await;
         assert_eq!(answer.status, 403, "{}", operation.name);
         assert_eq!(operation.error_of(&answer).0, "forbidden");
-        let answer = operation.call.clone().without("sec-fetch-site").send();
-        let answer = answer.await;
+        let answer = operation.call.clone().without("sec-fetch-site").await;
         assert_eq!(answer.status, 403, "{}", operation.name);
         let (code, message) = operation.error_of(&answer);
         assert_eq!(code, "forbidden");

@@ -26,7 +26,7 @@ pub(crate) fn main_dashboard(org: &OrgFixture) -> Call {
 
 async fn dashboard_shows_full_workspace() {
     let org = quiet_org();
-    let answer = main_dashboard(org).send().await;
+    let answer = main_dashboard(org).await;
     insta::assert_snapshot!(answer.show(), @r#"
     200 OK
     cache-control: private, no-cache
@@ -160,9 +160,7 @@ async fn dashboard_shows_full_workspace() {
 
 async fn dashboard_shows_empty_workspace() {
     let org = quiet_org();
-    let answer = dashboard(&org.members.viewer.token, org.empty.id)
-        .send()
-        .await;
+    let answer = dashboard(&org.members.viewer.token, org.empty.id).await;
     insta::assert_snapshot!(answer.show(), @r#"
     200 OK
     cache-control: private, no-cache
@@ -222,7 +220,7 @@ async fn dashboard_shows_empty_workspace() {
 async fn dashboard_shows_changes() {
     let org = own_org();
     let step = async |step_id: &str| {
-        let summary = main_dashboard(org).send().await.json();
+        let summary = main_dashboard(org).await.json();
         let steps = summary["first_value_checklist"]["suggested"]
             .as_array()
             .unwrap()
@@ -239,9 +237,7 @@ async fn dashboard_shows_changes() {
     };
     assert_eq!(step("add_webhook").await, (false, 80));
     let webhook = json!({ "event_type": "webhook.ping", "url": "https://example.com" });
-    let created = create_webhook(&org.members.admin.token, org.main.id, &webhook)
-        .send()
-        .await;
+    let created = create_webhook(&org.members.admin.token, org.main.id, &webhook).await;
     assert_eq!(created.status, 201);
     assert_eq!(step("add_webhook").await, (true, 80));
 
@@ -254,17 +250,14 @@ async fn dashboard_shows_changes() {
     ];
     let all: Vec<_> = all.into_iter().flatten().collect();
     let approve = json!({ "memoryIds": all, "reviewStatus": "approved" });
-    assert_eq!(
-        bulk(&org.members.owner.token, &approve).send().await.status,
-        200
-    );
+    assert_eq!(bulk(&org.members.owner.token, &approve).await.status, 200);
     assert_eq!(step("clear_review_backlog").await, (true, 0));
 }
 
 async fn dashboard_head_is_get_without_body() {
     let org = quiet_org();
-    let get = main_dashboard(org).send().await;
-    let head = main_dashboard(org).method(Method::HEAD).send().await;
+    let get = main_dashboard(org).await;
+    let head = main_dashboard(org).method(Method::HEAD).await;
     insta::assert_snapshot!(head.show(), @r#"
     200 OK
     cache-control: private, no-cache
@@ -300,7 +293,7 @@ async fn dashboard_requires_permission() {
     .await;
     let org = quiet_org();
     for token in [&org.tokens.reading_only, &org.members.guest.token] {
-        assert_eq!(dashboard(token, org.main.id).send().await.status, 200);
+        assert_eq!(dashboard(token, org.main.id).await.status, 200);
     }
 }
 
@@ -322,7 +315,7 @@ async fn dashboard_treats_dot_segment_as_identifier() {
     let get = async |id: &str| {
         let path = format!("/v1/workspaces/{id}/dashboard-summary");
         let call = Call::new(Method::GET, path).bearer(&quiet_org().members.viewer.token);
-        call.send().await.show()
+        call.await.show()
     };
     assert_eq!(get("%2e%2e").await, get(&Uuid::max().to_string()).await);
 }

@@ -41,14 +41,14 @@ async fn replay_returns_stored_result() {
         "sensitivityLabel": "confidential",
     });
     let (token, key) = (&org.members.member.token, new_key());
-    let first = bulk_with_key(token, &key, &body).send().await;
+    let first = bulk_with_key(token, &key, &body).await;
     // The stored result keeps the values of its time.
     let later = json!({
         "memoryIds": [org.main.memories.internal[0]],
         "sensitivityLabel": "restricted",
     });
-    assert_eq!(bulk(token, &later).send().await.status, 200);
-    let second = bulk_with_key(token, &key, &body).send().await;
+    assert_eq!(bulk(token, &later).await.status, 200);
+    let second = bulk_with_key(token, &key, &body).await;
     insta::assert_snapshot!(second.show(), @r#"
     200 OK
     cache-control: no-store
@@ -86,12 +86,7 @@ async fn replay_compares_parsed_bodies() {
     let org = own_org();
     let (token, key) = (&org.members.member.token, new_key());
     let memory = org.main.memories.internal[0];
-    let send = async |body: String| {
-        bulk_with_key(token, &key, &json!({}))
-            .body(body)
-            .send()
-            .await
-    };
+    let send = async |body: String| bulk_with_key(token, &key, &json!({})).body(body).await;
     let first = send(format!(
         r#"{{"memoryIds":["{memory}"],"audienceTag":"team:a","reviewStatus":"approved"}}"#
     ));
@@ -106,25 +101,18 @@ async fn replay_compares_parsed_bodies() {
 async fn idempotency_key_is_bound_to_one_request() {
     let org = own_org();
     let (token, key) = (&org.members.member.token, new_key());
-    assert!(!is_replay(
-        &bulk_with_key(token, &key, &approve(org)).send().await
-    ));
+    assert!(!is_replay(&bulk_with_key(token, &key, &approve(org)).await));
     let reject = json!({
         "memoryIds": org.main.memories.internal[..2],
         "reviewStatus": "rejected",
     });
-    let answer = bulk_with_key(token, &key, &reject).send().await;
+    let answer = bulk_with_key(token, &key, &reject).await;
     insta::assert_snapshot!(error(&answer), @"422 idempotency_key_reused: this Idempotency-Key was used for a different request; choose a new one");
     // The order of the memories is part of the request, as the results follow it.
     let reversed: Vec<_> = org.main.memories.internal[..2].iter().rev().collect();
     let reversed = json!({ "memoryIds": reversed, "reviewStatus": "approved" });
-    assert_eq!(
-        bulk_with_key(token, &key, &reversed).send().await.status,
-        422
-    );
-    assert!(is_replay(
-        &bulk_with_key(token, &key, &approve(org)).send().await
-    ));
+    assert_eq!(bulk_with_key(token, &key, &reversed).await.status, 422);
+    assert!(is_replay(&bulk_with_key(token, &key, &approve(org)).await));
 }
 
 async fn idempotency_key_is_equal_bare_and_quoted() {
@@ -133,19 +121,15 @@ async fn idempotency_key_is_equal_bare_and_quoted() {
     let key = new_key();
     let quoted = format!("\"{key}\"");
     assert!(!is_replay(
-        &bulk_with_key(token, &quoted, &approve(org)).send().await
+        &bulk_with_key(token, &quoted, &approve(org)).await
     ));
-    assert!(is_replay(
-        &bulk_with_key(token, &key, &approve(org)).send().await
-    ));
+    assert!(is_replay(&bulk_with_key(token, &key, &approve(org)).await));
 
     let odd = r#"a\b"c"#;
     let odd_quoted = r#""a\\b\"c""#;
-    assert!(!is_replay(
-        &bulk_with_key(token, odd, &approve(org)).send().await
-    ));
+    assert!(!is_replay(&bulk_with_key(token, odd, &approve(org)).await));
     assert!(is_replay(
-        &bulk_with_key(token, odd_quoted, &approve(org)).send().await
+        &bulk_with_key(token, odd_quoted, &approve(org)).await
     ));
 }
 
@@ -153,33 +137,23 @@ async fn idempotency_key_belongs_to_the_member() {
     let org = own_org();
     let (member, key) = (&org.members.member, new_key());
     assert!(!is_replay(
-        &bulk_with_key(&member.token, &key, &approve(org))
-            .send()
-            .await
+        &bulk_with_key(&member.token, &key, &approve(org)).await
     ));
     assert!(is_replay(
-        &bulk_with_key(&member.second_token, &key, &approve(org))
-            .send()
-            .await
+        &bulk_with_key(&member.second_token, &key, &approve(org)).await
     ));
     for other in [&org.members.admin.token, &org.members.robot.token] {
-        assert!(!is_replay(
-            &bulk_with_key(other, &key, &approve(org)).send().await
-        ));
+        assert!(!is_replay(&bulk_with_key(other, &key, &approve(org)).await));
     }
 }
 
 async fn replay_requires_permission() {
     let org = own_org();
     let key = new_key();
-    let first = bulk_with_key(&org.members.admin.token, &key, &approve(org))
-        .send()
-        .await;
+    let first = bulk_with_key(&org.members.admin.token, &key, &approve(org)).await;
     assert!(!is_replay(&first));
     // The same member, with a token of smaller scope.
-    let answer = bulk_with_key(&org.tokens.reading_only, &key, &approve(org))
-        .send()
-        .await;
+    let answer = bulk_with_key(&org.tokens.reading_only, &key, &approve(org)).await;
     assert_eq!(answer.status, 403);
 }
 
@@ -188,38 +162,31 @@ async fn replay_stores_only_successes() {
     let key = new_key();
     let token = &org.members.admin.token;
     let wrong = json!({ "memoryIds": [], "reviewStatus": "approved" });
-    assert_eq!(bulk_with_key(token, &key, &wrong).send().await.status, 400);
+    assert_eq!(bulk_with_key(token, &key, &wrong).await.status, 400);
     let unknown_source = json!({
         "memoryIds": org.main.memories.internal[..2],
         "sourceId": uuid::Uuid::max(),
     });
     assert_eq!(
-        bulk_with_key(token, &key, &unknown_source)
-            .send()
-            .await
-            .status,
+        bulk_with_key(token, &key, &unknown_source).await.status,
         400
     );
-    let refused = bulk_with_key(&org.tokens.reading_only, &key, &approve(org))
-        .send()
-        .await;
+    let refused = bulk_with_key(&org.tokens.reading_only, &key, &approve(org)).await;
     assert_eq!(refused.status, 403);
-    assert!(!is_replay(
-        &bulk_with_key(token, &key, &approve(org)).send().await
-    ));
+    assert!(!is_replay(&bulk_with_key(token, &key, &approve(org)).await));
 }
 
 async fn idempotency_key_is_required() {
     let org = quiet_org();
     let call = bulk(&org.members.member.token, &approve(org)).without("idempotency-key");
-    insta::assert_snapshot!(error(&call.send().await), @"400 idempotency_key_required: the header Idempotency-Key is required; send 1 to 255 visible ASCII characters, different for each new request");
+    insta::assert_snapshot!(error(&call.await), @"400 idempotency_key_required: the header Idempotency-Key is required; send 1 to 255 visible ASCII characters, different for each new request");
 }
 
 async fn idempotency_key_must_be_well_formed() {
     let org = own_org();
     let send = async |key: &[u8]| {
         let call = bulk(&org.members.member.token, &approve(org)).without("idempotency-key");
-        call.header("idempotency-key", key).send().await
+        call.header("idempotency-key", key).await
     };
     insta::assert_snapshot!(problems(&send("k".repeat(256).as_bytes()).await), @"invalid_value: Idempotency-Key must have 1 to 255 visible ASCII characters, bare or as a quoted string");
     for bad in [
@@ -248,7 +215,7 @@ async fn idempotency_key_must_be_well_formed() {
 async fn idempotency_key_header_must_not_be_repeated() {
     let org = quiet_org();
     let call = bulk(&org.members.member.token, &approve(org));
-    let answer = call.header("idempotency-key", "another").send().await;
+    let answer = call.header("idempotency-key", "another").await;
     insta::assert_snapshot!(problems(&answer), @"invalid_value: Idempotency-Key must not be repeated");
     assert_eq!(answer.status, 400);
 }
@@ -257,7 +224,7 @@ async fn concurrent_calls_with_one_key_change_data_once() {
     let org = own_org();
     let operation = send_at_once(base_url(), org).await;
     let log = get("/v1/audit-log?action=memory.bulk_update&limit=200");
-    let log = log.bearer(&org.members.owner.token).send().await.json();
+    let log = log.bearer(&org.members.owner.token).await.json();
     let entries = log["data"].as_array().expect("a list").iter();
     let operations: Vec<_> = entries
         .filter(|entry| entry["actor_id"] == json!(org.members.member.id))
@@ -302,8 +269,13 @@ async fn concurrent_creations_with_one_key_create_once() {
     ];
     for (path, body) in creations {
         let key = new_key();
-        let calls = (0..CONCURRENT_CREATIONS)
-            .map(|_| post(&path).bearer(token).key(&key).json(&body).send());
+        let calls = (0..CONCURRENT_CREATIONS).map(|_| {
+            post(&path)
+                .bearer(token)
+                .key(&key)
+                .json(&body)
+                .into_future()
+        });
         let (mut created, mut shown) = (Vec::new(), Vec::new());
         for answer in join_all(calls).await {
             assert!(answer.status == 200 || answer.status == 201, "{answer:?}");
@@ -332,8 +304,8 @@ async fn replay_of_a_creation_has_no_secret() {
     let body = json!({ "name": "Laptop", "client": "cursor", "audience": ["workspace:handbook"] });
     let call = || post(&path).bearer(&org.members.owner.token).json(&body);
     let key = new_key();
-    assert!(call().key(&key).send().await.json()["secret"].is_string());
-    insta::assert_snapshot!(call().key(&key).send().await.brief(), @r#"
+    assert!(call().key(&key).await.json()["secret"].is_string());
+    insta::assert_snapshot!(call().key(&key).await.brief(), @r#"
     201 Created
     idempotent-replayed: true
 
@@ -343,7 +315,7 @@ async fn replay_of_a_creation_has_no_secret() {
     }
     "#);
     let other = json!({ "name": "Other", "client": "cursor", "audience": ["workspace:handbook"] });
-    let reused = call().json(&other).key(&key).send().await;
+    let reused = call().json(&other).key(&key).await;
     assert_eq!(
         (reused.status.as_u16(), &reused.json()["error"]),
         (422, &json!("idempotency_key_reused"))

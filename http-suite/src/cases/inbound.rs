@@ -21,9 +21,7 @@ fn body() -> Value {
 async fn inbound_webhook_is_created() {
     let org = own_org();
     let admin = &org.members.admin;
-    let answer = create_inbound_webhook(&admin.token, org.main.id, &body())
-        .send()
-        .await;
+    let answer = create_inbound_webhook(&admin.token, org.main.id, &body()).await;
     insta::assert_snapshot!(answer.show(), @r#"
     201 Created
     cache-control: no-store
@@ -54,7 +52,6 @@ async fn inbound_webhook_is_created() {
         "{url}"
     );
     let again = create_inbound_webhook(&admin.token, org.main.id, &body())
-        .send()
         .await
         .json();
     for field in ["id", "url", "signing_secret"] {
@@ -64,7 +61,7 @@ async fn inbound_webhook_is_created() {
 
 async fn inbound_webhooks_per_workspace_are_limited() {
     let org = own_org();
-    let send = || create_inbound_webhook(&org.members.admin.token, org.side.id, &body()).send();
+    let send = || create_inbound_webhook(&org.members.admin.token, org.side.id, &body());
     for _ in 0..50 {
         assert_eq!(send().await.status, 201);
     }
@@ -97,7 +94,7 @@ async fn inbound_webhook_name_is_counted_in_characters() {
     ] {
         let body = json!({ "name": name });
         let call = create_inbound_webhook(&org.members.admin.token, org.main.id, &body);
-        assert_eq!(call.send().await.json()["name"], json!(name));
+        assert_eq!(call.await.json()["name"], json!(name));
     }
 }
 

@@ -64,12 +64,12 @@ impl Names {
     async fn with_endpoints_of(org: &OrgFixture) -> Self {
         let (token, url) = (&org.members.owner.token, "https://hooks.invalid/");
         let webhook = json!({ "event_type": "chunk.created", "url": url });
-        let webhook = create_webhook(token, org.main.id, &webhook).send().await;
+        let webhook = create_webhook(token, org.main.id, &webhook).await;
         let subscription = json!({ "recall_id": org.recall, "webhook_url": url });
-        let subscription = subscribe(token, &subscription).send().await.json();
+        let subscription = subscribe(token, &subscription).await.json();
         let webhook = webhook.json()["id"].as_str().expect("an id").to_owned();
         let ping = format!("/v1/workspaces/{}/webhooks/{webhook}/ping", org.main.id);
-        let delivery = post(ping).bearer(token).send().await.json();
+        let delivery = post(ping).bearer(token).await.json();
         let id = |made: &Value| made["id"].as_str().expect("an id").parse::<Uuid>();
         Self {
             webhook: webhook.parse().expect("an id"),
@@ -362,7 +362,7 @@ async fn resources_of_another_org_appear_nonexistent() {
         };
         let (of_foreign, of_nothing) = (every(&foreign_names), every(&nothing));
         for ((probe, foreign), (_, nothing)) in of_foreign.into_iter().zip(of_nothing) {
-            let (foreign, nothing) = (foreign.send().await, nothing.send().await);
+            let (foreign, nothing) = (foreign.await, nothing.await);
             assert!(!foreign.status.is_server_error(), "{probe}: {foreign:?}");
             if foreign.status == 200 {
                 // A bulk update repeats the requested memories, and has its own identifiers.
@@ -390,7 +390,6 @@ async fn everything_of(org: &OrgFixture, names: &Names) -> Vec<String> {
     for workspace in [org.main.id, org.side.id, org.empty.id] {
         seen.push(
             dashboard(&owner.token, workspace)
-                .send()
                 .await
                 .header("etag")
                 .to_owned(),
@@ -400,18 +399,11 @@ async fn everything_of(org: &OrgFixture, names: &Names) -> Vec<String> {
     let webhook = format!("/v1/workspaces/{}/webhooks/{}", org.main.id, names.webhook);
     let subscription = format!("/v1/citation-subscriptions/{}", names.subscription);
     for path in [&webhook, &subscription] {
-        seen.push(
-            get(path)
-                .bearer(&owner.token)
-                .send()
-                .await
-                .json()
-                .to_string(),
-        );
+        seen.push(get(path).bearer(&owner.token).await.json().to_string());
     }
     for endpoint in [&webhook, &subscription] {
         let list = get(format!("{endpoint}/deliveries")).bearer(&owner.token);
-        let listed = list.send().await.json();
+        let listed = list.await.json();
         let listed = listed["data"].as_array().expect("a list").iter();
         // The deliveries' states change without any stranger.
         seen.extend(listed.map(|delivery| delivery["id"].to_string()));
@@ -421,19 +413,15 @@ async fn everything_of(org: &OrgFixture, names: &Names) -> Vec<String> {
 
 async fn owner_gets_same_errors_for_another_org_as_others() {
     let (own, foreign) = (quiet_org(), foreign_org());
-    let probe = dashboard(&own.members.owner.token, foreign.main.id)
-        .send()
-        .await;
+    let probe = dashboard(&own.members.owner.token, foreign.main.id).await;
     insta::assert_snapshot!(error(&probe), @"404 not_found in headers: there is no such workspace");
-    let probe = list_roles(&own.members.owner.session, &foreign.slug)
-        .send()
-        .await;
+    let probe = list_roles(&own.members.owner.session, &foreign.slug).await;
     insta::assert_snapshot!(error(&probe), @r#"404 not_found: there is no such organisation {"kind":"organization"}"#);
     let body = json!({
         "memoryIds": [foreign.main.memories.internal[0]],
         "audienceTag": "team:a",
     });
-    let probe = bulk(&own.members.owner.token, &body).send().await;
+    let probe = bulk(&own.members.owner.token, &body).await;
     insta::assert_snapshot!(probe.show(), @r#"
     200 OK
     cache-control: no-store
@@ -462,7 +450,7 @@ async fn audience_label_may_name_another_org() {
             "memoryIds": [own.main.memories.internal[0]],
             "audienceTag": format!("org:{name}"),
         });
-        let answer = bulk(&own.members.owner.token, &body).send().await;
+        let answer = bulk(&own.members.owner.token, &body).await;
         assert_eq!(answer.json()["results"][0]["ok"], true);
     }
 }

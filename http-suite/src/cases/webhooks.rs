@@ -25,9 +25,7 @@ fn body() -> Value {
 
 async fn webhook_is_created() {
     let org = own_org();
-    let answer = create_webhook(&org.members.admin.token, org.main.id, &body())
-        .send()
-        .await;
+    let answer = create_webhook(&org.members.admin.token, org.main.id, &body()).await;
     insta::assert_snapshot!(answer.show(), @r#"
     201 Created
     cache-control: no-store
@@ -53,7 +51,6 @@ async fn webhook_is_created() {
         assert_eq!(created[field], value, "{field}");
     }
     let again = create_webhook(&org.members.admin.token, org.main.id, &body())
-        .send()
         .await
         .json();
     for field in ["id", "signing_secret"] {
@@ -75,9 +72,7 @@ async fn webhook_accepts_every_event_type() {
     ];
     for event_type in event_types {
         let body = json!({ "event_type": event_type, "url": URL });
-        let answer = create_webhook(&org.members.owner.token, org.side.id, &body)
-            .send()
-            .await;
+        let answer = create_webhook(&org.members.owner.token, org.side.id, &body).await;
         assert_eq!(answer.status, 201, "{event_type}");
         assert_eq!(answer.json()["event_type"], event_type);
     }
@@ -86,18 +81,12 @@ async fn webhook_accepts_every_event_type() {
 async fn webhooks_per_workspace_are_limited() {
     let org = own_org();
     for _ in 0..50 {
-        let answer = create_webhook(&org.members.admin.token, org.side.id, &body())
-            .send()
-            .await;
+        let answer = create_webhook(&org.members.admin.token, org.side.id, &body()).await;
         assert_eq!(answer.status, 201);
     }
-    let answer = create_webhook(&org.members.admin.token, org.side.id, &body())
-        .send()
-        .await;
+    let answer = create_webhook(&org.members.admin.token, org.side.id, &body()).await;
     insta::assert_snapshot!(error(&answer), @"400 invalid_request in headers: the workspace already has 50 webhooks, the maximum");
-    let elsewhere = create_webhook(&org.members.admin.token, org.main.id, &body())
-        .send()
-        .await;
+    let elsewhere = create_webhook(&org.members.admin.token, org.main.id, &body()).await;
     assert_eq!(elsewhere.status, 201);
 }
 
@@ -138,22 +127,18 @@ async fn webhook_to_non_public_address_is_rejected() {
     ] {
         let url = format!("https://{host}:8443/hook");
         let body = json!({ "event_type": "chunk.created", "url": url });
-        let answer = create_webhook(&org.members.admin.token, org.main.id, &body)
-            .send()
-            .await;
+        let answer = create_webhook(&org.members.admin.token, org.main.id, &body).await;
         assert_eq!(answer.status, 400, "{host}");
         let message = answer.header("error-message");
         assert_eq!(message, format!("url {address}{what}"), "{host}");
         let body = json!({ "recall_id": org.recall, "webhook_url": url });
-        let answer = subscribe(&org.members.member.token, &body).send().await;
+        let answer = subscribe(&org.members.member.token, &body).await;
         assert_eq!(answer.status, 400, "{host}");
         let message = answer.header("error-message");
         assert_eq!(message, format!("webhook_url {address}{what}"), "{host}");
     }
     let body = json!({ "event_type": "chunk.created", "url": "https://api.localhost./hook" });
-    let answer = create_webhook(&org.members.admin.token, org.main.id, &body)
-        .send()
-        .await;
+    let answer = create_webhook(&org.members.admin.token, org.main.id, &body).await;
     insta::assert_snapshot!(error(&answer), @"400 invalid_request in headers: url must not name localhost (the operator can allow loopback addresses)");
 }
 

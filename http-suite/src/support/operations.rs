@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures::future::LocalBoxFuture;
 use http::Method;
 use knowledge_core::model::{RoleId, WorkspaceId};
 use knowledge_testing::fixture::OrgFixture;
@@ -10,10 +11,13 @@ use serde_json::{Value, json};
 use crate::client::{Answer, Call};
 use crate::target::{self, base_url};
 
-impl Call {
-    /// Sends the request to the service that most cases share.
-    pub(crate) async fn send(self) -> Answer {
-        target::service().send(self).await
+/// Awaiting a request sends it to the service that most cases share.
+impl IntoFuture for Call {
+    type Output = Answer;
+    type IntoFuture = LocalBoxFuture<'static, Answer>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(target::service().send(self))
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) async fn assert_rejections(table: &str) {
     let mut different = Vec::new();
     for (requests, expected) in groups(table) {
         for request in requests {
-            let answer = call_of(request).send().await;
+            let answer = call_of(request).await;
             let found = if is_list_of_problems(&answer) {
                 problems(&answer)
             } else {

@@ -20,7 +20,7 @@ impl Sender {
     pub(crate) async fn registered(org: &OrgFixture, by: &MemberFixture) -> Self {
         let new = json!({ "name": "Tickets" });
         let made = create_inbound_webhook(&by.token, org.main.id, &new);
-        Self::of(made.send().await.json())
+        Self::of(made.await.json())
     }
 
     /// Creates the sender to an inbound webhook that was just created.
@@ -67,7 +67,7 @@ impl Sender {
     }
 
     pub(crate) async fn send(&self, body: &Value) -> Answer {
-        self.message(&new_key(), body).send().await
+        self.message(&new_key(), body).await
     }
 }
 

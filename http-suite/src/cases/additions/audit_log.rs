@@ -11,10 +11,7 @@ suite![
 ];
 
 async fn list(token: &str, query: &str) -> Answer {
-    get(format!("/v1/audit-log{query}"))
-        .bearer(token)
-        .send()
-        .await
+    get(format!("/v1/audit-log{query}")).bearer(token).await
 }
 
 async fn audit_log_shows_actor_and_change() {
@@ -22,9 +19,9 @@ async fn audit_log_shows_actor_and_change() {
     let (auditor, member) = (&org.members.admin.token, &org.members.member);
     let memory = org.main.memories.internal[0];
     let relabel = json!({ "memoryIds": [memory], "sensitivityLabel": "confidential" });
-    let item = bulk(&member.token, &relabel).send().await.json()["results"][0].clone();
+    let item = bulk(&member.token, &relabel).await.json()["results"][0].clone();
     let lower = json!({ "memoryIds": [memory], "sensitivityLabel": "public" });
-    let refused = bulk(&member.token, &lower).send().await.json()["results"][0].clone();
+    let refused = bulk(&member.token, &lower).await.json()["results"][0].clone();
     assert_eq!((&item["ok"], &refused["ok"]), (&json!(true), &json!(false)));
 
     let of_member = format!("?actor_id={}", member.id);
@@ -81,10 +78,7 @@ async fn audit_log_filters_and_paginates() {
     let token = &org.members.owner.token;
     let title = json!({ "title": "Renamed" });
     let memory = format!("/v1/memories/{}", org.main.memories.internal[0]);
-    assert_eq!(
-        patch(memory).bearer(token).json(&title).send().await.status,
-        200
-    );
+    assert_eq!(patch(memory).bearer(token).json(&title).await.status, 200);
     let all = async |filter: &str| {
         let (mut found, mut cursor) = (Vec::<Value>::new(), String::new());
         loop {
@@ -114,7 +108,7 @@ async fn audit_log_filters_and_paginates() {
     let source = json!({ "name": "Wiki", "kind": "wiki" });
     for _ in 0..3 {
         let refused = post("/v1/sources").bearer(&org.members.viewer.token);
-        assert_eq!(refused.json(&source).send().await.status, 403);
+        assert_eq!(refused.json(&source).await.status, 403);
     }
     let refused = all("&outcome=forbidden").await;
     assert_eq!(refused.len(), 1, "{refused:?}");
@@ -145,7 +139,7 @@ async fn audit_log_rejects_invalid_requests() {
     let org = quiet_org();
     let owner = &org.members.owner.token;
     let other_list = format!("/v1/workspaces/{}/memories?limit=1", org.main.id);
-    let cursor = get(other_list).bearer(owner).send().await.json()["next_cursor"].clone();
+    let cursor = get(other_list).bearer(owner).await.json()["next_cursor"].clone();
     let with_it = format!("?cursor={}", cursor.as_str().unwrap());
     assert_eq!(list(owner, &with_it).await.status, 400);
 }

@@ -19,7 +19,6 @@ async fn chat_and_messages_are_created_and_read() {
     let made = post(&chats)
         .bearer(token)
         .json(&json!({ "title": "Plans" }))
-        .send()
         .await;
     insta::assert_snapshot!(made.brief(), @r#"
     201 Created
@@ -34,7 +33,6 @@ async fn chat_and_messages_are_created_and_read() {
     let first = post(&messages)
         .bearer(token)
         .json(&json!({ "content": "Hello." }))
-        .send()
         .await;
     insta::assert_snapshot!(first.brief(), @r#"
     201 Created
@@ -45,11 +43,10 @@ async fn chat_and_messages_are_created_and_read() {
     }
     "#);
     let second = json!({ "content": "How do we rotate keys?" });
-    let second = post(&messages).bearer(token).json(&second).send().await;
+    let second = post(&messages).bearer(token).json(&second).await;
 
     let page = get(format!("{messages}?limit=1"))
         .bearer(token)
-        .send()
         .await
         .json();
     assert_eq!(page["data"], json!([first.json()]));
@@ -57,16 +54,16 @@ async fn chat_and_messages_are_created_and_read() {
         "{messages}?cursor={}",
         page["next_cursor"].as_str().unwrap()
     );
-    let rest = get(rest).bearer(token).send().await.json();
+    let rest = get(rest).bearer(token).await.json();
     assert_eq!(
         rest,
         json!({ "data": [second.json()], "next_cursor": null })
     );
-    let read = get(&chat).bearer(token).send().await.json();
+    let read = get(&chat).bearer(token).await.json();
     assert_eq!(read["last_message_at"], second.json()["created_at"]);
-    let listed = get(&chats).bearer(token).send().await.json();
+    let listed = get(&chats).bearer(token).await.json();
     assert_eq!(listed["data"], json!([read]));
-    let shown = dashboard(token, org.empty.id).send().await.json();
+    let shown = dashboard(token, org.empty.id).await.json();
     assert_eq!(shown["recent_chats"][0]["session_id"], read["id"]);
     assert_eq!(
         shown["recent_chats"][0]["snippet"],
@@ -78,7 +75,6 @@ async fn chats_are_listed_newest_first() {
     let org = quiet_org();
     let listed = get(format!("/v1/workspaces/{}/chats", org.main.id))
         .bearer(&org.members.viewer.token)
-        .send()
         .await
         .json();
     let ids = listed["data"].as_array().unwrap().iter();
@@ -96,7 +92,7 @@ async fn chat_exists_for_its_participants_only() {
     let (member, viewer) = (&org.members.member, &org.members.viewer);
     let chats = format!("/v1/workspaces/{}/chats", org.empty.id);
     let new = json!({ "title": "Plans", "participants": [viewer.id] });
-    let made = post(&chats).bearer(&member.token).json(&new).send().await;
+    let made = post(&chats).bearer(&member.token).json(&new).await;
     let expected = json!([member.id, viewer.id]);
     assert_eq!(
         (made.status.as_u16(), &made.json()["participants"]),
@@ -106,8 +102,8 @@ async fn chat_exists_for_its_participants_only() {
     let messages = format!("{chat}/messages");
     let hello = json!({ "content": "Hello." });
     for path in [&chat, &messages] {
-        assert_eq!(get(path).bearer(&viewer.token).send().await.status, 200);
-        let hidden = get(path).bearer(&org.members.admin.token).send().await;
+        assert_eq!(get(path).bearer(&viewer.token).await.status, 200);
+        let hidden = get(path).bearer(&org.members.admin.token).await;
         assert_eq!(
             (hidden.status.as_u16(), &hidden.json()["message"]),
             (404, &json!("there is no such chat"))
@@ -116,23 +112,15 @@ async fn chat_exists_for_its_participants_only() {
     let posted = post(&messages)
         .bearer(&org.members.admin.token)
         .json(&hello);
-    assert_eq!(posted.send().await.status, 404);
-    let listed = get(&chats)
-        .bearer(&org.members.admin.token)
-        .send()
-        .await
-        .json();
+    assert_eq!(posted.await.status, 404);
+    let listed = get(&chats).bearer(&org.members.admin.token).await.json();
     assert_eq!(listed, json!({ "data": [], "next_cursor": null }));
     for (token, shown) in [(&org.members.admin.token, 0), (&viewer.token, 1)] {
-        let found = dashboard(token, org.empty.id).send().await.json();
+        let found = dashboard(token, org.empty.id).await.json();
         assert_eq!(found["recent_chats"].as_array().unwrap().len(), shown);
     }
     let unknown = json!({ "title": "Plans", "participants": [org.id] });
-    let refused = post(&chats)
-        .bearer(&member.token)
-        .json(&unknown)
-        .send()
-        .await;
+    let refused = post(&chats).bearer(&member.token).json(&unknown).await;
     insta::assert_snapshot!(problems(&refused), @"not_found: participants[0] must be a member of the organisation");
 }
 
@@ -165,8 +153,7 @@ async fn mcp_key_writes_chats_and_does_not_read_those_of_others() {
     let written = post(&messages)
         .bearer(key)
         .json(&json!({ "content": "Noted." }))
-        .send()
         .await;
     assert_eq!(written.status, 201);
-    assert_eq!(get(&messages).bearer(key).send().await.status, 403);
+    assert_eq!(get(&messages).bearer(key).await.status, 403);
 }

@@ -13,10 +13,10 @@ async fn subscription_is_listed_rotated_and_ended() {
     let org = own_org();
     let token = &org.members.member.token;
     let new = json!({ "recall_id": org.recall, "webhook_url": "https://example.com/hook" });
-    let made = subscribe(token, &new).send().await.json();
+    let made = subscribe(token, &new).await.json();
     let list = async || {
         let path = format!("/v1/citation-subscriptions?recall_id={}", org.recall);
-        get(path).bearer(token).send().await
+        get(path).bearer(token).await
     };
     insta::assert_snapshot!(list().await.brief(), @r#"
     200 OK
@@ -37,7 +37,7 @@ async fn subscription_is_listed_rotated_and_ended() {
         "/v1/citation-subscriptions/{}",
         made["id"].as_str().unwrap()
     );
-    let read = get(&path).bearer(token).send().await;
+    let read = get(&path).bearer(token).await;
     let shown = read.json();
     assert_eq!(
         (read.status.as_u16(), &shown),
@@ -45,18 +45,15 @@ async fn subscription_is_listed_rotated_and_ended() {
     );
     assert_eq!(shown["signing_secret"], Value::Null);
 
-    let rotated = post(format!("{path}/rotate-secret"))
-        .bearer(token)
-        .send()
-        .await;
+    let rotated = post(format!("{path}/rotate-secret")).bearer(token).await;
     insta::assert_snapshot!(rotated.brief(), @r#"
     200 OK
 
     {"signing_secret": "<secret>", "previous_secret_expires_at": "<time>"}
     "#);
     assert_ne!(rotated.json()["signing_secret"], made["signing_secret"]);
-    assert_eq!(delete(&path).bearer(token).send().await.status, 204);
-    insta::assert_snapshot!(error(&delete(&path).bearer(token).send().await), @r#"404 not_found: there is no such citation subscription {"kind":"citation_subscription"}"#);
+    assert_eq!(delete(&path).bearer(token).await.status, 204);
+    insta::assert_snapshot!(error(&delete(&path).bearer(token).await), @r#"404 not_found: there is no such citation subscription {"kind":"citation_subscription"}"#);
     assert_eq!(list().await.json()["data"], json!([]));
 }
 

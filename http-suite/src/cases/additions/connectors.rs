@@ -27,7 +27,7 @@ async fn connector_is_created_updated_and_deleted() {
     let org = own_org();
     let token = &org.members.admin.token;
     let connectors = format!("/v1/workspaces/{}/connectors", org.empty.id);
-    let made = post(&connectors).bearer(token).json(&new()).send().await;
+    let made = post(&connectors).bearer(token).json(&new()).await;
     insta::assert_snapshot!(made.brief(), @r#"
     201 Created
 
@@ -39,27 +39,27 @@ async fn connector_is_created_updated_and_deleted() {
     }
     "#);
     let connector = format!("{connectors}/{}", made.json()["id"].as_str().unwrap());
-    let read = async || get(&connector).bearer(token).send().await;
+    let read = async || get(&connector).bearer(token).await;
     assert_eq!(
         (read().await.status.as_u16(), read().await.json()),
         (200, made.json())
     );
 
     let changes = json!({ "account_label": "other@acme", "is_paused": true });
-    let changed = patch(&connector).bearer(token).json(&changes).send().await;
+    let changed = patch(&connector).bearer(token).json(&changes).await;
     assert_eq!(changed.status, 200);
     let shown = changed.json();
     assert_eq!(shown["status"], "paused");
     assert_eq!(shown["account_label"], "other@acme");
     assert_eq!(read().await.json(), shown);
-    let nothing = patch(&connector).bearer(token).send().await;
+    let nothing = patch(&connector).bearer(token).await;
     assert_eq!((nothing.status.as_u16(), nothing.json()), (200, shown));
 
-    let ended = delete(&connector).bearer(token).send().await;
+    let ended = delete(&connector).bearer(token).await;
     insta::assert_snapshot!(ended.brief(), @"
     204 No Content
     ");
-    let again = delete(&connector).bearer(token).send().await;
+    let again = delete(&connector).bearer(token).await;
     insta::assert_snapshot!(error(&again), @r#"404 not_found: there is no such connector {"kind":"connector"}"#);
 }
 
@@ -70,14 +70,13 @@ async fn connector_status_follows_reports() {
     let made = post(&connectors)
         .bearer(&org.members.admin.token)
         .json(&new())
-        .send()
         .await;
     let connector = format!("{connectors}/{}", made.json()["id"].as_str().unwrap());
     let report = async |body: Value| {
         let reports = format!("{connector}/sync-reports");
-        let answer = post(reports).bearer(token).json(&body).send().await;
+        let answer = post(reports).bearer(token).json(&body).await;
         assert_eq!((answer.status.as_u16(), answer.body.len()), (204, 0));
-        get(&connector).bearer(token).send().await.json()
+        get(&connector).bearer(token).await.json()
     };
     let next = "2030-01-31T09:30:00.000Z";
     let well = report(json!({ "outcome": "success", "next_sync_at": next })).await;
@@ -106,7 +105,7 @@ async fn connectors_are_listed_in_pages() {
         get(format!("/v1/workspaces/{}/connectors{query}", org.main.id))
             .bearer(&org.members.viewer.token)
     };
-    let first = list("?limit=1").send().await;
+    let first = list("?limit=1").await;
     insta::assert_snapshot!(first.brief(), @r#"
     200 OK
 
@@ -129,15 +128,12 @@ async fn connectors_are_listed_in_pages() {
         ids.push(page["data"][0]["id"].clone());
         match page["next_cursor"].as_str() {
             Some(cursor) => {
-                page = list(&format!("?limit=1&cursor={cursor}"))
-                    .send()
-                    .await
-                    .json();
+                page = list(&format!("?limit=1&cursor={cursor}")).await.json();
             }
             None => break,
         }
     }
-    let all = list("").send().await.json();
+    let all = list("").await.json();
     let all: Vec<_> = all["data"]
         .as_array()
         .unwrap()
@@ -145,7 +141,7 @@ async fn connectors_are_listed_in_pages() {
         .map(|found| found["id"].clone())
         .collect();
     assert_eq!((ids.len(), &ids), (org.connectors.len(), &all));
-    let wrong = list("?limit=0&cursor=x&order=name").send().await;
+    let wrong = list("?limit=0&cursor=x&order=name").await;
     insta::assert_snapshot!(problems(&wrong), @"
     invalid_value: cursor must be an unmodified next_cursor of this list
     invalid_value: limit must be a number from 1 to 200
@@ -194,9 +190,6 @@ async fn connectors_are_reported_and_read_but_not_managed_by_members() {
         "/v1/workspaces/{}/connectors/{}",
         org.main.id, org.connectors[0]
     );
-    let read = get(connector)
-        .bearer(&org.members.viewer.token)
-        .send()
-        .await;
+    let read = get(connector).bearer(&org.members.viewer.token).await;
     assert_eq!(read.status, 200);
 }

@@ -24,7 +24,7 @@ impl Owner<'_> {
             Some(body) => call.json(body),
             None => call,
         };
-        let answer = call.send().await;
+        let answer = call.await;
         assert!(answer.status.is_success(), "{answer:?}");
         if answer.body.is_empty() {
             Value::Null
@@ -154,7 +154,7 @@ async fn dashboard_is_filled_through_the_api_only() {
     let key = json!({ "name": "Laptop", "client": "claude_code", "audience": ["workspace:empty"] });
     let key = owner.make("mcp-keys", key).await;
     let used = post(format!("{}/mcp-key-uses", owner.workspace));
-    let used = used.bearer(key["secret"].as_str().unwrap()).send().await;
+    let used = used.bearer(key["secret"].as_str().unwrap()).await;
     assert_eq!(used.status, 204);
     let shown = owner.dashboard().await["mcp_keys"].clone();
     assert_eq!(shown.as_array().unwrap().len(), 1);
@@ -181,7 +181,7 @@ async fn dashboard_is_filled_through_the_api_only() {
     let mut waiting: Vec<_> = memories.map(|memory| memory["id"].clone()).collect();
     waiting.push(third["id"].clone());
     let approve = json!({ "memoryIds": waiting, "reviewStatus": "approved" });
-    let approved = bulk(&org.members.owner.token, &approve).send().await;
+    let approved = bulk(&org.members.owner.token, &approve).await;
     assert_eq!(approved.json()["summary"]["succeeded"], 3);
     assert_eq!(owner.dashboard().await["review_backlog_count"], 0);
     assert_eq!(

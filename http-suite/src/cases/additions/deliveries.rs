@@ -324,15 +324,11 @@ async fn deliveries_reject_unauthorized_and_unknown_access() {
     let admin = &org.members.admin.token;
     for (endpoint, unknown, lacking, needed, missing) in &endpoints {
         for (name, call) in requests(endpoint) {
-            let anonymous = call.clone().send().await;
+            let anonymous = call.clone().await;
             assert_eq!(anonymous.status, 401, "{name}");
-            let session = call
-                .clone()
-                .session(&org.members.admin.session)
-                .send()
-                .await;
+            let session = call.clone().session(&org.members.admin.session).await;
             assert_eq!(session.status, 401, "{name}");
-            let forbidden = call.bearer(lacking).send().await;
+            let forbidden = call.bearer(lacking).await;
             assert_eq!(
                 (forbidden.status.as_u16(), &forbidden.json()["message"]),
                 (403, &json!(needed)),
@@ -340,7 +336,7 @@ async fn deliveries_reject_unauthorized_and_unknown_access() {
             );
         }
         for (name, call) in requests(unknown) {
-            let refused = call.bearer(admin).send().await;
+            let refused = call.bearer(admin).await;
             assert_eq!(
                 (refused.status.as_u16(), &refused.json()["message"]),
                 (404, &json!(missing)),
@@ -351,7 +347,7 @@ async fn deliveries_reject_unauthorized_and_unknown_access() {
         for delivery in [Uuid::max().to_string(), "seven".to_owned()] {
             let delivery = format!("{endpoint}/deliveries/{delivery}");
             for call in [get(&delivery), post(format!("{delivery}/redeliver"))] {
-                let refused = call.bearer(admin).send().await;
+                let refused = call.bearer(admin).await;
                 assert_eq!(
                     (refused.status.as_u16(), &refused.json()["message"]),
                     (404, &json!("there is no such delivery"))

@@ -25,5 +25,5 @@ async fn erasure_rejects_invalid_requests() {
     let without_key = post("/v1/erasures")
         .bearer(&quiet_org().members.owner.token)
         .json(&named);
-    insta::assert_snapshot!(error(&without_key.send().await), @"400 idempotency_key_required: the header Idempotency-Key is required; send 1 to 255 visible ASCII characters, different for each new request");
+    insta::assert_snapshot!(error(&without_key.await), @"400 idempotency_key_required: the header Idempotency-Key is required; send 1 to 255 visible ASCII characters, different for each new request");
 }

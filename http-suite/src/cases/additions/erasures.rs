@@ -17,12 +17,7 @@ suite![
 ];
 
 async fn erase_with_key(token: &str, key: &str, body: &Value) -> Answer {
-    post("/v1/erasures")
-        .bearer(token)
-        .key(key)
-        .json(body)
-        .send()
-        .await
+    post("/v1/erasures").bearer(token).key(key).json(body).await
 }
 
 pub(super) async fn erase(token: &str, body: &Value) -> Answer {
@@ -34,9 +29,9 @@ async fn assert_receipt(token: &str, receipt: &Answer) {
     let receipt = receipt.json();
     assert_eq!(receipt["status"], "completed");
     let path = format!("/v1/erasures/{}", receipt["id"].as_str().unwrap());
-    let read = get(path).bearer(token).send().await;
+    let read = get(path).bearer(token).await;
     assert_eq!((read.status.as_u16(), read.json()), (200, receipt.clone()));
-    let listed = get("/v1/erasures?limit=1").bearer(token).send().await;
+    let listed = get("/v1/erasures?limit=1").bearer(token).await;
     assert_eq!(listed.json()["data"][0], receipt);
 }
 
@@ -48,7 +43,7 @@ async fn ingest(org: &OrgFixture, token: &str, source: usize, keys: &[&str]) -> 
         "source_id": org.sources[source], "memories": memories.collect::<Vec<_>>(),
     });
     let path = format!("/v1/workspaces/{}/ingest", org.main.id);
-    let ingested = post(path).bearer(token).json(&body).send().await;
+    let ingested = post(path).bearer(token).json(&body).await;
     assert_eq!(ingested.status, 200, "{ingested:?}");
     let ingested = ingested.json()["memories"].as_array().unwrap().clone();
     ingested.iter().map(|memory| memory["id"].clone()).collect()
@@ -56,7 +51,7 @@ async fn ingest(org: &OrgFixture, token: &str, source: usize, keys: &[&str]) -> 
 
 async fn status_of(token: &str, memory: &Value) -> u16 {
     let path = format!("/v1/memories/{}", memory.as_str().unwrap());
-    get(path).bearer(token).send().await.status.as_u16()
+    get(path).bearer(token).await.status.as_u16()
 }
 
 async fn erasure_of_named_memories_removes_what_cites_only_them() {
@@ -65,7 +60,7 @@ async fn erasure_of_named_memories_removes_what_cites_only_them() {
     let subscription = json!({
         "recall_id": org.recall, "webhook_url": "https://example.com/citations",
     });
-    let subscribed = subscribe(owner, &subscription).send().await;
+    let subscribed = subscribe(owner, &subscription).await;
     assert_eq!(subscribed.status, 201, "{subscribed:?}");
     let named = &org.main.memories.internal[60..63];
     let key = new_key();
@@ -94,7 +89,7 @@ async fn erasure_of_named_memories_removes_what_cites_only_them() {
         assert_eq!(status_of(owner, &json!(memory)).await, 404);
     }
     let recall = format!("/v1/recalls/{}", org.recall);
-    assert_eq!(get(recall).bearer(owner).send().await.status, 404);
+    assert_eq!(get(recall).bearer(owner).await.status, 404);
 
     let replayed = erase_with_key(owner, &key, &body).await;
     let marked = "201 Created\nidempotent-replayed: true\n";
@@ -111,7 +106,7 @@ async fn erasure_counts_named_memories_that_it_leaves() {
     let (owner, admin) = (&org.members.owner, &org.members.admin);
     let (here, there) = (&org.main.memories, &org.side.memories);
     let approved = json!({ "memoryIds": there.internal[..1], "reviewStatus": "approved" });
-    assert_eq!(bulk(&owner.token, &approved).send().await.status, 200);
+    assert_eq!(bulk(&owner.token, &approved).await.status, 200);
     let role = put(format!(
         "/v1/orgs/{}/members/{}/workspace-roles/{}",
         org.slug, admin.id, org.side.id
@@ -119,7 +114,7 @@ async fn erasure_counts_named_memories_that_it_leaves() {
     let role = role
         .session(&owner.session)
         .json(&json!({ "role": "viewer" }));
-    assert_eq!(role.send().await.status, 204);
+    assert_eq!(role.await.status, 204);
     // In `side` the administrator is a viewer, for whom what awaits review does not exist.
     let named = json!([
         here.internal[0],
@@ -220,7 +215,7 @@ async fn erasure_of_a_source_removes_all_its_memories() {
     assert_receipt(owner, &erased).await;
     for workspace in [&org.main, &org.side] {
         let path = format!("/v1/workspaces/{}/memories", workspace.id);
-        let listed = get(path).bearer(owner).send().await.json();
+        let listed = get(path).bearer(owner).await.json();
         assert_eq!(listed, json!({ "data": [], "next_cursor": null }));
     }
 }
@@ -236,7 +231,7 @@ async fn erasure_of_a_removed_member_removes_memories_recalls_and_chats() {
     let mut made = Vec::new();
     for (path, body) in [("recalls", recall), ("chats", chat)] {
         let path = format!("{workspace}/{path}");
-        let created = post(&path).bearer(&member.token).json(&body).send().await;
+        let created = post(&path).bearer(&member.token).json(&body).await;
         assert_eq!(created.status, 201, "{created:?}");
         made.push(created.json()["id"].as_str().unwrap().to_owned());
     }
@@ -244,10 +239,10 @@ async fn erasure_of_a_removed_member_removes_memories_recalls_and_chats() {
     let message = json!({ "content": "Where do we begin?" });
     for author in [member, owner] {
         let posted = post(&messages).bearer(&author.token).json(&message);
-        assert_eq!(posted.send().await.status, 201);
+        assert_eq!(posted.await.status, 201);
     }
     let removed = delete(format!("/v1/orgs/{}/members/{}", org.slug, member.id));
-    assert_eq!(removed.session(&owner.session).send().await.status, 204);
+    assert_eq!(removed.session(&owner.session).await.status, 204);
 
     let erased = erase(&owner.token, &json!({ "memberId": member.id })).await;
     insta::assert_snapshot!(erased.brief(), @r#"
@@ -278,7 +273,7 @@ async fn erasure_of_a_removed_member_removes_memories_recalls_and_chats() {
         format!("/v1/recalls/{}", made[0]),
         format!("{workspace}/chats/{}", made[1]),
     ] {
-        assert_eq!(get(path).bearer(&owner.token).send().await.status, 404);
+        assert_eq!(get(path).bearer(&owner.token).await.status, 404);
     }
     assert_eq!(status_of(&owner.token, &json!(cited[0])).await, 200);
 }

@@ -27,14 +27,14 @@ fn batch(title: &str) -> Value {
 async fn memories(org: &OrgFixture, sender: &Sender) -> Vec<Value> {
     let source = sender.record["source_id"].as_str().expect("an identifier");
     let path = format!("/v1/workspaces/{}/memories?sourceId={source}", org.main.id);
-    let listed = get(path).bearer(&org.members.owner.token).send().await;
+    let listed = get(path).bearer(&org.members.owner.token).await;
     listed.json()["data"].as_array().expect("a list").clone()
 }
 
 async fn inbound_message_takes_effect_once() {
     let org = own_org();
     let sender = Sender::registered(org, &org.members.admin).await;
-    let answer = sender.message("msg_1", &batch("Down")).send().await;
+    let answer = sender.message("msg_1", &batch("Down")).await;
     insta::assert_snapshot!(answer.brief(), @"
     204 No Content
     ");
@@ -43,11 +43,11 @@ async fn inbound_message_takes_effect_once() {
     assert_eq!(found[0]["title"], "Down");
     assert_eq!(found[0]["reviewStatus"], "pending");
 
-    let again = sender.message("msg_1", &batch("Up")).send().await;
+    let again = sender.message("msg_1", &batch("Up")).await;
     assert_eq!(again.show(), answer.show());
     assert_eq!(memories(org, &sender).await, found);
     // A known source key updates its memory.
-    let next = sender.message("msg_2", &batch("Up")).send().await;
+    let next = sender.message("msg_2", &batch("Up")).await;
     assert_eq!(next.status, 204);
     let updated = memories(org, &sender).await;
     assert_eq!(updated.len(), 1);
@@ -59,9 +59,9 @@ async fn inbound_message_requires_valid_signature() {
     let org = own_org();
     let sender = Sender::registered(org, &org.members.admin).await;
     let right = sender.message("msg_1", &batch("Down"));
-    let unsigned = right.clone().without("webhook-signature").send().await;
+    let unsigned = right.clone().without("webhook-signature").await;
     insta::assert_snapshot!(error(&unsigned), @r#"401 unauthenticated: the message is not signed; send webhook-id, webhook-timestamp and webhook-signature once each [www-authenticate: StandardWebhooks realm="knowledge"]"#);
-    let other = right.clone().body(batch("Up").to_string()).send().await;
+    let other = right.clone().body(batch("Up").to_string()).await;
     insta::assert_snapshot!(error(&other), @r#"401 unauthenticated: webhook-signature has no valid signature of this message [www-authenticate: StandardWebhooks realm="knowledge"]"#);
     // No credential replaces the signature, and nothing is read before it is verified.
     let token = &org.members.owner.token;
@@ -87,7 +87,7 @@ async fn inbound_message_requires_valid_signature() {
         ),
     ];
     for call in refused {
-        let answer = call.clone().send().await;
+        let answer = call.clone().await;
         assert_eq!(answer.status, 401, "{call:?}");
         assert_eq!(answer.json()["error"], "unauthenticated");
     }
@@ -99,7 +99,6 @@ async fn inbound_secrets_are_both_valid_during_a_rotation() {
     let sender = Sender::registered(org, &org.members.admin).await;
     let rotated = post(format!("{}/rotate-secret", sender.path()))
         .bearer(&org.members.owner.token)
-        .send()
         .await
         .json();
     let secret = rotated["signing_secret"].as_str().expect("a secret");
@@ -110,7 +109,7 @@ async fn inbound_secrets_are_both_valid_during_a_rotation() {
     };
     assert_eq!(sender.send(&batch("Old")).await.status, 204);
     assert_eq!(new.send(&batch("New")).await.status, 204);
-    let read = get(sender.path()).bearer(&org.members.owner.token).send();
+    let read = get(sender.path()).bearer(&org.members.owner.token);
     let read = read.await.json();
     assert_eq!(read["acts_as"], json!(org.members.owner.id));
     assert_eq!(read["created_by"], json!(org.members.admin.id));
@@ -120,7 +119,7 @@ async fn inbound_message_requires_authorized_owner() {
     let org = own_org();
     let sender = Sender::registered(org, &org.members.admin).await;
     let member = format!("/v1/orgs/{}/members/{}", org.slug, org.members.admin.id);
-    let removed = delete(member).session(&org.members.owner.session).send();
+    let removed = delete(member).session(&org.members.owner.session);
     assert_eq!(removed.await.status, 204);
     let answer = sender.send(&batch("Down")).await;
     insta::assert_snapshot!(error(&answer), @"403 forbidden: the member this webhook acts as was removed, or the credential it depends on has ended; rotate the secret to act in its place");
@@ -138,7 +137,7 @@ async fn inbound_message_rejects_invalid_request() {
         ],
         "source": "tickets",
     });
-    let answer = sender.message("msg_1", &broken).send().await;
+    let answer = sender.message("msg_1", &broken).await;
     insta::assert_snapshot!(problems(&answer), @"
     too_small: memories[1].title must have 1 to 128 characters, not only white space, and no control characters
     invalid_value: memories[1].audience_tag must be <scope>:<name>, the scope one of org, workspace, team, user, the name 1 to 64 characters of a-z 0-9 - _ .
@@ -159,7 +158,7 @@ async fn inbound_message_rejects_invalid_request() {
         assert_eq!(sender.send(&body).await.status, 400, "{body}");
     }
     for id in ["msg.1", &"i".repeat(256)] {
-        let rejected = sender.message(id, &batch("Down")).send().await;
+        let rejected = sender.message(id, &batch("Down")).await;
         let problems = &rejected.json()["details"]["fields"];
         assert_eq!(
             (rejected.status.as_u16(), &problems[0]["path"]),
@@ -168,7 +167,7 @@ async fn inbound_message_rejects_invalid_request() {
     }
     assert!(memories(org, &sender).await.is_empty());
     // A rejected message is not a duplicate.
-    let mended = sender.message("msg_1", &batch("Down")).send().await;
+    let mended = sender.message("msg_1", &batch("Down")).await;
     assert_eq!(mended.status, 204);
 }
 
@@ -176,9 +175,7 @@ async fn inbound_message_to_unknown_webhook_is_not_found() {
     let org = own_org();
     let sender = Sender::registered(org, &org.members.admin).await;
     let deleted = Sender::registered(org, &org.members.admin).await;
-    let gone = delete(deleted.path())
-        .bearer(&org.members.owner.token)
-        .send();
+    let gone = delete(deleted.path()).bearer(&org.members.owner.token);
     assert_eq!(gone.await.status, 204);
     let answer = deleted.send(&batch("Down")).await;
     insta::assert_snapshot!(error(&answer), @r#"404 not_found: there is no such inbound webhook {"kind":"inbound_webhook"}"#);
@@ -206,21 +203,15 @@ async fn inbound_message_has_errors_common_to_all_operations() {
     let sender = Sender::registered(org, &org.members.admin).await;
     let right = sender.message("msg_1", &batch("Down"));
     for method in [Method::GET, Method::PUT, Method::HEAD] {
-        let answer = right.clone().method(method).body("").send().await;
+        let answer = right.clone().method(method).body("").await;
         assert_eq!(
             (answer.status.as_u16(), answer.header("allow")),
             (405, "POST")
         );
     }
     let large = right.clone().body(" ".repeat(1_024 * 1_024 + 1));
-    assert_eq!(large.send().await.status, 413);
+    assert_eq!(large.await.status, 413);
     let text = right.clone().without("content-type");
-    assert_eq!(
-        text.header("content-type", "text/plain")
-            .send()
-            .await
-            .status,
-        415
-    );
-    assert_eq!(right.send().await.status, 204);
+    assert_eq!(text.header("content-type", "text/plain").await.status, 415);
+    assert_eq!(right.await.status, 204);
 }

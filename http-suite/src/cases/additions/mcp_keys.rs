@@ -34,7 +34,7 @@ async fn mcp_key_is_created_rotated_and_revoked() {
         format!("/v1/workspaces/{}", org.main.id),
     );
     let keys = format!("{workspace}/mcp-keys");
-    let made = post(&keys).bearer(admin).json(&new()).send().await;
+    let made = post(&keys).bearer(admin).json(&new()).await;
     insta::assert_snapshot!(made.brief(), @r#"
     201 Created
 
@@ -46,9 +46,9 @@ async fn mcp_key_is_created_rotated_and_revoked() {
     "#);
     let key = format!("{keys}/{}", text(&made, "id"));
     let uses = format!("{workspace}/mcp-key-uses");
-    let used = async |secret: &str| post(&uses).bearer(secret).send().await.status.as_u16();
+    let used = async |secret: &str| post(&uses).bearer(secret).await.status.as_u16();
     assert_eq!(used(&text(&made, "secret")).await, 204);
-    let shown = get(&key).bearer(admin).send().await;
+    let shown = get(&key).bearer(admin).await;
     insta::assert_snapshot!(shown.brief(), @r#"
     200 OK
 
@@ -57,15 +57,15 @@ async fn mcp_key_is_created_rotated_and_revoked() {
       "audience": ["workspace:handbook"], "lastUsedAt": "<time>", "rotatesAt": "<time>"
     }
     "#);
-    let on_dashboard = dashboard(admin, org.main.id).send().await.json();
+    let on_dashboard = dashboard(admin, org.main.id).await.json();
     let on_dashboard = on_dashboard["mcp_keys"].as_array().unwrap().clone();
     assert!(on_dashboard.contains(&shown.json()));
-    let listed = get(&keys).bearer(admin).send().await.json();
+    let listed = get(&keys).bearer(admin).await.json();
     assert_eq!(listed, json!({ "data": on_dashboard, "next_cursor": null }));
 
     let rotate = post(format!("{key}/rotate")).bearer(admin);
     let hour = json!({ "rotationSeconds": 3_600 });
-    let rotated = rotate.json(&hour).send().await;
+    let rotated = rotate.json(&hour).await;
     assert_eq!(
         (rotated.status.as_u16(), text(&rotated, "id")),
         (200, text(&made, "id"))
@@ -76,14 +76,13 @@ async fn mcp_key_is_created_rotated_and_revoked() {
     let again = post(format!("{key}/rotate"))
         .bearer(admin)
         .json(&later)
-        .send()
         .await;
     assert!(text(&again, "rotatesAt") > text(&rotated, "rotatesAt"));
 
-    let revoked = delete(&key).bearer(admin).send().await;
+    let revoked = delete(&key).bearer(admin).await;
     assert_eq!((revoked.status.as_u16(), revoked.body.len()), (204, 0));
     assert_eq!(used(&text(&again, "secret")).await, 401);
-    let gone = delete(&key).bearer(admin).send().await;
+    let gone = delete(&key).bearer(admin).await;
     insta::assert_snapshot!(error(&gone), @r#"404 not_found: there is no such MCP key {"kind":"mcp_key"}"#);
 }
 
@@ -93,7 +92,6 @@ async fn mcp_key_defaults_to_other_client_and_ninety_days() {
     let made = post(format!("/v1/workspaces/{}/mcp-keys", org.main.id))
         .bearer(&org.members.admin.token)
         .json(&body)
-        .send()
         .await;
     assert_eq!(
         (made.status.as_u16(), text(&made, "client")),

@@ -29,7 +29,7 @@ fn new(handle: &str, role: &str) -> Value {
 }
 
 async fn by(session: &str, call: Call) -> Answer {
-    call.session(session).send().await
+    call.session(session).await
 }
 
 async fn member_is_added_updated_and_removed() {
@@ -80,17 +80,11 @@ async fn member_is_added_updated_and_removed() {
 async fn removed_member_is_rejected() {
     let org = own_org();
     let member = &org.members.member;
-    assert_eq!(
-        dashboard(&member.token, org.main.id).send().await.status,
-        200
-    );
+    assert_eq!(dashboard(&member.token, org.main.id).await.status, 200);
     let removed = delete(format!("{}/{}", members(org), member.id));
     assert_eq!(by(&org.members.admin.session, removed).await.status, 204);
-    assert_eq!(
-        dashboard(&member.token, org.main.id).send().await.status,
-        401
-    );
-    let list = get(members(org)).session(&member.session).send().await;
+    assert_eq!(dashboard(&member.token, org.main.id).await.status, 401);
+    let list = get(members(org)).session(&member.session).await;
     assert_eq!(list.status, 401);
 }
 
@@ -104,7 +98,7 @@ async fn workspace_role_is_assigned_and_unassigned() {
         let call = post(chats)
             .bearer(&viewer.token)
             .json(&json!({ "title": "Mine" }));
-        call.send().await.status.as_u16()
+        call.await.status.as_u16()
     };
     assert_eq!(chat().await, 403);
     let assigned = by(owner, put(&held).json(&json!({ "role": "member" }))).await;

@@ -34,7 +34,7 @@ pub(super) fn new(org: &OrgFixture) -> Value {
 }
 
 pub(super) async fn list(token: &str, path: String) -> Answer {
-    get(path).bearer(token).send().await
+    get(path).bearer(token).await
 }
 
 /// Returns all items of a list, page by page.
@@ -55,11 +55,7 @@ async fn all(token: &str, path: &str) -> Vec<Value> {
 async fn memory_is_created_updated_and_deleted() {
     let org = own_org();
     let token = &org.members.admin.token;
-    let made = post(memories(org))
-        .bearer(token)
-        .json(&new(org))
-        .send()
-        .await;
+    let made = post(memories(org)).bearer(token).json(&new(org)).await;
     insta::assert_snapshot!(made.brief(), @r#"
     201 Created
     etag: "<etag 1>"
@@ -73,7 +69,7 @@ async fn memory_is_created_updated_and_deleted() {
     }
     "#);
     let path = format!("/v1/memories/{}", made.json()["id"].as_str().unwrap());
-    let read = get(&path).bearer(token).send().await;
+    let read = get(&path).bearer(token).await;
     insta::assert_snapshot!(read.brief(), @r#"
     200 OK
     etag: "<etag 1>"
@@ -91,7 +87,7 @@ async fn memory_is_created_updated_and_deleted() {
     let known = get(&path)
         .bearer(token)
         .header("if-none-match", read.header("etag"));
-    insta::assert_snapshot!(known.send().await.brief(), @r#"
+    insta::assert_snapshot!(known.await.brief(), @r#"
     304 Not Modified
     etag: "<etag 1>"
     "#);
@@ -101,24 +97,24 @@ async fn memory_is_created_updated_and_deleted() {
         .bearer(token)
         .header("if-match", read.header("etag"))
         .json(&change);
-    let changed = bound.clone().send().await;
+    let changed = bound.clone().await;
     assert_eq!(changed.status, 200);
     let shown = changed.json();
     assert_eq!(shown["content"], "Every thirty days.");
     assert_eq!(shown["audienceTag"], "team:platform");
     assert_eq!(shown["title"], "Rotating keys");
-    insta::assert_snapshot!(error(&bound.send().await), @"412 precondition_failed: the resource has changed since the version in If-Match; read it again");
-    let nothing = patch(&path).bearer(token).send().await;
+    insta::assert_snapshot!(error(&bound.await), @"412 precondition_failed: the resource has changed since the version in If-Match; read it again");
+    let nothing = patch(&path).bearer(token).await;
     assert_eq!((nothing.status.as_u16(), nothing.json()), (200, shown));
 
-    let deleted = delete(&path).bearer(token).send().await;
+    let deleted = delete(&path).bearer(token).await;
     insta::assert_snapshot!(deleted.brief(), @"
     204 No Content
     ");
     for call in [get(&path), patch(&path), delete(&path)] {
-        assert_eq!(call.bearer(token).send().await.status, 404);
+        assert_eq!(call.bearer(token).await.status, 404);
     }
-    let gone = get(&path).bearer(token).send().await;
+    let gone = get(&path).bearer(token).await;
     insta::assert_snapshot!(error(&gone), @r#"404 not_found: there is no such memory {"kind":"memory"}"#);
 }
 
@@ -174,7 +170,7 @@ async fn memories_are_filtered_by_label_within_visibility() {
     }
     let secret = org.main.memories.restricted[0];
     let read = get(format!("/v1/memories/{secret}")).bearer(&members.member.token);
-    let read = read.send().await.json();
+    let read = read.await.json();
     assert_eq!(
         (&read["title"], &read["content"]),
         (&Value::Null, &Value::Null)
@@ -183,7 +179,7 @@ async fn memories_are_filtered_by_label_within_visibility() {
     let private = org.main.memories.private[0];
     for (hidden, token) in [(private, &members.member), (secret, &members.viewer)] {
         let read = get(format!("/v1/memories/{hidden}")).bearer(&token.token);
-        assert_eq!(read.send().await.status, 404);
+        assert_eq!(read.await.status, 404);
     }
 }
 
@@ -229,7 +225,7 @@ async fn ingest_of_same_batch_changes_nothing() {
             ],
         })
     };
-    let send = async |content: &str| post(&path).bearer(token).json(&batch(content)).send().await;
+    let send = async |content: &str| post(&path).bearer(token).json(&batch(content)).await;
     insta::assert_snapshot!(send("Second.").await.brief(), @r#"
     200 OK
 
@@ -260,11 +256,11 @@ async fn replay_does_not_find_deleted_memory() {
         token,
         &json!({ "memoryIds": [memory], "sensitivityLabel": "public" }),
     );
-    let first = relabel.clone().send().await.json();
+    let first = relabel.clone().await.json();
     assert_eq!(first["results"][0]["ok"], true);
     let path = format!("/v1/memories/{memory}");
-    assert_eq!(delete(&path).bearer(token).send().await.status, 204);
-    let replayed = relabel.send().await.json();
+    assert_eq!(delete(&path).bearer(token).await.status, 204);
+    let replayed = relabel.await.json();
     assert_eq!(replayed["replayed"], true);
     assert_eq!(replayed["operationId"], first["operationId"]);
     assert_eq!(replayed["results"][0]["error"]["code"], "not_found");
@@ -272,7 +268,7 @@ async fn replay_does_not_find_deleted_memory() {
         token,
         &json!({ "memoryIds": [memory], "sensitivityLabel": "internal" }),
     );
-    let anew = anew.send().await.json();
+    let anew = anew.await.json();
     assert_eq!(anew["results"][0]["error"]["code"], "not_found");
 }
 
@@ -282,7 +278,7 @@ async fn access_check_tells_what_may_be_shown() {
     let token = &org.members.viewer.token;
     let unknown = Uuid::nil();
     let body = json!({ "memoryIds": [unknown], "includeContent": true });
-    let checked = post(path.clone()).bearer(token).json(&body).send().await;
+    let checked = post(path.clone()).bearer(token).json(&body).await;
     assert_eq!(checked.status, 200, "{checked:?}");
     let nothing = json!({
         "memoryId": unknown, "readable": false, "labels": null,
@@ -295,7 +291,7 @@ async fn access_check_tells_what_may_be_shown() {
     let shown: Vec<&Value> = listed["data"].as_array().unwrap().iter().collect();
     let ids: Vec<&Value> = shown.iter().map(|memory| &memory["id"]).collect();
     let body = json!({ "memoryIds": ids });
-    let checked = post(path.clone()).bearer(token).json(&body).send().await;
+    let checked = post(path.clone()).bearer(token).json(&body).await;
     for (item, memory) in checked.json()["results"]
         .as_array()
         .unwrap()
@@ -317,10 +313,6 @@ async fn access_check_tells_what_may_be_shown() {
             assert_eq!(item["labels"][label], memory[label], "{item}");
         }
     }
-    let refused = post(path)
-        .bearer(token)
-        .json(&json!({ "ids": [] }))
-        .send()
-        .await;
+    let refused = post(path).bearer(token).json(&json!({ "ids": [] })).await;
     assert_eq!(refused.status, 400, "{refused:?}");
 }

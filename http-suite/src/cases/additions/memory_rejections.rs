@@ -48,7 +48,7 @@ async fn memory_rejects_invalid_request() {
     let item = json!({ "title": "One", "content": "x", "source_key": "page/1" });
     let batch = json!({ "source_id": org.sources[0], "memories": vec![item; 101] });
     let ingest = post(format!("/v1/workspaces/{}/ingest", org.main.id)).json(&batch);
-    let refused = ingest.bearer(&org.members.owner.token).send().await;
+    let refused = ingest.bearer(&org.members.owner.token).await;
     insta::assert_snapshot!(problems(&refused), @"too_large: memories must have 1 to 100 items, not 101");
 }
 

@@ -16,7 +16,7 @@ async fn recall_is_created_listed_and_read() {
     let recalls = format!("/v1/workspaces/{}/recalls", org.main.id);
     let cited = &org.main.memories.internal[60..62];
     let new = json!({ "query": "How long do keys live?", "memory_ids": cited });
-    let made = post(&recalls).bearer(member).json(&new).send().await;
+    let made = post(&recalls).bearer(member).json(&new).await;
     insta::assert_snapshot!(made.brief(), @r#"
     201 Created
 
@@ -25,7 +25,7 @@ async fn recall_is_created_listed_and_read() {
       "memory_ids": ["<uuid 3>", "<uuid 4>"], "created_by": "<uuid 5>", "created_at": "<time>"
     }
     "#);
-    let listed = get(&recalls).bearer(member).send().await;
+    let listed = get(&recalls).bearer(member).await;
     insta::assert_snapshot!(listed.brief(), @r#"
     200 OK
 
@@ -44,13 +44,13 @@ async fn recall_is_created_listed_and_read() {
     }
     "#);
     let recall = format!("/v1/recalls/{}", made.json()["id"].as_str().unwrap());
-    let read = get(&recall).bearer(member).send().await;
+    let read = get(&recall).bearer(member).await;
     assert_eq!((read.status.as_u16(), read.json()), (200, made.json()));
 
     let gone = format!("/v1/memories/{}", cited[0]);
-    let deleted = delete(gone).bearer(&org.members.admin.token).send().await;
+    let deleted = delete(gone).bearer(&org.members.admin.token).await;
     assert_eq!(deleted.status, 204);
-    let read = get(&recall).bearer(member).send().await;
+    let read = get(&recall).bearer(member).await;
     assert_eq!(read.json()["memory_ids"], json!(cited[1..]));
 }
 
@@ -59,19 +59,19 @@ async fn recall_exists_for_readers_of_all_it_cites() {
     let (owner, viewer) = (&org.members.owner.token, &org.members.viewer.token);
     let recall = format!("/v1/recalls/{}", org.recall);
     let recalls = format!("/v1/workspaces/{}/recalls", org.main.id);
-    assert_eq!(get(&recall).bearer(viewer).send().await.status, 200);
+    assert_eq!(get(&recall).bearer(viewer).await.status, 200);
     let cited = format!("/v1/memories/{}", org.main.memories.internal[60]);
     let restricted = json!({ "sensitivityLabel": "restricted" });
-    let changed = patch(cited).bearer(owner).json(&restricted).send().await;
+    let changed = patch(cited).bearer(owner).json(&restricted).await;
     assert_eq!(changed.status, 200);
-    let read = get(&recall).bearer(viewer).send().await;
+    let read = get(&recall).bearer(viewer).await;
     insta::assert_snapshot!(error(&read), @r#"404 not_found: there is no such recall {"kind":"recall"}"#);
-    let listed = get(&recalls).bearer(viewer).send().await.json();
+    let listed = get(&recalls).bearer(viewer).await.json();
     assert_eq!(listed, json!({ "data": [], "next_cursor": null }));
     let subscriptions = format!("/v1/citation-subscriptions?recall_id={}", org.recall);
     let member = &org.members.member.token;
-    assert_eq!(get(&subscriptions).bearer(member).send().await.status, 404);
-    assert_eq!(get(&recall).bearer(owner).send().await.status, 200);
+    assert_eq!(get(&subscriptions).bearer(member).await.status, 404);
+    assert_eq!(get(&recall).bearer(owner).await.status, 200);
 }
 
 async fn recall_rejects_invalid_requests() {

@@ -24,7 +24,7 @@ async fn role_is_created_and_read() {
         "description": "Keeps the labels in order.",
         "actions": { "allow": ["memory:declassify"], "deny": ["chat:write"] },
     });
-    let made = post(&roles).session(owner).json(&body).send().await;
+    let made = post(&roles).session(owner).json(&body).await;
     insta::assert_snapshot!(made.brief(), @r#"
     201 Created
     etag: "<etag 1>"
@@ -41,7 +41,6 @@ async fn role_is_created_and_read() {
     let id = made.json()["data"]["id"].as_str().unwrap().to_owned();
     let read = get(format!("{roles}/{id}"))
         .session(&org.members.viewer.session)
-        .send()
         .await;
     assert_eq!((read.status.as_u16(), read.json()), (200, made.json()));
     // An update can require this tag.
@@ -53,10 +52,9 @@ async fn role_is_created_and_read() {
         &json!({ "name": "Keeper of labels" }),
     )
     .header("if-match", read.header("etag"))
-    .send()
     .await;
     assert_eq!(changed.status, 200);
-    let taken = post(&roles).session(owner).json(&body).send().await;
+    let taken = post(&roles).session(owner).json(&body).await;
     insta::assert_snapshot!(error(&taken), @"409 slug_taken: the slug is used by another custom role; choose another");
 }
 
@@ -66,7 +64,6 @@ async fn role_fields_have_defaults() {
     let made = post(format!("/v1/orgs/{}/custom-roles", org.slug))
         .session(&org.members.owner.session)
         .json(&body)
-        .send()
         .await
         .json();
     let made = &made["data"];

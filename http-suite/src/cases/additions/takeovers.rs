@@ -25,17 +25,17 @@ async fn caretaker(org: &OrgFixture) -> &MemberFixture {
         "actions": { "allow": allow, "deny": [] },
     });
     let roles = format!("/v1/orgs/{}/custom-roles", org.slug);
-    let created = post(roles).session(owner).json(&role).send().await;
+    let created = post(roles).session(owner).json(&role).await;
     assert_eq!(created.status, 201, "{}", created.show());
     let role = json!({ "role": created.json()["data"]["id"] });
     let member = format!("/v1/orgs/{}/members/{}", org.slug, viewer.id);
-    let assigned = patch(member).session(owner).json(&role).send().await;
+    let assigned = patch(member).session(owner).json(&role).await;
     assert_eq!(assigned.status, 200, "{}", assigned.show());
     viewer
 }
 
 async fn by(member: &MemberFixture, call: Call) -> Answer {
-    call.bearer(&member.token).send().await
+    call.bearer(&member.token).await
 }
 
 /// Asserts that a call is rejected because of this action.
@@ -62,7 +62,7 @@ async fn mcp_key_is_rotated_and_revoked_by_those_who_cover_it() {
     assert_beyond(&by(viewer, post(&rotate).json(&json!({}))).await, action);
     assert_beyond(&by(viewer, delete(&key)).await, action);
     let uses = format!("/v1/workspaces/{}/mcp-key-uses", org.main.id);
-    let used = post(uses).bearer(secret.as_str().unwrap()).send().await;
+    let used = post(uses).bearer(secret.as_str().unwrap()).await;
     assert_eq!(used.status, 204, "the key still works");
     let rotated = by(&org.members.owner, post(&rotate).json(&json!({}))).await;
     assert_eq!(rotated.status, 200, "{}", rotated.show());
@@ -88,7 +88,7 @@ async fn inbound_webhook_is_taken_over_and_ended_by_those_who_cover_it() {
 
     // What can add nothing is covered by everybody who may manage it.
     let made = create_inbound_webhook(&viewer.token, org.main.id, &json!({ "name": "Idle" }));
-    let idle = Sender::of(made.send().await.json());
+    let idle = Sender::of(made.await.json());
     assert_eq!(idle.send(&body).await.status, 403);
     let rotate = format!("{}/rotate-secret", idle.path());
     assert_eq!(by(viewer, post(&rotate)).await.status, 200);
@@ -109,7 +109,7 @@ async fn added_to(org: &OrgFixture, source: &Value) -> [u16; 4] {
     let moved = json!({ "sourceId": source });
     let moved = by(owner, patch(format!("/v1/memories/{known}")).json(&moved)).await;
     let relabelled = json!({ "memoryIds": [org.main.memories.internal[1]], "sourceId": source });
-    let relabelled = bulk(&owner.token, &relabelled).send().await;
+    let relabelled = bulk(&owner.token, &relabelled).await;
     [created, ingested, moved, relabelled].map(|answer| answer.status.as_u16())
 }
 
@@ -149,7 +149,7 @@ async fn member_manager_cannot_take_away_team_that_it_may_not_give() {
     let viewer = format!("/v1/orgs/{}/members/{}", org.slug, org.members.viewer.id);
     let teams = async |session: &str, teams: &[&str]| {
         let change = patch(&viewer).json(&json!({ "teams": teams }));
-        change.session(session).send().await
+        change.session(session).await
     };
     let both = teams(owner, &["board", "platform"]).await;
     assert_eq!(both.status, 200, "{}", both.show());
@@ -172,12 +172,12 @@ async fn unknown_session_of_another_site_is_unauthenticated() {
         &org.members.owner.session.replace("wks_", "wkx_"),
     ] {
         let write = post(&roles).session(session).json(&json!({}));
-        let cross = write.clone().site("cross-site").send().await;
+        let cross = write.clone().site("cross-site").await;
         assert_eq!(cross.status, 401, "{}", cross.show());
-        let silent = write.without("sec-fetch-site").send().await;
+        let silent = write.without("sec-fetch-site").await;
         assert_eq!(silent.status, 401, "{}", silent.show());
     }
     let elsewhere = &foreign_org().members.owner.session;
     let write = post(&roles).session(elsewhere).json(&json!({}));
-    assert_eq!(write.site("cross-site").send().await.status, 403);
+    assert_eq!(write.site("cross-site").await.status, 403);
 }

@@ -24,10 +24,10 @@ async fn outbound_webhook_is_listed_updated_and_deleted() {
     let org = own_org();
     let token = &org.members.admin.token;
     let new = json!({ "event_type": "chunk.created", "url": "https://example.com/hook" });
-    let made = create_webhook(token, org.main.id, &new).send().await.json();
+    let made = create_webhook(token, org.main.id, &new).await.json();
     let webhooks = format!("/v1/workspaces/{}/webhooks", org.main.id);
     let webhook = format!("{webhooks}/{}", made["id"].as_str().unwrap());
-    let read = get(&webhook).bearer(token).send().await;
+    let read = get(&webhook).bearer(token).await;
     insta::assert_snapshot!(read.brief(), @r#"
     200 OK
     etag: "<etag 1>"
@@ -40,7 +40,7 @@ async fn outbound_webhook_is_listed_updated_and_deleted() {
     }
     "#);
     assert_eq!(read.json(), without_secret(made.clone()));
-    let listed = get(&webhooks).bearer(token).send().await;
+    let listed = get(&webhooks).bearer(token).await;
     assert_eq!(listed.status, 200);
     assert!(
         listed.json()["data"]
@@ -54,28 +54,25 @@ async fn outbound_webhook_is_listed_updated_and_deleted() {
         .header("if-match", read.header("etag"))
         .json(&change)
         .bearer(token);
-    let changed = bound.clone().send().await;
+    let changed = bound.clone().await;
     assert_eq!(changed.status, 200);
     assert_eq!(changed.json()["is_active"], false);
-    assert_eq!(bound.send().await.status, 412);
-    let again = get(&webhook).bearer(token).send().await;
+    assert_eq!(bound.await.status, 412);
+    let again = get(&webhook).bearer(token).await;
     assert_eq!(
         (again.json(), again.header("etag")),
         (changed.json(), changed.header("etag"))
     );
 
-    let rotated = post(format!("{webhook}/rotate-secret"))
-        .bearer(token)
-        .send()
-        .await;
+    let rotated = post(format!("{webhook}/rotate-secret")).bearer(token).await;
     insta::assert_snapshot!(rotated.brief(), @r#"
     200 OK
 
     {"signing_secret": "<secret>", "previous_secret_expires_at": "<time>"}
     "#);
     assert_ne!(rotated.json()["signing_secret"], made["signing_secret"]);
-    assert_eq!(delete(&webhook).bearer(token).send().await.status, 204);
-    let gone = delete(&webhook).bearer(token).send().await;
+    assert_eq!(delete(&webhook).bearer(token).await.status, 204);
+    let gone = delete(&webhook).bearer(token).await;
     insta::assert_snapshot!(error(&gone), @r#"404 not_found: there is no such webhook {"kind":"webhook"}"#);
 }
 
@@ -83,10 +80,10 @@ async fn inbound_webhook_is_listed_updated_and_deleted() {
     let org = own_org();
     let token = &org.members.admin.token;
     let made = create_inbound_webhook(token, org.main.id, &json!({ "name": "Tickets" }));
-    let made = made.send().await.json();
+    let made = made.await.json();
     let webhooks = format!("/v1/workspaces/{}/inbound-webhooks", org.main.id);
     let webhook = format!("{webhooks}/{}", made["id"].as_str().unwrap());
-    let read = get(&webhook).bearer(token).send().await;
+    let read = get(&webhook).bearer(token).await;
     insta::assert_snapshot!(read.brief(), @r#"
     200 OK
     etag: "<etag 1>"
@@ -99,27 +96,24 @@ async fn inbound_webhook_is_listed_updated_and_deleted() {
     }
     "#);
     assert_eq!(read.json(), without_secret(made.clone()));
-    let listed = get(&webhooks).bearer(token).send().await.json();
+    let listed = get(&webhooks).bearer(token).await.json();
     assert!(listed["data"].as_array().unwrap().contains(&read.json()));
 
     let bound = patch(&webhook)
         .header("if-match", read.header("etag"))
         .json(&json!({ "name": "Requests" }))
         .bearer(token);
-    let changed = bound.clone().send().await;
+    let changed = bound.clone().await;
     assert_eq!(
         (changed.status.as_u16(), &changed.json()["name"]),
         (200, &json!("Requests"))
     );
-    assert_eq!(bound.send().await.status, 412);
-    let rotated = post(format!("{webhook}/rotate-secret"))
-        .bearer(token)
-        .send()
-        .await;
+    assert_eq!(bound.await.status, 412);
+    let rotated = post(format!("{webhook}/rotate-secret")).bearer(token).await;
     assert_eq!(rotated.status, 200);
     assert_ne!(rotated.json()["signing_secret"], made["signing_secret"]);
-    assert_eq!(delete(&webhook).bearer(token).send().await.status, 204);
-    assert_eq!(get(&webhook).bearer(token).send().await.status, 404);
+    assert_eq!(delete(&webhook).bearer(token).await.status, 204);
+    assert_eq!(get(&webhook).bearer(token).await.status, 404);
 }
 
 async fn webhook_errors_are_documented() {

@@ -15,13 +15,9 @@ async fn workspaces_in_scope_of_credential_are_listed() {
     let org = quiet_org();
     let all = get("/v1/workspaces")
         .bearer(&org.members.viewer.token)
-        .send()
         .await;
     assert_eq!(all.json()["data"].as_array().unwrap().len(), 3);
-    let side = get("/v1/workspaces")
-        .bearer(&org.tokens.side_only)
-        .send()
-        .await;
+    let side = get("/v1/workspaces").bearer(&org.tokens.side_only).await;
     insta::assert_snapshot!(side.brief(), @r#"
     200 OK
 
@@ -37,7 +33,7 @@ async fn workspaces_in_scope_of_credential_are_listed() {
     "#);
     let read = async |workspace: Uuid| {
         let path = format!("/v1/workspaces/{workspace}");
-        get(path).bearer(&org.tokens.side_only).send().await
+        get(path).bearer(&org.tokens.side_only).await
     };
     let found = read(org.side.id.0).await;
     assert_eq!(
@@ -47,7 +43,7 @@ async fn workspaces_in_scope_of_credential_are_listed() {
     insta::assert_snapshot!(error(&read(org.main.id.0).await), @r#"404 not_found: there is no such workspace {"kind":"workspace"}"#);
     insta::assert_snapshot!(error(&read(Uuid::nil()).await), @r#"404 not_found: there is no such workspace {"kind":"workspace"}"#);
     let wrong = get("/v1/workspaces?limit=201&page=2").bearer(&org.members.viewer.token);
-    insta::assert_snapshot!(problems(&wrong.send().await), @"
+    insta::assert_snapshot!(problems(&wrong.await), @"
     invalid_value: limit must be a number from 1 to 200
     unknown_field: page is unknown; known parameters: limit, cursor
     ");
@@ -58,7 +54,7 @@ async fn retention_is_set_and_read() {
     let path = format!("/v1/workspaces/{}/retention", org.empty.id);
     let set = async |token: &str, days: u32| {
         let body = json!({ "chat_days": days });
-        put(&path).bearer(token).json(&body).send().await
+        put(&path).bearer(token).json(&body).await
     };
     let token = &org.members.admin.token;
     insta::assert_snapshot!(set(token, 90).await.brief(), @r#"
@@ -67,7 +63,7 @@ async fn retention_is_set_and_read() {
     {"chat_days": 90, "memory_days": {}}
     "#);
     let viewer = &org.members.viewer.token;
-    let read = get(&path).bearer(viewer).send().await;
+    let read = get(&path).bearer(viewer).await;
     assert_eq!(read.json(), json!({ "chat_days": 90, "memory_days": {} }));
     assert_eq!(set(viewer, 1).await.status.as_u16(), 403);
     let wrong = set(token, 36_501).await;
@@ -81,7 +77,7 @@ async fn retention_is_set_and_read() {
             "message": "must be between 1 and 36,500 days",
         })
     );
-    let removed = put(&path).bearer(token).json(&json!({})).send().await;
+    let removed = put(&path).bearer(token).json(&json!({})).await;
     let nothing = json!({ "chat_days": null, "memory_days": {} });
     assert_eq!(removed.json(), nothing);
 }
@@ -90,11 +86,11 @@ async fn retention_of_memories_is_set_by_label() {
     let org = own_org();
     let path = format!("/v1/workspaces/{}/retention", org.empty.id);
     let token = &org.members.admin.token;
-    let set = async |body: Value| put(&path).bearer(token).json(&body).send().await;
+    let set = async |body: Value| put(&path).bearer(token).json(&body).await;
     let days = json!({ "public": 36_500, "restricted": 30 });
     let body = json!({ "chat_days": 90, "memory_days": days });
     assert_eq!(set(body.clone()).await.json(), body);
-    assert_eq!(get(&path).bearer(token).send().await.json(), body);
+    assert_eq!(get(&path).bearer(token).await.json(), body);
     for (days, code) in [
         (json!({ "secret": 1 }), "memory_days.secret unknown_field"),
         (json!({ "public": 0 }), "memory_days.public invalid_value"),
@@ -107,7 +103,7 @@ async fn retention_of_memories_is_set_by_label() {
         let text = |name: &str| problem[name].as_str().unwrap().to_owned();
         assert_eq!(format!("{} {}", text("path"), text("code")), code);
     }
-    assert_eq!(get(&path).bearer(token).send().await.json(), body);
+    assert_eq!(get(&path).bearer(token).await.json(), body);
     let none = set(json!({})).await.json();
     assert_eq!(none, json!({ "chat_days": null, "memory_days": {} }));
 }

@@ -37,12 +37,12 @@ async fn relabel(org: &OrgFixture, token: &str) -> Answer {
         "memoryIds": [org.main.memories.internal[0]],
         "audienceTag": "team:platform",
     });
-    bulk(token, &body).send().await
+    bulk(token, &body).await
 }
 
 async fn role_without_holders_is_deleted() {
     let org = own_org();
-    let answer = delete(org, org.roles.unheld).send().await;
+    let answer = delete(org, org.roles.unheld).await;
     insta::assert_snapshot!(answer.show(), @"
     204 No Content
     date: <date>
@@ -53,7 +53,7 @@ async fn role_without_holders_is_deleted() {
         left.into_keys().collect::<Vec<_>>(),
         ["guest", "inactive", "keeper", "restrained", "reviewer"]
     );
-    assert_eq!(delete(org, org.roles.unheld).send().await.status, 404);
+    assert_eq!(delete(org, org.roles.unheld).await.status, 404);
     // Its slug is free.
     let admin = &org.members.admin.session;
     let take = update_role(
@@ -62,25 +62,25 @@ async fn role_without_holders_is_deleted() {
         org.roles.guest,
         &json!({ "slug": "unheld" }),
     );
-    assert_eq!(take.send().await.status, 200);
+    assert_eq!(take.await.status, 200);
 }
 
 async fn role_deletion_accepts_empty_body() {
     let org = own_org();
-    let answer = delete(org, org.roles.unheld).json(&json!({})).send().await;
+    let answer = delete(org, org.roles.unheld).json(&json!({})).await;
     assert_eq!((answer.status.as_u16(), answer.body.len()), (204, 0));
     // A target without any holders is accepted.
     let org = own_org();
-    let answer = reassign(org, org.roles.unheld, "viewer").send().await;
+    let answer = reassign(org, org.roles.unheld, "viewer").await;
     assert_eq!((answer.status.as_u16(), answer.body.len()), (204, 0));
 }
 
 async fn role_in_use_requires_a_target() {
     let org = quiet_org();
-    let answer = delete(org, org.roles.reviewer).send().await;
+    let answer = delete(org, org.roles.reviewer).await;
     insta::assert_snapshot!(error(&answer), @r#"409 role_in_use: the role is held by 2 members; name their new role in reassign_to {"holder_count":2}"#);
     // A role held in only one workspace is in use as well.
-    let answer = delete(org, org.roles.guest).send().await;
+    let answer = delete(org, org.roles.guest).await;
     assert_eq!(answer.json()["details"], json!({ "holder_count": 1 }));
 }
 
@@ -94,10 +94,7 @@ async fn holders_are_reassigned_to_built_in_role() {
         assert_eq!(relabel(org, token).await.status, 200);
     }
     assert_eq!(
-        reassign(org, org.roles.reviewer, "viewer")
-            .send()
-            .await
-            .status,
+        reassign(org, org.roles.reviewer, "viewer").await.status,
         204
     );
     for token in reviewers {
@@ -105,10 +102,7 @@ async fn holders_are_reassigned_to_built_in_role() {
     }
     assert_eq!(relabel(org, &org.members.deputy.token).await.status, 403);
     assert_eq!(
-        reassign(org, org.roles.inactive, "member")
-            .send()
-            .await
-            .status,
+        reassign(org, org.roles.inactive, "member").await.status,
         204
     );
     assert_eq!(relabel(org, &org.members.deputy.token).await.status, 200);
@@ -120,7 +114,6 @@ async fn holders_are_reassigned_to_custom_role() {
         let session = &org.members.reviewer.session;
         let rename = json!({ "name": "Renamed" });
         update_role(session, &org.slug, org.roles.guest, &rename)
-            .send()
             .await
             .status
             .as_u16()
@@ -128,32 +121,22 @@ async fn holders_are_reassigned_to_custom_role() {
     assert_eq!(renames().await, 403);
     assert_eq!(
         reassign(org, org.roles.reviewer, org.roles.keeper)
-            .send()
             .await
             .status,
         204
     );
     assert_eq!(renames().await, 200);
     // They count as its holders, also when that role is deleted.
-    let answer = delete(org, org.roles.keeper).send().await;
+    let answer = delete(org, org.roles.keeper).await;
     assert_eq!(answer.json()["details"], json!({ "holder_count": 3 }));
-    assert_eq!(
-        reassign(org, org.roles.keeper, "viewer")
-            .send()
-            .await
-            .status,
-        204
-    );
+    assert_eq!(reassign(org, org.roles.keeper, "viewer").await.status, 204);
     assert_eq!(renames().await, 403);
 }
 
 async fn holders_in_a_workspace_are_reassigned_there() {
     let org = own_org();
     assert_eq!(relabel(org, &org.members.guest.token).await.status, 200);
-    assert_eq!(
-        reassign(org, org.roles.guest, "viewer").send().await.status,
-        204
-    );
+    assert_eq!(reassign(org, org.roles.guest, "viewer").await.status, 204);
     assert_eq!(relabel(org, &org.members.guest.token).await.status, 403);
 }
 
@@ -171,7 +154,7 @@ async fn deletion_and_reassignment_are_atomic() {
         }
         seen
     });
-    let deletion = reassign(org, org.roles.reviewer, "viewer").send();
+    let deletion = reassign(org, org.roles.reviewer, "viewer").into_future();
     let (seen, deleted) = futures::join!(join_all(calls), deletion);
     assert_eq!(deleted.status, 204);
     // First the old role, then the new one; never none, and never an error.
@@ -249,5 +232,5 @@ async fn role_deletion_requires_known_role() {
     )
     .await;
     let list = list_roles(&quiet_org().members.admin.session, &quiet_org().slug);
-    assert_eq!(list.send().await.status, 200);
+    assert_eq!(list.await.status, 200);
 }

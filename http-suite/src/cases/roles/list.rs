@@ -16,9 +16,7 @@ suite![
 
 async fn roles_are_listed_by_name() {
     let org = quiet_org();
-    let answer = list_roles(&org.members.viewer.session, &org.slug)
-        .send()
-        .await;
+    let answer = list_roles(&org.members.viewer.session, &org.slug).await;
     insta::assert_snapshot!(answer.show(), @r#"
     200 OK
     cache-control: no-store
@@ -80,16 +78,12 @@ async fn roles_of_one_name_are_listed_by_identifier() {
         let rename = json!({ "name": "A role" });
         let session = &org.members.admin.session;
         assert_eq!(
-            update_role(session, &org.slug, role, &rename)
-                .send()
-                .await
-                .status,
+            update_role(session, &org.slug, role, &rename).await.status,
             200
         );
     }
     same_name.sort();
     let list = list_roles(&org.members.admin.session, &org.slug)
-        .send()
         .await
         .json();
     let shown: Vec<_> = list["data"]
@@ -105,10 +99,7 @@ async fn roles_of_one_name_are_listed_by_identifier() {
 async fn role_list_head_is_get_without_body() {
     let org = quiet_org();
     let call = list_roles(&org.members.viewer.session, &org.slug);
-    let (get, head) = (
-        call.clone().send().await,
-        call.method(Method::HEAD).send().await,
-    );
+    let (get, head) = (call.clone().await, call.method(Method::HEAD).await);
     insta::assert_snapshot!(head.show(), @"
     200 OK
     cache-control: no-store

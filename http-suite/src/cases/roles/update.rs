@@ -36,7 +36,7 @@ async fn role_update_sets_each_field() {
         "is_active": false,
         "actions": { "allow": ["memory:delete", "memory:read"], "deny": ["chat:write"] },
     });
-    let answer = update(org, &body).send().await;
+    let answer = update(org, &body).await;
     insta::assert_snapshot!(answer.show(), @r#"
     200 OK
     cache-control: no-store
@@ -71,7 +71,7 @@ async fn role_update_changes_only_named_fields() {
     ];
     for (field, value) in fields {
         expected[field] = value.clone();
-        let answer = update(org, &json!({ field: value })).send().await;
+        let answer = update(org, &json!({ field: value })).await;
         let changed = answer.json()["data"].clone();
         expected["updated_at"] = changed["updated_at"].clone();
         assert_eq!(changed, expected);
@@ -81,7 +81,7 @@ async fn role_update_changes_only_named_fields() {
 async fn empty_role_update_returns_the_role() {
     let org = own_org();
     let before = role(org, "unheld").await;
-    let empty = update(org, &json!({})).send().await;
+    let empty = update(org, &json!({})).await;
     insta::assert_snapshot!(empty.show(), @r#"
     200 OK
     cache-control: no-store
@@ -103,10 +103,9 @@ async fn empty_role_update_returns_the_role() {
     let no_body = update(org, &json!({}))
         .without("content-type")
         .body("")
-        .send()
         .await;
     let as_it_is = json!({ "name": before["name"], "is_active": true });
-    let as_it_is = update(org, &as_it_is).send().await;
+    let as_it_is = update(org, &as_it_is).await;
     for answer in [&empty, &no_body, &as_it_is] {
         assert_eq!(answer.json(), json!({ "data": before }));
         assert_eq!(answer.header("etag"), empty.header("etag"));
@@ -121,7 +120,6 @@ async fn denied_action_is_lost_by_holders_at_once() {
     });
     let relabels = async || {
         bulk(&org.members.reviewer.token, &body)
-            .send()
             .await
             .status
             .as_u16()
@@ -133,7 +131,7 @@ async fn denied_action_is_lost_by_holders_at_once() {
             org.roles.reviewer,
             &body,
         );
-        assert_eq!(call.send().await.status, 200);
+        assert_eq!(call.await.status, 200);
     };
     assert_eq!(relabels().await, 200);
     change(json!({ "actions": { "allow": [], "deny": ["memory:update"] } })).await;
@@ -162,29 +160,23 @@ async fn inactive_role_still_denies() {
         org.roles.restrained,
         &off,
     );
-    assert_eq!(call.send().await.status, 200);
-    assert_eq!(
-        bulk(&org.members.restrained.token, &body)
-            .send()
-            .await
-            .status,
-        403
-    );
+    assert_eq!(call.await.status, 200);
+    assert_eq!(bulk(&org.members.restrained.token, &body).await.status, 403);
 }
 
 async fn role_update_can_require_a_version() {
     let org = own_org();
     let etag = |answer: &Answer| answer.header("etag").to_owned();
-    let first = etag(&update(org, &json!({})).send().await);
+    let first = etag(&update(org, &json!({})).await);
     let rename = |name: &str, if_match: &str| {
         update(org, &json!({ "name": name })).header("if-match", if_match)
     };
-    let changed = rename("Second", &first).send().await;
+    let changed = rename("Second", &first).await;
     assert_eq!(changed.status, 200);
     let second = etag(&changed);
     assert_ne!(second, first);
 
-    let outdated = rename("Third", &first).send().await;
+    let outdated = rename("Third", &first).await;
     insta::assert_snapshot!(error(&outdated), @"412 precondition_failed: the resource has changed since the version in If-Match; read it again");
     // A weak tag never matches in a strong comparison (RFC 9110, 8.8.3.2).
     for not_it in [
@@ -192,24 +184,20 @@ async fn role_update_can_require_a_version() {
         "\"\"".to_owned(),
         "second".to_owned(),
     ] {
-        assert_eq!(
-            rename("Third", &not_it).send().await.status,
-            412,
-            "{not_it}"
-        );
+        assert_eq!(rename("Third", &not_it).await.status, 412, "{not_it}");
     }
     // An update without effect is rejected too.
-    assert_eq!(rename("Second", &first).send().await.status, 412);
+    assert_eq!(rename("Second", &first).await.status, 412);
     assert_eq!(role(org, "unheld").await["name"], "Second");
     for it in [format!("{first}, {second}"), "*".to_owned(), second] {
-        assert_eq!(rename("Second", &it).send().await.status, 200, "{it}");
+        assert_eq!(rename("Second", &it).await.status, 200, "{it}");
     }
 }
 
 async fn omitted_list_of_actions_is_unchanged() {
     let org = own_org();
     let actions = async |actions: Value| {
-        let answer = update(org, &json!({ "actions": actions })).send().await;
+        let answer = update(org, &json!({ "actions": actions })).await;
         (
             answer.status.as_u16(),
             answer.json()["data"]["actions"].clone(),
@@ -225,10 +213,7 @@ async fn omitted_list_of_actions_is_unchanged() {
 
 async fn released_role_slug_is_free() {
     let org = own_org();
-    assert_eq!(
-        update(org, &json!({ "slug": "other" })).send().await.status,
-        200
-    );
+    assert_eq!(update(org, &json!({ "slug": "other" })).await.status, 200);
     let admin = &org.members.admin.session;
     let take = update_role(
         admin,
@@ -236,12 +221,6 @@ async fn released_role_slug_is_free() {
         org.roles.guest,
         &json!({ "slug": "unheld" }),
     );
-    assert_eq!(take.send().await.status, 200);
-    assert_eq!(
-        update(org, &json!({ "slug": "unheld" }))
-            .send()
-            .await
-            .status,
-        409
-    );
+    assert_eq!(take.await.status, 200);
+    assert_eq!(update(org, &json!({ "slug": "unheld" })).await.status, 409);
 }

@@ -62,7 +62,7 @@ async fn action_must_not_be_in_both_lists() {
     )
     .await;
     let twice = json!({ "actions": { "allow": ["memory:read", "memory:read"] } });
-    let answer = update(own_org(), &twice).send().await;
+    let answer = update(own_org(), &twice).await;
     assert_eq!(answer.status, 200, "a list of actions is a set");
 }
 
