@@ -69,8 +69,7 @@ async fn subscriptions_per_recall_are_limited() {
 }
 
 async fn subscription_rejects_invalid_request() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         member POST /v1/citation-subscriptions {"recall": 1}
           400 invalid_request in headers: recall_id is required; webhook_url is required; a field of the body is unknown; known fields: recall_id, webhook_url
         member POST /v1/citation-subscriptions {"recall_id": "first", "webhook_url": "https://example.com/citations?from=knowledge"}
@@ -88,39 +87,28 @@ async fn subscription_rejects_invalid_request() {
           400 invalid_request in headers: webhook_url must not have a fragment (#?)
         member POST /v1/citation-subscriptions {"recall_id": "<recall>", "webhook_url": "https://example.com/<2048 x>"}
           400 invalid_request in headers: webhook_url must have at most 2048 characters
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn subscription_rejects_unauthenticated_caller() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         nobody POST /v1/citation-subscriptions {"recall_id": "<recall>", "webhook_url": "https://example.com/citations?from=knowledge"}
           401 unauthenticated in headers: an access token is required; send Authorization: Bearer wkt_... [www-authenticate: Bearer realm="knowledge"]
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn subscription_requires_permission() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         viewer POST /v1/citation-subscriptions {"recall_id": "<recall>", "webhook_url": "https://example.com/citations?from=knowledge"}
           403 forbidden in headers: missing permission citation_subscription:manage
         side_only POST /v1/citation-subscriptions {"recall_id": "<recall>", "webhook_url": "https://example.com/citations?from=knowledge"}
           404 not_found in headers: there is no such recall
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn subscription_requires_known_recall() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         member POST /v1/citation-subscriptions {"recall_id": "<max>", "webhook_url": "https://example.com/citations?from=knowledge"}
           404 not_found in headers: there is no such recall
-        "#,
-    )
-    .await;
+    "# }
 }

@@ -272,25 +272,19 @@ async fn dashboard_head_is_get_without_body() {
 }
 
 async fn dashboard_rejects_unauthenticated_caller() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         nobody GET /v1/workspaces/<main>/dashboard-summary
           401 unauthenticated in headers: an access token is required; send Authorization: Bearer wkt_... [www-authenticate: Bearer realm="knowledge"]
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn dashboard_requires_permission() {
-    assert_rejections(
-        "
+    assert_rejections! { "
         side_only GET /v1/workspaces/<main>/dashboard-summary
           404 not_found in headers: there is no such workspace
         mcp_key GET /v1/workspaces/<main>/dashboard-summary
           403 forbidden in headers: missing permission dashboard:read
-        ",
-    )
-    .await;
+    " }
     let org = quiet_org();
     for token in [&org.tokens.reading_only, &org.members.guest.token] {
         assert_eq!(dashboard(token, org.main.id).await.status, 200);
@@ -298,17 +292,14 @@ async fn dashboard_requires_permission() {
 }
 
 async fn dashboard_of_unknown_workspace_is_not_found() {
-    assert_rejections(
-        "
+    assert_rejections! { "
         viewer GET /v1/workspaces/<max>/dashboard-summary
         viewer GET /v1/workspaces/handbook/dashboard-summary
         viewer GET /v1/workspaces/0/dashboard-summary
         viewer GET /v1/workspaces/%00/dashboard-summary
         viewer GET /v1/workspaces/<nil>/dashboard-summary
           404 not_found in headers: there is no such workspace
-        ",
-    )
-    .await;
+    " }
 }
 
 async fn dashboard_treats_dot_segment_as_identifier() {

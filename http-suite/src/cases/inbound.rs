@@ -69,8 +69,7 @@ async fn inbound_webhooks_per_workspace_are_limited() {
 }
 
 async fn inbound_webhook_rejects_invalid_request() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         admin POST /v1/workspaces/<main>/inbound-webhooks {}
           400 invalid_request in headers: name is required
         admin POST /v1/workspaces/<main>/inbound-webhooks {"name": ""}
@@ -80,9 +79,7 @@ async fn inbound_webhook_rejects_invalid_request() {
           400 invalid_request in headers: name must be a string, not null
         admin POST /v1/workspaces/<main>/inbound-webhooks {"name": {"en": "Tickets"}}
           400 invalid_request in headers: name must be a string, not an object
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn inbound_webhook_name_is_counted_in_characters() {
@@ -99,34 +96,25 @@ async fn inbound_webhook_name_is_counted_in_characters() {
 }
 
 async fn inbound_webhook_rejects_unauthenticated_caller() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         nobody POST /v1/workspaces/<main>/inbound-webhooks {"name": "Tickets"}
           401 unauthenticated in headers: an access token is required; send Authorization: Bearer wkt_... [www-authenticate: Bearer realm="knowledge"]
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn inbound_webhook_requires_permission() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         member POST /v1/workspaces/<main>/inbound-webhooks {"name": "Tickets"}
           403 forbidden in headers: missing permission inbound_webhook:manage
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn inbound_webhook_requires_known_workspace() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         admin POST /v1/workspaces/<max>/inbound-webhooks {"name": "Tickets"}
         admin POST /v1/workspaces/handbook/inbound-webhooks {"name": "Tickets"}
         admin POST /v1/workspaces/0/inbound-webhooks {"name": "Tickets"}
         admin POST /v1/workspaces/<nil>/inbound-webhooks {"name": "Tickets"}
           404 not_found in headers: there is no such workspace
-        "#,
-    )
-    .await;
+    "# }
 }

@@ -91,8 +91,7 @@ async fn webhooks_per_workspace_are_limited() {
 }
 
 async fn webhook_rejects_invalid_request() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         admin POST /v1/workspaces/<main>/webhooks {}
           400 invalid_request in headers: event_type is required; url is required
         admin POST /v1/workspaces/<main>/webhooks {"event_type": "chunk.moved", "url": "/hook"}
@@ -103,9 +102,7 @@ async fn webhook_rejects_invalid_request() {
           400 invalid_request in headers: event_type must be a string, not a list; url must be a string, not null
         admin POST /v1/workspaces/<main>/webhooks {"event_type": "chunk.created", "url": "https://example.com/hook", "secret": "mine"}
           400 invalid_request in headers: a field of the body is unknown; known fields: event_type, url
-        "#,
-    )
-    .await;
+    "# }
 }
 
 /// Deliveries to such an address are impossible, in whatever notation it is written.
@@ -143,35 +140,26 @@ async fn webhook_to_non_public_address_is_rejected() {
 }
 
 async fn webhook_rejects_unauthenticated_caller() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         nobody POST /v1/workspaces/<main>/webhooks {"event_type": "chunk.created", "url": "https://example.com/hook"}
           401 unauthenticated in headers: an access token is required; send Authorization: Bearer wkt_... [www-authenticate: Bearer realm="knowledge"]
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn webhook_requires_permission() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         member POST /v1/workspaces/<main>/webhooks {"event_type": "chunk.created", "url": "https://example.com/hook"}
         viewer POST /v1/workspaces/<main>/webhooks {"event_type": "chunk.created", "url": "https://example.com/hook"}
           403 forbidden in headers: missing permission webhook:manage
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn webhook_requires_known_workspace() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         admin POST /v1/workspaces/<max>/webhooks {"event_type": "chunk.created", "url": "https://example.com/hook"}
         admin POST /v1/workspaces/handbook/webhooks {"event_type": "chunk.created", "url": "https://example.com/hook"}
         admin POST /v1/workspaces/0/webhooks {"event_type": "chunk.created", "url": "https://example.com/hook"}
         admin POST /v1/workspaces/<nil>/webhooks {"event_type": "chunk.created", "url": "https://example.com/hook"}
           404 not_found in headers: there is no such workspace
-        "#,
-    )
-    .await;
+    "# }
 }

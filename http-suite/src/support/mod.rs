@@ -20,7 +20,7 @@ pub use self::sender::{Sender, now_seconds};
 pub use self::show::Show;
 
 pub(crate) use self::operations::role;
-pub(crate) use self::rejections::assert_rejections;
+pub(crate) use self::rejections::{assert_rejected, assert_rejections};
 pub(crate) use self::replays::{is_replay, without_replayed};
 pub(crate) use self::stage::Stage;
 pub(crate) use crate::client::{Answer, Call};

@@ -22,7 +22,16 @@ use crate::target::quiet_org;
 /// ```
 ///
 /// `<nil>` and the other names of [`value_of`] are replaced, and `<20 x>` by 20 letters.
-pub(crate) async fn assert_rejections(table: &str) {
+macro_rules! assert_rejections {
+    ($table:literal) => {
+        $crate::support::assert_rejected($table).await
+    };
+}
+
+pub(crate) use assert_rejections;
+
+/// Asserts the rejections of a table: see [`assert_rejections`].
+pub(crate) async fn assert_rejected(table: &str) {
     let mut different = Vec::new();
     for (requests, expected) in groups(table) {
         for request in requests {

@@ -118,8 +118,7 @@ async fn audit_log_filters_and_paginates() {
 }
 
 async fn audit_log_rejects_invalid_requests() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         owner GET /v1/audit-log?action=memory.eat&resource_id=x&since=yesterday&cursor=x
           invalid_value: action must be one of memory.ingest, memory.create, memory.update, memory.delete, memory.bulk_update, memory.read, source.create, role.create, role.update, role.delete, role.assign, citation_subscription.create, citation_subscription.delete, citation_subscription.rotate_secret, citation_subscription.disable, citation_subscription.enable, citation_subscription.ping, citation_subscription.redeliver, webhook.create, webhook.update, webhook.delete, webhook.rotate_secret, webhook.disable, webhook.enable, webhook.ping, webhook.redeliver, inbound_webhook.create, inbound_webhook.update, inbound_webhook.delete, inbound_webhook.rotate_secret, connector.create, connector.pause, connector.update, connector.delete, mcp_key.create, mcp_key.rotate, mcp_key.revoke, chat.create, chat.delete, retention.update, retention.erase, recall.create, recall.delete, erasure.create, organization.create, workspace.create, workspace.delete, member.create, member.update, member.remove, credential.create, credential.revoke
           invalid_value: resource_id must be a UUID of 36 characters, for example <uuid 1>
@@ -133,9 +132,7 @@ async fn audit_log_rejects_invalid_requests() {
           403 forbidden: outside the scope of this credential
         owner GET /v1/audit-log/<nil>
           404 not_found: there is no such audit entry {"kind":"audit_entry"}
-        "#,
-    )
-    .await;
+    "# }
     let org = quiet_org();
     let owner = &org.members.owner.token;
     let other_list = format!("/v1/workspaces/{}/memories?limit=1", org.main.id);

@@ -125,8 +125,7 @@ async fn chat_exists_for_its_participants_only() {
 }
 
 async fn chat_errors_are_documented() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         owner POST /v1/workspaces/<main>/chats/<chat>/messages {"content": "<32769 x>"}
           too_large: content must have 1 to 32768 bytes, and at most 61440 once JSON escapes it
         viewer POST /v1/workspaces/<main>/chats {"title": "New"}
@@ -137,9 +136,7 @@ async fn chat_errors_are_documented() {
         owner GET /v1/workspaces/<side>/chats/<chat>/messages
         owner GET /v1/workspaces/<main>/chats/none
           404 not_found: there is no such chat {"kind":"chat"}
-        "#,
-    )
-    .await;
+    "# }
 }
 
 /// A chat has no audience, so that of an MCP key does not apply.

@@ -58,8 +58,7 @@ async fn subscription_is_listed_rotated_and_ended() {
 }
 
 async fn subscription_rejects_invalid_requests() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         owner GET /v1/citation-subscriptions?limit=x
           required: recall_id is required
           invalid_value: limit must be a number from 1 to 200
@@ -67,7 +66,5 @@ async fn subscription_rejects_invalid_requests() {
           404 not_found: there is no such recall {"kind":"recall"}
         viewer GET /v1/citation-subscriptions?recall_id=<recall>
           403 forbidden: missing permission citation_subscription:manage
-        "#,
-    )
-    .await;
+    "# }
 }

@@ -150,8 +150,7 @@ async fn connectors_are_listed_in_pages() {
 }
 
 async fn connector_reports_all_problems() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         owner POST /v1/workspaces/<main>/connectors {"kind": "", "scope": "mine", "sync_interval_seconds": 59, "is_paused": true}
           too_small: kind must have 1 to 128 characters, not only white space, and no control characters
           required: account_label is required
@@ -168,23 +167,18 @@ async fn connector_reports_all_problems() {
         owner POST /v1/workspaces/<main>/connectors/<connector>/sync-reports {"outcome": "success", "error": "none", "next_sync_at": "soon"}
           invalid_value: next_sync_at must be an RFC 3339 timestamp, for example <time>
           invalid_value: error must be omitted for a success
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn connectors_are_reported_and_read_but_not_managed_by_members() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         member POST /v1/workspaces/<main>/connectors {"kind": "confluence", "account_label": "wiki@acme", "scope": "workspace", "sync_interval_seconds": 3600}
         member PATCH /v1/workspaces/<main>/connectors/<connector> {}
         member DELETE /v1/workspaces/<main>/connectors/<connector>
           403 forbidden: missing permission connector:manage
         viewer POST /v1/workspaces/<main>/connectors/<connector>/sync-reports {"outcome": "success"}
           403 forbidden: missing permission connector:report
-        "#,
-    )
-    .await;
+    "# }
     let org = quiet_org();
     let connector = format!(
         "/v1/workspaces/{}/connectors/{}",

@@ -377,8 +377,7 @@ async fn delivery_belongs_only_to_its_endpoint() {
 }
 
 async fn deliveries_reject_invalid_request() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         admin GET /v1/workspaces/<main>/webhooks/<max>/deliveries?status=lost&limit=201&cursor=%21&event=1
           invalid_value: status must be one of pending, delivered, dead
           invalid_value: cursor must be an unmodified next_cursor of this list
@@ -388,7 +387,5 @@ async fn deliveries_reject_invalid_request() {
         admin POST /v1/workspaces/<main>/webhooks/<max>/deliveries/redeliver-dead {"now": true}
         admin POST /v1/workspaces/<main>/webhooks/<max>/ping {"now": true}
           unknown_field: now is unknown; the body must be empty
-        "#,
-    )
-    .await;
+    "# }
 }

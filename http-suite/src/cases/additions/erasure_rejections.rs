@@ -8,8 +8,7 @@ use crate::support::{assert_rejections, error, post, quiet_org};
 suite![erasure_rejects_invalid_requests];
 
 async fn erasure_rejects_invalid_requests() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         owner POST /v1/erasures {"memoryIds": ["<max>"], "sourceId": "<source>"}
           invalid_value: body must name only one of memberId, sourceId and memoryIds
         owner POST /v1/erasures {"memberId": "<max>"}
@@ -18,9 +17,7 @@ async fn erasure_rejects_invalid_requests() {
           403 forbidden: missing permission erasure:manage
         owner GET /v1/erasures/<max>
           404 not_found: there is no such erasure {"kind":"erasure"}
-        "#,
-    )
-    .await;
+    "# }
     let named = json!({ "memoryIds": [Uuid::max()] });
     let without_key = post("/v1/erasures")
         .bearer(&quiet_org().members.owner.token)

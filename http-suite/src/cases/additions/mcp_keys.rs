@@ -101,8 +101,7 @@ async fn mcp_key_defaults_to_other_client_and_ninety_days() {
 }
 
 async fn mcp_key_reports_all_problems() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         owner POST /v1/workspaces/<main>/mcp-keys {"name": "", "client": 1, "audience": ["everybody", "org:acme", 2], "rotationSeconds": 0, "rotation": 1}
           too_small: name must have 1 to 128 characters, not only white space, and no control characters
           invalid_type: client must be a string, not a number
@@ -110,32 +109,24 @@ async fn mcp_key_reports_all_problems() {
           invalid_type: audience[2] must be a string, not a number
           invalid_value: rotationSeconds must be greater than 0 and at most 366 days
           unknown_field: rotation is unknown; known fields: name, client, audience, rotationSeconds
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn mcp_key_cannot_exceed_access_of_its_creator() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         admin POST /v1/workspaces/<main>/mcp-keys {"name": "Laptop", "client": "claude_code", "audience": ["user:owner"], "rotationSeconds": 86400}
           403 forbidden: cannot grant an audience that does not cover the caller: user:owner
         member POST /v1/workspaces/<main>/mcp-keys {"name": "Laptop", "client": "claude_code", "audience": ["workspace:handbook"], "rotationSeconds": 86400}
           403 forbidden: missing permission mcp_key:manage
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn mcp_key_records_its_own_use() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         owner POST /v1/workspaces/<main>/mcp-key-uses
         mcp_key POST /v1/workspaces/<side>/mcp-key-uses
           404 not_found: there is no such MCP key {"kind":"mcp_key"}
         mcp_key POST /v1/workspaces/<main>/mcp-key-uses {"times": 2}
           unknown_field: times is unknown; the body must be empty
-        "#,
-    )
-    .await;
+    "# }
 }

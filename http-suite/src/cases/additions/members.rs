@@ -147,8 +147,7 @@ async fn members_are_listed_in_pages() {
 }
 
 async fn member_reports_all_problems() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         owner POST /v1/orgs/<slug>/members {"kind": "robot", "handle": "No Handle", "role": "king", "teams": ["fine", "Not Fine"], "email": "a@b"}
           invalid_value: kind must be one of user, service_account
           invalid_value: handle must have 1 to 64 characters of a-z 0-9 - _ .
@@ -156,9 +155,7 @@ async fn member_reports_all_problems() {
           invalid_value: role must be viewer, member, admin, owner or the UUID of a custom role
           invalid_value: teams[1] must have 1 to 64 characters of a-z 0-9 - _ .
           unknown_field: email is unknown; known fields: kind, handle, name, role, teams
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn owner_is_changed_only_by_owners_and_the_last_one_remains() {

@@ -10,8 +10,7 @@ suite![
 ];
 
 async fn memory_rejects_invalid_request() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         owner POST /v1/workspaces/<main>/memories {"title": "", "sourceKey": "", "audienceTag": "nobody", "labels": []}
           required: sourceId is required
           too_small: title must have 1 to 128 characters, not only white space, and no control characters
@@ -41,9 +40,7 @@ async fn memory_rejects_invalid_request() {
           too_small: memories must have 1 to 100 items, not 0
         owner POST /v1/workspaces/<main>/ingest {"source_id": "<source>", "memories": [{"title": "One", "content": "x", "source_key": "page/1"}, {"title": "One", "content": "x", "source_key": "page/1"}]}
           duplicate: memories[1].source_key must not repeat the key of memories[0]
-        "#,
-    )
-    .await;
+    "# }
     let org = quiet_org();
     let item = json!({ "title": "One", "content": "x", "source_key": "page/1" });
     let batch = json!({ "source_id": org.sources[0], "memories": vec![item; 101] });
@@ -53,8 +50,7 @@ async fn memory_rejects_invalid_request() {
 }
 
 async fn memory_rejects_unauthorized_and_unknown_access() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         viewer POST /v1/workspaces/<main>/memories {"sourceId": "<source>", "title": "New", "content": "New."}
           403 forbidden: missing permission memory:create
         viewer PATCH /v1/memories/<approved> {"title": "Mine"}
@@ -73,7 +69,5 @@ async fn memory_rejects_unauthorized_and_unknown_access() {
         viewer DELETE /v1/memories/<private>
         viewer PATCH /v1/memories/<private> {"title": "Mine"}
           404 not_found: there is no such memory {"kind":"memory"}
-        "#,
-    )
-    .await;
+    "# }
 }

@@ -75,8 +75,7 @@ async fn recall_exists_for_readers_of_all_it_cites() {
 }
 
 async fn recall_rejects_invalid_requests() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         member POST /v1/workspaces/<main>/recalls {"memory_ids": ["<memory>", "<nil>"]}
           required: query is required
         member POST /v1/workspaces/<main>/recalls {"query": "?", "memory_ids": ["<side_memory>"]}
@@ -88,7 +87,5 @@ async fn recall_rejects_invalid_requests() {
         member GET /v1/recalls/<nil>
         member GET /v1/recalls/none
           404 not_found: there is no such recall {"kind":"recall"}
-        "#,
-    )
-    .await;
+    "# }
 }

@@ -73,8 +73,7 @@ async fn role_fields_have_defaults() {
 }
 
 async fn role_reports_all_problems() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         owner POST /v1/orgs/<slug>/custom-roles {"slug": "No Slug", "base_role": "admin", "description": "<1025 x>", "workspace_id": "handbook", "actions": {"allow": ["chat:write", "memory:own"], "deny": ["chat:write"]}, "is_active": true}
           required: name is required
           invalid_value: slug must have 1 to 64 characters of a-z 0-9 - _ .
@@ -83,14 +82,11 @@ async fn role_reports_all_problems() {
           invalid_value: workspace_id must be a UUID
           invalid_value: actions.allow[1] must be one of memory:read, memory:read_confidential, memory:read_restricted, memory:create, memory:update, memory:share, memory:declassify, memory:review, memory:delete, dashboard:read, connector:report, connector:manage, mcp_key:manage, chat:write, recall:create, citation_subscription:manage, webhook:manage, inbound_webhook:manage, role:read, role:manage, member:manage, audit:read, erasure:manage
           unknown_field: is_active is unknown; known fields: name, slug, base_role, description, workspace_id, actions
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn role_errors_are_documented() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         member POST /v1/orgs/<slug>/custom-roles {"name": "Reader", "slug": "reader", "base_role": "viewer"}
           403 forbidden: missing permission role:manage
         keeper POST /v1/orgs/<slug>/custom-roles {"name": "Auditor", "slug": "auditor", "base_role": "viewer", "actions": {"allow": ["audit:read"], "deny": []}}
@@ -99,7 +95,5 @@ async fn role_errors_are_documented() {
           not_found: workspace_id must be a workspace of the organisation
         owner GET /v1/orgs/<slug>/custom-roles/<org>
           404 not_found: there is no such custom role {"kind":"role"}
-        "#,
-    )
-    .await;
+    "# }
 }

@@ -120,14 +120,11 @@ async fn limited_credential_sees_sources_of_its_memories_only() {
 }
 
 async fn source_rejects_invalid_requests() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         admin POST /v1/sources {"name": ""}
           too_small: name must have 1 to 128 characters, not only white space, and no control characters
           required: kind is required
         viewer POST /v1/sources {"name": "Plans", "kind": "drive"}
           403 forbidden: missing permission connector:manage
-        "#,
-    )
-    .await;
+    "# }
 }

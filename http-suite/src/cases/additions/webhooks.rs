@@ -117,8 +117,7 @@ async fn inbound_webhook_is_listed_updated_and_deleted() {
 }
 
 async fn webhook_errors_are_documented() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         member GET /v1/workspaces/<main>/webhooks
           403 forbidden: missing permission webhook:manage
         member GET /v1/workspaces/<main>/inbound-webhooks
@@ -130,7 +129,5 @@ async fn webhook_errors_are_documented() {
           unknown_field: secret is unknown; known fields: event_type, url, is_active
         owner PATCH /v1/workspaces/<main>/inbound-webhooks/<org> {"name": ""}
           too_small: name must have 1 to 128 characters, not only white space, and no control characters
-        "#,
-    )
-    .await;
+    "# }
 }

@@ -166,8 +166,7 @@ async fn deletion_and_reassignment_are_atomic() {
 }
 
 async fn role_deletion_rejects_invalid_request() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         admin DELETE /v1/orgs/<slug>/custom-roles/<reviewer_role> {"reassign_to": "<reviewer_role>"}
           invalid_value: reassign_to must differ from the deleted role
         admin DELETE /v1/orgs/<slug>/custom-roles/<reviewer_role> {"reassign_to": "<max>"}
@@ -189,37 +188,28 @@ async fn role_deletion_rejects_invalid_request() {
           unknown_field: reassignTo is unknown; known fields: reassign_to
         admin DELETE /v1/orgs/<slug>/custom-roles/<reviewer_role> "viewer"
           invalid_type: body must be a JSON object, not a string
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn role_deletion_rejects_unauthenticated_caller() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         nobody DELETE /v1/orgs/<slug>/custom-roles/<unheld>
           401 unauthenticated: a session is required; send Cookie: service_session=wks_... [www-authenticate: Cookie realm="knowledge", cookie-name="service_session"]
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn role_deletion_requires_permission() {
     // The last one exceeds the permissions of the caller.
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         member DELETE /v1/orgs/<slug>/custom-roles/<unheld>
           403 forbidden: missing permission role:manage
         keeper DELETE /v1/orgs/<slug>/custom-roles/<reviewer_role> {"reassign_to": "<unheld>"}
           403 forbidden: cannot grant, change or take away an action that the caller does not hold wherever it would count: audit:read
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn role_deletion_requires_known_role() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         admin DELETE /v1/orgs/<slug>/custom-roles/<max>
         admin DELETE /v1/orgs/<slug>/custom-roles/unheld
         admin DELETE /v1/orgs/<slug>/custom-roles/viewer
@@ -228,9 +218,7 @@ async fn role_deletion_requires_known_role() {
           404 not_found: there is no such custom role {"kind":"role"}
         admin DELETE /v1/orgs/nobody/custom-roles/<unheld>
           404 not_found: there is no such organisation {"kind":"organization"}
-        "#,
-    )
-    .await;
+    "# }
     let list = list_roles(&quiet_org().members.admin.session, &quiet_org().slug);
     assert_eq!(list.await.status, 200);
 }

@@ -112,32 +112,23 @@ async fn role_list_head_is_get_without_body() {
 }
 
 async fn role_list_rejects_unauthenticated_caller() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         nobody GET /v1/orgs/<slug>/custom-roles
           401 unauthenticated: a session is required; send Cookie: service_session=wks_... [www-authenticate: Cookie realm="knowledge", cookie-name="service_session"]
-        "#,
-    )
-    .await;
+    "# }
 }
 
 async fn role_list_requires_permission() {
-    assert_rejections(
-        "
+    assert_rejections! { "
         restrained GET /v1/orgs/<slug>/custom-roles
           403 forbidden: missing permission role:read
-        ",
-    )
-    .await;
+    " }
 }
 
 async fn role_list_of_unknown_organization_is_not_found() {
-    assert_rejections(
-        r#"
+    assert_rejections! { r#"
         viewer GET /v1/orgs/nobody/custom-roles
         viewer GET /v1/orgs/<org>/custom-roles
           404 not_found: there is no such organisation {"kind":"organization"}
-        "#,
-    )
-    .await;
+    "# }
 }
