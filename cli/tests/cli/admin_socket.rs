@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
-use crate::support::{Scratch, Server, get, knowledge, start};
+use crate::support::{AssertText, Scratch, Server, get, knowledge, start};
 
 fn serve(scratch: &Scratch, more: &[&str]) -> Server {
     let data_dir = scratch.data_dir();
@@ -116,7 +116,7 @@ fn socket_path_is_configurable() {
         "another server listens on the admin socket {}",
         scratch.arg("elsewhere.sock")
     );
-    assert!(message.contains(&taken), "{message}");
+    message.assert_has(&taken);
     assert_eq!(server.terminate(), 0);
     let letter = scratch.write("letter", "dear");
     let args = [
@@ -126,6 +126,6 @@ fn socket_path_is_configurable() {
         &format!("--admin-socket={letter}"),
     ];
     let message = knowledge(&args).failed();
-    assert!(message.contains("exists and is not a socket"), "{message}");
+    message.assert_has("exists and is not a socket");
     assert_eq!(fs::read_to_string(letter).expect("the letter"), "dear");
 }

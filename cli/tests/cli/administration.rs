@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Scratch, Server, get, knowledge, knowledge_in, start};
+use crate::support::{AssertText, Finished, Scratch, Server, get, knowledge, knowledge_in, start};
 
 /// A data directory, with or without a server.
 struct Stage {
@@ -76,19 +76,16 @@ fn organizations_and_workspaces_are_created_and_listed() {
         let table = stage.run(&["org", "list"]).ok().stdout;
         assert_eq!(table.lines().count(), 3, "{table}");
         let taken = stage.run(&["org", "create", "globex"]).failed();
-        assert_eq!(
-            taken,
-            "error: the slug is used by another organisation; choose another"
-        );
+        taken.assert_is("error: the slug is used by another organisation; choose another");
 
         let which = stage.run(&["workspace", "list"]);
         assert_eq!(which.code, 2);
-        let expected =
-            "error: there are several organisations; choose one with --org: acme, globex";
-        assert_eq!(which.stderr.trim(), expected);
+        which.stderr.trim().assert_is(
+            "error: there are several organisations; choose one with --org: acme, globex",
+        );
         let unknown = stage.run(&["workspace", "list", "--org=nine"]).failed();
-        let expected = "error: unknown organisation \"nine\"; known organisations: acme, globex";
-        assert_eq!(unknown, expected);
+        unknown
+            .assert_is("error: unknown organisation \"nine\"; known organisations: acme, globex");
         let args = [
             "workspace",
             "create",
@@ -97,11 +94,7 @@ fn organizations_and_workspaces_are_created_and_listed() {
             "--audience=team:science",
         ];
         let made = stage.run(&args).ok();
-        assert!(
-            made.stderr.starts_with("created workspace lab ("),
-            "{}",
-            made.stderr
-        );
+        made.stderr.assert_begins("created workspace lab (");
         let listed = stage.json(&["workspace", "list", "--org=globex"]);
         assert_eq!(
             (&listed[0]["slug"], &listed[0]["audience"]),
@@ -134,13 +127,12 @@ fn retention_of_a_workspace_is_shown_and_set() {
         assert_eq!(set, json!({ "chat_days": null, "memory_days": days }));
         assert_eq!(run(&[]), set);
         let shown = stage.run(&retention).ok().stdout;
-        assert!(shown.contains("restricted memories"), "{shown}");
-        assert!(shown.contains("kept"), "{shown}");
+        shown.assert_has("restricted memories");
+        shown.assert_has("kept");
         let wrong = [retention.as_slice(), &["--memory-days=public=36501"]].concat();
-        assert_eq!(
-            stage.run(&wrong).failed(),
-            "error: --memory-days public must be between 1 and 36,500 days"
-        );
+        stage
+            .run(&wrong)
+            .fails("error: --memory-days public must be between 1 and 36,500 days");
         let wrong = [retention.as_slice(), &["--memory-days=secret=1"]].concat();
         assert_eq!(stage.run(&wrong).code, 2);
         let unknown = stage.run(&["workspace", "retention", "nowhere"]);
@@ -159,16 +151,12 @@ fn organizations_and_workspaces_are_deleted() {
         let lab = ["workspace", "delete", "lab", "--org=globex"];
         let unconfirmed = stage.run(&lab);
         assert_eq!(unconfirmed.code, 2);
-        assert_eq!(
-            unconfirmed.stderr.trim(),
-            "error: cannot ask for confirmation without a terminal; pass --yes to confirm"
+        unconfirmed.stderr.trim().assert_is(
+            "error: cannot ask for confirmation without a terminal; pass --yes to confirm",
         );
         let lab = [lab.as_slice(), &["--yes"]].concat();
         let deleted = stage.run(&lab).ok().stderr;
-        assert!(
-            deleted.starts_with("deleted the workspace lab of globex"),
-            "{deleted}"
-        );
+        deleted.assert_begins("deleted the workspace lab of globex");
         let listed = stage.json(&["workspace", "list", "--org=globex"]);
         assert_eq!(listed, json!([]));
         stage.run(&lab).failed();
@@ -179,14 +167,10 @@ fn organizations_and_workspaces_are_deleted() {
         assert_eq!(stage.run(&globex).code, 2);
         let globex = [globex.as_slice(), &["--yes"]].concat();
         let deleted = stage.run(&globex).ok().stderr;
-        assert!(
-            deleted.starts_with("deleted the organisation globex"),
-            "{deleted}"
-        );
+        deleted.assert_begins("deleted the organisation globex");
         assert_eq!(stage.column("org", "slug"), ["acme"]);
         let unknown = stage.run(&globex).failed();
-        let expected = "error: unknown organisation \"globex\"; known organisations: acme";
-        assert_eq!(unknown, expected);
+        unknown.assert_is("error: unknown organisation \"globex\"; known organisations: acme");
         stage.run(&["org", "create", "globex"]).ok();
         stage.end();
     }
@@ -204,7 +188,7 @@ fn members_are_added_assigned_roles_and_removed() {
             "--team=core",
         ];
         let added = stage.run(&args).ok().stderr;
-        assert!(added.contains("to acme as viewer"), "{added}");
+        added.assert_has("to acme as viewer");
         let robot = [
             "user",
             "create",
@@ -227,7 +211,7 @@ fn members_are_added_assigned_roles_and_removed() {
             (&json!("admin"), &held)
         );
         let table = stage.run(&["user", "list"]).ok().stdout;
-        assert!(table.contains("admin, member in support"), "{table}");
+        table.assert_has("admin, member in support");
         let ended = stage.json(&["user", "role", "bob", "--workspace=support", "--end"]);
         assert_eq!(ended["workspace_roles"], json!([]));
 
@@ -236,8 +220,7 @@ fn members_are_added_assigned_roles_and_removed() {
         assert_eq!(stage.column("user", "handle"), ["maya", "robot"]);
         assert_eq!(stage.column("token", "id").len(), 0, "its tokens are gone");
         let again = stage.run(&["user", "revoke", "bob"]).failed();
-        let expected = "error: there is no such member; members of acme: maya, robot";
-        assert_eq!(again, expected);
+        again.assert_is("error: there is no such member; members of acme: maya, robot");
         stage.end();
     }
 }
@@ -253,15 +236,9 @@ fn invalid_members_are_rejected_by_flag() {
             "error: the role must be viewer, member, admin, owner, or the slug or identifier of a custom role of acme"
         );
         let last = stage.run(&["user", "revoke", "maya"]).failed();
-        assert_eq!(
-            last,
-            "error: the member must remain: this is the last owner"
-        );
+        last.assert_is("error: the member must remain: this is the last owner");
         let last = stage.run(&["user", "role", "maya", "viewer"]).failed();
-        assert_eq!(
-            last,
-            "error: the role must remain owner: there is no other owner"
-        );
+        last.assert_is("error: the role must remain owner: there is no other owner");
         let elsewhere = ["user", "role", "maya", "viewer", "--workspace=attic"];
         assert_eq!(
             stage.run(&elsewhere).failed(),
@@ -296,7 +273,7 @@ fn sessions_are_issued_listed_and_revoked() {
     for stage in Stage::both() {
         let made = stage.json(&["session", "create", "--member=maya", "--expires-in=8h"]);
         let secret = made["secret"].as_str().expect("a secret");
-        assert!(secret.starts_with("wks_"), "{secret}");
+        secret.assert_begins("wks_");
         stage.run(&["token", "create", "--member=maya"]).ok();
         assert_eq!(stage.column("session", "kind"), ["session"]);
         assert_eq!(stage.column("token", "kind"), ["session", "bearer"]);

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Scratch, knowledge};
+use crate::support::{AssertText, Scratch, knowledge};
 
 #[test]
 fn dashboard_has_no_colours_without_a_terminal() {
@@ -58,10 +58,7 @@ fn dashboard_accepts_identifier_and_prints_json() {
 fn dashboard_without_a_store_creates_nothing() {
     let scratch = Scratch::new();
     let message = knowledge(&["dashboard", "support", &scratch.data_dir()]).failed();
-    assert!(
-        message.starts_with("error: there is no store in "),
-        "{message}"
-    );
+    message.assert_begins("error: there is no store in ");
     assert!(!scratch.path("data").exists());
     assert!(!scratch.path("data.key").exists());
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Request, Scratch, Server, get, knowledge, send, start};
+use crate::support::{Answer, AssertText, Request, Scratch, Server, get, knowledge, send, start};
 
 /// A served organisation, and a way to its tokens.
 struct Stage {
@@ -105,7 +105,7 @@ fn inbound_webhook_does_no_more_than_its_token() {
     let webhook = stage.inbound_webhook(&token);
     let rejected = stage.post(&webhook, &text(&webhook, "signing_secret"));
     let message = rejected.expect_err("the token may not create memories");
-    assert!(message.contains("403"), "{message}");
+    message.assert_has("403");
     assert_eq!(stage.server.terminate(), 0);
 }
 
@@ -119,7 +119,7 @@ fn inbound_webhook_ends_with_its_token_unless_rotated() {
 
     stage.revoke("short");
     let message = stage.post(&webhook, &secret).expect_err("it was revoked");
-    assert!(message.contains("403"), "{message}");
+    message.assert_has("403");
 
     let lasting = stage.token("lasting", &[]);
     let path = format!("inbound-webhooks/{}/rotate-secret", text(&webhook, "id"));
@@ -171,12 +171,12 @@ fn credentials_and_inbound_webhooks_end_with_workspace_and_organization() {
 
     knowledge(&["workspace", "delete", &stage.workspace, "--yes", &data_dir]).ok();
     let message = stage.post(&webhook, &secret).expect_err("it is gone");
-    assert!(message.contains("404"), "{message}");
+    message.assert_has("404");
     assert_eq!((roles(), list().status, read()), (200, 404, 404));
 
     knowledge(&["org", "delete", "acme", "--yes", &data_dir]).ok();
     let message = stage.post(&webhook, &secret).expect_err("it is gone");
-    assert!(message.contains("404"), "{message}");
+    message.assert_has("404");
     assert_eq!((roles(), list().status, read()), (401, 401, 401));
     assert_eq!(stage.server.terminate(), 0);
 }

@@ -4,7 +4,9 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{Answer, Request, Scratch, Server, get, knowledge, request_of, send, start};
+use crate::support::{
+    Answer, AssertText, Request, Scratch, Server, get, knowledge, request_of, send, start,
+};
 
 const FIELDS: [&str; 9] = [
     "base_url",
@@ -230,18 +232,12 @@ fn demo_killed_during_creation_is_complete_on_next_start() {
 fn demo_leaves_other_data_unchanged() {
     let scratch = Scratch::with_org();
     let refused = knowledge(&["demo", &scratch.data_dir(), "--listen=127.0.0.1:0"]).failed();
-    assert!(
-        refused.contains("contains data that does not belong to a demo"),
-        "{refused}"
-    );
+    refused.assert_has("contains data that does not belong to a demo");
     // This applies even if the state of an interrupted demo is beside it.
     let state = scratch.write("data.demo.json", r#"{"state":"seeding"}"#);
     make_private(&state);
     let refused = knowledge(&["demo", &scratch.data_dir(), "--listen=127.0.0.1:0"]).failed();
-    assert!(
-        refused.contains("contains data that does not belong to a demo"),
-        "{refused}"
-    );
+    refused.assert_has("contains data that does not belong to a demo");
     knowledge(&["dashboard", "support", &scratch.data_dir()]).ok();
 }
 

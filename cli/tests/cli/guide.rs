@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use serde_json::Value;
 
 use crate::support::{
-    Scratch, Server, knowledge, request_of, run_block, send, shell_blocks, start,
+    AssertText, Scratch, Server, knowledge, request_of, run_block, send, shell_blocks, start,
 };
 
 const GUIDE: &str = include_str!("../../../docs/guide.md");
@@ -137,7 +137,7 @@ fn production_setup_works_as_the_guide_says() {
     let used = run_block(&block, &scratch, &[("KNOWLEDGE_CONFIG", "knowledge.toml")]);
     let said = String::from_utf8_lossy(&used.stdout);
     assert!(used.status.success(), "{used:?}");
-    assert!(said.contains("changed 1, not changed 0"), "{said}");
+    said.assert_has("changed 1, not changed 0");
     let log = said.lines().find(|line| line.starts_with("{\"data\":"));
     let log: Value = serde_json::from_str(log.expect("the audit log")).expect("JSON");
     let entry = &log["data"][0];
@@ -188,9 +188,9 @@ fn events_come_in_and_go_out_as_the_guide_says() {
     for _ in 0..2 {
         let said = run(&format!("{block}{pending}"));
         for event in ["memory.updated", "citation.changed"] {
-            assert!(said.contains(&format!("verified {event} ")), "{said}");
+            said.assert_has(&format!("verified {event} "));
         }
-        assert!(said.contains("\"review_backlog_count\":2"), "{said}");
+        said.assert_has("\"review_backlog_count\":2");
         let pending = said.lines().last().expect("a list");
         assert!(pending.contains("\"sourceKey\":\"refunds\""), "{said}");
     }

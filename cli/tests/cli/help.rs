@@ -1,6 +1,6 @@
 //! Tests of `--help`.
 
-use crate::support::knowledge;
+use crate::support::{AssertText, knowledge};
 
 /// Returns the commands in a help text, each with its first line.
 fn commands(help: &str) -> Vec<(String, String)> {
@@ -98,10 +98,10 @@ fn help_of_serve_has_each_setting_with_its_default() {
 fn help_offers_store_in_memory_only_to_servers() {
     for command in ["copy", "init", "verify", "compact", "restore", "dump"] {
         let help = knowledge(&[command, "--help"]).ok().stdout;
-        assert!(!help.contains("memory:"), "{help}");
+        help.assert_lacks("memory:");
     }
     let help = knowledge(&["serve", "--help"]).ok().stdout;
-    assert!(help.contains("memory:"), "{help}");
+    help.assert_has("memory:");
 }
 
 #[test]

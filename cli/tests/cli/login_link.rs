@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Request, Scratch, knowledge, send, start};
+use crate::support::{Answer, AssertText, Request, Scratch, knowledge, send, start};
 
 fn links(scratch: &Scratch, more: &[&str]) -> (String, String) {
     let data_dir = scratch.data_dir();
@@ -14,7 +14,7 @@ fn links(scratch: &Scratch, more: &[&str]) -> (String, String) {
 fn secret<'l>(link: &'l str, base_url: &str) -> &'l str {
     let secret = link.strip_prefix(&format!("{base_url}/#/login/"));
     let secret = secret.unwrap_or_else(|| panic!("{link} is not of {base_url}"));
-    assert!(secret.starts_with("wkl_"), "{secret}");
+    secret.assert_begins("wkl_");
     secret
 }
 
@@ -39,10 +39,7 @@ fn list(scratch: &Scratch) -> Vec<Value> {
 fn login_link_works_beside_a_server_and_without() {
     let scratch = Scratch::with_org();
     let (before, notice) = links(&scratch, &[]);
-    assert!(
-        notice.contains("for maya of acme, valid once until "),
-        "{notice}"
-    );
+    notice.assert_has("for maya of acme, valid once until ");
     let before = secret(&before, "http://127.0.0.1:8080").to_owned();
     let public = "--public-url=https://knowledge.example.com/app/";
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0", public]);
@@ -104,7 +101,7 @@ fn login_link_rejects_invalid_arguments() {
         "error: --expires-in must be greater than 0 and at most a day"
     );
     let unknown = run(&["nobody"]).failed();
-    assert!(unknown.contains("members of acme: maya"), "{unknown}");
+    unknown.assert_has("members of acme: maya");
     assert_eq!(run(&["maya", "--public-url=nowhere"]).code, 2);
     assert!(list(&scratch).is_empty());
 }

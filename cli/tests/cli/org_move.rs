@@ -1,6 +1,6 @@
 //! Tests of `knowledge org move` between stores in directories.
 
-use crate::support::{Finished, Scratch, Server, knowledge_in, start_in};
+use crate::support::{AssertText, Finished, Scratch, Server, knowledge_in, start_in};
 
 /// A home store with the organisation `acme`, and names of further stores.
 struct Site {
@@ -47,7 +47,7 @@ impl Site {
         self.run(&["dump", &file, "--force", "--partition", partition])
             .ok();
         let verified = self.run(&["verify", "--dump", &file]).ok().stdout;
-        assert!(verified.contains(", 0 differences"), "{verified}");
+        verified.assert_has(", 0 differences");
         std::fs::read_to_string(file).expect("the dump")
     }
 
@@ -58,7 +58,7 @@ impl Site {
     /// Opens the partitions, which gives the stores their names.
     fn open(&self) {
         let listed = self.run(&["org", "list"]).ok().stdout;
-        assert!(listed.contains("acme"), "{listed}");
+        listed.assert_has("acme");
     }
 }
 
@@ -67,10 +67,7 @@ fn organisation_moves_to_a_partition_and_back() {
     let site = Site::new();
     site.open();
     let moved = site.run(&["org", "move", "acme", "--to=eu"]).ok().stdout;
-    assert!(
-        moved.starts_with("acme was moved from home to eu: "),
-        "{moved}"
-    );
+    moved.assert_begins("acme was moved from home to eu: ");
     let again = site.run(&["org", "move", "acme", "--to=eu"]).ok().stdout;
     assert_eq!(again, "acme is in eu\n");
     let listed = site.run(&["org", "list"]).ok().stdout;
@@ -81,18 +78,15 @@ fn organisation_moves_to_a_partition_and_back() {
     assert!(acme.contains(" eu "), "{listed}");
     for partition in ["home", "eu"] {
         let verified = site.run(&["verify", "--partition", partition]).ok().stdout;
-        assert!(verified.contains(", 0 differences"), "{verified}");
+        verified.assert_has(", 0 differences");
     }
 
     // What would lose it is refused.
     let alone = ["org", "list", &*site.scratch.data_dir()];
     let alone = knowledge_in(&[], &alone).failed();
-    assert!(
-        alone.contains("name its store in storage.partitions"),
-        "{alone}"
-    );
+    alone.assert_has("name its store in storage.partitions");
     let rekeyed = knowledge_in(&[], &["rekey", &site.scratch.data_dir()]).failed();
-    assert!(rekeyed.contains("several partitions"), "{rekeyed}");
+    rekeyed.assert_has("several partitions");
     let partition = site.scratch.arg("eu");
     let key = site.scratch.arg("data.key");
     let flags = [
@@ -100,13 +94,10 @@ fn organisation_moves_to_a_partition_and_back() {
         format!("--sealing-key-file={key}"),
     ];
     let partition = knowledge_in(&[], &["org", "list", &flags[0], &flags[1]]).failed();
-    assert!(partition.contains("is the partition \"eu\""), "{partition}");
+    partition.assert_has("is the partition \"eu\"");
 
     let back = site.run(&["org", "move", "acme", "--to=home"]).ok().stdout;
-    assert!(
-        back.starts_with("acme was moved from eu to home: "),
-        "{back}"
-    );
+    back.assert_begins("acme was moved from eu to home: ");
     knowledge_in(&[], &["org", "list", &site.scratch.data_dir()]).ok();
 }
 
@@ -114,23 +105,20 @@ fn organisation_moves_to_a_partition_and_back() {
 fn move_to_a_store_that_is_not_the_partition_changes_nothing() {
     let site = Site::new();
     let unknown = site.run(&["org", "move", "acme", "--to=us"]).failed();
-    assert!(unknown.contains("known partitions: home, eu"), "{unknown}");
+    unknown.assert_has("known partitions: home, eu");
     site.open();
     let mistyped = site.run_in("data", "ue", &["org", "move", "acme", "--to=eu"]);
     let mistyped = mistyped.failed();
-    assert!(mistyped.contains("there is no store in"), "{mistyped}");
+    mistyped.assert_has("there is no store in");
     assert!(!site.scratch.path("ue").exists());
     let moved = site.run(&["org", "move", "acme", "--to=home"]).ok().stdout;
     assert_eq!(moved, "acme is in home\n");
     // Nothing takes the place of a partition, even of one without organisations.
     let missing = site.run_in("data", "ue", &["org", "list"]).failed();
-    assert!(missing.contains("check its address"), "{missing}");
+    missing.assert_has("check its address");
     assert!(!site.scratch.path("ue").exists());
     let exchanged = site.run_in("eu", "data", &["org", "list"]).failed();
-    assert!(
-        exchanged.contains("the store of the partition"),
-        "{exchanged}"
-    );
+    exchanged.assert_has("the store of the partition");
 }
 
 #[test]
@@ -144,12 +132,9 @@ fn partition_is_dumped_by_its_name() {
     let unknown = ["dump", &*site.scratch.arg("us.jsonl"), "--partition=us"];
     let expected = "known partitions: home, eu";
     let refused = site.run(&unknown).failed();
-    assert!(refused.contains(expected), "{refused}");
+    refused.assert_has(expected);
     let verified = site.run(&["verify", "--partition=eu"]).refused();
-    assert!(
-        verified.contains("run `knowledge backup FILE --partition eu`"),
-        "{verified}"
-    );
+    verified.assert_has("run `knowledge backup FILE --partition eu`");
     assert_eq!(server.terminate(), 0);
 
     let [eu, home] = &served;
@@ -162,5 +147,5 @@ fn partition_is_dumped_by_its_name() {
     let variables = [("KNOWLEDGE_STORAGE__PARTITIONS", &*partitions)];
     let file = site.scratch.arg("again.jsonl");
     let refused = knowledge_in(&variables, &["dump", &file, &store]).refused();
-    assert!(refused.contains("--partition NAME"), "{refused}");
+    refused.assert_has("--partition NAME");
 }

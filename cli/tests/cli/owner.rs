@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
 
-use crate::support::{Scratch, knowledge};
+use crate::support::{AssertText, Scratch, knowledge};
 
 const OTHER: u32 = 54_321;
 
@@ -98,7 +98,7 @@ fn commands_do_not_write_to_directory_of_another_user() {
     }
     for (from, to) in [(&theirs, &ours), (&source, &theirs)] {
         let refused = knowledge(&["copy", "--from", from, "--to", to]).failed();
-        assert!(refused.contains("is owned by UID"), "{refused}");
+        refused.assert_has("is owned by UID");
     }
     assert_eq!(listed(&scratch.path(".")), before);
 }
@@ -115,7 +115,7 @@ fn store_of_another_user_is_rejected_in_own_directory() {
     }
     let before = listed(&scratch.path("."));
     let refused = knowledge(&["verify", &scratch.data_dir()]).refused();
-    assert!(refused.contains("is owned by UID 54321"), "{refused}");
+    refused.assert_has("is owned by UID 54321");
     assert_eq!(listed(&scratch.path(".")), before);
 }
 
@@ -128,5 +128,5 @@ fn key_file_of_another_user_is_rejected() {
     give(&scratch.path("data.key"));
     let refused = knowledge(&["token", "list", &scratch.data_dir()]).failed();
     let told = "data.key is owned by UID 54321";
-    assert!(refused.contains(told), "{refused}");
+    refused.assert_has(told);
 }

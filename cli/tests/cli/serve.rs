@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use knowledge_storage_sled::{SledOptions, SledStore};
 
-use crate::support::{Scratch, get, knowledge, start};
+use crate::support::{AssertText, Scratch, get, knowledge, start};
 
 fn health(url: &str, path: &str) -> u16 {
     get(format!("{url}{path}"), "Accept: */*".to_owned()).status
@@ -44,7 +44,7 @@ fn serve_creates_nothing_if_the_key_cannot_be_used() {
         scratch.write("key", &"ab".repeat(32))
     );
     let refused = knowledge(&["serve", &scratch.data_dir(), &key]).failed();
-    assert!(refused.contains("may be read by other users"), "{refused}");
+    refused.assert_has("may be read by other users");
     assert!(!scratch.path("data").exists());
 }
 
@@ -145,10 +145,7 @@ fn serve_leaves_foreign_directory_unchanged() {
     fs::create_dir(scratch.path("data")).expect("a directory");
     scratch.write("data/letter.txt", "dear");
     let message = knowledge(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]).failed();
-    assert!(
-        message.contains("contains other files, for example letter.txt"),
-        "{message}"
-    );
+    message.assert_has("contains other files, for example letter.txt");
     assert_eq!(
         fs::read_dir(scratch.path("data"))
             .expect("the directory")
@@ -167,26 +164,17 @@ fn serve_does_not_open_store_without_its_key() {
     let other = scratch.write("other.key", &"ab".repeat(32));
     let other = format!("--sealing-key-file={other}");
     let message = serve(&other);
-    assert!(
-        message.contains("may be read by other users than its owner (mode 0"),
-        "{message}"
-    );
-    assert!(message.contains("chmod 600"), "{message}");
+    message.assert_has("may be read by other users than its owner (mode 0");
+    message.assert_has("chmod 600");
     let private = fs::Permissions::from_mode(0o600);
     fs::set_permissions(scratch.path("other.key"), private).expect("permissions");
     let message = serve(&other);
-    assert!(
-        message.contains("is not the one that sealed this store's secrets"),
-        "{message}"
-    );
+    message.assert_has("is not the one that sealed this store's secrets");
 
     let kept = fs::read(scratch.path("data.key")).expect("the key");
     fs::remove_file(scratch.path("data.key")).expect("remove the key");
     let message = serve("--log-level=info");
-    assert!(
-        message.contains("data.key is missing; restore it"),
-        "{message}"
-    );
+    message.assert_has("data.key is missing; restore it");
     assert!(!scratch.path("data.key").exists(), "no other key is made");
     fs::write(scratch.path("data.key"), kept).expect("the key");
 }
@@ -202,6 +190,6 @@ fn serve_rejects_invalid_options_as_usage_errors() {
     ] {
         let run = knowledge(&["serve", &scratch.data_dir(), wrong]);
         assert_eq!(run.code, 2, "{wrong}: {}", run.stderr);
-        assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+        run.stderr.assert_lacks("panicked");
     }
 }

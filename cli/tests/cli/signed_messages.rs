@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Request, Scratch, get, knowledge, run_block, send, start};
+use crate::support::{AssertText, Request, Scratch, get, knowledge, run_block, send, start};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const OTHER: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
@@ -38,14 +38,11 @@ fn listen_prints_signed_messages_and_rejects_others() {
 
     let other = format!("--secret={OTHER}");
     let refused = knowledge(&["webhook", "post", &url, &file, &other]).failed();
-    assert!(refused.contains("401"), "{refused}");
+    refused.assert_has("401");
     let shown: Value = serde_json::from_str(&listener.line()).expect("a line of JSON");
     assert_eq!(shown["verified"], false, "{shown}");
     let said = listener.error_with("error: ");
-    assert!(
-        said.contains("1 of 2 deliveries had no valid signature"),
-        "{said}"
-    );
+    said.assert_has("1 of 2 deliveries had no valid signature");
     assert_eq!(listener.ended(), 1);
 }
 
@@ -64,9 +61,9 @@ fn listen_responds_with_the_chosen_status() {
     ]);
     let url = listener.base_url();
     let refused = knowledge(&["webhook", "post", &url, &file, &secret]).failed();
-    assert!(refused.contains("503"), "{refused}");
+    refused.assert_has("503");
     let line = listener.line();
-    assert!(line.starts_with("verified memory.updated msg_"), "{line}");
+    line.assert_begins("verified memory.updated msg_");
     assert_eq!(listener.ended(), 0);
 }
 
@@ -74,10 +71,7 @@ fn listen_responds_with_the_chosen_status() {
 fn post_rejects_invalid_secret_before_sending() {
     let arguments = ["webhook", "post", "http://127.0.0.1:9/", "--secret=hunter2"];
     let refused = knowledge(&arguments).refused();
-    assert!(
-        refused.contains("must be whsec_ followed by base64"),
-        "{refused}"
-    );
+    refused.assert_has("must be whsec_ followed by base64");
 }
 
 /// The example of the reference page signs its body with openssl.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Scratch, get, knowledge, start};
+use crate::support::{AssertText, Scratch, get, knowledge, start};
 
 #[test]
 fn token_is_issued_used_listed_and_revoked() {
@@ -18,15 +18,11 @@ fn token_is_issued_used_listed_and_revoked() {
     .ok();
     let token = made.stdout.trim().to_owned();
     assert_eq!(made.stdout, format!("{token}\n"));
-    assert!(token.starts_with("wkt_"), "{token}");
-    assert!(
-        made.stderr.contains("for maya of acme, valid until "),
-        "{}",
-        made.stderr
-    );
+    token.assert_begins("wkt_");
+    made.warns("for maya of acme, valid until ");
     let session = knowledge(&["token", "create", "--member=maya", "--session", &data_dir]).ok();
     let session = session.stdout.trim().to_owned();
-    assert!(session.starts_with("wks_"), "{session}");
+    session.assert_begins("wks_");
 
     let list = list(&scratch);
     let kinds: Vec<_> = list

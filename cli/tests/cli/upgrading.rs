@@ -8,7 +8,7 @@ use knowledge_storage_embedded::OpenError as DirectoryError;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::support::{Scratch, knowledge, run_block, shell_blocks, start};
+use crate::support::{AssertText, Scratch, knowledge, run_block, shell_blocks, start};
 
 const DOCS: &str = include_str!("../../../docs/upgrading.md");
 
@@ -103,10 +103,7 @@ fn dump_of_later_schema_is_rejected_and_leaves_nothing() {
     let later = scratch.write("later.jsonl", &format!("{lines}{end}\n"));
     let new = format!("--data-dir={}", scratch.arg("new"));
     let error = knowledge(&["restore", &later, &new]).failed();
-    assert!(
-        error.contains(&format!("schemas up to {SCHEMA}")),
-        "{error}"
-    );
+    error.assert_has(&format!("schemas up to {SCHEMA}"));
     // Nothing of it is in the way of another dump.
     knowledge(&["restore", &scratch.arg("dump.jsonl"), &new]).ok();
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Request, Scratch, Server, knowledge, send, start};
+use crate::support::{AssertText, Finished, Request, Scratch, Server, knowledge, send, start};
 
 /// Time limit of a test that would hang.
 const GUARD: Duration = Duration::from_secs(60);
@@ -180,14 +180,11 @@ fn webhook_ping_and_redelivery_succeed() {
     let webhook = stage.webhook.as_str();
     let ping = || stage.run(&["webhook", "ping", webhook]);
     let said = ping().ok().stdout;
-    assert!(said.starts_with("delivered: 204 in "), "{said}");
+    said.assert_begins("delivered: 204 in ");
 
     stage.receiver.answer_from_now_on(500);
     let said = ping().failed();
-    assert!(
-        said.starts_with("error: the ping failed: 500 in "),
-        "{said}"
-    );
+    said.assert_begins("error: the ping failed: 500 in ");
     let failed = stage.run(&["webhook", "ping", webhook, "--output=json"]);
     assert_eq!(failed.code, 1);
     let shown: Value = serde_json::from_str(&failed.stdout).expect("JSON");
@@ -209,16 +206,15 @@ fn webhook_ping_and_redelivery_succeed() {
         }
     }
     for line in &lines[3..] {
-        assert!(line.contains("delivered"), "{line}");
+        line.assert_has("delivered");
     }
     let first = stage
         .run(&["webhook", "deliveries", webhook, "--limit=1"])
         .ok();
     assert_eq!(first.stdout.lines().count(), 2);
-    assert_eq!(
-        first.stderr,
-        "there are more deliveries; raise --limit to list them\n"
-    );
+    first
+        .stderr
+        .assert_is("there are more deliveries; raise --limit to list them\n");
 
     stage.receiver.answer_from_now_on(200);
     let again = [
@@ -228,19 +224,13 @@ fn webhook_ping_and_redelivery_succeed() {
         dead[0]["id"].as_str().unwrap(),
     ];
     let said = stage.run(&again).ok().stderr;
-    assert!(
-        said.ends_with(" queued for redelivery, attempted now\n"),
-        "{said}"
-    );
+    said.assert_ends(" queued for redelivery, attempted now\n");
     stage.wait_for_delivered(3);
     let all = ["webhook", "redeliver", webhook, "--dead"];
     assert_eq!(stage.json(&all), json!({ "redelivered": 1 }));
     stage.wait_for_delivered(4);
     let said = stage.run(&all).ok().stderr;
-    assert_eq!(
-        said,
-        "dead letters queued for redelivery: 0, attempted now\n"
-    );
+    said.assert_is("dead letters queued for redelivery: 0, attempted now\n");
 }
 
 #[test]
@@ -274,22 +264,20 @@ fn webhook_list_shows_and_names_endpoints() {
     let here = ["webhook", "deliveries", webhook, "--workspace=support"];
     stage.run(&here).ok();
     let elsewhere = ["webhook", "ping", webhook, "--workspace=sales"];
-    let expected = format!("error: the webhook {webhook} does not belong to the workspace sales");
-    assert_eq!(stage.run(&elsewhere).failed(), expected);
+    stage.run(&elsewhere).fails(&format!(
+        "error: the webhook {webhook} does not belong to the workspace sales"
+    ));
     let nothing = uuid::Uuid::max().to_string();
     for command in ["deliveries", "ping"] {
         let unknown = stage.run(&["webhook", command, &nothing]).failed();
-        assert_eq!(
-            unknown,
-            "error: there is no such endpoint; list them with `knowledge webhook list`"
-        );
+        unknown
+            .assert_is("error: there is no such endpoint; list them with `knowledge webhook list`");
     }
     let unknown = stage
         .run(&["webhook", "redeliver", webhook, &nothing])
         .failed();
-    assert_eq!(
-        unknown,
-        "error: there is no such delivery; list them with `knowledge webhook deliveries WEBHOOK`"
+    unknown.assert_is(
+        "error: there is no such delivery; list them with `knowledge webhook deliveries WEBHOOK`",
     );
     for wrong in [
         &["redeliver", webhook][..],
@@ -307,7 +295,7 @@ fn webhook_list_shows_and_names_endpoints() {
         &json!({ "is_active": false }),
     );
     let table = stage.run(&["webhook", "list"]).ok().stdout;
-    assert!(table.contains(" inactive "), "{table}");
+    table.assert_has(" inactive ");
     let off = "error: the endpoint is inactive; activate the webhook, or send a ping if the service disabled the endpoint";
     assert_eq!(stage.run(&["webhook", "ping", webhook]).failed(), off);
 }
@@ -323,15 +311,11 @@ fn webhook_commands_without_a_server_send_nothing() {
     let dead = stage.deliveries("dead");
     assert_eq!(dead.len(), 1);
     let refused = stage.run(&["webhook", "ping", &webhook]).failed();
-    let expected = "error: a ping requires a running server; start one with `knowledge serve`";
-    assert_eq!(refused, expected);
+    refused.assert_is("error: a ping requires a running server; start one with `knowledge serve`");
     assert_eq!(stage.deliveries("dead"), dead);
     let all = ["webhook", "redeliver", &webhook, "--dead"];
     let said = stage.run(&all).ok().stderr;
-    assert_eq!(
-        said,
-        "dead letters queued for redelivery: 1, attempted once a server runs\n"
-    );
+    said.assert_is("dead letters queued for redelivery: 1, attempted once a server runs\n");
     assert_eq!(stage.deliveries("pending").len(), 1);
     stage.receiver.answer_from_now_on(204);
     stage.serve();
@@ -346,8 +330,8 @@ fn webhook_ping_waits_for_a_limited_time() {
     let said = stage
         .run(&["webhook", "ping", webhook, "--timeout=300ms"])
         .failed();
-    let expected =
-        format!("error: the ping is still pending; see `knowledge webhook deliveries {webhook}`");
-    assert_eq!(said, expected);
+    said.assert_is(&format!(
+        "error: the ping is still pending; see `knowledge webhook deliveries {webhook}`"
+    ));
     assert_eq!(stage.deliveries("pending").len(), 1);
 }

@@ -14,7 +14,7 @@ use knowledge_testing::fixture;
 use serde_json::Value;
 
 use crate::servers::{bulk_update, seeded_org};
-use crate::support::{Call, Site};
+use crate::support::{AssertText, Call, Site};
 
 /// Creates the organisation `acme` with its owner `maya`.
 fn init(site: &Site) {
@@ -77,7 +77,7 @@ async fn dump_of_a_served_database_restores_into_another_one() {
         assert!(verified["secrets_opened"].as_u64() > Some(0), "{verified}");
     }
     let rejected = other.run(&["restore", &file]).failed();
-    assert!(rejected.contains("the store is not empty"), "{rejected}");
+    rejected.assert_has("the store is not empty");
     assert_eq!(server.terminate(), 0);
 }
 
@@ -86,7 +86,7 @@ async fn rekey_of_a_database_requires_confirmation() {
     let site = Site::new().await;
     fixture::complete(&site.open().await).await.unwrap();
     let unconfirmed = site.run(&["rekey"]).refused();
-    assert!(unconfirmed.contains("stop all servers"), "{unconfirmed}");
+    unconfirmed.assert_has("stop all servers");
     let before = fs::read_to_string(site.key_file()).unwrap();
     let report = site.run(&["rekey", "--yes", "--output=json"]).ok().stdout;
     let report: Value = serde_json::from_str(&report).unwrap();
@@ -102,10 +102,7 @@ async fn rekey_of_a_database_requires_confirmation() {
     let [store, _] = site.flags();
     let key = format!("--sealing-key-file={old}");
     let refused = crate::support::knowledge(&["serve", &store, &key]).failed();
-    assert!(
-        refused.contains("is not the one that sealed this store's secrets"),
-        "{refused}"
-    );
+    refused.assert_has("is not the one that sealed this store's secrets");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -113,10 +110,10 @@ async fn command_for_directories_says_what_to_use_instead() {
     let site = Site::new().await;
     init(&site);
     let compact = site.run(&["compact"]).refused();
-    assert!(compact.contains("VACUUM"), "{compact}");
+    compact.assert_has("VACUUM");
     let [store, _] = site.flags();
     let demo = crate::support::knowledge(&["demo", &store]).refused();
-    assert!(demo.contains("a demo needs a store of its own"), "{demo}");
+    demo.assert_has("a demo needs a store of its own");
 }
 
 /// A store that notes how many entries its reads return.

@@ -6,7 +6,7 @@ use knowledge_server::data::DataConfig;
 use knowledge_testing::fixture;
 use serde_json::Value;
 
-use crate::support::{Site, knowledge, open};
+use crate::support::{AssertText, Site, knowledge, open};
 
 fn copy(from: &str, to: &str) -> crate::support::Finished {
     let (from, to) = (format!("--from={from}"), format!("--to={to}"));
@@ -25,11 +25,7 @@ async fn copy_into_a_database_and_back_keeps_every_entry() {
     fixture::complete(&open(&config).await).await.unwrap();
 
     let done = copy(&sled, &site.url()).ok();
-    assert!(
-        done.stderr.contains("serve postgres://postgres@127.0.0.1"),
-        "{}",
-        done.stderr
-    );
+    done.warns("serve postgres://postgres@127.0.0.1");
     let there: Value = serde_json::from_str(&done.stdout).unwrap();
     assert!(
         !there["to"].as_str().unwrap().contains("password"),
@@ -58,7 +54,7 @@ async fn copy_into_a_database_and_back_keeps_every_entry() {
     let other = Site::new().await;
     fixture::seed_orgs(&other.open().await, 1).await.unwrap();
     let rejected = copy(&sled, &other.url()).failed();
-    assert!(rejected.contains("the target is not empty"), "{rejected}");
+    rejected.assert_has("the target is not empty");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,6 +121,6 @@ async fn copy_of_a_source_that_changes_is_rejected() {
     let rejected = copy(&source.url(), &target.url()).failed();
     let expected =
         "the target contains an interrupted copy of other contents: the source has changed";
-    assert!(rejected.contains(expected), "{rejected}");
-    assert!(!rejected.contains("restore"), "{rejected}");
+    rejected.assert_has(expected);
+    rejected.assert_lacks("restore");
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::servers::audited;
 use crate::support::knowledge::Knowledge;
 use crate::support::{
-    Call, Finished, Received, Receiver, Server, Site, guarded, knowledge_in, start_in,
+    AssertText, Call, Finished, Received, Receiver, Server, Site, guarded, knowledge_in, start_in,
 };
 
 /// Number of memories of a request.
@@ -116,12 +116,9 @@ async fn requests_reach_the_partition_of_their_organisation() {
     let servers = [pair.serve(), pair.serve()];
     let slug = moved.slug.as_str();
     let unknown = pair.run(&["org", "move", slug, "--to=us"]).failed();
-    assert!(unknown.contains("known partitions: home, eu"), "{unknown}");
+    unknown.assert_has("known partitions: home, eu");
     let done = pair.run(&["org", "move", slug, "--to=eu"]).ok().stdout;
-    assert!(
-        done.starts_with(&format!("{slug} was moved from home to eu: ")),
-        "{done}"
-    );
+    done.assert_begins(&format!("{slug} was moved from home to eu: "));
 
     // Both servers have cached nothing, or the old place.
     for server in &servers {
@@ -168,12 +165,12 @@ async fn requests_reach_the_partition_of_their_organisation() {
         200
     );
     let taken = pair.run(&["org", "create", slug]).failed();
-    assert!(taken.contains("used by another organisation"), "{taken}");
+    taken.assert_has("used by another organisation");
     pair.assert_verified();
 
     // A server that does not know the partition does not start.
     let lost = pair.home.run(&["serve", "--listen=127.0.0.1:0"]).failed();
-    assert!(lost.contains("is in the partition \"eu\""), "{lost}");
+    lost.assert_has("is in the partition \"eu\"");
     pair.run(&["org", "delete", slug, "--yes"]).ok();
     pair.run(&["org", "create", slug]).ok();
     assert_eq!(

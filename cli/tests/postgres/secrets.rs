@@ -5,7 +5,7 @@ use std::fs;
 use http::Method;
 use knowledge_server::private_file;
 
-use crate::support::{Call, Site, knowledge, knowledge_in, start};
+use crate::support::{AssertText, Call, Site, knowledge, knowledge_in, start};
 
 const PASSWORD: &str = "postgres-test-password";
 
@@ -17,11 +17,7 @@ async fn password_of_url_is_not_shown() {
     for output in ["text", "json", "toml"] {
         let format = format!("--output={output}");
         let shown = knowledge(&["config", "show", store, key, &format]).ok();
-        assert!(
-            shown.stdout.contains("postgres://postgres@127.0.0.1:"),
-            "{}",
-            shown.stdout
-        );
+        shown.shows("postgres://postgres@127.0.0.1:");
         assert!(!shown.stdout.contains(PASSWORD), "{}", shown.stdout);
         assert!(!shown.stderr.contains(PASSWORD), "{}", shown.stderr);
     }
@@ -53,11 +49,7 @@ async fn password_of_url_is_not_shown() {
     ] {
         let failed = knowledge(args);
         assert_eq!(failed.code, code, "{args:?} {}", failed.stderr);
-        assert!(
-            !failed.stderr.contains("test-password"),
-            "{}",
-            failed.stderr
-        );
+        failed.stderr.assert_lacks("test-password");
     }
 }
 
@@ -83,14 +75,7 @@ async fn password_file_replaces_the_password_of_the_url() {
 
     fs::remove_file(&file).unwrap();
     let missing = knowledge(&["serve", &config, &store, key]).failed();
-    assert!(
-        missing.contains("postgres.password_file cannot be used"),
-        "{missing}"
-    );
+    missing.assert_has("postgres.password_file cannot be used");
     let checked = knowledge(&["config", "check", &settings]);
-    assert!(
-        checked.stderr.contains("does not exist"),
-        "{}",
-        checked.stderr
-    );
+    checked.warns("does not exist");
 }

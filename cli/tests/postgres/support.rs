@@ -9,6 +9,8 @@ mod process;
 #[path = "../../../server-warp/tests/deliveries/support/receiver.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod receiver;
+#[path = "../support/text.rs"]
+mod text;
 
 use std::fs;
 use std::future::Future;
@@ -23,6 +25,7 @@ use tempfile::TempDir;
 use self::knowledge::{database, database_at, place, postgres};
 pub(crate) use self::process::{Finished, Server, knowledge, knowledge_in, start, start_in};
 pub(crate) use self::receiver::{Received, Receiver};
+pub(crate) use self::text::AssertText;
 pub(crate) use knowledge_http_suite::client::{Call, GUARD};
 
 /// Awaits a future that must complete.

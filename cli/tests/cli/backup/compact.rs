@@ -14,7 +14,7 @@ use knowledge_storage_embedded::OpenError;
 use serde_json::Value;
 
 use super::{complete, dumped, on};
-use crate::support::{Scratch, start};
+use crate::support::{AssertText, Scratch, start};
 
 /// Overwrites the same entries repeatedly.
 async fn bloat(scratch: &Scratch) {
@@ -85,7 +85,7 @@ async fn compaction_measures_both_stores_on_the_disk() {
 /// continue to use it.
 fn dumped_kept(scratch: &Scratch) -> String {
     let refused = on(scratch, "data.old", &["verify"]).refused();
-    assert!(refused.contains("was replaced; open"), "{refused}");
+    refused.assert_has("was replaced; open");
     fs::remove_file(scratch.path("data.old/knowledge-store.replaced")).unwrap();
     dumped(scratch, "data.old", "old.jsonl")
 }
@@ -95,10 +95,7 @@ async fn compaction_removes_only_files_of_the_store() {
     let scratch = complete().await;
     scratch.write("data/notes.txt", "mine");
     let refused = on(&scratch, "data", &["compact"]).failed();
-    assert!(
-        refused.contains("it contains notes.txt, which does not belong to the store"),
-        "{refused}"
-    );
+    refused.assert_has("it contains notes.txt, which does not belong to the store");
     assert!(scratch.path("data/notes.txt").exists());
     let nested = DataConfig::at(scratch.path("data/inner")).make_store();
     assert!(
@@ -126,18 +123,14 @@ async fn compaction_keeps_old_store_on_request() {
     let scratch = complete().await;
     let before = dumped(&scratch, "data", "before.jsonl");
     let compacted = on(&scratch, "data", &["compact", "--keep"]).ok();
-    assert!(
-        compacted.stdout.contains("data.old"),
-        "{}",
-        compacted.stdout
-    );
+    compacted.shows("data.old");
     assert_eq!(names(&scratch), ["data", "data.key", "data.old"]);
     assert!(dumped(&scratch, "data", "after.jsonl") == before);
     assert!(dumped_kept(&scratch) == before);
     let again = on(&scratch, "data", &["compact", "--keep"]).failed();
-    assert!(again.contains("data.old"), "{again}");
+    again.assert_has("data.old");
     let hint = "an earlier `knowledge compact --keep` kept; rename or remove";
-    assert!(again.contains(hint), "{again}");
+    again.assert_has(hint);
     assert_eq!(names(&scratch), ["data", "data.key", "data.old"]);
 }
 
@@ -147,7 +140,7 @@ async fn compaction_rejects_store_in_use_or_immovable() {
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
     server.base_url();
     let refused = on(&scratch, "data", &["compact"]).failed();
-    assert!(refused.contains("is in use by process"), "{refused}");
+    refused.assert_has("is in use by process");
     assert_eq!(server.terminate(), 0);
     assert_eq!(names(&scratch), ["data", "data.key"]);
 }
@@ -353,7 +346,7 @@ async fn compaction_keeps_directories_that_it_did_not_create() {
             "{} exists and was not created by a compaction",
             scratch.arg(name)
         );
-        assert!(refused.contains(&told), "{refused}");
+        refused.assert_has(&told);
         on(&scratch, "data", &["verify"]).ok();
         assert_eq!(names(&scratch), left);
         assert!(scratch.path(&format!("{name}/letter.txt")).exists());

@@ -11,7 +11,7 @@ use knowledge_server::store_address::StoreAddress;
 use serde_json::Value;
 
 use super::{complete, dumped, on, strays};
-use crate::support::{Finished, Scratch, knowledge, knowledge_in, start};
+use crate::support::{AssertText, Finished, Scratch, knowledge, knowledge_in, start};
 
 fn flag(name: &str, engine: &str, scratch: &Scratch, directory: &str) -> String {
     format!("--{name}={engine}:{}", scratch.arg(directory))
@@ -117,7 +117,7 @@ async fn copy_rejects_loss_of_data() {
     assert!(refused.refused().contains("the same store"));
     let refused = copy(&scratch, ("fjall", "data"), ("sled", "new"));
     let message = refused.failed();
-    assert!(message.contains("contains a sled store"), "{message}");
+    message.assert_has("contains a sled store");
     let refused = copy(&scratch, ("sled", "none"), ("fjall", "new"));
     assert!(refused.failed().contains("there is no store in"));
     let other = DataConfig::of(
@@ -130,7 +130,7 @@ async fn copy_rejects_loss_of_data() {
     drop(store);
     let refused = copy(&scratch, ("sled", "data"), ("fjall", "other"));
     let message = refused.failed();
-    assert!(message.contains("is not empty"), "{message}");
+    message.assert_has("is not empty");
     let store = other.make_store().unwrap();
     let kept = store
         .get(&[Key::new("stray/00001").unwrap()])
@@ -170,13 +170,13 @@ fn store_in_memory_serves_until_its_process_ends() {
     let admin = ["--store=memory:", &*format!("--admin-socket={socket}")];
     knowledge(&[&["org", "create", "acme", "--name=Acme"], &admin[..]].concat()).ok();
     let listed = knowledge(&[&["org", "list"], &admin[..]].concat()).ok();
-    assert!(listed.stdout.contains("acme"), "{}", listed.stdout);
+    listed.shows("acme");
     let dump = scratch.arg("memory.jsonl");
     knowledge(&[&["backup", &*dump], &admin[..]].concat()).ok();
     assert!(fs::read_to_string(&dump).unwrap().contains("acme"));
     assert_eq!(server.terminate(), 0);
     let refused = knowledge(&["org", "list", "--store=memory:"]).failed();
-    assert!(refused.contains("exists only in the process"), "{refused}");
+    refused.assert_has("exists only in the process");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn store_address_is_validated() {
         "{refused}"
     );
     let refused = knowledge(&["verify", "--store=sled:x", "--data-dir=y"]).refused();
-    assert!(refused.contains("set only one of them"), "{refused}");
+    refused.assert_has("set only one of them");
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn flag_overrides_environment_for_store_and_directory() {
         ("KNOWLEDGE_STORAGE__DATA_DIR", &*path("two")),
     ];
     let refused = knowledge_in(&both, &["org", "list"]).refused();
-    assert!(refused.contains("set only one of them"), "{refused}");
+    refused.assert_has("set only one of them");
 }
 
 #[tokio::test]
@@ -238,7 +238,7 @@ async fn damaged_source_is_not_copied() {
         on(&scratch, "data", &["verify"]),
     ] {
         let message = refused.failed();
-        assert!(message.contains("differ from the ledger"), "{message}");
+        message.assert_has("differ from the ledger");
     }
     assert_eq!(files(&scratch), before, "the old store is where it was");
     assert!(!scratch.path("dump.jsonl").exists());
@@ -256,7 +256,7 @@ async fn complete_copy_is_compared_when_copied_again() {
     store.commit(strays(1).build().unwrap()).await.unwrap();
     drop(store);
     let message = copy(&scratch, ("sled", "data"), ("fjall", "new")).failed();
-    assert!(message.contains("is not empty"), "{message}");
+    message.assert_has("is not empty");
 }
 
 /// Opens the database of a sled store directly. After a store is closed, sled may release it late.

@@ -10,7 +10,7 @@ use knowledge_server::data::DataConfig;
 use serde_json::Value;
 
 use super::{complete, dumped, on, plant, strays};
-use crate::support::{Scratch, knowledge};
+use crate::support::{AssertText, Scratch, knowledge};
 
 #[tokio::test]
 async fn restored_dump_is_dumped_to_the_same_bytes() {
@@ -18,11 +18,7 @@ async fn restored_dump_is_dumped_to_the_same_bytes() {
     let first = dumped(&scratch, "data", "first.jsonl");
     let file = scratch.arg("first.jsonl");
     let restored = on(&scratch, "copy", &["restore", "--keep-credentials", &file]).ok();
-    assert!(
-        restored.stdout.contains(" entries, SHA-256 "),
-        "{}",
-        restored.stdout
-    );
+    restored.shows(" entries, SHA-256 ");
     assert!(dumped(&scratch, "copy", "second.jsonl") == first);
     assert!(dumped(&scratch, "data", "third.jsonl") == first);
     // There are no other files, and other users cannot read it.
@@ -73,7 +69,7 @@ async fn dump_overwrites_a_file_only_on_request() {
     let scratch = complete().await;
     let path = scratch.write("dump.jsonl", "mine");
     let refused = on(&scratch, "data", &["dump", &path]).failed();
-    assert!(refused.contains("--force"), "{refused}");
+    refused.assert_has("--force");
     assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
     on(&scratch, "data", &["dump", &path, "--force"]).ok();
     assert!(
@@ -87,7 +83,7 @@ async fn dump_overwrites_a_file_only_on_request() {
 fn dump_without_a_store_fails() {
     let scratch = Scratch::new();
     let refused = on(&scratch, "data", &["dump", &scratch.arg("dump.jsonl")]).failed();
-    assert!(refused.contains("there is no store in"), "{refused}");
+    refused.assert_has("there is no store in");
     assert!(!scratch.path("data").exists() && !scratch.path("dump.jsonl").exists());
 }
 
@@ -156,7 +152,7 @@ async fn interrupted_dump_behind_a_link_starts_over() {
         }
         let file = scratch.arg("dump.jsonl");
         let ended = on(&scratch, "data", &["dump", &file, "--force"]).ok();
-        assert!(ended.stderr.contains("starting over"), "{}", ended.stderr);
+        ended.warns("starting over");
         assert_eq!(fs::read_to_string(&other).unwrap(), "mine");
         let written = scratch.path("dump.jsonl");
         assert!(fs::symlink_metadata(&written).unwrap().is_file());
@@ -171,7 +167,7 @@ async fn interrupted_dump_restarts_if_the_store_has_changed() {
     interrupted(&scratch, &whole, whole.len() / 2);
     plant(&scratch.path("data"), strays(1)).await;
     let ended = on(&scratch, "data", &["dump", &scratch.arg("dump.jsonl")]).ok();
-    assert!(ended.stderr.contains("starting over"), "{}", ended.stderr);
+    ended.warns("starting over");
     let other = dumped(&scratch, "data", "other.jsonl");
     assert!(other != whole);
     assert!(fs::read_to_string(scratch.path("dump.jsonl")).unwrap() == other);
@@ -182,5 +178,5 @@ fn dump_reports_a_path_that_cannot_be_written() {
     let scratch = Scratch::with_org();
     let refused = knowledge(&["dump", &scratch.arg("none/dump.jsonl"), &scratch.data_dir()]);
     let refused = refused.failed();
-    assert!(refused.contains("none/dump.jsonl"), "{refused}");
+    refused.assert_has("none/dump.jsonl");
 }

@@ -17,7 +17,7 @@ use knowledge_testing::seed::Seed;
 use serde_json::{Value, json};
 
 use super::{complete, dumped, on};
-use crate::support::{Scratch, start};
+use crate::support::{AssertText, Scratch, start};
 
 /// Time limit of a test that would hang.
 const GUARD: Duration = Duration::from_secs(60);
@@ -81,11 +81,7 @@ async fn rekey_replaces_the_key_and_keeps_the_old_one() {
     // A dump made before needs the old key, which is found by its fingerprint.
     let dump = scratch.arg("before.jsonl");
     let verified = on(&scratch, "data", &["verify", "--dump", &dump]).ok();
-    assert!(
-        verified.stdout.contains("4 secrets opened"),
-        "{}",
-        verified.stdout
-    );
+    verified.shows("4 secrets opened");
     // One made now needs only the new one.
     dumped(&scratch, "data", "after.jsonl");
     fs::remove_file(scratch.path(&former)).unwrap();
@@ -104,7 +100,7 @@ async fn rekey_takes_the_new_key_from_a_file() {
     let new_key = format!("--new-key-file={}", scratch.arg("new"));
     // The key of the store already.
     let same = on(&scratch, "data", &["rekey", &new_key]).ok();
-    assert!(same.stdout.contains("nothing to do"), "{}", same.stdout);
+    same.shows("nothing to do");
     assert_eq!(key_files(&scratch), ["data.key"]);
 
     fs::write(&file, "0".repeat(64)).unwrap();
@@ -120,7 +116,7 @@ async fn rekey_takes_the_new_key_from_a_file() {
     #[cfg(unix)]
     set_private(&scratch.path("malformed"));
     let refused = on(&scratch, "data", &["rekey", &malformed]).failed();
-    assert!(refused.contains("contains no sealing key"), "{refused}");
+    refused.assert_has("contains no sealing key");
     assert_eq!(verified(&scratch), 4);
 }
 
@@ -137,10 +133,10 @@ async fn rekey_needs_the_present_key_and_the_directory() {
     let right = fs::read_to_string(scratch.path("data.key")).unwrap();
     fs::write(scratch.path("data.key"), "1".repeat(64)).unwrap();
     let refused = on(&scratch, "data", &["rekey"]).failed();
-    assert!(refused.contains("is not the one that sealed"), "{refused}");
+    refused.assert_has("is not the one that sealed");
     fs::remove_file(scratch.path("data.key")).unwrap();
     let refused = on(&scratch, "data", &["rekey"]).failed();
-    assert!(refused.contains("is missing; restore it"), "{refused}");
+    refused.assert_has("is missing; restore it");
     assert_eq!(key_files(&scratch), Vec::<String>::new());
     fs::write(scratch.path("data.key"), right).unwrap();
     #[cfg(unix)]
@@ -150,7 +146,7 @@ async fn rekey_needs_the_present_key_and_the_directory() {
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
     server.base_url();
     let refused = on(&scratch, "data", &["rekey"]).failed();
-    assert!(refused.contains("in use"), "{refused}");
+    refused.assert_has("in use");
     assert_eq!(server.terminate(), 0);
     assert_eq!(key_files(&scratch), ["data.key"]);
 }
@@ -228,14 +224,14 @@ async fn unfinished_rekey_stops_the_start() {
     assert!(begun.await.unwrap().step().await.unwrap());
     drop(data);
     let refused = on(&scratch, "data", &["serve", "--listen=127.0.0.1:0"]).failed();
-    assert!(refused.contains("knowledge rekey"), "{refused}");
+    refused.assert_has("knowledge rekey");
     let refused = on(&scratch, "data", &["rekey"]).failed();
     assert!(refused.contains(&new.fingerprint()), "{refused}");
     let other = scratch.write("other", &"2".repeat(64));
     #[cfg(unix)]
     set_private(&scratch.path("other"));
     let refused = on(&scratch, "data", &["rekey", "--new-key-file", &other]).failed();
-    assert!(refused.contains("complete it first"), "{refused}");
+    refused.assert_has("complete it first");
     let right = scratch.write("right", &"01".repeat(32));
     #[cfg(unix)]
     set_private(&scratch.path("right"));

@@ -11,7 +11,7 @@ use knowledge_server::data::DataConfig;
 use serde_json::{Value, json};
 
 use super::{complete, dumped, on};
-use crate::support::{Scratch, get, knowledge, start};
+use crate::support::{AssertText, Scratch, get, knowledge, start};
 
 #[tokio::test]
 async fn restore_rejects_damaged_dump_with_its_line_before_writing() {
@@ -44,7 +44,7 @@ async fn restore_rejects_damaged_dump_with_its_line_before_writing() {
         let path = scratch.write("damaged.jsonl", &damaged);
         let refused = on(&scratch, "copy", &["restore", &path]).failed();
         assert!(refused.contains(&problem), "{refused}, not {problem}");
-        assert!(refused.contains("damaged.jsonl"), "{refused}");
+        refused.assert_has("damaged.jsonl");
         assert!(!scratch.path("copy").exists());
     }
 }
@@ -54,12 +54,12 @@ async fn restore_rejects_non_empty_directory() {
     let scratch = complete().await;
     let whole = dumped(&scratch, "data", "whole.jsonl");
     let refused = on(&scratch, "data", &["restore", &scratch.arg("whole.jsonl")]).failed();
-    assert!(refused.contains("not empty"), "{refused}");
+    refused.assert_has("not empty");
     assert!(dumped(&scratch, "data", "again.jsonl") == whole);
     fs::create_dir(scratch.path("files")).unwrap();
     scratch.write("files/a.txt", "mine");
     let refused = on(&scratch, "files", &["restore", &scratch.arg("whole.jsonl")]).failed();
-    assert!(refused.contains("contains other files"), "{refused}");
+    refused.assert_has("contains other files");
 }
 
 /// Restores only the first lines without credentials, as a process that is killed does.
@@ -97,20 +97,16 @@ async fn interrupted_restore_is_not_served_until_completed() {
     }
     let verified = on(&scratch, "copy", &["verify"]);
     assert_eq!(verified.code, 1);
-    assert!(
-        verified.stdout.contains("meta: unfinished"),
-        "{}",
-        verified.stdout
-    );
+    verified.shows("meta: unfinished");
 
     let other = dumped(&Scratch::with_org(), "data", "other.jsonl");
     let other = scratch.write("other.jsonl", &other);
     let refused = on(&scratch, "copy", &["restore", &other]).failed();
-    assert!(refused.contains("only the same dump"), "{refused}");
+    refused.assert_has("only the same dump");
 
     let dump = scratch.arg("whole.jsonl");
     let refused = on(&scratch, "copy", &["restore", "--keep-credentials", &dump]).failed();
-    assert!(refused.contains("revokes credentials"), "{refused}");
+    refused.assert_has("revokes credentials");
     on(&scratch, "copy", &["restore", &dump]).ok();
     on(&scratch, "once", &["restore", &dump]).ok();
     let once = dumped(&scratch, "once", "once.jsonl");
@@ -137,9 +133,9 @@ fn restored_store_accepts_no_earlier_token() {
     let dump = scratch.arg("dump.jsonl");
     let restored = on(&scratch, "new", &["restore", "--output=json", &dump]).ok();
     let gone = "not restored: 2 tokens, 1 session; issue a new token with `knowledge token create";
-    assert!(restored.stderr.contains(gone), "{}", restored.stderr);
+    restored.warns(gone);
     let again = "or a login link with `knowledge login-link HANDLE`";
-    assert!(restored.stderr.contains(again), "{}", restored.stderr);
+    restored.warns(again);
     let report: Value = serde_json::from_str(&restored.stdout).unwrap();
     let counts = json!({
         "tokens": 2, "sessions": 1, "mcp_keys": 0,
@@ -147,7 +143,7 @@ fn restored_store_accepts_no_earlier_token() {
     });
     assert_eq!(report["revoked"], counts);
     let kept = on(&scratch, "kept", &["restore", "--keep-credentials", &dump]).ok();
-    assert!(!kept.stderr.contains("not restored"), "{}", kept.stderr);
+    kept.stderr.assert_lacks("not restored");
 
     for key in ["new.key", "kept.key"] {
         fs::copy(scratch.path("data.key"), scratch.path(key)).unwrap();
@@ -180,7 +176,7 @@ async fn restore_reports_what_depends_on_credentials() {
         "1 MCP key; issue a new token with",
         "rejecting messages until the secret is rotated: 1 inbound webhook",
     ] {
-        assert!(restored.stderr.contains(line), "{}", restored.stderr);
+        restored.warns(line);
     }
     on(&scratch, "new", &["verify"]).ok();
 }
@@ -197,5 +193,5 @@ async fn restore_names_the_required_key() {
     );
     fs::copy(scratch.path("data.key"), scratch.path("two.key")).unwrap();
     let told = on(&scratch, "two", &["restore", &dump]).ok().stderr;
-    assert!(!told.contains("fingerprint"), "{told}");
+    told.assert_lacks("fingerprint");
 }

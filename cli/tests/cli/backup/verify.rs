@@ -10,7 +10,7 @@ use knowledge_server::data::DataConfig;
 use serde_json::{Value, json};
 
 use super::{complete, dumped, on, plant, strays};
-use crate::support::{Scratch, start};
+use crate::support::{AssertText, Scratch, start};
 
 #[tokio::test]
 async fn intact_store_and_its_dump_have_no_differences() {
@@ -35,11 +35,7 @@ async fn intact_store_and_its_dump_have_no_differences() {
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
     // Without the key, everything but the secrets is verified.
     let elsewhere = on(&scratch, "nowhere", &["verify", "--dump", &dump, &within]).ok();
-    assert!(
-        elsewhere.stdout.contains("no secrets opened"),
-        "{}",
-        elsewhere.stdout
-    );
+    elsewhere.shows("no secrets opened");
 }
 
 /// Returns all entries in a directory.
@@ -148,11 +144,7 @@ async fn verify_names_each_kind_of_damage() {
         let is_named = differences.iter().any(|found| found["code"] == code);
         assert!(is_named, "{code} in {report:#}");
         let text = on(&scratch, "data", &["verify"]);
-        assert!(
-            text.stdout.contains(&format!(": {code}: expected ")),
-            "{}",
-            text.stdout
-        );
+        text.shows(&format!(": {code}: expected "));
         let repair = match before {
             Some((key, value)) => Commit::builder().put(key, value),
             None => Commit::builder().delete(key),
@@ -170,11 +162,7 @@ async fn verify_report_is_bounded() {
     assert_eq!(verified.code, 1);
     assert_eq!(verified.stdout.lines().count(), 1_002);
     assert!(verified.stdout.contains("and 500 more"));
-    assert!(
-        verified.stderr.ends_with("error: 1,500 differences\n"),
-        "{}",
-        verified.stderr
-    );
+    verified.stderr.assert_ends("error: 1,500 differences\n");
 }
 
 #[tokio::test]
@@ -190,7 +178,7 @@ async fn verify_distinguishes_unreadable_input_from_differences() {
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
     server.base_url();
     let told = not_verified("data", &[]);
-    assert!(told.contains("knowledge backup FILE"), "{told}");
+    told.assert_has("knowledge backup FILE");
     assert_eq!(server.terminate(), 0);
     // A truncated dump and a store that does not open count as differences.
     let cut = scratch.write("cut.jsonl", "");

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::{Value, json};
 
 use super::problems;
-use crate::support::{Request, Scratch, Server, knowledge, knowledge_in, send, start};
+use crate::support::{AssertText, Request, Scratch, Server, knowledge, knowledge_in, send, start};
 
 /// A server with its own organisation and this text in its configuration file.
 struct Configured {
@@ -106,7 +106,7 @@ fn body_limit_and_timeout_are_configurable() {
     stream.write_all(head.as_bytes()).expect("send");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    answer.assert_begins("HTTP/1.1 503 ");
 }
 
 #[test]
@@ -212,16 +212,8 @@ fn commands_use_same_configuration_as_the_server() {
         &config,
     ];
     let run = crate::support::knowledge(&args).ok();
-    assert_eq!(
-        run.stdout,
-        "created 1, updated 0, unchanged 0, rejected 1\n"
-    );
-    assert!(
-        run.stderr
-            .contains("line 2: content must have 1 to 10 bytes"),
-        "{}",
-        run.stderr
-    );
+    run.prints("created 1, updated 0, unchanged 0, rejected 1\n");
+    run.warns("line 2: content must have 1 to 10 bytes");
 }
 
 #[test]
@@ -242,11 +234,7 @@ fn data_directory_is_configured_for_all_commands() {
     let list: Vec<Value> = serde_json::from_str(&list.stdout).expect("a list");
     assert_eq!(list.len(), 1);
     let shown = knowledge_in(&named, &["dashboard", "support"]).ok();
-    assert!(
-        shown.stdout.contains("workspace:support"),
-        "{}",
-        shown.stdout
-    );
+    shown.shows("workspace:support");
     assert!(scratch.path("elsewhere").is_dir());
     assert!(
         !scratch.path("elsewhere.key").exists(),
@@ -254,7 +242,7 @@ fn data_directory_is_configured_for_all_commands() {
     );
     // A flag takes precedence.
     let other = knowledge_in(&named, &["token", "list", &scratch.data_dir()]).failed();
-    assert!(other.contains("there is no store in"), "{other}");
+    other.assert_has("there is no store in");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tokio_rustls::rustls::{
 };
 
 use super::problems;
-use crate::support::{Scratch, Server, knowledge, start};
+use crate::support::{AssertText, Scratch, Server, knowledge, start};
 
 type Certificate = CertifiedKey<KeyPair>;
 
@@ -92,8 +92,8 @@ fn certificate_is_reloaded_on_a_signal() {
     scratch.write("server.pem", &new.cert.pem());
     hang_up();
     let line = server.error_with("certificate reload failed; keeping the old one");
-    assert!(line.contains("ERROR"), "{line}");
-    assert!(line.contains("do not match"), "{line}");
+    line.assert_has("ERROR");
+    line.assert_has("do not match");
     assert!(is_shown(&old));
 
     put(&scratch, &new);
@@ -180,7 +180,7 @@ fn rate_limit_is_generous_by_default_and_can_be_disabled() {
         let address = url.strip_prefix("http://").expect("an http URL");
         let stream = TcpStream::connect(address).expect("connect");
         let answer = ask(stream, "/docs", "Accept: */*").expect("an answer");
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        answer.assert_begins("HTTP/1.1 200 ");
         match policy {
             Some(policy) => assert!(answer.contains(policy), "{answer}"),
             None => assert!(!answer.contains("ratelimit"), "{answer}"),
@@ -220,9 +220,9 @@ fn origins_compression_and_rate_limit_apply() {
         assert!(first.contains(part), "{part}: {first}");
     }
     let second = answer("Accept: */*");
-    assert!(second.starts_with("HTTP/1.1 401 "), "{second}");
+    second.assert_begins("HTTP/1.1 401 ");
     let third = answer("Accept: */*");
-    assert!(third.starts_with("HTTP/1.1 429 "), "{third}");
+    third.assert_begins("HTTP/1.1 429 ");
     // There is no certificate, and the signal does not end the server.
     server.hang_up();
     server.error_with("SIGHUP: no TLS certificate to reload");

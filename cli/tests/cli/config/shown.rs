@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{setting, shown};
-use crate::support::{Scratch, knowledge, knowledge_in};
+use crate::support::{AssertText, Scratch, knowledge, knowledge_in};
 
 #[test]
 fn config_precedence_is_flag_environment_file_default() {
@@ -155,13 +155,13 @@ fn config_show_prints_no_secrets() {
     let file = format!("--sealing-key-file={}", scratch.arg("data.key"));
     for output in ["text", "json", "toml"] {
         let run = knowledge(&["config", "show", "--output", output, &file]).ok();
-        assert!(run.stdout.contains("data.key"), "{}", run.stdout);
+        run.shows("data.key");
         assert!(!run.stdout.contains(key.trim()), "{}", run.stdout);
     }
     let url = "--public-url=https://maya:secret@example.com";
     let message = knowledge(&["config", "show", url]).refused();
-    assert!(message.contains("without credentials"), "{message}");
-    assert!(!message.contains("secret"), "{message}");
+    message.assert_has("without credentials");
+    message.assert_lacks("secret");
 }
 
 #[test]

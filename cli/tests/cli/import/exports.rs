@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::served::Served;
 use super::{backlog, import};
-use crate::support::{Finished, Scratch, knowledge};
+use crate::support::{AssertText, Finished, Scratch, knowledge};
 
 /// Returns the path of an export.
 fn export(name: &str) -> String {
@@ -25,19 +25,13 @@ fn mem0_export_keeps_user_time_and_metadata() {
     let served = Served::new();
     let args = ["--format=mem0", "--user=u-17=maya"];
     let done = import(&served.scratch, &export("mem0_get_all.json"), &args).ok();
-    assert_eq!(
-        done.stdout,
-        "created 3, updated 0, unchanged 0, rejected 2\n"
-    );
+    done.prints("created 3, updated 0, unchanged 0, rejected 2\n");
     insta::assert_snapshot!(rejections(&done), @r#"
     line 24: the user's identifier is not a handle; assign one with --user ID=HANDLE ("Jo Smith")
     line 36: has no field memory
     "#);
     let again = import(&served.scratch, &export("mem0_get_all.json"), &args).ok();
-    assert_eq!(
-        again.stdout,
-        "created 0, updated 0, unchanged 3, rejected 2\n"
-    );
+    again.prints("created 0, updated 0, unchanged 3, rejected 2\n");
     let memories: Vec<String> = served
         .memories()
         .iter()
@@ -80,7 +74,7 @@ fn zep_and_letta_exports_need_an_audience() {
         let format = format!("--format={format}");
         for file in files {
             let unlabelled = import(&served.scratch, &export(file), &[&format]).refused();
-            assert!(unlabelled.contains("--audience"), "{unlabelled}");
+            unlabelled.assert_has("--audience");
             let args = [&format, "--audience=user:maya"];
             import(&served.scratch, &export(file), &args).ok();
         }
@@ -142,10 +136,7 @@ fn zep_and_letta_exports_need_an_audience() {
 fn csv_columns_are_fields_of_memories() {
     let served = Served::new();
     let done = import(&served.scratch, &export("memories.csv"), &["--format=csv"]).ok();
-    assert_eq!(
-        done.stdout,
-        "created 2, updated 0, unchanged 0, rejected 1\n"
-    );
+    done.prints("created 2, updated 0, unchanged 0, rejected 1\n");
     insta::assert_snapshot!(rejections(&done), @"line 5: must have as many fields as the header (2, not 8)");
     let memories: Vec<String> = served
         .memories()
@@ -176,18 +167,12 @@ fn equal_texts_for_two_audiences_are_two_memories() {
     let rows = "content,user_id\nLikes tea.,maya\nLikes tea.,bob\nLikes tea.,bob\n";
     let file = scratch.write("users.csv", rows);
     let done = import(&scratch, &file, &["--format=csv"]).ok();
-    assert_eq!(
-        done.stdout,
-        "created 2, updated 0, unchanged 1, rejected 0\n"
-    );
+    done.prints("created 2, updated 0, unchanged 1, rejected 0\n");
     // Blocks have no key of their own.
     for audience in ["--audience=user:maya", "--audience=user:bob"] {
         let args = ["--format=letta", audience];
         let done = import(&scratch, &export("letta_agent.af"), &args).ok();
-        assert_eq!(
-            done.stdout,
-            "created 1, updated 0, unchanged 0, rejected 1\n"
-        );
+        done.prints("created 1, updated 0, unchanged 0, rejected 1\n");
     }
     assert_eq!(backlog(&scratch), 4);
 }
@@ -196,14 +181,8 @@ fn equal_texts_for_two_audiences_are_two_memories() {
 fn import_without_a_valid_entry_fails() {
     let scratch = Scratch::with_org();
     let refused = import(&scratch, &export("letta_passages.jsonl"), &[]);
-    assert_eq!(
-        refused.stdout,
-        "created 0, updated 0, unchanged 0, rejected 2\n"
-    );
-    assert_eq!(
-        refused.failed(),
-        "error: no entry is valid; for the export of another tool, choose its --format"
-    );
+    refused.prints("created 0, updated 0, unchanged 0, rejected 2\n");
+    refused.fails("error: no entry is valid; for the export of another tool, choose its --format");
     let refused = import(&scratch, &export("zep_edges.json"), &["--format=mem0"]);
     assert_eq!(refused.failed(), "error: no entry is valid");
     assert_eq!(backlog(&scratch), 0);
@@ -221,10 +200,7 @@ fn import_of_an_empty_input_is_no_error() {
         let file = scratch.write("empty", text);
         let format = format!("--format={format}");
         let done = import(&scratch, &file, &[&format]).ok();
-        assert_eq!(
-            done.stdout,
-            "created 0, updated 0, unchanged 0, rejected 0\n"
-        );
+        done.prints("created 0, updated 0, unchanged 0, rejected 0\n");
         let preview = import(&scratch, &file, &[&format, "--dry-run"]).ok();
         assert_eq!(preview.stdout, "accepted 0, repeated 0, rejected 0\n");
     }
@@ -236,12 +212,8 @@ fn invalid_json_ends_an_import_after_the_entries_before() {
     let scratch = Scratch::with_org();
     let file = scratch.write("cut.json", "[{\"memory\": \"One.\"},\n{\"memory\": \"Tw");
     let cut = import(&scratch, &file, &["--format=mem0"]);
-    assert_eq!(
-        cut.stdout,
-        "created 1, updated 0, unchanged 0, rejected 0\n"
-    );
-    let expected = "error: line 2 is invalid JSON, and nothing after it can be read";
-    assert_eq!(cut.failed(), expected);
+    cut.prints("created 1, updated 0, unchanged 0, rejected 0\n");
+    cut.fails("error: line 2 is invalid JSON, and nothing after it can be read");
     assert_eq!(backlog(&scratch), 1);
 }
 
@@ -255,10 +227,7 @@ fn csv_quote_without_end_fails_the_import() {
     assert_eq!(preview.stdout, "accepted 1, repeated 0, rejected 0\n");
     assert_eq!(preview.failed(), expected);
     let done = import(&scratch, &file, &["--format=csv"]);
-    assert_eq!(
-        done.stdout,
-        "created 1, updated 0, unchanged 0, rejected 0\n"
-    );
+    done.prints("created 1, updated 0, unchanged 0, rejected 0\n");
     assert_eq!(done.failed(), expected);
     assert_eq!(backlog(&scratch), 1);
 }
@@ -275,11 +244,7 @@ fn dry_run_says_what_would_come_and_what_not() {
       1: has no field memory
         line 36
     "#);
-    assert!(
-        run.stderr.starts_with("reading: 3 memories"),
-        "{}",
-        run.stderr
-    );
+    run.stderr.assert_begins("reading: 3 memories");
     assert_eq!(rejections(&run), "");
     let file = scratch.write("mixed.jsonl", super::MIXED);
     let run = import(&scratch, &file, &["--dry-run", "--output=json"]).ok();

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Scratch, knowledge, start};
+use crate::support::{AssertText, Finished, Scratch, knowledge, start};
 
 fn import(scratch: &Scratch, file: &str, more: &[&str]) -> Finished {
     let data_dir = scratch.data_dir();
@@ -41,10 +41,7 @@ fn import_of_same_file_changes_nothing() {
     let scratch = Scratch::with_org();
     let file = scratch.write("pages.jsonl", &lines(250));
     let first = import(&scratch, &file, &[]).ok();
-    assert_eq!(
-        first.stdout,
-        "created 250, updated 0, unchanged 0, rejected 0\n"
-    );
+    first.prints("created 250, updated 0, unchanged 0, rejected 0\n");
     let second = import(&scratch, &file, &["--output=json"]).ok();
     let summary: Value = serde_json::from_str(&second.stdout).expect("JSON");
     assert_eq!(
@@ -67,10 +64,7 @@ fn import_with_known_key_updates_its_memory() {
     );
     let file = scratch.write("one.jsonl", &line("new"));
     let updated = import(&scratch, &file, &[]).ok();
-    assert_eq!(
-        updated.stdout,
-        "created 0, updated 1, unchanged 0, rejected 0\n"
-    );
+    updated.prints("created 0, updated 1, unchanged 0, rejected 0\n");
     assert_eq!(backlog(&scratch), 1);
 }
 
@@ -90,10 +84,7 @@ fn import_reports_invalid_lines_and_ingests_the_others() {
     let scratch = Scratch::with_org();
     let file = scratch.write("mixed.jsonl", MIXED);
     let done = import(&scratch, &file, &[]).ok();
-    assert_eq!(
-        done.stdout,
-        "created 3, updated 0, unchanged 1, rejected 5\n"
-    );
+    done.prints("created 3, updated 0, unchanged 1, rejected 5\n");
     let told: Vec<_> = done
         .stderr
         .lines()
@@ -114,15 +105,9 @@ fn import_strict_ends_at_first_invalid_line() {
     let good = lines(130);
     let file = scratch.write("bad.jsonl", &format!("{good}bad\n{}", lines(140)));
     let done = import(&scratch, &file, &["--strict"]);
-    assert_eq!(
-        done.stdout,
-        "created 130, updated 0, unchanged 0, rejected 1\n"
-    );
+    done.prints("created 130, updated 0, unchanged 0, rejected 1\n");
     let message = done.failed();
-    assert_eq!(
-        message,
-        "error: stopped at line 131; the lines before it were imported"
-    );
+    message.assert_is("error: stopped at line 131; the lines before it were imported");
     assert_eq!(backlog(&scratch), 130);
 }
 
@@ -165,23 +150,11 @@ fn import_names_missing_resources() {
         knowledge(&all).failed()
     };
     let message = run(&[&file, "--workspace=suport"]);
-    assert_eq!(
-        message,
-        "error: there is no such workspace; workspaces of acme: sales, support"
-    );
+    message.assert_is("error: there is no such workspace; workspaces of acme: sales, support");
     let message = run(&[&file, "--workspace=support", "--as=nobody"]);
-    assert_eq!(
-        message,
-        "error: there is no such member; members of acme: maya"
-    );
+    message.assert_is("error: there is no such member; members of acme: maya");
     let message = run(&[&file, "--workspace=support", "--org=other"]);
-    assert_eq!(
-        message,
-        r#"error: unknown organisation "other"; known organisations: acme"#
-    );
+    message.assert_is(r#"error: unknown organisation "other"; known organisations: acme"#);
     let message = run(&[&scratch.arg("missing"), "--workspace=support"]);
-    assert!(
-        message.ends_with("No such file or directory (os error 2)"),
-        "{message}"
-    );
+    message.assert_ends("No such file or directory (os error 2)");
 }

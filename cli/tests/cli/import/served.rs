@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{backlog, import, lines};
-use crate::support::{Scratch, Server, get, knowledge, start};
+use crate::support::{AssertText, Scratch, Server, get, knowledge, start};
 
 /// A directory whose server is running.
 pub(super) struct Served {
@@ -73,10 +73,7 @@ fn import_works_beside_a_running_server() {
     let served = Served::new();
     let file = served.scratch.write("pages.jsonl", &lines(250));
     let first = import(&served.scratch, &file, &[]).ok();
-    assert_eq!(
-        first.stdout,
-        "created 250, updated 0, unchanged 0, rejected 0\n"
-    );
+    first.prints("created 250, updated 0, unchanged 0, rejected 0\n");
     served
         .server
         .error_with("/admin/v1/orgs/acme/members/maya/workspaces/support/ingest");
@@ -86,10 +83,7 @@ fn import_works_beside_a_running_server() {
     } = served;
     assert_eq!(server.terminate(), 0);
     let again = import(&scratch, &file, &[]).ok();
-    assert_eq!(
-        again.stdout,
-        "created 0, updated 0, unchanged 250, rejected 0\n"
-    );
+    again.prints("created 0, updated 0, unchanged 250, rejected 0\n");
     assert_eq!(backlog(&scratch), 250, "over the store");
 }
 
@@ -132,14 +126,11 @@ fn import_over_the_socket_takes_bounded_memory() {
     };
     let few = served.scratch.write("few.jsonl", &pages(500));
     let (of_few, summary) = peak(&served, &few);
-    assert!(summary.starts_with("created 500,"), "{summary}");
+    summary.assert_begins("created 500,");
     let pages = pages(10_000);
     let many = served.scratch.write("many.jsonl", &pages);
     let (of_many, summary) = peak(&served, &many);
-    assert!(
-        summary.starts_with("created 9,500, updated 0, unchanged 500,"),
-        "{summary}"
-    );
+    summary.assert_begins("created 9,500, updated 0, unchanged 500,");
     assert!(pages.len() > 15 * 1024 * 1024);
     assert!(
         of_many < of_few + 8 * 1024,

@@ -11,7 +11,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use self::stage::{RELABEL, Stage};
-use crate::support::{Proxy, knowledge, start};
+use crate::support::{AssertText, Proxy, knowledge, start};
 
 const CONFIDENTIAL: &str = "--set=sensitivity=confidential";
 
@@ -22,14 +22,14 @@ fn relabel_dry_run_counts_and_changes_nothing() {
     assert_eq!(run.stdout, "12 would be changed\n");
     let said =
         "12 memories of support with sensitivity=internal would get sensitivity=confidential";
-    assert!(run.stderr.contains(said), "{}", run.stderr);
+    run.warns(said);
     let sample = run.stderr.lines().filter(|line| line.contains(" Note "));
     assert_eq!(sample.count(), 5, "{}", run.stderr);
-    assert!(run.stderr.contains("  and 7 more"), "{}", run.stderr);
+    run.warns("  and 7 more");
     assert_eq!((stage.count("internal"), stage.has_plan()), (12, false));
     let unasked = stage.relabel(&stage.url, &[CONFIDENTIAL]);
     assert_eq!(unasked.code, 2, "{}", unasked.stderr);
-    assert!(unasked.stderr.contains("--yes"), "{}", unasked.stderr);
+    unasked.warns("--yes");
     assert_eq!((stage.count("internal"), stage.has_plan()), (12, false));
     assert_eq!(stage.audited(), BTreeMap::new());
 }
@@ -52,8 +52,7 @@ fn relabel_finds_sources_by_name() {
         assert_eq!(run.ok().stdout, "12 would be changed\n", "{source}");
     }
     let unknown = stage.relabel(&stage.url, &[CONFIDENTIAL, "--where=source=Wikis", "--yes"]);
-    let expected = r#"error: unknown source "Wikis"; sources of this token: Wiki"#;
-    assert_eq!(unknown.failed(), expected);
+    unknown.fails(r#"error: unknown source "Wikis"; sources of this token: Wiki"#);
     assert_eq!((stage.count("internal"), stage.has_plan()), (12, false));
 }
 
@@ -74,11 +73,7 @@ fn relabel_changes_matching_memories_once_and_skips_unchanged() {
     // The filter still matches them, but there is nothing to do.
     let again = stage.relabel(&stage.url, &args[..3]).ok();
     assert_eq!(again.stdout, "changed 0, not changed 0\n");
-    assert!(
-        again.stderr.contains("250 more already have these labels"),
-        "{}",
-        again.stderr
-    );
+    again.warns("250 more already have these labels");
     assert!(!stage.has_plan());
     let audited = stage.audited();
     assert_eq!(audited.len(), 250);
@@ -105,14 +100,11 @@ fn relabel_completes_a_killed_run_without_repeating_changes() {
         .relabel(&proxy.url(), &[CONFIDENTIAL, "--dry-run"])
         .ok();
     let left = "an earlier run was interrupted; memories remaining: 220 of 320";
-    assert!(dry.stderr.contains(left), "{}", dry.stderr);
+    dry.warns(left);
     let other = stage
         .relabel(&proxy.url(), &["--set=review=approved", "--yes"])
         .failed();
-    assert!(
-        other.contains("is not a plan of this relabelling"),
-        "{other}"
-    );
+    other.assert_has("is not a plan of this relabelling");
     // It requires no second confirmation, since the run has to be completed.
     let run = stage.relabel(&proxy.url(), &[CONFIDENTIAL]).ok();
     assert_eq!(run.stdout, "changed 320, not changed 0\n");
@@ -182,10 +174,7 @@ fn relabel_discards_a_plan_whose_first_call_is_invalid() {
     let proxy = Proxy::start(&stage.url).answer("PATCH", 1, refusal);
     let batch = [CONFIDENTIAL, "--batch=10", "--yes"];
     let message = stage.relabel(&proxy.url(), &batch).failed();
-    assert!(
-        message.contains("run the command again to resume"),
-        "{message}"
-    );
+    message.assert_has("run the command again to resume");
     assert!(stage.has_plan());
     let run = stage.relabel(&proxy.url(), &batch).ok();
     assert_eq!(run.stdout, "changed 30, not changed 0\n");
@@ -224,12 +213,8 @@ fn relabel_lists_unchanged_memories() {
         "{}",
         run.stderr
     );
-    assert!(
-        run.stderr
-            .ends_with("error: 25 memories were not changed\n"),
-        "{}",
-        run.stderr
-    );
+    run.stderr
+        .assert_ends("error: 25 memories were not changed\n");
     assert!(!stage.has_plan(), "nothing is left to do");
     stage.use_token(&all);
     assert_eq!(stage.count("internal"), 25);
@@ -258,21 +243,21 @@ fn relabel_connects_over_trusted_tls() {
         .ok();
     assert_eq!(run.stdout, "changed 3, not changed 0\n");
     let message = stage.relabel(&url, &[CONFIDENTIAL]).failed();
-    assert!(message.contains("certificate"), "{message}");
+    message.assert_has("certificate");
     let hint = "name the certificate of its authority with --ca-file";
-    assert!(message.ends_with(hint), "{message}");
+    message.assert_ends(hint);
     let health = ["healthcheck", "--url", &url];
     let message = knowledge(&health).failed();
-    assert!(message.ends_with(hint), "{message}");
+    message.assert_ends(hint);
     knowledge(&[&health[..], &[&trusting]].concat()).ok();
     assert_eq!(server.terminate(), 0);
     let message = stage.relabel(&url, &[CONFIDENTIAL, &trusting]).failed();
-    assert!(message.contains("Connection refused"), "{message}");
+    message.assert_has("Connection refused");
     let empty = format!("--ca-file={}", stage.scratch.write("empty.pem", ""));
     let message = stage
         .relabel(&url, &[CONFIDENTIAL, "--yes", &empty])
         .failed();
-    assert!(message.contains("it contains no certificate"), "{message}");
+    message.assert_has("it contains no certificate");
 }
 
 #[test]
@@ -290,10 +275,7 @@ fn relabel_reads_server_and_token_from_environment() {
     };
     let refused = run("wkt_nonsense");
     let message = String::from_utf8(refused.stderr).expect("text");
-    assert!(
-        message.contains("KNOWLEDGE_TOKEN contains no valid token"),
-        "{message}"
-    );
+    message.assert_has("KNOWLEDGE_TOKEN contains no valid token");
     let done = run(&stage.token);
     assert!(done.status.success(), "{done:?}");
     let plans = fs::read_dir(stage.scratch.path("state/knowledge/relabel")).expect("the directory");
@@ -306,25 +288,13 @@ fn relabel_names_invalid_arguments() {
     let stage = Stage::with_memories(1);
     let twice = stage.relabel(&stage.url, &["--where=sensitivity=public", CONFIDENTIAL]);
     assert_eq!(twice.code, 2);
-    assert!(
-        twice
-            .stderr
-            .contains("--where sensitivity=… must not be repeated"),
-        "{}",
-        twice.stderr
-    );
+    twice.warns("--where sensitivity=… must not be repeated");
     let wrong = stage.relabel(&stage.url, &["--set=sensitivity=secret"]);
     assert_eq!(wrong.code, 2);
-    assert!(
-        wrong
-            .stderr
-            .contains("sensitivity must be one of public, internal"),
-        "{}",
-        wrong.stderr
-    );
+    wrong.warns("sensitivity must be one of public, internal");
     let server = stage.relabel("127.0.0.1:8080", &[CONFIDENTIAL]);
     assert_eq!(server.code, 2);
-    assert!(server.stderr.contains("--server"), "{}", server.stderr);
+    server.warns("--server");
     let options = stage.options(&stage.url);
     let args: Vec<&str> = options.iter().map(String::as_str).collect();
     let elsewhere = [
@@ -334,15 +304,12 @@ fn relabel_names_invalid_arguments() {
         CONFIDENTIAL,
     ];
     let message = knowledge(&[&elsewhere, &args[..]].concat()).failed();
-    assert!(
-        message.ends_with("workspaces of this token: sales, support"),
-        "{message}"
-    );
+    message.assert_ends("workspaces of this token: sales, support");
     fs::set_permissions(
         stage.scratch.path("token"),
         fs::Permissions::from_mode(0o644),
     )
     .expect("permissions");
     let exposed = stage.relabel(&stage.url, &[CONFIDENTIAL]).failed();
-    assert!(exposed.contains("chmod 600"), "{exposed}");
+    exposed.assert_has("chmod 600");
 }

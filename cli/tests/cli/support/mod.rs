@@ -5,6 +5,8 @@ mod curl;
 mod http;
 mod process;
 mod proxy;
+#[path = "../../support/text.rs"]
+mod text;
 
 use std::path::{Path, PathBuf};
 
@@ -13,6 +15,7 @@ pub(crate) use curl::request_of;
 pub(crate) use http::{Answer, Request, get, send};
 pub(crate) use process::{Finished, Server, knowledge, knowledge_in, start, start_in};
 pub(crate) use proxy::Proxy;
+pub(crate) use text::AssertText;
 
 /// A directory that is removed with the test.
 pub(crate) struct Scratch {

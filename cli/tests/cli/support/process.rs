@@ -73,6 +73,30 @@ impl Finished {
         assert!(last.starts_with("error: "), "{}", self.stderr);
         last
     }
+
+    /// Asserts that the run failed with this line.
+    #[track_caller]
+    pub(crate) fn fails(self, error: &str) {
+        assert_eq!(self.failed(), error);
+    }
+
+    /// Asserts that this is its standard output.
+    #[track_caller]
+    pub(crate) fn prints(&self, text: &str) {
+        assert_eq!(self.stdout, text);
+    }
+
+    /// Asserts that its standard output has this part.
+    #[track_caller]
+    pub(crate) fn shows(&self, part: &str) {
+        assert!(self.stdout.contains(part), "{part:?}:\n{}", self.stdout);
+    }
+
+    /// Asserts that its standard error has this part.
+    #[track_caller]
+    pub(crate) fn warns(&self, part: &str) {
+        assert!(self.stderr.contains(part), "{part:?}:\n{}", self.stderr);
+    }
 }
 
 /// A run in progress, which dropping kills.
