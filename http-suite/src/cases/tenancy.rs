@@ -101,7 +101,7 @@ impl Names {
 }
 
 /// Returns all operations with each identifier of `theirs` in each place, by a member of `own`.
-fn probes(own: &Names, theirs: &Names, caller: &MemberFixture) -> Vec<(&'static str, Call)> {
+fn probes(own: &Names, theirs: &Names, caller: &MemberFixture) -> Vec<Call> {
     let (token, session) = (&caller.token, &caller.session);
     let url = "https://example.com/hook";
     let webhook = json!({ "event_type": "chunk.created", "url": url });
@@ -109,66 +109,36 @@ fn probes(own: &Names, theirs: &Names, caller: &MemberFixture) -> Vec<(&'static 
     let rename = json!({ "name": "Mine" });
     let reassign = json!({ "reassign_to": theirs.role });
     vec![
-        ("memory", bulk(token, &relabel(theirs.memory))),
-        (
-            "memory among others",
-            bulk(
-                token,
-                &json!({ "memoryIds": [theirs.memory, Uuid::max()], "reviewStatus": "pending" }),
-            ),
+        bulk(token, &relabel(theirs.memory)),
+        bulk(
+            token,
+            &json!({ "memoryIds": [theirs.memory, Uuid::max()], "reviewStatus": "pending" }),
         ),
-        (
-            "source",
-            bulk(
-                token,
-                &json!({ "memoryIds": [own.memory], "sourceId": theirs.source }),
-            ),
+        bulk(
+            token,
+            &json!({ "memoryIds": [own.memory], "sourceId": theirs.source }),
         ),
-        ("dashboard", dashboard(token, theirs.workspace)),
-        ("roles", list_roles(session, &theirs.slug)),
-        (
-            "update: slug",
-            update_role(session, &theirs.slug, own.role, &rename),
+        dashboard(token, theirs.workspace),
+        list_roles(session, &theirs.slug),
+        update_role(session, &theirs.slug, own.role, &rename),
+        update_role(session, &own.slug, theirs.role, &rename),
+        update_role(session, &theirs.slug, theirs.role, &rename),
+        update_role(session, &own.slug, theirs.role, &rename).header("if-match", "*"),
+        delete_role(session, &theirs.slug, own.role),
+        delete_role(session, &own.slug, theirs.role),
+        delete_role(session, &theirs.slug, theirs.role),
+        delete_role(session, &own.slug, own.role).json(&reassign),
+        subscribe(
+            token,
+            &json!({ "recall_id": theirs.recall, "webhook_url": url }),
         ),
-        (
-            "update: role",
-            update_role(session, &own.slug, theirs.role, &rename),
-        ),
-        (
-            "update: both",
-            update_role(session, &theirs.slug, theirs.role, &rename),
-        ),
-        (
-            "update: role, bound to a version",
-            update_role(session, &own.slug, theirs.role, &rename).header("if-match", "*"),
-        ),
-        ("delete: slug", delete_role(session, &theirs.slug, own.role)),
-        ("delete: role", delete_role(session, &own.slug, theirs.role)),
-        (
-            "delete: both",
-            delete_role(session, &theirs.slug, theirs.role),
-        ),
-        (
-            "delete: target",
-            delete_role(session, &own.slug, own.role).json(&reassign),
-        ),
-        (
-            "subscribe",
-            subscribe(
-                token,
-                &json!({ "recall_id": theirs.recall, "webhook_url": url }),
-            ),
-        ),
-        ("webhook", create_webhook(token, theirs.workspace, &webhook)),
-        (
-            "inbound webhook",
-            create_inbound_webhook(token, theirs.workspace, &json!({ "name": "Mine" })),
-        ),
+        create_webhook(token, theirs.workspace, &webhook),
+        create_inbound_webhook(token, theirs.workspace, &json!({ "name": "Mine" })),
     ]
 }
 
 /// Returns the same for the operations besides the eight.
-fn more_probes(own: &Names, theirs: &Names, caller: &MemberFixture) -> Vec<(&'static str, Call)> {
+fn more_probes(own: &Names, theirs: &Names, caller: &MemberFixture) -> Vec<Call> {
     let mut probes = Vec::new();
     for slug in [&own.slug, &theirs.slug] {
         let org = format!("/v1/orgs/{slug}");
@@ -177,39 +147,36 @@ fn more_probes(own: &Names, theirs: &Names, caller: &MemberFixture) -> Vec<(&'st
         let held = format!("{member}/workspace-roles/{}", theirs.workspace);
         let viewer = json!({ "role": "viewer" });
         probes.extend([
-            ("role", get(role)),
-            ("member", get(&member)),
-            (
-                "update member",
-                patch(&member).json(&json!({ "name": "Mine" })),
-            ),
-            ("remove member", delete(&member)),
-            ("assign role there", put(&held).json(&viewer)),
-            ("end role there", delete(&held)),
+            get(role),
+            get(&member),
+            patch(&member).json(&json!({ "name": "Mine" })),
+            delete(&member),
+            put(&held).json(&viewer),
+            delete(&held),
         ]);
     }
     let org = format!("/v1/orgs/{}", theirs.slug);
     let new = json!({ "name": "Spy", "handle": "spy", "role": "viewer" });
     probes.extend([
-        ("members", get(format!("{org}/members"))),
-        ("add member", post(format!("{org}/members")).json(&new)),
+        get(format!("{org}/members")),
+        post(format!("{org}/members")).json(&new),
     ]);
     let mut probes: Vec<_> = probes
         .into_iter()
-        .map(|(name, call)| (name, call.session(&caller.session)))
+        .map(|call| call.session(&caller.session))
         .collect();
     let calls = by_identifier(own, theirs).into_iter();
-    probes.extend(calls.map(|(name, call)| (name, call.bearer(&caller.token))));
+    probes.extend(calls.map(|call| call.bearer(&caller.token)));
     for workspace in [own.workspace, theirs.workspace] {
         let calls = in_workspace(workspace, theirs);
         let calls = calls.into_iter();
-        probes.extend(calls.map(|(name, call)| (name, call.bearer(&caller.token))));
+        probes.extend(calls.map(|call| call.bearer(&caller.token)));
     }
     probes
 }
 
 /// Returns requests for memories and recalls of `theirs` by identifier.
-fn by_identifier(own: &Names, theirs: &Names) -> Vec<(&'static str, Call)> {
+fn by_identifier(own: &Names, theirs: &Names) -> Vec<Call> {
     let memory = format!("/v1/memories/{}", theirs.memory);
     let here = format!("/v1/workspaces/{}", own.workspace);
     let there = format!("/v1/workspaces/{}", theirs.workspace);
@@ -222,97 +189,67 @@ fn by_identifier(own: &Names, theirs: &Names) -> Vec<(&'static str, Call)> {
     let of_actor = format!("/v1/audit-log?actor_id={}", theirs.member);
     let subscription = format!("/v1/citation-subscriptions/{}", theirs.subscription);
     let mut calls = vec![
-        ("memory", get(&memory)),
-        ("update memory", patch(&memory).json(&title)),
-        ("delete memory", delete(&memory)),
-        ("workspace", get(&there)),
-        ("memories", get(format!("{there}/memories"))),
-        (
-            "create memory there",
-            post(format!("{there}/memories")).json(&new(own.source)),
-        ),
-        (
-            "create memory of source",
-            post(format!("{here}/memories")).json(&new(theirs.source)),
-        ),
-        (
-            "ingest there",
-            post(format!("{there}/ingest")).json(&batch(own.source)),
-        ),
-        (
-            "ingest from source",
-            post(format!("{here}/ingest")).json(&batch(theirs.source)),
-        ),
-        ("recall", get(format!("/v1/recalls/{}", theirs.recall))),
-        ("recalls", get(format!("{there}/recalls"))),
-        ("cite there", post(format!("{there}/recalls")).json(&cited)),
-        ("cite", post(format!("{here}/recalls")).json(&cited)),
-        ("subscriptions", get(of_recall)),
-        ("audit log of actor", get(of_actor)),
-        ("subscription", get(&subscription)),
-        ("delete subscription", delete(&subscription)),
-        (
-            "rotate secret of subscription",
-            post(format!("{subscription}/rotate-secret")),
-        ),
+        get(&memory),
+        patch(&memory).json(&title),
+        delete(&memory),
+        get(&there),
+        get(format!("{there}/memories")),
+        post(format!("{there}/memories")).json(&new(own.source)),
+        post(format!("{here}/memories")).json(&new(theirs.source)),
+        post(format!("{there}/ingest")).json(&batch(own.source)),
+        post(format!("{here}/ingest")).json(&batch(theirs.source)),
+        get(format!("/v1/recalls/{}", theirs.recall)),
+        get(format!("{there}/recalls")),
+        post(format!("{there}/recalls")).json(&cited),
+        post(format!("{here}/recalls")).json(&cited),
+        get(of_recall),
+        get(of_actor),
+        get(&subscription),
+        delete(&subscription),
+        post(format!("{subscription}/rotate-secret")),
     ];
     calls.extend(of_endpoint(&subscription, theirs));
     calls
 }
 
 /// Returns requests for deliveries to an endpoint, with identifiers of `theirs`.
-fn of_endpoint(endpoint: &str, theirs: &Names) -> Vec<(&'static str, Call)> {
+fn of_endpoint(endpoint: &str, theirs: &Names) -> Vec<Call> {
     let deliveries = format!("{endpoint}/deliveries");
     let delivery = format!("{deliveries}/{}", theirs.delivery);
     vec![
-        ("deliveries", get(&deliveries)),
-        ("delivery", get(&delivery)),
-        ("redeliver", post(format!("{delivery}/redeliver"))),
-        (
-            "redeliver dead",
-            post(format!("{deliveries}/redeliver-dead")),
-        ),
-        ("ping", post(format!("{endpoint}/ping"))),
+        get(&deliveries),
+        get(&delivery),
+        post(format!("{delivery}/redeliver")),
+        post(format!("{deliveries}/redeliver-dead")),
+        post(format!("{endpoint}/ping")),
     ]
 }
 
 /// Returns requests for resources of a workspace, with identifiers of `theirs`.
-fn in_workspace(workspace: WorkspaceId, theirs: &Names) -> Vec<(&'static str, Call)> {
+fn in_workspace(workspace: WorkspaceId, theirs: &Names) -> Vec<Call> {
     let path = format!("/v1/workspaces/{workspace}");
     let connector = format!("{path}/connectors/{}", theirs.connector);
     let key = format!("{path}/mcp-keys/{}", theirs.mcp_key);
     let chat = format!("{path}/chats/{}", theirs.chat);
     let report = json!({ "outcome": "success" });
     let mut calls = vec![
-        ("connector", get(&connector)),
-        (
-            "update connector",
-            patch(&connector).json(&json!({ "is_paused": true })),
-        ),
-        ("delete connector", delete(&connector)),
-        (
-            "report sync",
-            post(format!("{connector}/sync-reports")).json(&report),
-        ),
-        ("MCP key", get(&key)),
-        ("rotate MCP key", post(format!("{key}/rotate"))),
-        ("revoke MCP key", delete(&key)),
-        ("chat", get(&chat)),
-        ("messages", get(format!("{chat}/messages"))),
-        (
-            "post message",
-            post(format!("{chat}/messages")).json(&json!({ "content": "Mine" })),
-        ),
+        get(&connector),
+        patch(&connector).json(&json!({ "is_paused": true })),
+        delete(&connector),
+        post(format!("{connector}/sync-reports")).json(&report),
+        get(&key),
+        post(format!("{key}/rotate")),
+        delete(&key),
+        get(&chat),
+        get(format!("{chat}/messages")),
+        post(format!("{chat}/messages")).json(&json!({ "content": "Mine" })),
     ];
     let webhook = format!("{path}/webhooks/{}", theirs.webhook);
     calls.extend([
-        ("webhook", get(&webhook)),
-        (
-            "update webhook",
-            patch(&webhook).json(&json!({ "is_active": false })),
-        ),
-        ("delete webhook", delete(&webhook)),
-        ("rotate secret", post(format!("{webhook}/rotate-secret"))),
+        get(&webhook),
+        patch(&webhook).json(&json!({ "is_active": false })),
+        delete(&webhook),
+        post(format!("{webhook}/rotate-secret")),
     ]);
     calls.extend(of_endpoint(&webhook, theirs));
     if workspace == theirs.workspace {
@@ -323,12 +260,12 @@ fn in_workspace(workspace: WorkspaceId, theirs: &Names) -> Vec<(&'static str, Ca
             "webhooks",
             "inbound-webhooks",
         ] {
-            calls.push(("list", get(format!("{path}/{list}"))));
+            calls.push(get(format!("{path}/{list}")));
         }
         let webhook = format!("{path}/inbound-webhooks/{}", Uuid::nil());
-        calls.push(("inbound webhook", get(&webhook)));
-        calls.push(("delete inbound webhook", delete(&webhook)));
-        calls.push(("rotate secret", post(format!("{webhook}/rotate-secret"))));
+        calls.push(get(&webhook));
+        calls.push(delete(&webhook));
+        calls.push(post(format!("{webhook}/rotate-secret")));
     }
     calls
 }
@@ -361,23 +298,23 @@ async fn resources_of_another_org_appear_nonexistent() {
             every
         };
         let (of_foreign, of_nothing) = (every(&foreign_names), every(&nothing));
-        for ((probe, foreign), (_, nothing)) in of_foreign.into_iter().zip(of_nothing) {
-            let (foreign, nothing) = (foreign.await, nothing.await);
-            assert!(!foreign.status.is_server_error(), "{probe}: {foreign:?}");
+        for (probe, nothing) in of_foreign.into_iter().zip(of_nothing) {
+            let (foreign, nothing) = (probe.clone().await, nothing.await);
+            assert!(!foreign.status.is_server_error(), "{probe:?}: {foreign:?}");
             if foreign.status == 200 {
                 // A bulk update repeats the requested memories, and has its own identifiers.
-                assert_eq!(foreign.show(), nothing.show(), "{probe}");
+                assert_eq!(foreign.show(), nothing.show(), "{probe:?}");
                 let shown = foreign.json();
                 match shown["results"].as_array() {
                     Some(items) => assert!(items.iter().all(|item| item["ok"] == false)),
-                    None => assert_eq!(shown["data"], json!([]), "{probe}"),
+                    None => assert_eq!(shown["data"], json!([]), "{probe:?}"),
                 }
                 continue;
             }
             let (foreign, nothing) = (without_volatile(foreign), without_volatile(nothing));
-            assert_eq!(foreign.status, nothing.status, "{probe}");
-            assert_eq!(foreign.headers, nothing.headers, "{probe}");
-            assert_eq!(foreign.body, nothing.body, "{probe}");
+            assert_eq!(foreign.status, nothing.status, "{probe:?}");
+            assert_eq!(foreign.headers, nothing.headers, "{probe:?}");
+            assert_eq!(foreign.body, nothing.body, "{probe:?}");
         }
     }
     assert_eq!(everything_of(foreign, &foreign_names).await, before);
