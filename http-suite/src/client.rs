@@ -123,6 +123,11 @@ impl Call {
             .body(body.to_string())
     }
 
+    /// Returns true if there is a body.
+    pub fn has_body(&self) -> bool {
+        !self.body.is_empty()
+    }
+
     /// Returns true if the method is safe (RFC 9110, 9.2.1).
     pub fn is_safe(&self) -> bool {
         self.method.is_safe()

@@ -58,24 +58,17 @@ fn of_the_organisation(org: &OrgFixture) -> Vec<Operation> {
     let new = json!({ "name": "New", "handle": "new", "role": "viewer" });
     let one = "DELETE, GET, HEAD, PATCH";
     let operations = [
-        Operation::new("create role", post(&roles).json(&role))
-            .with_body()
-            .allowing("GET, HEAD, POST"),
+        Operation::new("create role", post(&roles).json(&role)).allowing("GET, HEAD, POST"),
         Operation::new("role", get(format!("{roles}/{}", org.roles.guest))).allowing(one),
         Operation::new("list members", get(&members)).allowing("GET, HEAD, POST"),
-        Operation::new("add member", post(&members).json(&new))
-            .with_body()
-            .allowing("GET, HEAD, POST"),
+        Operation::new("add member", post(&members).json(&new)).allowing("GET, HEAD, POST"),
         Operation::new("member", get(&member)).allowing(one),
-        Operation::new("update member", patch(&member).json(&json!({})))
-            .with_body()
-            .allowing(one),
+        Operation::new("update member", patch(&member).json(&json!({}))).allowing(one),
         Operation::new("remove member", delete(&member)).allowing(one),
         Operation::new(
             "assign role in a workspace",
             put(&held).json(&json!({ "role": org.roles.guest })),
         )
-        .with_body()
         .allowing("DELETE, PUT"),
         Operation::new("end role in a workspace", delete(&held)).allowing("DELETE, PUT"),
     ];
@@ -102,38 +95,28 @@ fn of_a_workspace(org: &OrgFixture) -> Vec<Operation> {
     let one = "DELETE, GET, HEAD, PATCH";
     let many = "GET, HEAD, POST";
     let operations = [
-        Operation::new("create connector", post(&connectors).json(&new_connector))
-            .with_body()
-            .allowing(many),
+        Operation::new("create connector", post(&connectors).json(&new_connector)).allowing(many),
         Operation::new("list connectors", get(&connectors)).allowing(many),
         Operation::new("connector", get(&connector)).allowing(one),
-        Operation::new("update connector", patch(&connector).json(&json!({})))
-            .with_body()
-            .allowing(one),
+        Operation::new("update connector", patch(&connector).json(&json!({}))).allowing(one),
         Operation::new("delete connector", delete(&connector)).allowing(one),
         Operation::new(
             "report sync",
             post(format!("{connector}/sync-reports")).json(&json!({ "outcome": "success" })),
-        )
-        .with_body(),
-        Operation::new("create MCP key", post(&keys).json(&new_key))
-            .with_body()
-            .allowing(many),
+        ),
+        Operation::new("create MCP key", post(&keys).json(&new_key)).allowing(many),
         Operation::new("list MCP keys", get(&keys)).allowing(many),
         Operation::new("MCP key", get(&key)).allowing("DELETE, GET, HEAD"),
         Operation::new("rotate MCP key", post(format!("{key}/rotate"))),
         Operation::new("revoke MCP key", delete(&key)).allowing("DELETE, GET, HEAD"),
         Operation::new("note MCP key use", post(format!("{path}/mcp-key-uses"))),
-        Operation::new("create chat", post(&chats).json(&json!({ "title": "New" })))
-            .with_body()
-            .allowing(many),
+        Operation::new("create chat", post(&chats).json(&json!({ "title": "New" }))).allowing(many),
         Operation::new("list chats", get(&chats)).allowing(many),
         Operation::new("chat", get(&chat)).allowing("DELETE, GET, HEAD"),
         Operation::new(
             "post chat message",
             post(format!("{chat}/messages")).json(&json!({ "content": "New" })),
         )
-        .with_body()
         .allowing(many),
         Operation::new("list chat messages", get(format!("{chat}/messages"))).allowing(many),
     ];
@@ -153,9 +136,7 @@ fn of_webhooks(org: &OrgFixture) -> Vec<Operation> {
             .with_method_errors_in_headers()
             .allowing(many),
         Operation::new("webhook", get(&webhook)).allowing(one),
-        Operation::new("update webhook", patch(&webhook).json(&json!({})))
-            .with_body()
-            .allowing(one),
+        Operation::new("update webhook", patch(&webhook).json(&json!({}))).allowing(one),
         Operation::new("delete webhook", delete(&webhook)).allowing(one),
         Operation::new(
             "rotate webhook secret",
@@ -169,7 +150,6 @@ fn of_webhooks(org: &OrgFixture) -> Vec<Operation> {
             "update inbound webhook",
             patch(&one_inbound).json(&json!({})),
         )
-        .with_body()
         .allowing(one),
         Operation::new("delete inbound webhook", delete(&one_inbound)).allowing(one),
         Operation::new(
@@ -213,15 +193,11 @@ fn of_memories(org: &OrgFixture) -> Vec<Operation> {
     let one = "DELETE, GET, HEAD, PATCH";
     let many = "GET, HEAD, POST";
     let operations = [
-        Operation::new("create memory", post(&memories).json(&new))
-            .with_body()
-            .allowing(many),
+        Operation::new("create memory", post(&memories).json(&new)).allowing(many),
         Operation::new("list memories", get(&memories)).allowing(many),
-        Operation::new("ingest", post(format!("{path}/ingest")).json(&batch)).with_body(),
+        Operation::new("ingest", post(format!("{path}/ingest")).json(&batch)),
         Operation::new("memory", get(&memory)).allowing(one),
-        Operation::new("update memory", patch(&memory).json(&json!({})))
-            .with_body()
-            .allowing(one),
+        Operation::new("update memory", patch(&memory).json(&json!({}))).allowing(one),
         Operation::new("delete memory", delete(&memory)).allowing(one),
         Operation::new("list workspaces", get("/v1/workspaces")).allowing("GET, HEAD"),
         Operation::new("workspace", get(&path)).allowing("GET, HEAD"),
@@ -237,9 +213,7 @@ fn of_recalls(org: &OrgFixture) -> Vec<Operation> {
     let subscription = format!("{subscriptions}/{}", Uuid::nil());
     let entry = format!("/v1/audit-log/{}", Uuid::nil());
     let operations = [
-        Operation::new("create recall", post(&recalls).json(&new))
-            .with_body()
-            .allowing("GET, HEAD, POST"),
+        Operation::new("create recall", post(&recalls).json(&new)).allowing("GET, HEAD, POST"),
         Operation::new("list recalls", get(&recalls)).allowing("GET, HEAD, POST"),
         Operation::new("recall", get(format!("/v1/recalls/{}", org.recall)))
             .allowing("DELETE, GET, HEAD"),

@@ -143,10 +143,11 @@ impl Operation {
         let memory = org.main.memories.internal[0];
         let url = "https://example.com/hook";
         let relabel = json!({ "memoryIds": [memory], "sensitivityLabel": "internal" });
+        let subscription = json!({ "recall_id": org.recall, "webhook_url": url });
+        let webhook = json!({ "event_type": "chunk.created", "url": url });
+        let (inbound, nothing) = (json!({ "name": "Tickets" }), json!({}));
         vec![
-            Self::new("bulk update", bulk(token, &relabel))
-                .with_body()
-                .allowing("PATCH"),
+            Self::new("bulk update", bulk(token, &relabel)).allowing("PATCH"),
             Self::new("dashboard", dashboard(token, main))
                 .with_errors_in_headers()
                 .allowing("GET, HEAD"),
@@ -155,40 +156,23 @@ impl Operation {
                 .allowing("DELETE, GET, HEAD, PATCH"),
             Self::new(
                 "update role",
-                update_role(session, slug, org.roles.guest, &json!({})),
+                update_role(session, slug, org.roles.guest, &nothing),
             )
             .with_session()
-            .with_body()
             .allowing("DELETE, GET, HEAD, PATCH"),
             Self::new("list roles", list_roles(session, slug))
                 .with_session()
                 .allowing("GET, HEAD, POST"),
-            Self::new(
-                "subscribe",
-                subscribe(
-                    token,
-                    &json!({ "recall_id": org.recall, "webhook_url": url }),
-                ),
-            )
-            .with_body()
-            .with_errors_in_headers()
-            .allowing("GET, HEAD, POST"),
-            Self::new(
-                "create webhook",
-                create_webhook(
-                    token,
-                    main,
-                    &json!({ "event_type": "chunk.created", "url": url }),
-                ),
-            )
-            .with_body()
-            .with_errors_in_headers()
-            .allowing("GET, HEAD, POST"),
+            Self::new("subscribe", subscribe(token, &subscription))
+                .with_errors_in_headers()
+                .allowing("GET, HEAD, POST"),
+            Self::new("create webhook", create_webhook(token, main, &webhook))
+                .with_errors_in_headers()
+                .allowing("GET, HEAD, POST"),
             Self::new(
                 "create inbound webhook",
-                create_inbound_webhook(token, main, &json!({ "name": "Tickets" })),
+                create_inbound_webhook(token, main, &inbound),
             )
-            .with_body()
             .with_errors_in_headers()
             .allowing("GET, HEAD, POST"),
         ]
@@ -197,18 +181,13 @@ impl Operation {
     pub(super) fn new(name: &'static str, call: Call) -> Self {
         Self {
             name,
+            has_body: call.has_body(),
             call,
             takes_session: false,
-            has_body: false,
             has_errors_in_headers: false,
             has_method_errors_in_headers: false,
             allow: "POST",
         }
-    }
-
-    pub(super) fn with_body(mut self) -> Self {
-        self.has_body = true;
-        self
     }
 
     pub(super) fn with_session(mut self) -> Self {
