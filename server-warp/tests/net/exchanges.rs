@@ -69,10 +69,7 @@ async fn head_response_has_length_and_no_body() {
         .send("HEAD /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\r\nhello")
         .await;
     let answer = client.answer_to_head().await;
-    assert_eq!(
-        (answer.status, answer.header("content-length")),
-        (200, Some("5"))
-    );
+    answer.assert_has(200, "content-length", "5");
     client.send(get("/path")).await;
     assert_eq!(client.answer().await.body, "GET /path test= body=0");
 }
@@ -84,10 +81,7 @@ async fn panic_yields_a_response_and_keeps_the_connection() {
     for _ in 0..3 {
         client.send(get("/panic")).await;
         let answer = client.answer().await;
-        assert_eq!(
-            (answer.status, answer.body.as_str()),
-            (500, "GET /panic Panicked")
-        );
+        answer.assert_is(500, "GET /panic Panicked");
         client.send(get("/after")).await;
         assert_eq!(client.answer().await.body, "GET /after test= body=0");
     }

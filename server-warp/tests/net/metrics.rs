@@ -11,6 +11,8 @@ use crate::support::{Running, SHORT, config, get, guarded, post, start_chunked};
 const ANSWERED: &str = "knowledge_http_requests_total";
 const REJECTED: &str = "knowledge_http_requests_rejected_total";
 pub(crate) const CLOSED: &str = "knowledge_http_connections_closed_total";
+const OPEN: &str = "knowledge_http_connections_open";
+const IN_WORK: &str = "knowledge_http_requests_in_work";
 const BODY_BYTES_MAX: usize = 64 * 1_024;
 
 /// Returns a configuration with short time-outs.
@@ -107,7 +109,7 @@ async fn requests_in_flight_are_those_without_a_response() {
         ..config()
     })
     .await;
-    let in_work = || server.number("knowledge_http_requests_in_work", &[]);
+    let in_work = || server.number(IN_WORK, &[]);
     assert_eq!(in_work(), 0.0);
     assert_eq!(
         server.number("knowledge_http_requests_in_work_max", &[]),
@@ -132,9 +134,7 @@ async fn requests_in_flight_are_those_without_a_response() {
     assert_eq!(in_work(), 1.0);
     server.stub.release(1);
     assert_eq!(answered.answer().await.status, 200);
-    server
-        .number_becomes("knowledge_http_requests_in_work", &[], 0.0)
-        .await;
+    server.number_becomes(IN_WORK, &[], 0.0).await;
 }
 
 #[tokio::test]
@@ -195,17 +195,11 @@ async fn open_connections_are_counted() {
     .await;
     assert_eq!(server.number("knowledge_http_connections_max", &[]), 7.0);
     let client = server.connect().await;
-    server
-        .number_becomes("knowledge_http_connections_open", &[], 1.0)
-        .await;
+    server.number_becomes(OPEN, &[], 1.0).await;
     let second = server.connect().await;
-    server
-        .number_becomes("knowledge_http_connections_open", &[], 2.0)
-        .await;
+    server.number_becomes(OPEN, &[], 2.0).await;
     drop((client, second));
-    server
-        .number_becomes("knowledge_http_connections_open", &[], 0.0)
-        .await;
+    server.number_becomes(OPEN, &[], 0.0).await;
     let accepted = server.number("knowledge_http_connections_accepted_total", &[]);
     assert_eq!(accepted, 2.0);
     assert_eq!(server.number(CLOSED, &[("reason", "finished")]), 2.0);
@@ -249,15 +243,13 @@ async fn shutdown_closes_idle_connections_and_kills_unfinished_ones() {
     let mut busy = server.connect().await;
     busy.send(get("/never")).await;
     server.stub.entered(1).await;
-    server
-        .number_becomes("knowledge_http_connections_open", &[], 2.0)
-        .await;
+    server.number_becomes(OPEN, &[], 2.0).await;
     server.stop();
     server.stopped().await;
     let numbers = Exposition::parse(&metrics.render());
     assert_eq!(numbers.value(CLOSED, &[("reason", "shutdown")]), 1.0);
     assert_eq!(numbers.value(CLOSED, &[("reason", "killed")]), 1.0);
-    assert_eq!(numbers.value("knowledge_http_connections_open", &[]), 0.0);
+    assert_eq!(numbers.value(OPEN, &[]), 0.0);
 }
 
 #[tokio::test]

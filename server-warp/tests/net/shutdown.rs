@@ -121,10 +121,7 @@ async fn server_is_not_ready_during_shutdown() {
     refuses_connections(&server).await;
     half.send("Host: test\r\n\r\n").await;
     let answer = half.answer().await;
-    assert_eq!(
-        (answer.status, answer.body.as_str()),
-        (503, r#"{"status":"shutting_down"}"#)
-    );
+    answer.assert_is(503, r#"{"status":"shutting_down"}"#);
     server.stub.release(1);
     assert_eq!(client.answer().await.status, 200);
     assert_eq!(server.stopped().await.connections_killed, 0);
@@ -146,10 +143,7 @@ async fn server_serves_and_is_not_ready_during_the_delay() {
     })
     .await;
     let answer = server.ask(get("/readyz")).await;
-    assert_eq!(
-        (answer.status, answer.body.as_str()),
-        (503, r#"{"status":"shutting_down"}"#)
-    );
+    answer.assert_is(503, r#"{"status":"shutting_down"}"#);
     let answer = server.ask(get("/")).await;
     assert_eq!((answer.status, answer.header("connection")), (200, None));
 }

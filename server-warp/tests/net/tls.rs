@@ -441,10 +441,7 @@ async fn plain_http_gets_an_error_and_other_noise_is_closed() {
     let mut plain = server.connect().await;
     plain.send(get("/")).await;
     let answer = plain.answer().await;
-    assert_eq!(
-        (answer.status, answer.body.as_str()),
-        (400, "This port speaks HTTPS.\n")
-    );
+    answer.assert_is(400, "This port speaks HTTPS.\n");
     // The server waits for the client to close first, so that no reset overtakes the response.
     drop(plain);
 

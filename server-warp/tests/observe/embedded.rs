@@ -51,10 +51,7 @@ async fn store_commits_groups_and_syncs_are_counted() {
 
 async fn assert_counted(server: Observed) {
     let before = server.scrape().await;
-    let answer = server
-        .bulk("key", "approved")
-        .send_to(&server.base_url)
-        .await;
+    let answer = server.approve().await;
     assert_eq!(answer.status, 200);
     // The files are measured after the answer.
     let disk_bytes = "knowledge_store_disk_bytes";
@@ -93,10 +90,7 @@ async fn failed_sync_is_counted() {
 
 async fn assert_shown(server: Observed, fails: &AtomicBool) {
     fails.store(true, Ordering::Relaxed);
-    let answer = server
-        .bulk("key", "approved")
-        .send_to(&server.base_url)
-        .await;
+    let answer = server.approve().await;
     assert!(answer.status.is_server_error(), "{answer:?}");
     let numbers = server.scrape().await;
     assert_eq!(numbers.value("knowledge_store_open", &[]), 0.0);

@@ -82,7 +82,7 @@ async fn requests_are_counted_by_path_of_their_operation() {
 #[tokio::test]
 async fn identifiers_in_paths_create_no_series() {
     let server = observed().await;
-    server.dashboard().send_to(&server.base_url).await;
+    server.ask_dashboard().await;
     let before = server.scrape().await.series(ANSWERED);
     for number in 0..10 {
         let path = format!("/v1/workspaces/{number}/dashboard-summary");
@@ -97,10 +97,7 @@ async fn identifiers_in_paths_create_no_series() {
 async fn idempotent_replays_are_counted() {
     let server = observed().await;
     for (sent, replays) in [(1, 0.0), (2, 1.0), (3, 2.0)] {
-        let answer = server
-            .bulk("key", "approved")
-            .send_to(&server.base_url)
-            .await;
+        let answer = server.approve().await;
         assert_eq!(answer.status, 200, "{sent}");
         assert_eq!(server.number(REPLAYS, &[]).await, replays);
     }
@@ -110,11 +107,8 @@ async fn idempotent_replays_are_counted() {
 async fn store_calls_are_counted_by_method() {
     let server = observed().await;
     let before = server.scrape().await;
-    server
-        .bulk("key", "approved")
-        .send_to(&server.base_url)
-        .await;
-    server.dashboard().send_to(&server.base_url).await;
+    server.approve().await;
+    server.ask_dashboard().await;
     let after = server.scrape().await;
     for method in ["read", "commit"] {
         let labels = [("method", method)];
@@ -136,10 +130,7 @@ async fn conflicts_and_retries_are_counted() {
     let before = server.scrape().await;
     assert_eq!(before.value(RETRIES, &[]), 0.0);
     store.enable_faults();
-    let answer = server
-        .bulk("key", "approved")
-        .send_to(&server.base_url)
-        .await;
+    let answer = server.approve().await;
     assert_eq!(answer.status, 409);
     store.disable_faults();
     let after = server.scrape().await;
@@ -171,10 +162,7 @@ async fn store_failures_are_counted_by_kind() {
         let labels = [("method", "commit"), ("kind", kind)];
         assert_eq!(server.number(ERRORS, &labels).await, 0.0);
         store.enable_faults();
-        let answer = server
-            .bulk("key", "approved")
-            .send_to(&server.base_url)
-            .await;
+        let answer = server.approve().await;
         assert_eq!(answer.status, 503);
         assert!(server.number(ERRORS, &labels).await >= 1.0, "{kind}");
     }
@@ -224,7 +212,7 @@ async fn memories_and_those_that_await_review_are_counted() {
     let org = &server.fixture.orgs[0];
     let in_main = &org.main.memories;
     assert!(memories >= (in_main.internal.len() + in_main.private.len()) as f64);
-    let summary = server.dashboard().send_to(&server.base_url).await.json();
+    let summary = server.ask_dashboard().await.json();
     let in_main = summary["review_backlog_count"].as_f64().expect("a number");
     assert!(backlog >= in_main && backlog < memories, "{backlog}");
 
@@ -254,7 +242,7 @@ async fn counts_are_omitted_while_the_store_fails() {
 #[tokio::test]
 async fn servers_in_one_process_count_separately() {
     let (one, other) = (observed().await, observed().await);
-    one.dashboard().send_to(&one.base_url).await;
+    one.ask_dashboard().await;
     let labels = [("route", DASHBOARD), ("method", "GET"), ("status", "200")];
     assert_eq!(one.number(ANSWERED, &labels).await, 1.0);
     assert_eq!(other.number(ANSWERED, &labels).await, 0.0);

@@ -25,6 +25,7 @@ use tokio::task::JoinHandle;
 mod exposition;
 
 pub(crate) use self::exposition::Exposition;
+use knowledge_http_suite::client::Answer;
 pub(crate) use knowledge_http_suite::client::{Call, GUARD};
 
 /// The path template of the bulk update.
@@ -73,7 +74,7 @@ impl Observed {
         };
         let telemetry = Telemetry::start(&config, &metrics).expect("start");
         let server = Self::start_with(store, &metrics, telemetry.as_ref()).await;
-        server.dashboard().send_to(&server.base_url).await;
+        server.ask_dashboard().await;
         (server, directory)
     }
 
@@ -183,6 +184,17 @@ impl Observed {
             .bearer(&org.members.owner.token)
             .key(key)
             .json(&body)
+    }
+
+    /// Sends the update that approves the memory, with the same key each time.
+    pub(crate) async fn approve(&self) -> Answer {
+        let call = self.bulk("key", "approved");
+        call.send_to(&self.base_url).await
+    }
+
+    /// Requests the dashboard of the main workspace.
+    pub(crate) async fn ask_dashboard(&self) -> Answer {
+        self.dashboard().send_to(&self.base_url).await
     }
 
     /// Returns a request for the dashboard of the main workspace.

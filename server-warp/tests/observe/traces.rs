@@ -320,11 +320,7 @@ async fn unsampled_spans_are_not_exported() {
         ..config(&receiver)
     };
     let traced = Traced::over_memory(&none).await;
-    traced
-        .server
-        .dashboard()
-        .send_to(&traced.server.base_url)
-        .await;
+    traced.server.ask_dashboard().await;
     traced.stop().await;
     assert_eq!(receiver.spans().len(), 0);
 
@@ -387,11 +383,7 @@ async fn hanging_collector_delays_neither_requests_nor_shutdown() {
     .await;
     // Far more than the queue holds.
     for _ in 0..50 {
-        let answer = traced
-            .server
-            .dashboard()
-            .send_to(&traced.server.base_url)
-            .await;
+        let answer = traced.server.ask_dashboard().await;
         assert_eq!(answer.status, 200);
     }
     traced.stop().await;
@@ -406,11 +398,7 @@ async fn exported_batches_are_counted_by_outcome() {
         ..config(&receiver)
     };
     let traced = Traced::over_memory(&often).await;
-    traced
-        .server
-        .dashboard()
-        .send_to(&traced.server.base_url)
-        .await;
+    traced.server.ask_dashboard().await;
     let is_some = |count: f64| count >= 1.0;
     traced
         .server
@@ -424,11 +412,7 @@ async fn exported_batches_are_counted_by_outcome() {
         0.0
     );
     drop(receiver);
-    traced
-        .server
-        .dashboard()
-        .send_to(&traced.server.base_url)
-        .await;
+    traced.server.ask_dashboard().await;
     traced
         .server
         .number_becomes(EXPORTS, &[("outcome", "failed")], is_some)
@@ -462,11 +446,7 @@ async fn collector_is_reached_over_tls_with_headers_of_a_file() {
         ..config(&receiver)
     })
     .await;
-    traced
-        .server
-        .dashboard()
-        .send_to(&traced.server.base_url)
-        .await;
+    traced.server.ask_dashboard().await;
     traced.stop().await;
     let exports = receiver.exports();
     assert_eq!(

@@ -297,7 +297,7 @@ impl FakeProvider {
     }
 
     /// Makes the token endpoint answer with this ID token, and returns from the provider.
-    pub(crate) async fn answer_with(
+    pub(crate) async fn respond(
         &self,
         browser: &mut Browser,
         authorization: &Url,
@@ -323,7 +323,7 @@ impl FakeProvider {
         let further = further.as_object().expect("an object").clone();
         claims.as_object_mut().expect("an object").extend(further);
         let token = key.sign("a", &claims);
-        self.answer_with(browser, &authorization, &token).await
+        self.respond(browser, &authorization, &token).await
     }
 
     /// Returns from the provider with these parameters, and the state.

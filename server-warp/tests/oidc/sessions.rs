@@ -27,9 +27,7 @@ async fn other_pages_cannot_cancel_a_sign_in() {
     }
     let claims = provider.claims("viewer", &authorization, world.now());
     let token = key.sign("a", &claims);
-    let answer = provider
-        .answer_with(&mut browser, &authorization, &token)
-        .await;
+    let answer = provider.respond(&mut browser, &authorization, &token).await;
     assert_eq!(answer.status, 303, "{answer:?}");
     assert_eq!(browser.cookie("service_sign_in"), None);
 }
@@ -43,9 +41,7 @@ async fn last_of_two_tabs_completes_its_sign_in() {
     for (authorization, expected) in [(first, 400), (second, 303)] {
         let claims = provider.claims("viewer", &authorization, world.now());
         let token = key.sign("a", &claims);
-        let answer = provider
-            .answer_with(&mut browser, &authorization, &token)
-            .await;
+        let answer = provider.respond(&mut browser, &authorization, &token).await;
         assert_eq!(answer.status, expected, "{answer:?}");
     }
 }

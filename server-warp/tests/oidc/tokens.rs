@@ -49,17 +49,13 @@ async fn id_tokens_of_each_algorithm_are_accepted() {
         ] {
             let mut browser = browser.clone();
             let token = key.sign(kid, &claims);
-            let answer = provider
-                .answer_with(&mut browser, &authorization, &token)
-                .await;
+            let answer = provider.respond(&mut browser, &authorization, &token).await;
             assert_eq!(answer.status, 303, "{claims} {answer:?}");
         }
         // Without the name of the key, all that may have signed are tried.
         let header = json!({ "alg": key.algorithm(), "typ": "JWT" });
         let token = key.sign_with(&header, &claims);
-        let answer = provider
-            .answer_with(&mut browser, &authorization, &token)
-            .await;
+        let answer = provider.respond(&mut browser, &authorization, &token).await;
         assert_eq!(answer.status, 303, "{answer:?}");
     }
     assert_eq!(provider.key_requests(), 1);
@@ -104,16 +100,12 @@ async fn id_tokens_with_other_claims_are_refused() {
     ] {
         let mut browser = browser.clone();
         let token = key.sign("a", &changed(&claims, name, value.clone()));
-        let answer = provider
-            .answer_with(&mut browser, &authorization, &token)
-            .await;
+        let answer = provider.respond(&mut browser, &authorization, &token).await;
         assert_refused(&answer, 502);
     }
     assert_eq!(world.credentials("viewer").await, before);
     let token = key.sign("a", &claims);
-    let answer = provider
-        .answer_with(&mut browser, &authorization, &token)
-        .await;
+    let answer = provider.respond(&mut browser, &authorization, &token).await;
     assert_eq!(answer.status, 303, "{answer:?}");
 }
 
@@ -179,15 +171,11 @@ async fn id_tokens_with_other_signatures_are_refused() {
     let before = world.credentials("viewer").await;
     for token in tokens {
         let mut browser = browser.clone();
-        let answer = provider
-            .answer_with(&mut browser, &authorization, &token)
-            .await;
+        let answer = provider.respond(&mut browser, &authorization, &token).await;
         assert_refused(&answer, 502);
     }
     assert_eq!(world.credentials("viewer").await, before);
-    let answer = provider
-        .answer_with(&mut browser, &authorization, &good)
-        .await;
+    let answer = provider.respond(&mut browser, &authorization, &good).await;
     assert_eq!(answer.status, 303, "{answer:?}");
 }
 
@@ -204,16 +192,12 @@ async fn replaced_keys_are_requested_once_a_minute() {
     let token = new.sign("new", &claims);
     for _ in 0..3 {
         let mut browser = browser.clone();
-        let answer = provider
-            .answer_with(&mut browser, &authorization, &token)
-            .await;
+        let answer = provider.respond(&mut browser, &authorization, &token).await;
         assert_refused(&answer, 502);
     }
     assert_eq!(provider.key_requests(), 1);
     world.pass(Duration::from_secs(60));
-    let answer = provider
-        .answer_with(&mut browser, &authorization, &token)
-        .await;
+    let answer = provider.respond(&mut browser, &authorization, &token).await;
     assert_eq!(answer.status, 303, "{answer:?}");
     assert_eq!(provider.key_requests(), 2);
 }
@@ -231,9 +215,7 @@ async fn replaced_keys_without_names_are_requested_too() {
     provider.publish_keys(&[unnamed(&new)]);
     world.pass(Duration::from_secs(60));
     let token = new.sign_with(&json!({ "alg": "ES256" }), &claims);
-    let answer = provider
-        .answer_with(&mut browser, &authorization, &token)
-        .await;
+    let answer = provider.respond(&mut browser, &authorization, &token).await;
     assert_eq!(answer.status, 303, "{answer:?}");
     assert_eq!(provider.key_requests(), 2);
 }

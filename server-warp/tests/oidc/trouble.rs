@@ -184,17 +184,13 @@ async fn user_info_completes_the_claims_of_the_same_person() {
     ] {
         let mut browser = browser.clone();
         provider.answer("/userinfo", status, body.to_string());
-        let answer = provider
-            .answer_with(&mut browser, &authorization, &token)
-            .await;
+        let answer = provider.respond(&mut browser, &authorization, &token).await;
         assert_refused(&answer, expected);
     }
     assert!(!world.teams("viewer").await.contains("engines"));
     let body = json!({ "sub": "viewer", "groups": ["engineering"], "iss": "other" });
     provider.answer("/userinfo", 200, body.to_string());
-    let answer = provider
-        .answer_with(&mut browser, &authorization, &token)
-        .await;
+    let answer = provider.respond(&mut browser, &authorization, &token).await;
     assert_eq!(answer.status, 303, "{answer:?}");
     assert!(world.teams("viewer").await.contains("engines"));
 }
@@ -231,9 +227,7 @@ async fn client_authenticates_in_the_way_that_the_provider_accepts() {
         let authorization = browser.begin("").await;
         let claims = provider.claims("viewer", &authorization, world.now());
         let token = key.sign("a", &claims);
-        let answer = provider
-            .answer_with(&mut browser, &authorization, &token)
-            .await;
+        let answer = provider.respond(&mut browser, &authorization, &token).await;
         assert_eq!(answer.status, 303, "{answer:?}");
         let [(credentials, form)] = &provider.token_requests()[..] else {
             panic!("one request for tokens");

@@ -105,7 +105,7 @@ async fn known_keys_are_used_for_a_day_without_newer_ones() {
     let claims = provider.claims("viewer", &authorization, world.now());
     let unknown = other.sign("b", &claims);
     let answer = provider
-        .answer_with(&mut browser, &authorization, &unknown)
+        .respond(&mut browser, &authorization, &unknown)
         .await;
     assert_refused(&answer, 502);
     assert_eq!(provider.requests(DISCOVERY), 5);

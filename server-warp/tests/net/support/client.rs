@@ -38,6 +38,18 @@ impl Answer {
         header.map(|(_, value)| value.as_str())
     }
 
+    /// Asserts the status and the body.
+    #[track_caller]
+    pub(crate) fn assert_is(&self, status: u16, body: &str) {
+        assert_eq!((self.status, self.body.as_str()), (status, body));
+    }
+
+    /// Asserts the status and a header.
+    #[track_caller]
+    pub(crate) fn assert_has(&self, status: u16, header: &str, value: &str) {
+        assert_eq!((self.status, self.header(header)), (status, Some(value)));
+    }
+
     /// Returns the requests left of the rate limit, as text.
     pub(crate) fn remaining(&self) -> &str {
         let text = self.header("ratelimit").expect("a limit");
