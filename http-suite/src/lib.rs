@@ -2,6 +2,8 @@
 
 #[macro_use]
 mod harness;
+#[macro_use]
+mod rows;
 
 mod address;
 mod answer;

@@ -5,6 +5,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use knowledge_http_suite::rows;
 use serde_json::{Value, json};
 
 use crate::support::{AssertText, Finished, Scratch, Server, get, knowledge, knowledge_in, start};
@@ -376,11 +377,8 @@ fn init_with_an_invalid_argument_creates_nothing() {
     };
     let slug = "the slug must have 1 to 64 characters of a-z 0-9 - _ .";
     let name = "must have 1 to 7 characters, not only white space, and no control characters";
-    for (args, message) in [
-        (
-            ["--org-slug=acme", "--workspace=Bad One"],
-            format!("--workspace \"Bad One\": {slug}"),
-        ),
+    for (args, message) in rows! {
+        (["--org-slug=acme", "--workspace=Bad One"], format!("--workspace \"Bad One\": {slug}")),
         (
             ["--org-slug=acme", "--workspace=support= "],
             format!("--workspace \"support\": the name {name}"),
@@ -389,15 +387,9 @@ fn init_with_an_invalid_argument_creates_nothing() {
             ["--org-slug=acme", "--workspace=support=Customer Support"],
             format!("--workspace \"support\": the name {name}"),
         ),
-        (
-            ["--org-slug=acme", "--org-name=Acme Corporation"],
-            format!("--org-name {name}"),
-        ),
-        (
-            ["--org-slug=acme", "--owner-name=Maya Lindqvist"],
-            format!("--owner-name {name}"),
-        ),
-    ] {
+        (["--org-slug=acme", "--org-name=Acme Corporation"], format!("--org-name {name}")),
+        (["--org-slug=acme", "--owner-name=Maya Lindqvist"], format!("--owner-name {name}")),
+    } {
         assert_eq!(refused(&args).trim(), format!("error: {message}"));
     }
     let entries = std::fs::read_dir(scratch.path("")).expect("the directory");

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use knowledge_http_suite::rows;
 use knowledge_server::net::{ForwardingHeader, NetConfig, ProxyConfig};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -73,16 +74,10 @@ async fn newest(server: &InProcess) -> Value {
 
 #[tokio::test]
 async fn audit_entry_has_address_of_the_client_behind_a_proxy() {
-    for (header, line) in [
-        (
-            ForwardingHeader::XForwardedFor,
-            "X-Forwarded-For: 192.0.2.66, 192.0.2.7\r\n",
-        ),
-        (
-            ForwardingHeader::Forwarded,
-            "Forwarded: for=192.0.2.66, for=192.0.2.7\r\n",
-        ),
-    ] {
+    for (header, line) in rows! {
+        (ForwardingHeader::XForwardedFor, "X-Forwarded-For: 192.0.2.66, 192.0.2.7\r\n"),
+        (ForwardingHeader::Forwarded, "Forwarded: for=192.0.2.66, for=192.0.2.7\r\n"),
+    } {
         let server = behind_proxy(header, false).await;
         let id = create_source(&server, PROXY, b"", line).await;
         let entry = newest(&server).await;

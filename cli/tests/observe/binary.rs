@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
+use knowledge_http_suite::rows;
 use serde_json::Value;
 
 use crate::receiver::{Receiver, attribute};
@@ -229,17 +230,14 @@ async fn opentelemetry_variables_apply() {
         let data_dir = data_dir.to_str().expect("a path in UTF-8");
         let mut serving = Serving::start_as(
             &["--listen", "127.0.0.1:0", "--data-dir", data_dir],
-            &[
+            &rows! {
                 ("KNOWLEDGE_LOG__FORMAT", "json"),
                 ("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint),
                 ("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=acme"),
                 ("OTEL_SERVICE_NAME", "their-name"),
-                (
-                    "OTEL_RESOURCE_ATTRIBUTES",
-                    "deployment.environment.name=test",
-                ),
+                ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test"),
                 ("OTEL_SDK_DISABLED", disabled),
-            ],
+            },
         );
         let base_url = serving.message("listening on ");
         let call = Call::new(http::Method::GET, "/v1/nothing");
@@ -264,16 +262,10 @@ fn variable_with_password_is_rejected_without_revealing_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let data_dir = data_dir.to_str().expect("a path in UTF-8");
-    for (variable, text) in [
-        (
-            "OTEL_EXPORTER_OTLP_ENDPOINT",
-            "http://user:secret@127.0.0.1:1",
-        ),
-        (
-            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-            "http://127.0.0.1:1/v1/traces?key=secret",
-        ),
-    ] {
+    for (variable, text) in rows! {
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:secret@127.0.0.1:1"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:1/v1/traces?key=secret"),
+    } {
         let mut serving = Serving::start_as(
             &["--listen", "127.0.0.1:0", "--data-dir", data_dir],
             &[(variable, text)],

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use knowledge_http_suite::rows;
 use knowledge_testing::fixture::{self, OrgFixture};
 use serde_json::{Value, json};
 
@@ -35,15 +36,12 @@ impl Pair {
     }
 
     fn variables(&self) -> [(&'static str, String); 4] {
-        [
-            (
-                "KNOWLEDGE_STORAGE__PARTITIONS",
-                format!("eu={}", self.eu.url()),
-            ),
+        rows! {
+            ("KNOWLEDGE_STORAGE__PARTITIONS", format!("eu={}", self.eu.url())),
             ("KNOWLEDGE_WEBHOOKS__ALLOW", "127.0.0.0/8".to_owned()),
             ("KNOWLEDGE_WEBHOOKS__ALLOW_HTTP", "true".to_owned()),
             ("KNOWLEDGE_RATE_LIMIT__REQUESTS", "0".to_owned()),
-        ]
+        }
     }
 
     fn serve(&self) -> Knowledge {

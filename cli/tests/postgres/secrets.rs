@@ -3,6 +3,7 @@
 use std::fs;
 
 use http::Method;
+use knowledge_http_suite::rows;
 use knowledge_server::private_file;
 
 use crate::support::{AssertText, Call, Site, knowledge, knowledge_in, start};
@@ -27,26 +28,12 @@ async fn password_of_url_is_not_shown() {
     )];
     let shown = knowledge_in(&variable, &["config", "show"]).ok().stdout;
     assert!(!shown.contains(PASSWORD), "{shown}");
-    for (args, code) in [
+    for (args, code) in rows! {
         (&["verify", store, key][..], 2),
         (&["serve", &format!("{store}?sslmode=prefer"), key], 2),
-        (
-            &[
-                "serve",
-                &store.replace("postgres-test", "x@postgres-test"),
-                key,
-            ],
-            2,
-        ),
-        (
-            &[
-                "copy",
-                &store.replace("--store", "--from"),
-                &store.replace("--store", "--to"),
-            ],
-            2,
-        ),
-    ] {
+        (&["serve", &store.replace("postgres-test", "x@postgres-test"), key], 2),
+        (&["copy", &store.replace("--store", "--from"), &store.replace("--store", "--to")], 2),
+    } {
         let failed = knowledge(args);
         assert_eq!(failed.code, code, "{args:?} {}", failed.stderr);
         failed.stderr.assert_lacks("test-password");

@@ -136,17 +136,11 @@ async fn bulk_update_changes_only_named_attributes() {
 async fn bulk_update_accepts_each_value_of_a_label() {
     let org = own_org();
     let memory = org.main.memories.internal[0];
-    let labels = [
-        (
-            "sensitivityLabel",
-            vec!["public", "internal", "confidential", "restricted"],
-        ),
+    let labels = rows! {
+        ("sensitivityLabel", vec!["public", "internal", "confidential", "restricted"]),
         ("reviewStatus", vec!["rejected", "approved", "pending"]),
-        (
-            "audienceTag",
-            vec!["org:a", "workspace:b-1", "team:c_2", "user:d.3"],
-        ),
-    ];
+        ("audienceTag", vec!["org:a", "workspace:b-1", "team:c_2", "user:d.3"]),
+    };
     for (label, values) in labels {
         for value in values {
             let body = json!({ "memoryIds": [memory], label: value });
@@ -323,7 +317,7 @@ async fn bulk_update_requires_roles_that_relabel_or_review() {
         bulk(token, &body).await.status.as_u16()
     };
     let members = &org.members;
-    let relabels_and_reviews = [
+    let relabels_and_reviews = rows! {
         ("owner", &members.owner, 200, 200),
         ("admin", &members.admin, 200, 200),
         ("member", &members.member, 200, 200),
@@ -331,19 +325,9 @@ async fn bulk_update_requires_roles_that_relabel_or_review() {
         ("a role that allows both", &members.reviewer, 200, 200),
         ("a role in one workspace", &members.guest, 200, 200),
         ("viewer", &members.viewer, 403, 403),
-        (
-            "a role that denies relabelling, on a base that allows it",
-            &members.restrained,
-            403,
-            200,
-        ),
-        (
-            "an inactive role that would allow relabelling",
-            &members.deputy,
-            403,
-            403,
-        ),
-    ];
+        ("a role that denies relabelling, on a base that allows it", &members.restrained, 403, 200),
+        ("an inactive role that would allow relabelling", &members.deputy, 403, 403),
+    };
     for (who, member, relabels, reviews) in relabels_and_reviews {
         assert_eq!(
             status(&member.token, "audienceTag", "team:a").await,

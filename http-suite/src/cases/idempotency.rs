@@ -240,11 +240,8 @@ async fn concurrent_creations_with_one_key_create_once() {
     let token = &org.members.owner.token;
     let place = format!("/v1/workspaces/{}", org.main.id);
     let source = org.sources[0];
-    let creations = [
-        (
-            "/v1/sources".to_owned(),
-            json!({ "name": "Files", "kind": "drive" }),
-        ),
+    let creations = rows! {
+        ("/v1/sources".to_owned(), json!({ "name": "Files", "kind": "drive" })),
         (
             format!("{place}/memories"),
             json!({ "sourceId": source, "title": "Once", "content": "Only once." }),
@@ -262,11 +259,8 @@ async fn concurrent_creations_with_one_key_create_once() {
             json!({ "name": "Once", "client": "cursor", "audience": ["workspace:handbook"] }),
         ),
         (format!("{place}/chats"), json!({ "title": "Once" })),
-        (
-            format!("{place}/chats/{}/messages", org.chats[0]),
-            json!({ "content": "Once" }),
-        ),
-    ];
+        (format!("{place}/chats/{}/messages", org.chats[0]), json!({ "content": "Once" })),
+    };
     for (path, body) in creations {
         let key = new_key();
         let calls = (0..CONCURRENT_CREATIONS).map(|_| {

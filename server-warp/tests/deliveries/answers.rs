@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use knowledge_http_suite::rows;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
 
@@ -109,35 +110,23 @@ async fn truncated_response_is_a_failure_whatever_its_status() {
     const CLOSED: &str = "answer_broken: the connection was closed before the end of the response";
     const NO_HTTP: &str = "answer_broken: the response is not HTTP";
     let client = client();
-    for (answer, expected) in [
+    for (answer, expected) in rows! {
         ("", CLOSED),
         ("HTTP/1.1 2", CLOSED),
         ("HTTP/1.1 200 OK\r\n", CLOSED),
         ("HTTP/1.1 200 OK\r\nContent-Len", CLOSED),
         ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", CLOSED),
         ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", CLOSED),
-        (
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
-            CLOSED,
-        ),
-        (
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nhalf",
-            CLOSED,
-        ),
-        (
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
-            CLOSED,
-        ),
-        (
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nsecret\r\n",
-            CLOSED,
-        ),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", CLOSED),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nhalf", CLOSED),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", CLOSED),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nsecret\r\n", CLOSED),
         ("SSH-2.0-OpenSSH_9.9 secret\r\n", NO_HTTP),
         ("<html>secret</html>", NO_HTTP),
         ("HTTP/1.1 nine\r\n\r\n", NO_HTTP),
         ("HTTP/1.1 200 OK\r\nsecret header\r\n\r\n", NO_HTTP),
         ("HTTP/1.1 200 OK\r\nContent-Length: secret\r\n\r\n", NO_HTTP),
-    ] {
+    } {
         let peer = Peer::answering(answer).await;
         assert_eq!(outcome(&client, &peer.url()).await, expected, "{answer:?}");
     }
@@ -158,18 +147,15 @@ async fn closed_connection_without_response_is_a_failure() {
 #[tokio::test]
 async fn response_that_exceeds_the_time_limit_is_a_failure() {
     let client = client().timeout(SHORT);
-    for (answer, drip) in [
+    for (answer, drip) in rows! {
         ("", ""),
         ("", "H"),
         ("HTTP/1.1 200 OK\r\n", "x"),
         ("HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n", ""),
         ("HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n", "x"),
-        (
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
-            "1\r\nx\r\n",
-        ),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n"),
         ("HTTP/1.1 200 OK\r\n\r\n", "x"),
-    ] {
+    } {
         let peer = Peer::start(move |mut stream| async move {
             let mut request = read_request(&mut stream).await;
             let _ = stream.write_all(answer.as_bytes()).await;
@@ -210,11 +196,8 @@ async fn unaccepted_connection_times_out() {
 /// The peer sends a gigabyte, in each framing; the client reads little of it, and uses the status.
 #[tokio::test]
 async fn large_response_is_read_only_in_part() {
-    for (header, part) in [
-        (
-            "HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n".to_owned(),
-            vec![b'x'; 64 * 1024],
-        ),
+    for (header, part) in rows! {
+        ("HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n".to_owned(), vec![b'x'; 64 * 1024]),
         (
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(),
             [
@@ -225,7 +208,7 @@ async fn large_response_is_read_only_in_part() {
             .concat(),
         ),
         ("HTTP/1.1 200 OK\r\n\r\n".to_owned(), vec![b'x'; 64 * 1024]),
-    ] {
+    } {
         let taken = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&taken);
         let framing = header.clone();

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use knowledge_http_suite::rows;
+
 use crate::support::{Running, config, get, post};
 
 #[tokio::test]
@@ -110,21 +112,15 @@ async fn invalid_http_is_rejected_and_closed() {
         let others = "Line: x\r\n".repeat(count - 1);
         format!("GET /healthz HTTP/1.1\r\nHost: test\r\n{others}\r\n")
     };
-    for (request, status) in [
+    for (request, status) in rows! {
         ("no HTTP at all\r\n\r\n".to_owned(), 400),
         (get(&format!("/{long}")), 431),
         (format!("GET / HTTP/1.1\r\nLong: {long}\r\n\r\n"), 431),
         (of_lines(101), 431),
-        (
-            "POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n".to_owned(),
-            400,
-        ),
+        ("POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n".to_owned(), 400),
         ("GET /healthz HTTP/1.1\r\n\r\n".to_owned(), 400),
-        (
-            "GET /healthz HTTP/1.1\r\nHost: test\r\nHost: other\r\n\r\n".to_owned(),
-            400,
-        ),
-    ] {
+        ("GET /healthz HTTP/1.1\r\nHost: test\r\nHost: other\r\n\r\n".to_owned(), 400),
+    } {
         let mut client = server.connect().await;
         client.send(request).await;
         assert_eq!(client.answer().await.status, status);

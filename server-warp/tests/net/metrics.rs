@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use knowledge_http_suite::rows;
 use knowledge_server::net::{BODY_BYTES_UNCOUNTED, NetConfig, RateLimitConfig, TlsConfig};
 use knowledge_server::private_file;
 
@@ -142,18 +143,14 @@ async fn rejected_requests_are_counted_by_reason() {
     let server = Running::start(hasty()).await;
     let large = "x".repeat(BODY_BYTES_MAX + 1);
     let mut client = server.connect().await;
-    let causes = [
+    let causes = rows! {
         ("host_invalid", "GET /echo HTTP/1.1\r\n\r\n".to_owned(), 400),
         ("body_too_large", post("/echo", &large), 413),
-        (
-            "body_unreadable",
-            start_chunked("/echo") + "no length\r\n",
-            400,
-        ),
+        ("body_unreadable", start_chunked("/echo") + "no length\r\n", 400),
         ("body_timed_out", start_chunked("/echo"), 503),
         ("timed_out", get("/never"), 503),
         ("panicked", get("/panic"), 500),
-    ];
+    };
     for (reason, request, status) in causes {
         assert_eq!(server.rejected(reason), 0.0, "{reason}");
         client = server.connect().await;
@@ -209,17 +206,13 @@ async fn open_connections_are_counted() {
 async fn closed_connections_are_counted_by_reason() {
     let server = Running::start(hasty()).await;
     let finished = "GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
-    let causes = [
+    let causes = rows! {
         ("finished", finished, false),
         ("header_timeout", "GET / HTTP/1.1\r\n", false),
         ("malformed", "this is no HTTP\r\n\r\n", false),
-        (
-            "write_stalled",
-            "GET /large HTTP/1.1\r\nHost: test\r\n\r\n",
-            false,
-        ),
+        ("write_stalled", "GET /large HTTP/1.1\r\nHost: test\r\n\r\n", false),
         ("broken", "GET / HT", true),
-    ];
+    };
     for (reason, sent, goes) in causes {
         let labels = [("reason", reason)];
         assert_eq!(server.number(CLOSED, &labels), 0.0, "{reason}");

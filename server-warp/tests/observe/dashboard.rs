@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use knowledge_http_suite::rows;
 use knowledge_server::metrics::{CATALOGUE, Kind};
 use regex::Regex;
 use serde_json::Value;
@@ -217,37 +218,13 @@ async fn alerts_query_only_exported_series() {
 async fn wrong_queries_are_found() {
     let (server, _directory) = Observed::start_with_everything().await;
     let exported = server.scrape().await;
-    for (expression, legend, problem) in [
-        (
-            "knowledge_memory",
-            "",
-            "there is no series knowledge_memory",
-        ),
-        (
-            "knowledge_memories",
-            "{{org}}",
-            "the legend has no label org",
-        ),
-        (
-            "knowledge_store_commits_total",
-            "",
-            "knowledge_store_commits_total is a counter",
-        ),
-        (
-            "rate(knowledge_memories[5m])",
-            "",
-            "knowledge_memories is a gauge",
-        ),
-        (
-            "sum by (org) (knowledge_memories)",
-            "",
-            "knowledge_memories has no label org",
-        ),
-        (
-            "knowledge_memories{org=\"a\"}",
-            "",
-            "knowledge_memories has no label org",
-        ),
+    for (expression, legend, problem) in rows! {
+        ("knowledge_memory", "", "there is no series knowledge_memory"),
+        ("knowledge_memories", "{{org}}", "the legend has no label org"),
+        ("knowledge_store_commits_total", "", "knowledge_store_commits_total is a counter"),
+        ("rate(knowledge_memories[5m])", "", "knowledge_memories is a gauge"),
+        ("sum by (org) (knowledge_memories)", "", "knowledge_memories has no label org"),
+        ("knowledge_memories{org=\"a\"}", "", "knowledge_memories has no label org"),
         (
             "rate(knowledge_delivery_attempts_total{outcome=~\"dead|lost\"}[5m])",
             "",
@@ -256,7 +233,7 @@ async fn wrong_queries_are_found() {
         ("total(knowledge_memories)", "", "unknown word total"),
         ("sum(knowledge_memories", "", "parentheses are not balanced"),
         ("time()", "", "no metric"),
-    ] {
+    } {
         let problems = Query::new(expression, legend).problems(&exported);
         assert_eq!(problems, [problem], "{expression}");
     }

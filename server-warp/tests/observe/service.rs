@@ -7,6 +7,7 @@ use http::Method;
 use knowledge_core::env::Env;
 use knowledge_core::service::{KnowledgeService, Options, SealingKey};
 use knowledge_core::store::MemoryStore;
+use knowledge_http_suite::rows;
 use knowledge_server::app::App;
 use knowledge_server::metrics::Metrics;
 use knowledge_server::net::NetConfig;
@@ -43,34 +44,19 @@ async fn failing(rates: FaultRates) -> (Observed, Arc<FaultStore>) {
 async fn requests_are_counted_by_path_of_their_operation() {
     let server = observed().await;
     let slug = &server.fixture.orgs[0].slug;
-    let calls = [
+    let calls = rows! {
         (server.bulk("a", "approved"), BULK, "PATCH", "200"),
         (server.dashboard(), DASHBOARD, "GET", "200"),
-        (
-            server.dashboard().method(Method::HEAD),
-            DASHBOARD,
-            "HEAD",
-            "200",
-        ),
-        (
-            server.dashboard().method(Method::DELETE),
-            DASHBOARD,
-            "DELETE",
-            "405",
-        ),
+        (server.dashboard().method(Method::HEAD), DASHBOARD, "HEAD", "200"),
+        (server.dashboard().method(Method::DELETE), DASHBOARD, "DELETE", "405"),
         (
             Call::new(Method::GET, format!("/v1/orgs/{slug}/custom-roles")),
             "/v1/orgs/{orgSlug}/custom-roles",
             "GET",
             "401",
         ),
-        (
-            Call::new(Method::GET, "/v1/nothing"),
-            "unmatched",
-            "GET",
-            "404",
-        ),
-    ];
+        (Call::new(Method::GET, "/v1/nothing"), "unmatched", "GET", "404"),
+    };
     for (call, route, method, status) in calls {
         let labels = [("route", route), ("method", method), ("status", status)];
         assert_eq!(server.number(ANSWERED, &labels).await, 0.0, "{labels:?}");
@@ -142,22 +128,10 @@ async fn conflicts_and_retries_are_counted() {
 
 #[tokio::test]
 async fn store_failures_are_counted_by_kind() {
-    for (kind, rates) in [
-        (
-            "full",
-            FaultRates {
-                full: 1.0,
-                ..FaultRates::default()
-            },
-        ),
-        (
-            "unavailable",
-            FaultRates {
-                unavailable: 1.0,
-                ..FaultRates::default()
-            },
-        ),
-    ] {
+    for (kind, rates) in rows! {
+        ("full", FaultRates { full: 1.0, ..FaultRates::default() }),
+        ("unavailable", FaultRates { unavailable: 1.0, ..FaultRates::default() }),
+    } {
         let (server, store) = failing(rates).await;
         let labels = [("method", "commit"), ("kind", kind)];
         assert_eq!(server.number(ERRORS, &labels).await, 0.0);

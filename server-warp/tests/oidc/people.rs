@@ -2,6 +2,7 @@
 
 use knowledge_core::access::{BaseRole, BuiltInRole, RoleRef};
 use knowledge_core::model::{CustomRole, CustomRoleUpdate, NewCustomRole, WorkspaceId};
+use knowledge_http_suite::rows;
 use serde_json::json;
 
 use crate::browser::{Browser, assert_refused};
@@ -40,38 +41,18 @@ async fn custom_role(world: &World, slug: &str, workspace: Option<WorkspaceId>) 
 async fn address_is_verified_by_the_document_that_states_it() {
     let (provider, key, world) = start("email", &["staff = team:staff"]).await;
     let (own, other) = ("grace@example.com", "owner@example.com");
-    for (token, info, expected) in [
-        (
-            json!({ "email": own }),
-            json!({ "email": other, "email_verified": true }),
-            403,
-        ),
-        (
-            json!({ "email_verified": true }),
-            json!({ "email": other }),
-            403,
-        ),
+    for (token, info, expected) in rows! {
+        (json!({ "email": own }), json!({ "email": other, "email_verified": true }), 403),
+        (json!({ "email_verified": true }), json!({ "email": other }), 403),
         (
             json!({ "email": own, "email_verified": false }),
             json!({ "email": own, "email_verified": true }),
             403,
         ),
-        (
-            json!({ "email": own }),
-            json!({ "email_verified": true }),
-            403,
-        ),
-        (
-            json!({ "email": own }),
-            json!({ "email": own, "email_verified": true }),
-            303,
-        ),
-        (
-            json!({}),
-            json!({ "email": own, "email_verified": true }),
-            303,
-        ),
-    ] {
+        (json!({ "email": own }), json!({ "email_verified": true }), 403),
+        (json!({ "email": own }), json!({ "email": own, "email_verified": true }), 303),
+        (json!({}), json!({ "email": own, "email_verified": true }), 303),
+    } {
         let mut info = info;
         info["sub"] = json!("viewer");
         info["groups"] = json!(["staff"]);

@@ -10,6 +10,7 @@ use crate::browser::{Browser, assert_refused};
 use crate::fake::{FakeProvider, Key, NEVER};
 use crate::world::{CLIENT_ID, CLIENT_SECRET, PUBLIC_URL, World};
 use knowledge_http_suite::client::Call;
+use knowledge_http_suite::rows;
 
 /// Time for a request, in tests in which one gets no answer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -52,7 +53,7 @@ async fn provider_is_asked_again_after_its_failure() {
         metadata[name] = value;
         metadata.to_string()
     };
-    for (status, body, expected) in [
+    for (status, body, expected) in rows! {
         (500, String::new(), 503),
         (NEVER, String::new(), 503),
         (302, String::new(), 502),
@@ -60,23 +61,11 @@ async fn provider_is_asked_again_after_its_failure() {
         (200, " ".repeat(300 * 1_024), 502),
         (200, "<html>".to_owned(), 502),
         (200, with("issuer", json!("https://evil.example")), 502),
-        (
-            200,
-            with("issuer", json!(format!("{}/", provider.issuer))),
-            502,
-        ),
-        (
-            200,
-            with("token_endpoint", json!("http://evil.example/token")),
-            502,
-        ),
+        (200, with("issuer", json!(format!("{}/", provider.issuer))), 502),
+        (200, with("token_endpoint", json!("http://evil.example/token")), 502),
         (200, with("jwks_uri", json!("file:///etc/passwd")), 502),
-        (
-            200,
-            with("authorization_endpoint", json!("javascript:alert(1)")),
-            502,
-        ),
-    ] {
+        (200, with("authorization_endpoint", json!("javascript:alert(1)")), 502),
+    } {
         provider.answer(DISCOVERY, status, body.clone());
         assert_refused(&start(&mut browser).await, expected);
         // For some seconds the provider is left alone.
@@ -172,16 +161,12 @@ async fn user_info_completes_the_claims_of_the_same_person() {
     let authorization = browser.begin("").await;
     let claims = provider.claims("viewer", &authorization, world.now());
     let token = key.sign("a", &claims);
-    for (status, body, expected) in [
-        (
-            200,
-            json!({ "sub": "owner", "groups": ["engineering"] }),
-            502,
-        ),
+    for (status, body, expected) in rows! {
+        (200, json!({ "sub": "owner", "groups": ["engineering"] }), 502),
         (200, json!({ "groups": ["engineering"] }), 502),
         (401, json!({}), 502),
         (503, json!({}), 503),
-    ] {
+    } {
         let mut browser = browser.clone();
         provider.answer("/userinfo", status, body.to_string());
         let answer = provider.respond(&mut browser, &authorization, &token).await;
@@ -198,16 +183,12 @@ async fn user_info_completes_the_claims_of_the_same_person() {
 #[tokio::test]
 async fn client_authenticates_in_the_way_that_the_provider_accepts() {
     let key = Key::ecdsa();
-    for (methods, is_secret, expected) in [
+    for (methods, is_secret, expected) in rows! {
         (Some(json!(["client_secret_post"])), true, "form"),
-        (
-            Some(json!(["client_secret_basic", "client_secret_post"])),
-            true,
-            "basic",
-        ),
+        (Some(json!(["client_secret_basic", "client_secret_post"])), true, "basic"),
         (None, true, "basic"),
         (None, false, "public"),
-    ] {
+    } {
         let provider = FakeProvider::start().await;
         let world = World::still(&provider.issuer, |config| {
             if !is_secret {

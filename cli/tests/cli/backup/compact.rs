@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use knowledge_core::store::{Commit, Key};
+use knowledge_http_suite::rows;
 use knowledge_server::backup::compaction::{
     CompactionError, CompactionReport, Phase, Step, Watcher, compact,
 };
@@ -264,22 +265,13 @@ async fn compaction_interrupted_at_any_step_leaves_a_complete_store() {
     let scratch = complete().await;
     let before = dumped(&scratch, "data", "before.jsonl");
     let config = DataConfig::at(scratch.path("data"));
-    for (step, left) in [
-        (
-            Step::HalfCopied,
-            &["data", "data.compacting", "data.key"][..],
-        ),
+    for (step, left) in rows! {
+        (Step::HalfCopied, &["data", "data.compacting", "data.key"][..]),
         (Step::Copied, &["data", "data.compacting", "data.key"]),
-        (
-            Step::OldRenamed,
-            &["data.before-compaction", "data.compacting", "data.key"],
-        ),
-        (
-            Step::NewRenamed,
-            &["data", "data.before-compaction", "data.key"],
-        ),
+        (Step::OldRenamed, &["data.before-compaction", "data.compacting", "data.key"]),
+        (Step::NewRenamed, &["data", "data.before-compaction", "data.key"]),
         (Step::Removed, &["data", "data.key"]),
-    ] {
+    } {
         let ended = compact(&config, false, &mut Ends(Some(step))).await;
         assert!(
             matches!(ended, Err(CompactionError::Stopped)),
@@ -331,13 +323,10 @@ async fn compaction_keeps_directories_that_it_did_not_create() {
     let scratch = complete().await;
     let config = DataConfig::at(scratch.path("data"));
     compact(&config, false, &mut Ends(None)).await.unwrap();
-    for (name, left) in [
-        (
-            "data.before-compaction",
-            ["data", "data.before-compaction", "data.key"],
-        ),
+    for (name, left) in rows! {
+        ("data.before-compaction", ["data", "data.before-compaction", "data.key"]),
         ("data.compacting", ["data", "data.compacting", "data.key"]),
-    ] {
+    } {
         fs::create_dir(scratch.path(name)).unwrap();
         scratch.write(&format!("{name}/letter.txt"), "dear");
         on(&scratch, "data", &["verify"]).ok();

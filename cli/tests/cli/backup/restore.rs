@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use knowledge_core::dump::{CredentialPolicy, Restore};
 use knowledge_core::store::Store;
+use knowledge_http_suite::rows;
 use knowledge_server::backup::{DumpLines, check};
 use knowledge_server::data::DataConfig;
 
@@ -24,23 +25,14 @@ async fn restore_rejects_damaged_dump_with_its_line_before_writing() {
     exchanged.swap(4, 5);
     let exchanged = exchanged.join("\n") + "\n";
     let altered = whole.replacen("\"And then?\"", "\"And now?!\"", 1);
-    for (damaged, problem) in [
+    for (damaged, problem) in rows! {
         (cut, format!("line {count} of the dump is cut off")),
         (whole[..whole.len() / 2].to_owned(), "is cut off".to_owned()),
-        (
-            exchanged,
-            "line 6 of the dump is not in key order".to_owned(),
-        ),
-        (
-            altered,
-            format!("line {count} of the dump has a checksum that does not match"),
-        ),
-        (
-            "title,content\n".to_owned(),
-            "line 1 of the dump is not the first line".to_owned(),
-        ),
+        (exchanged, "line 6 of the dump is not in key order".to_owned()),
+        (altered, format!("line {count} of the dump has a checksum that does not match")),
+        ("title,content\n".to_owned(), "line 1 of the dump is not the first line".to_owned()),
         (String::new(), "line 1 of the dump is cut off".to_owned()),
-    ] {
+    } {
         let path = scratch.write("damaged.jsonl", &damaged);
         let refused = on(&scratch, "copy", &["restore", &path]).failed();
         assert!(refused.contains(&problem), "{refused}, not {problem}");

@@ -6,6 +6,7 @@ use std::path::Path;
 use bytes::Bytes;
 use knowledge_core::service::DifferenceCode;
 use knowledge_core::store::{Commit, Direction, Key, KeyRange, Mutation, StoreExt};
+use knowledge_http_suite::rows;
 use knowledge_server::data::DataConfig;
 use serde_json::{Value, json};
 
@@ -84,55 +85,19 @@ async fn verify_names_each_kind_of_damage() {
     let first_page = Key::new(format!("{page_family}/{page_id:032x}")).unwrap();
     let (redirect, _) = first("role_redirect");
     let revived = redirect.to_string().replacen("role_redirect", "role", 1);
-    let cases = [
-        (
-            "unreadable",
-            Mutation::Put {
-                key: first("memory").0,
-                value: "{}".into(),
-            },
-        ),
-        (
-            "unknown_family",
-            Mutation::Put {
-                key: Key::new("stray/1").unwrap(),
-                value: "1".into(),
-            },
-        ),
-        (
-            "missing",
-            Mutation::Delete {
-                key: first("content").0,
-            },
-        ),
-        (
-            "unexpected",
-            Mutation::Put {
-                key: Key::new(revived).unwrap(),
-                value: first("role").1,
-            },
-        ),
+    let cases = rows! {
+        ("unreadable", Mutation::Put { key: first("memory").0, value: "{}".into() }),
+        ("unknown_family", Mutation::Put { key: Key::new("stray/1").unwrap(), value: "1".into() }),
+        ("missing", Mutation::Delete { key: first("content").0 }),
+        ("unexpected", Mutation::Put { key: Key::new(revived).unwrap(), value: first("role").1 }),
         ("mismatch", with("org", "/id", other.clone())),
-        (
-            "count",
-            Mutation::Add {
-                key: first("memory_count").0,
-                delta: 1,
-            },
-        ),
-        (
-            "not_due",
-            with(
-                "credential",
-                "/expires_at",
-                json!("2099-01-01T00:00:00.000Z"),
-            ),
-        ),
+        ("count", Mutation::Add { key: first("memory_count").0, delta: 1 }),
+        ("not_due", with("credential", "/expires_at", json!("2099-01-01T00:00:00.000Z"))),
         ("unknown_role", with("member", "/role", other)),
         ("sealed", with("webhook", "/secret", json!("AAAA"))),
         ("audit_sequence", Mutation::Delete { key: first_page }),
         ("unfinished", with("meta", "/schema", json!(u32::MAX))),
-    ];
+    };
     for (code, damage) in cases {
         let key = damage.key().clone();
         let before = all.iter().find(|(found, _)| *found == key).cloned();

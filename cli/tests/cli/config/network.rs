@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use knowledge_http_suite::rows;
 use knowledge_server::private_file;
 use rcgen::{CertifiedKey, KeyPair};
 use tokio_rustls::rustls::crypto::ring;
@@ -162,13 +163,10 @@ window = "1500ms"
 #[test]
 fn rate_limit_is_generous_by_default_and_can_be_disabled() {
     let scratch = Scratch::new();
-    for (more, policy) in [
-        (
-            "",
-            Some("\r\nratelimit-policy: \"default\";q=60000;w=60\r\n"),
-        ),
+    for (more, policy) in rows! {
+        ("", Some("\r\nratelimit-policy: \"default\";q=60000;w=60\r\n")),
         ("[rate_limit]\nrequests = 0\n", None),
-    ] {
+    } {
         let data_dir = scratch.arg("data");
         let server = serve(&scratch.write(
             "knowledge.toml",

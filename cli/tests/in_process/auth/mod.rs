@@ -10,6 +10,7 @@ use http::Method;
 use knowledge_core::access::{CredentialKind, TokenScope};
 use knowledge_core::model::MemberId;
 use knowledge_core::service::NewToken;
+use knowledge_http_suite::rows;
 use knowledge_server::net::{ForwardingHeader, NetConfig, ProxyConfig, RateLimitConfig, TlsConfig};
 use knowledge_server::private_file;
 use serde_json::json;
@@ -175,38 +176,13 @@ async fn login_requires_a_small_json_body() {
 
 #[tokio::test]
 async fn cookie_is_secure_behind_a_proxy_with_https() {
-    for (trusted, header, line, expected) in [
-        (
-            "127.0.0.1/32",
-            ForwardingHeader::XForwardedFor,
-            ("x-forwarded-proto", "https"),
-            true,
-        ),
-        (
-            "127.0.0.1/32",
-            ForwardingHeader::XForwardedFor,
-            ("x-forwarded-proto", "http"),
-            false,
-        ),
-        (
-            "192.0.2.1/32",
-            ForwardingHeader::XForwardedFor,
-            ("x-forwarded-proto", "https"),
-            false,
-        ),
-        (
-            "127.0.0.1/32",
-            ForwardingHeader::Forwarded,
-            ("forwarded", "for=_a;proto=https"),
-            true,
-        ),
-        (
-            "127.0.0.1/32",
-            ForwardingHeader::Forwarded,
-            ("x-forwarded-proto", "https"),
-            false,
-        ),
-    ] {
+    for (trusted, header, line, expected) in rows! {
+        ("127.0.0.1/32", ForwardingHeader::XForwardedFor, ("x-forwarded-proto", "https"), true),
+        ("127.0.0.1/32", ForwardingHeader::XForwardedFor, ("x-forwarded-proto", "http"), false),
+        ("192.0.2.1/32", ForwardingHeader::XForwardedFor, ("x-forwarded-proto", "https"), false),
+        ("127.0.0.1/32", ForwardingHeader::Forwarded, ("forwarded", "for=_a;proto=https"), true),
+        ("127.0.0.1/32", ForwardingHeader::Forwarded, ("x-forwarded-proto", "https"), false),
+    } {
         let server = InProcess::behind(NetConfig {
             proxy: ProxyConfig {
                 trusted: vec![trusted.parse().expect("a range")],

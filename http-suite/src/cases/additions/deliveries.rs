@@ -289,16 +289,13 @@ async fn endpoint_disabled_by_service_is_enabled_by_a_ping() {
 fn requests(endpoint: &str) -> [(&'static str, Call); 5] {
     let deliveries = format!("{endpoint}/deliveries");
     let delivery = format!("{deliveries}/{}", Uuid::max());
-    [
+    rows! {
         ("list", get(&deliveries)),
         ("read", get(&delivery)),
         ("redeliver", post(format!("{delivery}/redeliver"))),
-        (
-            "redeliver dead",
-            post(format!("{deliveries}/redeliver-dead")),
-        ),
+        ("redeliver dead", post(format!("{deliveries}/redeliver-dead"))),
         ("ping", post(format!("{endpoint}/ping"))),
-    ]
+    }
 }
 
 async fn deliveries_reject_unauthorized_and_unknown_access() {
