@@ -8,7 +8,9 @@ use std::process::{Command, Stdio};
 use knowledge_http_suite::rows;
 use serde_json::{Value, json};
 
-use crate::support::{AssertText, Finished, Scratch, Server, get, knowledge, knowledge_in, start};
+use crate::support::{
+    AssertText, Finished, Scratch, Server, get, knowledge, knowledge_in, start, words,
+};
 
 /// A data directory, with or without a server.
 struct Stage {
@@ -87,13 +89,7 @@ fn organizations_and_workspaces_are_created_and_listed() {
         let unknown = stage.run(&["workspace", "list", "--org=nine"]).failed();
         unknown
             .assert_is("error: unknown organisation \"nine\"; known organisations: acme, globex");
-        let args = [
-            "workspace",
-            "create",
-            "lab",
-            "--org=globex",
-            "--audience=team:science",
-        ];
+        let args = words("workspace create lab --org=globex --audience=team:science");
         let made = stage.run(&args).ok();
         made.stderr.assert_begins("created workspace lab (");
         let listed = stage.json(&["workspace", "list", "--org=globex"]);
@@ -180,23 +176,10 @@ fn organizations_and_workspaces_are_deleted() {
 #[test]
 fn members_are_added_assigned_roles_and_removed() {
     for stage in Stage::both() {
-        let args = [
-            "user",
-            "create",
-            "bob",
-            "--name=Bob",
-            "--role=viewer",
-            "--team=core",
-        ];
+        let args = words("user create bob --name=Bob --role=viewer --team=core");
         let added = stage.run(&args).ok().stderr;
         added.assert_has("to acme as viewer");
-        let robot = [
-            "user",
-            "create",
-            "robot",
-            "--role=member",
-            "--service-account",
-        ];
+        let robot = words("user create robot --role=member --service-account");
         assert_eq!(stage.json(&robot)["kind"], "service_account");
         assert_eq!(stage.column("user", "handle"), ["maya", "bob", "robot"]);
         let again = ["user", "create", "bob", "--role=viewer"];
@@ -314,12 +297,9 @@ fn operator_provisions_while_the_server_runs() {
         "--owner-handle=maya",
         "--workspace=support=Customer Support",
     ]);
-    let again = run(&[
-        "init",
-        "--org-slug=acme",
-        "--workspace=support",
-        "--workspace=sales",
-    ])
+    let again = run(&words(
+        "init --org-slug=acme --workspace=support --workspace=sales",
+    ))
     .stderr;
     assert!(
         again.contains(

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::support::{AssertText, Scratch, knowledge};
+use crate::support::{AssertText, Scratch, knowledge, words};
 
 #[test]
 fn dashboard_has_no_colours_without_a_terminal() {
@@ -39,13 +39,10 @@ fn dashboard_has_no_colours_without_a_terminal() {
 fn dashboard_accepts_identifier_and_prints_json() {
     let scratch = Scratch::with_org();
     let show = |workspace: &str| {
-        let shown = knowledge(&[
-            "dashboard",
-            workspace,
-            "--output=json",
-            "--as=maya",
-            &scratch.data_dir(),
-        ]);
+        let shown = knowledge(&words(&format!(
+            "dashboard {workspace} --output=json --as=maya {}",
+            scratch.data_dir()
+        )));
         serde_json::from_str::<Value>(&shown.ok().stdout).expect("JSON")
     };
     let shown = show("sales");

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::support::{
-    Answer, AssertText, Request, Scratch, Server, get, knowledge, request_of, send, start,
+    Answer, AssertText, Request, Scratch, Server, get, knowledge, request_of, send, start, words,
 };
 
 const FIELDS: [&str; 9] = [
@@ -21,14 +21,10 @@ const FIELDS: [&str; 9] = [
 ];
 
 fn demo(scratch: &Scratch, memories: &str) -> (Server, Value) {
-    let mut server = start(&[
-        "demo",
-        &scratch.data_dir(),
-        "--listen=127.0.0.1:0",
-        "--output=json",
-        "--memories",
-        memories,
-    ]);
+    let mut server = start(&words(&format!(
+        "demo {} --listen=127.0.0.1:0 --output=json --memories {memories}",
+        scratch.data_dir()
+    )));
     let line = serde_json::from_str(&server.line()).expect("one JSON object in one line");
     (server, line)
 }
@@ -214,13 +210,10 @@ fn demo_that_was_interrupted_is_created_again() {
 #[test]
 fn demo_killed_during_creation_is_complete_on_next_start() {
     let scratch = Scratch::new();
-    let server = start(&[
-        "demo",
-        &scratch.data_dir(),
-        "--listen=127.0.0.1:0",
-        "--output=json",
-        "--memories=1000000",
-    ]);
+    let server = start(&words(&format!(
+        "demo {} --listen=127.0.0.1:0 --output=json --memories=1000000",
+        scratch.data_dir()
+    )));
     server.error_with("creating the demo"); // Two seconds into it.
     server.kill();
     let (_server, line) = demo(&scratch, "150");

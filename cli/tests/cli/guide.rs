@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use serde_json::Value;
 
 use crate::support::{
-    AssertText, Scratch, Server, knowledge, request_of, run_block, send, shell_blocks, start,
+    AssertText, Scratch, Server, knowledge, request_of, run_block, send, shell_blocks, start, words,
 };
 
 const GUIDE: &str = include_str!("../../../docs/guide.md");
@@ -142,12 +142,9 @@ fn production_setup_works_as_the_guide_says() {
     let log: Value = serde_json::from_str(log.expect("the audit log")).expect("JSON");
     let entry = &log["data"][0];
     assert_eq!(entry["after"]["sensitivity"], "confidential", "{log}");
-    let members = knowledge(&[
-        "user",
-        "list",
-        "--output=json",
-        &format!("--config={config}"),
-    ]);
+    let members = knowledge(&words(&format!(
+        "user list --output=json --config={config}"
+    )));
     let members: Value = serde_json::from_str(&members.ok().stdout).expect("JSON");
     let jonas = members.as_array().expect("a list").iter();
     let jonas = jonas.clone().find(|member| member["handle"] == "jonas");
@@ -201,12 +198,10 @@ fn events_come_in_and_go_out_as_the_guide_says() {
 fn knowledge_that_delivers_here(scratch: &Scratch) -> Server {
     let config = "[webhooks]\nallow = [\"127.0.0.0/8\"]\nallow_http = true\n";
     let config = format!("--config={}", scratch.write("knowledge.toml", config));
-    start(&[
-        "serve",
-        &config,
-        &scratch.data_dir(),
-        "--listen=127.0.0.1:0",
-    ])
+    start(&words(&format!(
+        "serve {config} {} --listen=127.0.0.1:0",
+        scratch.data_dir()
+    )))
 }
 
 /// Returns a free port, below the ephemeral ones.

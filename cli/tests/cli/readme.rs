@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::guide::{assert_same_shape, variables_on};
-use crate::support::{Scratch, run_block, shell_blocks, start};
+use crate::support::{Scratch, run_block, shell_blocks, start, words};
 
 const README: &str = include_str!("../../../README.md");
 const COMING_FROM: &str = include_str!("../../../docs/coming-from.md");
@@ -26,13 +26,10 @@ fn story() -> Vec<(&'static str, &'static str)> {
 #[test]
 fn story_happens_as_the_readme_tells() {
     let scratch = Scratch::new();
-    let mut server = start(&[
-        "demo",
-        &scratch.data_dir(),
-        "--listen=127.0.0.1:0",
-        "--memories=200",
-        "--no-deliveries",
-    ]);
+    let mut server = start(&words(&format!(
+        "demo {} --listen=127.0.0.1:0 --memories=200 --no-deliveries",
+        scratch.data_dir()
+    )));
     let screen = server.output_until("Ctrl-C");
     let variables = variables_on(&screen);
     let without_numbers = |text: &str| text.trim().replace(|char: char| char.is_ascii_digit(), "");

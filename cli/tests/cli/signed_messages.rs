@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{AssertText, Request, Scratch, get, knowledge, run_block, send, start};
+use crate::support::{AssertText, Request, Scratch, get, knowledge, run_block, send, start, words};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const OTHER: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
@@ -14,14 +14,9 @@ fn listen_prints_signed_messages_and_rejects_others() {
     let scratch = Scratch::new();
     let file = scratch.write("message.json", MESSAGE);
     let secret = format!("--secret={SECRET}");
-    let mut listener = start(&[
-        "webhook",
-        "listen",
-        "--listen=127.0.0.1:0",
-        &secret,
-        "--count=2",
-        "--output=json",
-    ]);
+    let mut listener = start(&words(&format!(
+        "webhook listen --listen=127.0.0.1:0 {secret} --count=2 --output=json"
+    )));
     let url = format!("{}/updates", listener.base_url());
 
     knowledge(&["webhook", "post", &url, &file, &secret, "--id=msg_1"]).ok();
@@ -51,14 +46,9 @@ fn listen_responds_with_the_chosen_status() {
     let scratch = Scratch::new();
     let file = scratch.write("message.json", MESSAGE);
     let secret = format!("--secret={SECRET}");
-    let mut listener = start(&[
-        "webhook",
-        "listen",
-        "--listen=127.0.0.1:0",
-        "--status=503",
-        "--count=1",
-        &secret,
-    ]);
+    let mut listener = start(&words(&format!(
+        "webhook listen --listen=127.0.0.1:0 --status=503 --count=1 {secret}"
+    )));
     let url = listener.base_url();
     let refused = knowledge(&["webhook", "post", &url, &file, &secret]).failed();
     refused.assert_has("503");

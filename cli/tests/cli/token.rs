@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{AssertText, Scratch, get, knowledge, start};
+use crate::support::{AssertText, Scratch, get, knowledge, start, words};
 
 #[test]
 fn token_is_issued_used_listed_and_revoked() {
@@ -69,16 +69,10 @@ fn list(scratch: &Scratch) -> Vec<Value> {
 fn token_is_scoped() {
     let scratch = Scratch::with_org();
     let data_dir = scratch.data_dir();
-    knowledge(&[
-        "token",
-        "create",
-        "--member=maya",
-        "--workspace=support",
-        "--action=memory:read",
-        "--action=dashboard:read",
-        "--expires-in=12h",
-        &data_dir,
-    ])
+    knowledge(&words(&format!(
+        "token create --member=maya --workspace=support --action=memory:read \
+         --action=dashboard:read --expires-in=12h {data_dir}"
+    )))
     .ok();
     let narrowing = list(&scratch)[0]["narrowing"].clone();
     assert_eq!(

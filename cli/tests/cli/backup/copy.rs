@@ -11,7 +11,7 @@ use knowledge_server::store_address::StoreAddress;
 use serde_json::Value;
 
 use super::{complete, dumped, on, strays};
-use crate::support::{AssertText, Finished, Scratch, knowledge, knowledge_in, start};
+use crate::support::{AssertText, Finished, Scratch, knowledge, knowledge_in, start, words};
 
 fn flag(name: &str, engine: &str, scratch: &Scratch, directory: &str) -> String {
     format!("--{name}={engine}:{}", scratch.arg(directory))
@@ -95,13 +95,9 @@ async fn interrupted_copy_resumes_with_the_same_source() {
     copying.kill();
     let half = flag("store", "fjall", &scratch, "new");
     let key = scratch.arg("data.key");
-    let refused = knowledge(&[
-        "serve",
-        &half,
-        "--listen=127.0.0.1:0",
-        "--sealing-key-file",
-        &key,
-    ]);
+    let refused = knowledge(&words(&format!(
+        "serve {half} --listen=127.0.0.1:0 --sealing-key-file {key}"
+    )));
     assert!(
         refused.failed().contains("restore"),
         "half a copy is not served"
@@ -160,12 +156,9 @@ async fn copy_rejects_loss_of_data() {
 fn store_in_memory_serves_until_its_process_ends() {
     let scratch = Scratch::new();
     let socket = scratch.arg("admin.sock");
-    let server = start(&[
-        "serve",
-        "--store=memory:",
-        "--listen=127.0.0.1:0",
-        &format!("--admin-socket={socket}"),
-    ]);
+    let server = start(&words(&format!(
+        "serve --store=memory: --listen=127.0.0.1:0 --admin-socket={socket}"
+    )));
     server.base_url();
     let admin = ["--store=memory:", &*format!("--admin-socket={socket}")];
     knowledge(&[&["org", "create", "acme", "--name=Acme"], &admin[..]].concat()).ok();

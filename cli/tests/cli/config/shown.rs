@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{setting, shown};
-use crate::support::{AssertText, Scratch, knowledge, knowledge_in};
+use crate::support::{AssertText, Scratch, knowledge, knowledge_in, words};
 
 #[test]
 fn config_precedence_is_flag_environment_file_default() {
@@ -52,14 +52,10 @@ fn config_file_is_named_by_flag_or_variable() {
 #[test]
 fn config_show_locates_each_setting_of_a_file() {
     let scratch = Scratch::new();
-    let written = knowledge(&[
-        "config",
-        "show",
-        "--output=toml",
-        "--public-url=https://knowledge.example.com/",
-        "--request-timeout=1500ms",
-        "--log-level=info,knowledge_server::access=warn",
-    ]);
+    let written = knowledge(&words(
+        "config show --output=toml --public-url=https://knowledge.example.com/ \
+         --request-timeout=1500ms --log-level=info,knowledge_server::access=warn",
+    ));
     let text = written.ok().stdout;
     let file = scratch.write("knowledge.toml", &text);
     let all = shown(&[("KNOWLEDGE_CONFIG", &file)], &[]);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{backlog, import, lines};
-use crate::support::{AssertText, Scratch, Server, get, knowledge, start};
+use crate::support::{AssertText, Scratch, Server, get, knowledge, start, words};
 
 /// A directory whose server is running.
 pub(super) struct Served {
@@ -20,12 +20,9 @@ impl Served {
     pub(super) fn new() -> Self {
         let scratch = Scratch::with_org();
         let data_dir = scratch.data_dir();
-        let server = start(&[
-            "serve",
-            &data_dir,
-            "--listen=127.0.0.1:0",
-            "--log-level=info",
-        ]);
+        let server = start(&words(&format!(
+            "serve {data_dir} --listen=127.0.0.1:0 --log-level=info"
+        )));
         let url = server.base_url();
         let token = knowledge(&["token", "create", "--member=maya", &data_dir]).ok();
         let token = token.stdout.trim().to_owned();

@@ -11,7 +11,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use self::stage::{RELABEL, Stage};
-use crate::support::{AssertText, Proxy, knowledge, start};
+use crate::support::{AssertText, Proxy, knowledge, start, words};
 
 const CONFIDENTIAL: &str = "--set=sensitivity=confidential";
 
@@ -59,12 +59,7 @@ fn relabel_finds_sources_by_name() {
 #[test]
 fn relabel_changes_matching_memories_once_and_skips_unchanged() {
     let stage = Stage::with_memories(250);
-    let args = [
-        "--set=audience=team:core",
-        "--yes",
-        "--batch=100",
-        "--output=json",
-    ];
+    let args = words("--set=audience=team:core --yes --batch=100 --output=json");
     let run = stage.relabel(&stage.url, &args).ok();
     let summary: Value = serde_json::from_str(&run.stdout).expect("JSON");
     let expected =

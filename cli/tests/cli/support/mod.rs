@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use blocks::{run_block, shell_blocks};
 pub(crate) use curl::request_of;
 pub(crate) use http::{Answer, Request, get, send};
-pub(crate) use process::{Finished, Server, knowledge, knowledge_in, start, start_in};
+pub(crate) use process::{Finished, Server, knowledge, knowledge_in, start, start_in, words};
 pub(crate) use proxy::Proxy;
 pub(crate) use text::AssertText;
 

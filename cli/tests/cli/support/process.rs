@@ -34,6 +34,11 @@ fn command(args: &[&str]) -> Command {
     command
 }
 
+/// Returns the words of a command line, none of which has a space.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
 /// Runs the binary to its end.
 pub(crate) fn knowledge(args: &[&str]) -> Finished {
     knowledge_in(&[], args)
