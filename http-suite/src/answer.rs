@@ -25,6 +25,13 @@ impl Answer {
             .unwrap_or_else(|error| panic!("no JSON ({error}): {self:?}"))
     }
 
+    /// Asserts the status and a field of the JSON object in the body.
+    #[track_caller]
+    pub(crate) fn assert_field(&self, status: u16, field: &str, value: &str) {
+        let found = self.json()[field].clone();
+        assert_eq!((self.status.as_u16(), found), (status, Value::from(value)));
+    }
+
     /// Returns the text of a header that occurs once.
     ///
     /// # Panics

@@ -310,8 +310,5 @@ async fn replay_of_a_creation_has_no_secret() {
     "#);
     let other = json!({ "name": "Other", "client": "cursor", "audience": ["workspace:handbook"] });
     let reused = call().json(&other).key(&key).await;
-    assert_eq!(
-        (reused.status.as_u16(), &reused.json()["error"]),
-        (422, &json!("idempotency_key_reused"))
-    );
+    reused.assert_field(422, "error", "idempotency_key_reused");
 }

@@ -190,10 +190,8 @@ async fn client_does_not_fall_back_to_forbidden_address() {
     let names = Scripted::answering(&[&["127.0.0.2", "127.0.0.1"]]);
     let client = client_with(&allowing(&["127.0.0.2/32"]), names);
     let url = format!("http://hooks.example.com:{}/", inside.port());
-    assert_eq!(
-        outcome(&client, &url).await,
-        "connection_failed: the connection was refused"
-    );
+    let found = outcome(&client, &url).await;
+    assert_eq!(found, "connection_failed: the connection was refused");
     assert_eq!(inside.connections(), 0);
 }
 
@@ -208,26 +206,20 @@ async fn failed_look_up_is_distinguished_from_forbidden_address() {
     let client = client_with(&loopback_allowed(), names);
     let url = "http://hooks.example.com:9/";
     for _ in 0..2 {
-        assert_eq!(
-            outcome(&client, url).await,
-            "dns_failed: the name could not be resolved"
-        );
+        let found = outcome(&client, url).await;
+        assert_eq!(found, "dns_failed: the name could not be resolved");
     }
     let client = client_with(&loopback_allowed(), Arc::new(Silent)).timeout(SHORT);
-    assert_eq!(
-        outcome(&client, url).await,
-        "timed_out: the request timed out"
-    );
+    let found = outcome(&client, url).await;
+    assert_eq!(found, "timed_out: the request timed out");
 }
 
 /// The time limit is far below that of the exchange, on a clock that advances by itself.
 #[tokio::test(start_paused = true)]
 async fn look_up_times_out() {
     let client = client_with(&loopback_allowed(), Arc::new(Silent));
-    assert_eq!(
-        outcome(&client, "http://hooks.example.com:9/").await,
-        "dns_failed: resolving the name timed out"
-    );
+    let found = outcome(&client, "http://hooks.example.com:9/").await;
+    assert_eq!(found, "dns_failed: resolving the name timed out");
 }
 
 /// The system's resolver looks up the one name that needs no name server.
@@ -250,10 +242,8 @@ async fn closed_port_is_a_failed_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
-    assert_eq!(
-        outcome(&client(), &url).await,
-        "connection_failed: the connection was refused"
-    );
+    let found = outcome(&client(), &url).await;
+    assert_eq!(found, "connection_failed: the connection was refused");
 }
 
 /// Variable with the peer's URL, for a run of this test in a child process with a proxy.

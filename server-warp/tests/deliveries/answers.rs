@@ -187,10 +187,8 @@ async fn unaccepted_connection_times_out() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let client = client().timeout(SHORT);
-    assert_eq!(
-        outcome(&client, &url).await,
-        "timed_out: the request timed out"
-    );
+    let found = outcome(&client, &url).await;
+    assert_eq!(found, "timed_out: the request timed out");
 }
 
 /// The peer sends a gigabyte, in each framing; the client reads little of it, and uses the status.
@@ -249,10 +247,8 @@ async fn response_is_read_up_to_its_limit() {
     assert_eq!(outcome(&client, &held_beyond.url()).await, "200");
     held_beyond.ends(1).await;
     let held_before = peer(16_384, 16_383).await;
-    assert_eq!(
-        outcome(&impatient, &held_before.url()).await,
-        "timed_out: the request timed out"
-    );
+    let found = outcome(&impatient, &held_before.url()).await;
+    assert_eq!(found, "timed_out: the request timed out");
     held_before.ends(1).await;
 }
 

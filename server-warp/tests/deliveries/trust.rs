@@ -103,10 +103,8 @@ async fn client_rejects_certificate_of_another_name() {
     let client = trusting(&certificate);
     // The same machine, by names that the certificate does not have.
     for host in ["other.example.com", "127.0.0.1"] {
-        assert_eq!(
-            outcome(&client, &url(host, &peer)).await,
-            "tls_failed: the certificate is for another host"
-        );
+        let found = outcome(&client, &url(host, &peer)).await;
+        assert_eq!(found, "tls_failed: the certificate is for another host");
     }
 }
 
@@ -126,10 +124,8 @@ async fn client_rejects_expired_certificate() {
     let certificate = certificate_until(HOST, 2_002);
     let peer = showing(&certificate).await;
     let client = trusting(&certificate);
-    assert_eq!(
-        outcome(&client, &url(HOST, &peer)).await,
-        "tls_failed: the certificate has expired"
-    );
+    let found = outcome(&client, &url(HOST, &peer)).await;
+    assert_eq!(found, "tls_failed: the certificate has expired");
 }
 
 #[tokio::test]
@@ -138,20 +134,16 @@ async fn client_reports_peer_without_tls() {
     let plain = Peer::answering("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await;
     // The peer waits for the end of a request, which never comes.
     let client_in_haste = client.clone().timeout(SHORT);
-    assert_eq!(
-        outcome(&client_in_haste, &url(HOST, &plain)).await,
-        "timed_out: the request timed out"
-    );
+    let found = outcome(&client_in_haste, &url(HOST, &plain)).await;
+    assert_eq!(found, "timed_out: the request timed out");
     let eager = Peer::start(async |mut stream| {
         let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
         let _ = stream.write_all(answer).await;
         read_request(&mut stream).await;
     })
     .await;
-    assert_eq!(
-        outcome(&client, &url(HOST, &eager)).await,
-        "tls_failed: the TLS handshake failed"
-    );
+    let found = outcome(&client, &url(HOST, &eager)).await;
+    assert_eq!(found, "tls_failed: the TLS handshake failed");
     let closing = Peer::start(async |mut stream| {
         let mut hello = [0; 16 * 1024];
         let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut hello).await;

@@ -151,6 +151,11 @@ async fn ask(client: &mut Secure) -> String {
     client.answer().await.body
 }
 
+/// Asks over a new connection to a server with this certificate.
+async fn ask_anew(server: &Running, trusted: &Made) -> String {
+    ask(&mut connect(server, trusted).await).await
+}
+
 #[tokio::test]
 async fn requests_succeed_over_both_tls_versions() {
     let (files, made) = Files::new();
@@ -331,10 +336,7 @@ async fn invalid_pair_keeps_the_old_certificate() {
     fs::write(files.certificate(), &new.certificate_pem).expect("write");
     let error = certificates.reload().expect_err("of two pairs");
     assert!(matches!(error, TlsError::Pair { .. }), "{error}");
-    assert_eq!(
-        ask(&mut connect(&server, &old).await).await,
-        "GET / test= body=0"
-    );
+    assert_eq!(ask_anew(&server, &old).await, "GET / test= body=0");
 
     // Half a file.
     fs::write(files.certificate(), &new.certificate_pem[..200]).expect("write");
@@ -343,17 +345,11 @@ async fn invalid_pair_keeps_the_old_certificate() {
     fs::remove_file(files.certificate()).expect("remove");
     let error = certificates.reload().expect_err("no certificate");
     assert!(matches!(error, TlsError::CertificateFile { .. }), "{error}");
-    assert_eq!(
-        ask(&mut connect(&server, &old).await).await,
-        "GET / test= body=0"
-    );
+    assert_eq!(ask_anew(&server, &old).await, "GET / test= body=0");
 
     files.put(&new);
     assert_eq!(certificates.reload().expect("usable"), Reload::Replaced);
-    assert_eq!(
-        ask(&mut connect(&server, &new).await).await,
-        "GET / test= body=0"
-    );
+    assert_eq!(ask_anew(&server, &new).await, "GET / test= body=0");
 }
 
 #[tokio::test]

@@ -104,10 +104,7 @@ async fn chat_exists_for_its_participants_only() {
     for path in [&chat, &messages] {
         assert_eq!(get(path).bearer(&viewer.token).await.status, 200);
         let hidden = get(path).bearer(&org.members.admin.token).await;
-        assert_eq!(
-            (hidden.status.as_u16(), &hidden.json()["message"]),
-            (404, &json!("there is no such chat"))
-        );
+        hidden.assert_field(404, "message", "there is no such chat");
     }
     let posted = post(&messages)
         .bearer(&org.members.admin.token)

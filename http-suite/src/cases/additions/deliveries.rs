@@ -345,10 +345,7 @@ async fn deliveries_reject_unauthorized_and_unknown_access() {
             let delivery = format!("{endpoint}/deliveries/{delivery}");
             for call in [get(&delivery), post(format!("{delivery}/redeliver"))] {
                 let refused = call.bearer(admin).await;
-                assert_eq!(
-                    (refused.status.as_u16(), &refused.json()["message"]),
-                    (404, &json!("there is no such delivery"))
-                );
+                refused.assert_field(404, "message", "there is no such delivery");
             }
         }
     }

@@ -225,10 +225,7 @@ async fn restricted_admin_cannot_lift_restriction() {
     );
     let helper = post(members(org)).json(&new("helper", "admin"));
     let helper = by(&admin.session, helper).await;
-    assert_eq!(
-        (helper.status.as_u16(), &helper.json()["error"]),
-        (403, &json!("forbidden"))
-    );
+    helper.assert_field(403, "error", "forbidden");
     let raised = put(held(org.members.viewer.id)).json(&json!({ "role": "member" }));
     assert_eq!(by(&admin.session, raised).await.status, 403);
     let added = post(members(org)).json(&new("reader", "viewer"));

@@ -104,10 +104,7 @@ async fn inbound_webhook_is_listed_updated_and_deleted() {
         .json(&json!({ "name": "Requests" }))
         .bearer(token);
     let changed = bound.clone().await;
-    assert_eq!(
-        (changed.status.as_u16(), &changed.json()["name"]),
-        (200, &json!("Requests"))
-    );
+    changed.assert_field(200, "name", "Requests");
     assert_eq!(bound.await.status, 412);
     let rotated = post(format!("{webhook}/rotate-secret")).bearer(token).await;
     assert_eq!(rotated.status, 200);
