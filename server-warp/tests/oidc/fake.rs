@@ -221,6 +221,15 @@ pub(crate) struct FakeProvider {
 }
 
 impl FakeProvider {
+    /// Starts a provider with a key named `a`, and a server that signs in with it.
+    pub(crate) async fn with_key() -> (Self, Key, World) {
+        let provider = Self::start().await;
+        let key = Key::ecdsa();
+        provider.publish_keys(&[key.jwk("a")]);
+        let world = World::still(&provider.issuer, |_| {}).await;
+        (provider, key, world)
+    }
+
     pub(crate) async fn start() -> Self {
         let fake = Fake::default();
         let net = NetConfig {
@@ -294,6 +303,14 @@ impl FakeProvider {
             "iat": now.as_seconds(), "exp": now.as_seconds() + 60,
             "nonce": parameter(authorization, "nonce"),
         })
+    }
+
+    /// Begins a sign-in of the viewer, and returns it with the claims that complete it.
+    pub(crate) async fn begin(&self, world: &World) -> (Browser, Url, Value) {
+        let mut browser = Browser::new(world);
+        let authorization = browser.begin("").await;
+        let claims = self.claims("viewer", &authorization, world.now());
+        (browser, authorization, claims)
     }
 
     /// Makes the token endpoint answer with this ID token, and returns from the provider.

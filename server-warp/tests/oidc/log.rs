@@ -7,8 +7,8 @@ use serde_json::json;
 use tracing::Level;
 
 use crate::browser::{Browser, parameter};
-use crate::fake::{FakeProvider, Key};
-use crate::world::{CLIENT_SECRET, World};
+use crate::fake::FakeProvider;
+use crate::world::CLIENT_SECRET;
 
 /// The captured log.
 #[derive(Clone, Default)]
@@ -34,10 +34,7 @@ async fn log_has_no_secret_of_a_sign_in() {
         .with_writer(move || writer.clone())
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
-    let provider = FakeProvider::start().await;
-    let world = World::still(&provider.issuer, |_| {}).await;
-    let key = Key::ecdsa();
-    provider.publish_keys(&[key.jwk("a")]);
+    let (provider, key, world) = FakeProvider::with_key().await;
     let mut secrets = vec![CLIENT_SECRET.to_owned(), "access-of-the-test".to_owned()];
     for (nonce, expected) in [(None, 303), (Some("another"), 502)] {
         let mut browser = Browser::new(&world);

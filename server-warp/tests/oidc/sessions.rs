@@ -3,21 +3,12 @@
 use serde_json::json;
 
 use crate::browser::{Browser, CALLBACK, assert_refused};
-use crate::fake::{FakeProvider, Key};
-use crate::world::{PUBLIC_URL, World};
-
-/// Starts a provider, its key and a server.
-async fn start() -> (FakeProvider, Key, World) {
-    let provider = FakeProvider::start().await;
-    let key = Key::ecdsa();
-    provider.publish_keys(&[key.jwk("a")]);
-    let world = World::still(&provider.issuer, |_| {}).await;
-    (provider, key, world)
-}
+use crate::fake::FakeProvider;
+use crate::world::PUBLIC_URL;
 
 #[tokio::test]
 async fn other_pages_cannot_cancel_a_sign_in() {
-    let (provider, key, world) = start().await;
+    let (provider, key, world) = FakeProvider::with_key().await;
     let mut browser = Browser::new(&world);
     let authorization = browser.begin("").await;
     for query in ["", "?state=x&code=c", "?state=x&error=access_denied"] {
@@ -34,7 +25,7 @@ async fn other_pages_cannot_cancel_a_sign_in() {
 
 #[tokio::test]
 async fn last_of_two_tabs_completes_its_sign_in() {
-    let (provider, key, world) = start().await;
+    let (provider, key, world) = FakeProvider::with_key().await;
     let mut browser = Browser::new(&world);
     let first = browser.begin("").await;
     let second = browser.begin("").await;
@@ -48,7 +39,7 @@ async fn last_of_two_tabs_completes_its_sign_in() {
 
 #[tokio::test]
 async fn failed_sign_in_is_used_up() {
-    let (provider, _, world) = start().await;
+    let (provider, _, world) = FakeProvider::with_key().await;
     let mut browser = Browser::new(&world);
     let authorization = browser.begin("").await;
     let parameters = [("error", "access_denied")];
@@ -61,7 +52,7 @@ async fn failed_sign_in_is_used_up() {
 
 #[tokio::test]
 async fn new_session_ends_the_one_that_it_replaces() {
-    let (provider, key, world) = start().await;
+    let (provider, key, world) = FakeProvider::with_key().await;
     let none = json!({});
     let [mut browser, mut other] = [Browser::new(&world), Browser::new(&world)];
     for browser in [&mut browser, &mut other] {

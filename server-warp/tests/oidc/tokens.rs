@@ -35,9 +35,7 @@ async fn id_tokens_of_each_algorithm_are_accepted() {
     provider.publish_keys(&published);
     for key in &keys {
         let kid = key.algorithm();
-        let mut browser = Browser::new(&world);
-        let authorization = browser.begin("").await;
-        let claims = provider.claims("viewer", &authorization, world.now());
+        let (mut browser, authorization, claims) = provider.begin(&world).await;
         for claims in [
             claims.clone(),
             changed(&claims, "aud", json!([CLIENT_ID])),
@@ -63,13 +61,8 @@ async fn id_tokens_of_each_algorithm_are_accepted() {
 
 #[tokio::test]
 async fn id_tokens_with_other_claims_are_refused() {
-    let provider = FakeProvider::start().await;
-    let world = World::still(&provider.issuer, |_| {}).await;
-    let key = Key::ecdsa();
-    provider.publish_keys(&[key.jwk("a")]);
-    let mut browser = Browser::new(&world);
-    let authorization = browser.begin("").await;
-    let claims = provider.claims("viewer", &authorization, world.now());
+    let (provider, key, world) = FakeProvider::with_key().await;
+    let (mut browser, authorization, claims) = provider.begin(&world).await;
     let now = world.now().as_seconds();
     let before = world.credentials("viewer").await;
     for (name, value) in [
@@ -116,9 +109,7 @@ async fn id_tokens_with_other_signatures_are_refused() {
     let (key, other) = (Key::ecdsa(), Key::ecdsa());
     let jwk = key.jwk("a");
     provider.publish_keys(std::slice::from_ref(&jwk));
-    let mut browser = Browser::new(&world);
-    let authorization = browser.begin("").await;
-    let claims = provider.claims("viewer", &authorization, world.now());
+    let (mut browser, authorization, claims) = provider.begin(&world).await;
     let good = key.sign("a", &claims);
     let unsigned = |algorithm: &str| message(&json!({ "alg": algorithm, "kid": "a" }), &claims);
     // Everybody knows the public key, in each of its spellings.
@@ -185,9 +176,7 @@ async fn replaced_keys_are_requested_once_a_minute() {
     let world = World::still(&provider.issuer, |_| {}).await;
     let (old, new) = (Key::ecdsa(), Key::ecdsa());
     provider.publish_keys(&[old.jwk("old")]);
-    let mut browser = Browser::new(&world);
-    let authorization = browser.begin("").await;
-    let claims = provider.claims("viewer", &authorization, world.now());
+    let (mut browser, authorization, claims) = provider.begin(&world).await;
     provider.publish_keys(&[new.jwk("new")]);
     let token = new.sign("new", &claims);
     for _ in 0..3 {
@@ -209,9 +198,7 @@ async fn replaced_keys_without_names_are_requested_too() {
     let unnamed = |key: &Key| changed(&key.jwk("a"), "kid", Value::Null);
     let (old, new) = (Key::ecdsa(), Key::ecdsa());
     provider.publish_keys(&[unnamed(&old)]);
-    let mut browser = Browser::new(&world);
-    let authorization = browser.begin("").await;
-    let claims = provider.claims("viewer", &authorization, world.now());
+    let (mut browser, authorization, claims) = provider.begin(&world).await;
     provider.publish_keys(&[unnamed(&new)]);
     world.pass(Duration::from_secs(60));
     let token = new.sign_with(&json!({ "alg": "ES256" }), &claims);

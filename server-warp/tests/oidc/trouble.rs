@@ -112,16 +112,11 @@ async fn broken_token_endpoint_signs_nobody_in() {
 
 #[tokio::test]
 async fn response_of_another_issuer_is_refused() {
-    let provider = FakeProvider::start().await;
-    let world = World::still(&provider.issuer, |_| {}).await;
-    let key = Key::ecdsa();
-    provider.publish_keys(&[key.jwk("a")]);
+    let (provider, key, world) = FakeProvider::with_key().await;
     let mut metadata = provider.metadata();
     metadata["authorization_response_iss_parameter_supported"] = json!(true);
     provider.publish(&metadata);
-    let mut browser = Browser::new(&world);
-    let authorization = browser.begin("").await;
-    let claims = provider.claims("viewer", &authorization, world.now());
+    let (mut browser, authorization, claims) = provider.begin(&world).await;
     let tokens = json!({ "id_token": key.sign("a", &claims) });
     provider.answer("/token", 200, tokens.to_string());
     let issuer = provider.issuer.clone();
@@ -157,9 +152,7 @@ async fn user_info_completes_the_claims_of_the_same_person() {
     let world = world.await;
     let key = Key::ecdsa();
     provider.publish_keys(&[key.jwk("a")]);
-    let mut browser = Browser::new(&world);
-    let authorization = browser.begin("").await;
-    let claims = provider.claims("viewer", &authorization, world.now());
+    let (mut browser, authorization, claims) = provider.begin(&world).await;
     let token = key.sign("a", &claims);
     for (status, body, expected) in rows! {
         (200, json!({ "sub": "owner", "groups": ["engineering"] }), 502),
@@ -204,9 +197,7 @@ async fn client_authenticates_in_the_way_that_the_provider_accepts() {
             methods.map(|methods| ("token_endpoint_auth_methods_supported".to_owned(), methods)),
         );
         provider.publish(&metadata);
-        let mut browser = Browser::new(&world);
-        let authorization = browser.begin("").await;
-        let claims = provider.claims("viewer", &authorization, world.now());
+        let (mut browser, authorization, claims) = provider.begin(&world).await;
         let token = key.sign("a", &claims);
         let answer = provider.respond(&mut browser, &authorization, &token).await;
         assert_eq!(answer.status, 303, "{answer:?}");

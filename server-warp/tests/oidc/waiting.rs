@@ -62,10 +62,7 @@ async fn sign_in_that_is_cut_off_does_not_take_the_result_with_it() {
 
 #[tokio::test]
 async fn id_token_may_be_issued_while_the_server_waits_for_it() {
-    let provider = FakeProvider::start().await;
-    let world = World::still(&provider.issuer, |_| {}).await;
-    let key = Key::ecdsa();
-    provider.publish_keys(&[key.jwk("a")]);
+    let (provider, key, world) = FakeProvider::with_key().await;
     let mut browser = Browser::new(&world);
     let authorization = browser.begin("").await;
     provider.answer("/token", NEVER, String::new());
@@ -84,10 +81,8 @@ async fn id_token_may_be_issued_while_the_server_waits_for_it() {
 
 #[tokio::test]
 async fn known_keys_are_used_for_a_day_without_newer_ones() {
-    let provider = FakeProvider::start().await;
-    let world = World::still(&provider.issuer, |_| {}).await;
-    let (key, other) = (Key::ecdsa(), Key::ecdsa());
-    provider.publish_keys(&[key.jwk("a")]);
+    let (provider, key, world) = FakeProvider::with_key().await;
+    let other = Key::ecdsa();
     let mut browser = Browser::new(&world);
     let none = json!({});
     let answer = provider.sign_in(&world, &mut browser, (&key, &none)).await;
