@@ -14,6 +14,13 @@ fn export(name: &str) -> String {
     )
 }
 
+/// Returns the memories as text.
+fn memories(served: &Served) -> String {
+    let memories = served.memories();
+    let memories: Vec<String> = memories.iter().map(|memory| memory.join("\n")).collect();
+    memories.join("\n---\n")
+}
+
 fn rejections(done: &Finished) -> String {
     let lines = done.stderr.lines();
     let lines: Vec<&str> = lines.filter(|line| line.starts_with("line ")).collect();
@@ -32,12 +39,7 @@ fn mem0_export_keeps_user_time_and_metadata() {
     "#);
     let again = import(&served.scratch, &export("mem0_get_all.json"), &args).ok();
     again.prints("created 0, updated 0, unchanged 3, rejected 2\n");
-    let memories: Vec<String> = served
-        .memories()
-        .iter()
-        .map(|memory| memory.join("\n"))
-        .collect();
-    insta::assert_snapshot!(memories.join("\n---\n"), @r#"
+    insta::assert_snapshot!(memories(&served), @r#"
     Is allergic to peanuts
     user:maya
     Is allergic to peanuts
@@ -79,12 +81,7 @@ fn zep_and_letta_exports_need_an_audience() {
             import(&served.scratch, &export(file), &args).ok();
         }
     }
-    let memories: Vec<String> = served
-        .memories()
-        .iter()
-        .map(|memory| memory.join("\n"))
-        .collect();
-    insta::assert_snapshot!(memories.join("\n---\n"), @r#"
+    insta::assert_snapshot!(memories(&served), @r#"
     Maya lives in Porto
     user:maya
     Maya lives in Porto
@@ -138,12 +135,7 @@ fn csv_columns_are_fields_of_memories() {
     let done = import(&served.scratch, &export("memories.csv"), &["--format=csv"]).ok();
     done.prints("created 2, updated 0, unchanged 0, rejected 1\n");
     insta::assert_snapshot!(rejections(&done), @"line 5: must have as many fields as the header (2, not 8)");
-    let memories: Vec<String> = served
-        .memories()
-        .iter()
-        .map(|memory| memory.join("\n"))
-        .collect();
-    insta::assert_snapshot!(memories.join("\n---\n"), @r"
+    insta::assert_snapshot!(memories(&served), @r"
     Refunds
     workspace:support
     Above 500 euros, a second person approves.

@@ -70,9 +70,14 @@ fn relabel_changes_matching_memories_once_and_skips_unchanged() {
     assert_eq!(again.stdout, "changed 0, not changed 0\n");
     again.warns("250 more already have these labels");
     assert!(!stage.has_plan());
+    assert_audited_once(stage, 250);
+}
+
+/// Asserts that this many memories have one audit entry each.
+fn assert_audited_once(stage: Stage, memories: usize) {
     let audited = stage.audited();
-    assert_eq!(audited.len(), 250);
-    assert!(audited.values().all(|count| *count == 1));
+    assert_eq!(audited.len(), memories);
+    assert!(audited.values().all(|count| *count == 1), "{audited:?}");
 }
 
 /// Kills a relabelling during the response to its third call, which the server has executed.
@@ -109,9 +114,7 @@ fn relabel_completes_a_killed_run_without_repeating_changes() {
     );
     assert!(!stage.has_plan());
     drop(proxy);
-    let audited = stage.audited();
-    assert_eq!(audited.len(), 320);
-    assert!(audited.values().all(|count| *count == 1), "{audited:?}");
+    assert_audited_once(stage, 320);
 }
 
 #[test]
@@ -122,9 +125,7 @@ fn relabel_plan_does_not_depend_on_idempotency_retention() {
     let run = stage.relabel(&proxy.url(), &[CONFIDENTIAL]).ok();
     assert_eq!(run.stdout, "changed 320, not changed 0\n");
     drop(proxy);
-    let audited = stage.audited();
-    assert_eq!(audited.len(), 320);
-    assert!(audited.values().all(|count| *count == 1), "{audited:?}");
+    assert_audited_once(stage, 320);
 }
 
 #[test]
@@ -141,11 +142,7 @@ fn relabel_retries_a_busy_server() {
         .ok();
     assert_eq!(run.stdout, "changed 30, not changed 0\n");
     drop(proxy);
-    let audited = stage.audited();
-    assert!(
-        audited.len() == 30 && audited.values().all(|count| *count == 1),
-        "{audited:?}"
-    );
+    assert_audited_once(stage, 30);
 }
 
 #[test]
@@ -174,11 +171,7 @@ fn relabel_discards_a_plan_whose_first_call_is_invalid() {
     let run = stage.relabel(&proxy.url(), &batch).ok();
     assert_eq!(run.stdout, "changed 30, not changed 0\n");
     drop(proxy);
-    let audited = stage.audited();
-    assert!(
-        audited.len() == 30 && audited.values().all(|count| *count == 1),
-        "{audited:?}"
-    );
+    assert_audited_once(stage, 30);
 }
 
 #[test]

@@ -47,17 +47,22 @@ async fn subscription(org: &OrgFixture, base_url: &str) -> String {
     format!("/v1/citation-subscriptions/{id}")
 }
 
-/// Returns true if the outcome is the expected one, or is not reported.
-fn is(finished: &Option<AttemptOutcome>, expected: &AttemptOutcome) -> bool {
-    finished
-        .as_ref()
-        .is_none_or(|finished| finished == expected)
+/// Asserts the outcome of an attempt, unless it is not reported.
+#[track_caller]
+fn assert_outcome(found: Option<&AttemptOutcome>, expected: &AttemptOutcome) {
+    assert!(found.is_none_or(|found| found == expected), "{found:?}");
+}
+
+/// Orders a ping.
+async fn ping(stage: &Stage, endpoint: &str) {
+    let pinged = stage.send(post(format!("{endpoint}/ping"))).await;
+    assert_eq!(pinged.status, 202);
 }
 
 /// Confirms a new endpoint: its URL answers the ping.
 async fn confirmed(stage: &Stage, endpoint: String) -> String {
     let delivered = stage.attempt(&url(stage.org()), Some(204)).await;
-    assert!(is(&delivered, &AttemptOutcome::Delivered), "{delivered:?}");
+    assert_outcome(delivered.as_ref(), &AttemptOutcome::Delivered);
     endpoint
 }
 
@@ -66,7 +71,7 @@ async fn delivery_is_created_retried_and_completed() {
     let (org, base_url) = (stage.org(), stage.base_url());
     let webhook = confirmed(&stage, webhook(org, base_url).await).await;
     let subscription = confirmed(&stage, subscription(org, base_url).await).await;
-    for (kind, endpoint) in [("webhook", webhook), ("subscription", subscription)] {
+    for endpoint in [webhook, subscription] {
         let made = stage.send(post(format!("{endpoint}/ping"))).await;
         insta::allow_duplicates! {
             insta::assert_snapshot!(made.brief(), @r#"
@@ -83,10 +88,7 @@ async fn delivery_is_created_retried_and_completed() {
         assert_eq!(stage.send(get(&path)).await.json(), made.json());
 
         let dead_lettered = stage.attempt(&url(org), None).await;
-        assert!(
-            is(&dead_lettered, &AttemptOutcome::Dead(None)),
-            "{kind} {dead_lettered:?}"
-        );
+        assert_outcome(dead_lettered.as_ref(), &AttemptOutcome::Dead(None));
         let dead = stage.send(get(format!("{deliveries}?status=dead"))).await;
         assert_eq!(dead.json()["data"][0]["id"], made.json()["id"]);
         let attempt = &dead.json()["data"][0]["attempts"][0];
@@ -124,10 +126,7 @@ async fn delivery_is_created_retried_and_completed() {
         assert_eq!(waiting["attempts"].as_array().unwrap().len(), 1);
 
         let delivered = stage.attempt(&url(org), Some(204)).await;
-        assert!(
-            is(&delivered, &AttemptOutcome::Delivered),
-            "{kind} {delivered:?}"
-        );
+        assert_outcome(delivered.as_ref(), &AttemptOutcome::Delivered);
         let done = stage.send(get(&path)).await.json();
         assert_eq!(done["status"], "delivered");
         assert_eq!(done["next_attempt_at"], Value::Null);
@@ -152,10 +151,7 @@ async fn dead_letters_are_redelivered_and_lists_paginated() {
         let ping = stage.send(post(format!("{endpoint}/ping"))).await.json();
         made.push(ping["id"].clone());
         let dead_lettered = stage.attempt(&url(stage.org()), Some(500)).await;
-        assert!(
-            is(&dead_lettered, &AttemptOutcome::Dead(None)),
-            "{dead_lettered:?}"
-        );
+        assert_outcome(dead_lettered.as_ref(), &AttemptOutcome::Dead(None));
     }
     let mut listed = Vec::new();
     let mut cursor = String::new();
@@ -205,8 +201,7 @@ async fn disabled_endpoint_rejects_pings_and_redeliveries() {
     }
     let on = patch(&endpoint).json(&json!({ "is_active": true }));
     assert_eq!(stage.send(on).await.status, 200);
-    let pinged = stage.send(post(format!("{endpoint}/ping"))).await;
-    assert_eq!(pinged.status, 202);
+    ping(&stage, &endpoint).await;
 }
 
 async fn only_an_answered_ping_confirms_an_endpoint() {
@@ -225,11 +220,10 @@ async fn only_an_answered_ping_confirms_an_endpoint() {
     assert_eq!(stage.send(claimed).await.status, 400);
     assert_eq!(shown().await, false);
     // Another one on request is sent at once, and then the event.
-    let pinged = stage.send(post(format!("{webhook}/ping"))).await;
-    assert_eq!(pinged.status, 202);
+    ping(&stage, &webhook).await;
     for status in [204, 200] {
         let delivered = stage.attempt(&url(org), Some(status)).await;
-        assert!(is(&delivered, &AttemptOutcome::Delivered), "{delivered:?}");
+        assert_outcome(delivered.as_ref(), &AttemptOutcome::Delivered);
         assert_eq!(shown().await, true);
     }
     let listed = stage
@@ -273,10 +267,9 @@ async fn endpoint_disabled_by_service_is_enabled_by_a_ping() {
         (&json!(false), &json!("gone"))
     );
     assert_eq!(stage.send(redeliver.clone()).await.status, 409);
-    let pinged = stage.send(post(format!("{endpoint}/ping"))).await;
-    assert_eq!(pinged.status, 202);
+    ping(&stage, &endpoint).await;
     let delivered = stage.attempt(&url(org), Some(200)).await;
-    assert!(is(&delivered, &AttemptOutcome::Delivered), "{delivered:?}");
+    assert_outcome(delivered.as_ref(), &AttemptOutcome::Delivered);
     let enabled = stage.send(get(&endpoint)).await.json();
     assert_eq!(
         (&enabled["is_active"], &enabled["disabled_reason"]),
