@@ -3,7 +3,7 @@
 #[macro_use]
 mod harness;
 #[macro_use]
-mod rows;
+mod table;
 
 mod address;
 mod answer;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::client::{Answer, Call};
 use crate::target::{self, base_url};
 
-/// Awaiting a request sends it to the service that most cases share.
+/// Awaiting a request sends it to the service that most cases share, and panics outside of a case.
 impl IntoFuture for Call {
     type Output = Answer;
     type IntoFuture = LocalBoxFuture<'static, Answer>;
