@@ -40,6 +40,17 @@ pub(super) enum OutputFormat {
     Json,
 }
 
+/// Format of a command's result, with the arguments that locate its data.
+#[derive(Debug, clap::Args)]
+pub(super) struct WithOutput<L: clap::Args> {
+    /// Output format
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
+    pub(super) output: OutputFormat,
+
+    #[command(flatten)]
+    pub(super) location: L,
+}
+
 /// Parses a duration such as `30s`, `12h` or `30d`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}, for example 30s, 12h or 30d"))

@@ -5,9 +5,8 @@ use knowledge_server::backup::compaction::{
 };
 use serde_json::json;
 
-use super::args::{OutputFormat, quiet_log};
+use super::args::WithOutput;
 use super::failure::Failure;
-use super::output::{print, print_json};
 use super::settings::DataArgs;
 use crate::progress::{Progress, counted, grouped};
 
@@ -23,17 +22,13 @@ pub(super) struct Args {
     #[arg(long)]
     keep: bool,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    data: DataArgs,
+    data: WithOutput<DataArgs>,
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
-    quiet_log()?;
-    let config = args.data.load()?.config.data();
+    let WithOutput { output, location } = args.data;
+    let config = location.configure()?.data();
     if config.store.is_shared() {
         return Err(Failure::usage(format!(
             "{} is compacted by PostgreSQL: autovacuum reclaims unused space, and VACUUM FULL \
@@ -50,27 +45,24 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         bytes_after,
         kept,
     } = compacted?;
-    match args.output {
-        OutputFormat::Text => {
-            let entries = counted(summary.entries, "entry", "entries");
-            let (before, after) = (grouped(bytes_before), grouped(bytes_after));
-            let kept = kept.map_or_else(String::new, |kept| {
-                format!("; the old store is {}", kept.display())
-            });
-            print(&format!(
-                "{}: {entries}, {before} bytes before, {after} bytes after{kept}\n",
-                config.name()
-            ))
-        }
-        OutputFormat::Json => print_json(&json!({
-            "directory": config.name(),
-            "entries": summary.entries,
-            "sha256": summary.sha256,
-            "bytes_before": bytes_before,
-            "bytes_after": bytes_after,
-            "kept": kept,
-        })),
-    }
+    let entries = counted(summary.entries, "entry", "entries");
+    let (before, after) = (grouped(bytes_before), grouped(bytes_after));
+    let old = kept.as_ref().map_or_else(String::new, |kept| {
+        format!("; the old store is {}", kept.display())
+    });
+    let text = format!(
+        "{}: {entries}, {before} bytes before, {after} bytes after{old}\n",
+        config.name()
+    );
+    let report = json!({
+        "directory": config.name(),
+        "entries": summary.entries,
+        "sha256": summary.sha256,
+        "bytes_before": bytes_before,
+        "bytes_after": bytes_after,
+        "kept": kept,
+    });
+    output.print(&text, &report)
 }
 
 /// Progress bar of the current phase.

@@ -8,9 +8,8 @@ use knowledge_server::sealing;
 use knowledge_server::store_address::StoreAddress;
 use serde::Serialize;
 
-use super::args::{OutputFormat, quiet_log};
+use super::args::{OutputFormat, WithOutput};
 use super::failure::Failure;
-use super::output::{print, print_json};
 use super::settings::FileArgs;
 use crate::progress::{Progress, counted};
 
@@ -33,23 +32,14 @@ pub(super) struct Args {
     #[arg(long, value_name = "STORE")]
     to: StoreAddress,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    file: FileArgs,
+    file: WithOutput<FileArgs>,
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
-    quiet_log()?;
-    let Args {
-        from,
-        to,
-        output,
-        file,
-    } = args;
-    let config = file.load()?.config.data();
+    let (from, to) = (args.from, args.to);
+    let WithOutput { output, location } = args.file;
+    let config = location.configure()?.data();
     let source = DataConfig {
         store: from.clone(),
         ..config.clone()
@@ -209,16 +199,13 @@ fn report(
     }
 
     let (entries, sha256) = (summary.entries, &*summary.sha256);
-    match output {
-        OutputFormat::Text => print(&format!(
-            "{to}: {} from {from}, SHA-256 {sha256}\n",
-            counted(entries, "entry", "entries")
-        )),
-        OutputFormat::Json => print_json(&Report {
-            from: from.to_string(),
-            to: to.to_string(),
-            entries,
-            sha256,
-        }),
-    }
+    let counted = counted(entries, "entry", "entries");
+    let text = format!("{to}: {counted} from {from}, SHA-256 {sha256}\n");
+    let report = Report {
+        from: from.to_string(),
+        to: to.to_string(),
+        entries,
+        sha256,
+    };
+    output.print(&text, &report)
 }

@@ -3,20 +3,19 @@
 use console::Style;
 use http::Method;
 use knowledge_core::access::{CredentialKind, TokenScope};
+use knowledge_core::api::admin::requests::NewCredential;
 use knowledge_core::api::admin::{CredentialState, CredentialView};
 use knowledge_core::env::Env;
 use knowledge_core::model::{CredentialId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::args::OutputFormat;
+use super::args::WithOutput;
 use super::dashboard::moment;
 use super::failure::Failure;
 use super::operator::{OrgArgs, OrgOperator};
-use super::output::{draw, print, print_json};
-use super::table::{Cell, Fit, Table};
+use super::table::{Cell, Fit};
 use crate::progress::counted;
-use knowledge_core::api::admin::requests::NewCredential;
 
 /// Flags of the request's fields.
 const FLAGS: &[(&str, &str)] = &[
@@ -46,12 +45,8 @@ pub(super) fn noun(kind: CredentialKind) -> &'static str {
 }
 
 /// Creates a credential. Standard output gets only the secret, or everything as JSON.
-pub(super) async fn create(
-    new: &NewCredential,
-    org: OrgArgs,
-    output: OutputFormat,
-) -> Result<(), Failure> {
-    let operator = org.open().await?;
+pub(super) async fn create(new: &NewCredential, org: WithOutput<OrgArgs>) -> Result<(), Failure> {
+    let (operator, output) = org.open().await?;
     let body = json!(new);
     let created = operator.call(Method::POST, &["credentials"], Some(&body), FLAGS);
     let issued: IssuedCredential = created.await?;
@@ -64,25 +59,18 @@ pub(super) async fn create(
         operator.org.slug,
         credential.expires_at
     );
-    match output {
-        OutputFormat::Text => print(&format!("{}\n", issued.secret)),
-        OutputFormat::Json => print_json(&issued),
-    }
+    output.print(&format!("{}\n", issued.secret), &issued)
 }
 
 /// Lists the credentials of one kind, or all.
 pub(super) async fn list(
     kind: Option<CredentialKind>,
-    org: OrgArgs,
-    output: OutputFormat,
+    org: WithOutput<OrgArgs>,
 ) -> Result<(), Failure> {
-    let operator = org.open().await?;
+    let (operator, output) = org.open().await?;
     let filter: Vec<_> = kind.iter().map(|kind| ("kind", kind.as_str())).collect();
     let listed: Vec<CredentialView> = operator.list("credentials", &filter).await?;
-    if output == OutputFormat::Json {
-        return print_json(&listed);
-    }
-    let mut table = Table::new(&[
+    let columns = [
         ("ID", Fit::Whole),
         ("KIND", Fit::Whole),
         ("STATE", Fit::Whole),
@@ -92,12 +80,9 @@ pub(super) async fn list(
         ("CREATED BY", Fit::Optional),
         ("SCOPE", Fit::Optional),
         ("NAME", Fit::Cut),
-    ]);
+    ];
     let now = Env::system().now();
-    for credential in &listed {
-        table.row(cells(credential, now));
-    }
-    draw(&table)
+    output.print_list(&listed, &columns, |credential| cells(credential, now))
 }
 
 /// Revokes a credential; with `kind` only one of that kind.

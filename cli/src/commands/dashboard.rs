@@ -9,10 +9,10 @@ use knowledge_core::model::{
     ChecklistStep, ConnectorHealth, ConnectorStatus, DashboardSummary, Timestamp,
 };
 
-use super::args::OutputFormat;
+use super::args::WithOutput;
 use super::failure::Failure;
 use super::operator::OrgArgs;
-use super::output::{has_colours, print, print_json, width};
+use super::output::render_options;
 use super::table::{Cell, Fit, RenderOptions, Table, plain};
 use crate::progress::counted;
 
@@ -29,16 +29,12 @@ pub(super) struct Args {
     #[arg(long = "as", value_name = "HANDLE")]
     acts_as: Option<String>,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    org: OrgArgs,
+    org: WithOutput<OrgArgs>,
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
-    let operator = args.org.open().await?;
+    let (operator, output) = args.org.open().await?;
     let member = operator.acting_member(args.acts_as).await?;
     let workspace = args.workspace.as_str();
     let segments = [
@@ -49,16 +45,8 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         "dashboard-summary",
     ];
     let summary: DashboardSummary = operator.call(Method::GET, &segments, None, &[]).await?;
-    match args.output {
-        OutputFormat::Json => print_json(&summary),
-        OutputFormat::Text => {
-            let options = RenderOptions {
-                width: width(),
-                has_colours: has_colours(),
-            };
-            print(&draw(&summary, Env::system().now(), options))
-        }
-    }
+    let drawn = draw(&summary, Env::system().now(), render_options());
+    output.print(&drawn, &summary)
 }
 
 /// Draws the whole dashboard.

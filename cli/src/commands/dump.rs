@@ -12,9 +12,8 @@ use knowledge_server::data::{DataConfig, DataError, StableView};
 use knowledge_storage_embedded::Embedded;
 use serde::Serialize;
 
-use super::args::{OutputFormat, quiet_log};
+use super::args::{OutputFormat, WithOutput};
 use super::failure::Failure;
-use super::output::{print, print_json};
 use super::settings::AdminArgs;
 use crate::progress::{Progress, counted, grouped};
 
@@ -44,31 +43,20 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME")]
     partition: Option<String>,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    admin: AdminArgs,
+    admin: WithOutput<AdminArgs>,
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
-    quiet_log()?;
-    let Args {
-        file: path,
-        force,
-        partition,
-        output,
-        admin,
-    } = args;
-    let place = Place::of(&admin.load()?.config, partition)?;
+    let (path, WithOutput { output, location }) = (args.file, args.admin);
+    let place = Place::of(&location.configure()?, args.partition)?;
     let is_stream = path.as_os_str() == "-";
     if is_stream && io::stdout().is_terminal() {
         return Err(Failure::usage(
             "cannot write a dump to a terminal; name a file or pipe the output",
         ));
     }
-    if !is_stream && !force && path.exists() {
+    if !is_stream && !args.force && path.exists() {
         return Err(Failure::new(format!(
             "{} exists; choose another name or overwrite it with --force",
             path.display()
@@ -97,17 +85,17 @@ fn report(summary: &Summary, file: &Path, output: OutputFormat) -> Result<(), Fa
 
     let (entries, sha256) = (summary.entries, &*summary.sha256);
     let text = format!("{}, SHA-256 {sha256}", counted(entries, "entry", "entries"));
-    match output {
+    if file.as_os_str() == "-" {
         // Standard output contains the dump.
-        _ if file.as_os_str() == "-" => eprintln!("{text}"),
-        OutputFormat::Text => print(&format!("{}: {text}\n", file.display()))?,
-        OutputFormat::Json => print_json(&Report {
-            file,
-            entries,
-            sha256,
-        })?,
+        eprintln!("{text}");
+        return Ok(());
     }
-    Ok(())
+    let report = Report {
+        file,
+        entries,
+        sha256,
+    };
+    output.print(&format!("{}: {text}\n", file.display()), &report)
 }
 
 /// Store to dump, and the server that may have it open.

@@ -1,17 +1,17 @@
 //! `knowledge init`: the first organisation of an empty store.
 
+use std::convert::Infallible;
+
 use http::Method;
 use knowledge_core::model::{Organization, Workspace};
+use knowledge_core::service::NewWorkspace;
+use knowledge_server::config::Config;
 use serde_json::json;
 
-use super::args::quiet_log;
 use super::failure::Failure;
 use super::operator::{CallError, Operator, path};
 use super::org::{self, NewOrg};
 use super::settings::AdminArgs;
-use knowledge_core::service::NewWorkspace;
-use knowledge_server::config::Config;
-use std::convert::Infallible;
 
 /// Create an organisation with an owner and its workspaces
 ///
@@ -58,8 +58,7 @@ const FLAGS: &[(&str, &str)] = &[
 ];
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
-    quiet_log()?;
-    let config = args.admin.load()?.config;
+    let config = args.admin.configure()?;
     let new = NewOrg {
         slug: args.org_slug,
         name: args.org_name,

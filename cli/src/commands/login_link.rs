@@ -12,10 +12,9 @@ use knowledge_server::config::{BaseUrl, Config};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::args::{OutputFormat, duration};
+use super::args::{WithOutput, duration};
 use super::failure::Failure;
 use super::operator::OrgArgs;
-use super::output::{print, print_json};
 
 /// Create a link with which a member signs in, once
 ///
@@ -38,12 +37,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "URL", value_parser = base_url_of)]
     public_url: Option<BaseUrl>,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    org: OrgArgs,
+    org: WithOutput<OrgArgs>,
 }
 
 fn base_url_of(text: &str) -> Result<BaseUrl, String> {
@@ -67,7 +62,7 @@ struct IssuedLink {
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
-    let (operator, config) = args.org.open_with_config().await?;
+    let (operator, config) = args.org.location.open_with_config().await?;
     let new = NewCredential::builder()
         .kind(CredentialKind::Link)
         .member(args.member)
@@ -84,10 +79,8 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         "login link {} for {} of {}, valid once until {}; it is not shown again",
         link.id, link.member, operator.org.slug, link.expires_at
     );
-    match args.output {
-        OutputFormat::Text => print(&format!("{url}\n")),
-        OutputFormat::Json => print_json(&json!({ "url": url, "credential": link })),
-    }
+    let report = json!({ "url": url, "credential": link });
+    args.org.output.print(&format!("{url}\n"), &report)
 }
 
 /// Returns the base URL of a server with this configuration.

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::args::{known, quiet_log};
+use super::args::{OutputFormat, WithOutput, known};
 use super::error_response::ErrorResponse;
 use super::failure::Failure;
 use super::settings::AdminArgs;
@@ -89,8 +89,7 @@ impl From<CallError> for Failure {
 impl Operator {
     /// Connects to the admin interface. A missing store is created only if `may_create` is true.
     pub(super) async fn open(args: AdminArgs, may_create: bool) -> Result<Self, Failure> {
-        quiet_log()?;
-        Self::connect(&args.load()?.config, may_create).await
+        Self::connect(&args.configure()?, may_create).await
     }
 
     /// Connects like [`open`](Self::open), with a loaded configuration.
@@ -232,10 +231,16 @@ impl OrgArgs {
 
     /// Opens like [`open`](Self::open), and returns the configuration too.
     pub(super) async fn open_with_config(self) -> Result<(OrgOperator, Config), Failure> {
-        quiet_log()?;
-        let config = self.admin.load()?.config;
+        let config = self.admin.configure()?;
         let operator = Operator::connect(&config, false).await?;
         Ok((operator.of(self.org).await?, config))
+    }
+}
+
+impl WithOutput<OrgArgs> {
+    /// Opens like [`OrgArgs::open`], and returns the format of the output too.
+    pub(super) async fn open(self) -> Result<(OrgOperator, OutputFormat), Failure> {
+        Ok((self.location.open().await?, self.output))
     }
 }
 

@@ -10,14 +10,13 @@ use knowledge_server::partitions::Location;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::args::OutputFormat;
+use super::args::WithOutput;
 use super::confirm::confirm;
 use super::failure::Failure;
 use super::operator::{Operator, path};
 use super::org_move;
-use super::output::{draw, print_json};
 use super::settings::AdminArgs;
-use super::table::{Cell, Fit, Table};
+use super::table::{Cell, Fit};
 
 /// Create, list, move and delete organisations
 #[derive(Debug, clap::Args)]
@@ -29,7 +28,8 @@ pub(super) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Create(CreateArgs),
-    List(ListArgs),
+    /// List the organisations
+    List(WithOutput<AdminArgs>),
     Move(org_move::Args),
     Delete(DeleteArgs),
 }
@@ -55,23 +55,8 @@ struct CreateArgs {
     #[arg(long, value_name = "NAME")]
     owner_name: Option<String>,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    admin: AdminArgs,
-}
-
-/// List the organisations
-#[derive(Debug, clap::Args)]
-struct ListArgs {
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
-    #[command(flatten)]
-    admin: AdminArgs,
+    admin: WithOutput<AdminArgs>,
 }
 
 /// Delete an organisation with everything in it
@@ -117,7 +102,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
 }
 
 async fn create(args: CreateArgs) -> Result<(), Failure> {
-    let operator = Operator::open(args.admin, true).await?;
+    let operator = Operator::open(args.admin.location, true).await?;
     let new = NewOrg {
         slug: args.slug,
         name: args.name,
@@ -126,10 +111,7 @@ async fn create(args: CreateArgs) -> Result<(), Failure> {
     };
     let created = new.create(&operator, FLAGS).await?;
     report(&created);
-    match args.output {
-        OutputFormat::Text => Ok(()),
-        OutputFormat::Json => print_json(&created),
-    }
+    args.admin.output.print_if_json(&created)
 }
 
 /// An organisation to create.
@@ -199,28 +181,25 @@ struct Listed {
     location: Location,
 }
 
-async fn list(args: ListArgs) -> Result<(), Failure> {
-    let operator = Operator::open(args.admin, false).await?;
+async fn list(admin: WithOutput<AdminArgs>) -> Result<(), Failure> {
+    let operator = Operator::open(admin.location, false).await?;
     let orgs: Vec<Listed> = operator.orgs().await?;
-    if args.output == OutputFormat::Json {
-        return print_json(&orgs);
-    }
     let is_partitioned = orgs.iter().any(|found| found.location.partition.is_some());
     let mut columns = vec![("SLUG", Fit::Cut), ("ID", Fit::Whole)];
     if is_partitioned {
         columns.push(("PARTITION", Fit::Whole));
     }
     columns.extend([("CREATED", Fit::Optional), ("NAME", Fit::Cut)]);
-    let mut table = Table::new(&columns);
-    for Listed { org, location } in &orgs {
-        let mut cells = vec![Cell::new(&org.slug), Cell::new(org.id.to_string())];
-        if is_partitioned {
-            cells.push(Cell::new(place(location)));
-        }
-        cells.extend([Cell::new(org.created_at.to_string()), Cell::new(&org.name)]);
-        table.row(cells);
-    }
-    draw(&table)
+    admin
+        .output
+        .print_list(&orgs, &columns, |Listed { org, location }| {
+            let mut cells = vec![Cell::new(&org.slug), Cell::new(org.id.to_string())];
+            if is_partitioned {
+                cells.push(Cell::new(place(location)));
+            }
+            cells.extend([Cell::new(org.created_at.to_string()), Cell::new(&org.name)]);
+            cells
+        })
 }
 
 fn place(location: &Location) -> String {

@@ -11,9 +11,8 @@ use knowledge_core::store::StoreError;
 use knowledge_server::config::Config;
 use serde_json::json;
 
-use super::args::{OutputFormat, quiet_log};
+use super::args::WithOutput;
 use super::failure::Failure;
-use super::output::{print, print_json};
 use super::settings::DataArgs;
 use crate::progress::counted;
 
@@ -36,17 +35,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "PARTITION")]
     to: String,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    data: DataArgs,
+    data: WithOutput<DataArgs>,
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
-    quiet_log()?;
-    let config = args.data.load()?.config;
+    let WithOutput { output, location } = args.data;
+    let config = location.configure()?;
     // Unknown names are reported before anything is opened.
     config.data().partition(&args.to)?;
     let stores = open(&config).await?;
@@ -62,25 +57,21 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         }
     });
     let outcome = outcome.await.map_err(|error| failure(&args.slug, error))?;
-    match args.output {
-        OutputFormat::Text => print(&text((&args.slug, &args.to), &outcome)),
-        OutputFormat::Json => {
-            let (from, copied, cancelled) = match &outcome {
-                MoveOutcome::Moved { from, copied } => (Some(from), copied.as_ref(), None),
-                MoveOutcome::Cancelled { to } => (None, None, Some(to)),
-                _ => (None, None, None),
-            };
-            print_json(&json!({
-                "organization": org,
-                "slug": args.slug,
-                "from": from,
-                "to": args.to,
-                "cancelled": cancelled,
-                "entries": copied.map(|copied| copied.entries),
-                "sha256": copied.map(|copied| &copied.sha256),
-            }))
-        }
-    }
+    let (from, copied, cancelled) = match &outcome {
+        MoveOutcome::Moved { from, copied } => (Some(from), copied.as_ref(), None),
+        MoveOutcome::Cancelled { to } => (None, None, Some(to)),
+        _ => (None, None, None),
+    };
+    let report = json!({
+        "organization": org,
+        "slug": args.slug,
+        "from": from,
+        "to": args.to,
+        "cancelled": cancelled,
+        "entries": copied.map(|copied| copied.entries),
+        "sha256": copied.map(|copied| &copied.sha256),
+    });
+    output.print(&text((&args.slug, &args.to), &outcome), &report)
 }
 
 /// Opens the stores of all partitions, which servers have opened before.

@@ -2,8 +2,11 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use serde::Serialize;
+
+use super::args::OutputFormat;
 use super::failure::Failure;
-use super::table::{RenderOptions, Table};
+use super::table::{Cell, Fit, RenderOptions, Table};
 
 /// Writes a result. A closed pipe is no failure: its reader needs no more.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
@@ -17,20 +20,48 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes a result as one line of JSON.
-pub(super) fn print_json<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
+pub(super) fn print_json<T: Serialize>(value: &T) -> Result<(), Failure> {
     let mut line = serde_json::to_string(value)
         .map_err(|error| Failure::new(format!("cannot write as JSON: {error}")))?;
     line.push('\n');
     print(&line)
 }
 
-/// Writes a table.
-pub(super) fn draw(table: &Table) -> Result<(), Failure> {
-    let options = RenderOptions {
+impl OutputFormat {
+    /// Writes a result as this text, or as one line of JSON.
+    pub(super) fn print<T: Serialize>(self, text: &str, value: &T) -> Result<(), Failure> {
+        match self {
+            Self::Text => print(text),
+            Self::Json => print_json(value),
+        }
+    }
+
+    /// Writes a result as JSON; a notice has already told people of it.
+    pub(super) fn print_if_json<T: Serialize>(self, value: &T) -> Result<(), Failure> {
+        self.print("", value)
+    }
+
+    /// Writes items as a table with these columns, or as one line of JSON.
+    pub(super) fn print_list<T: Serialize, C: Into<Vec<Cell>>>(
+        self,
+        items: &[T],
+        columns: &[(&str, Fit)],
+        cells: impl Fn(&T) -> C,
+    ) -> Result<(), Failure> {
+        let mut table = Table::new(columns);
+        for item in items {
+            table.row(cells(item));
+        }
+        self.print(&table.draw(render_options()), &items)
+    }
+}
+
+/// Returns the properties of standard output.
+pub(super) fn render_options() -> RenderOptions {
+    RenderOptions {
         width: width(),
         has_colours: has_colours(),
-    };
-    print(&table.draw(options))
+    }
 }
 
 /// True if standard output may be coloured.
@@ -47,7 +78,7 @@ pub(super) fn has_colours() -> bool {
 const WIDTH_DEFAULT: usize = 80;
 
 /// Returns the width of the terminal in columns; unlimited if standard output is no terminal.
-pub(super) fn width() -> usize {
+fn width() -> usize {
     let terminal = console::Term::stdout();
     if !terminal.is_term() {
         return usize::MAX;

@@ -11,10 +11,9 @@ use knowledge_server::data::{DataConfig, DataError};
 use knowledge_server::sealing::{self, KeyFileError, KeyFiles};
 use serde_json::json;
 
-use super::args::{OutputFormat, quiet_log};
+use super::args::WithOutput;
 use super::confirm::confirm;
 use super::failure::Failure;
-use super::output::{print, print_json};
 use super::settings::DataArgs;
 use crate::progress::counted;
 
@@ -35,12 +34,8 @@ pub(super) struct Args {
     #[arg(long)]
     yes: bool,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    data: DataArgs,
+    data: WithOutput<DataArgs>,
 }
 
 /// Returns true if a store is a partition other than home, or has a directory of such.
@@ -52,8 +47,8 @@ async fn has_partitions(store: &Arc<dyn Store>) -> Result<bool, DataError> {
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
-    quiet_log()?;
-    let config = args.data.load()?.config.data();
+    let WithOutput { output, location } = args.data;
+    let config = location.configure()?.data();
     let given = args.new_key_file.as_deref().map(sealing::read);
     let given = given.transpose()?;
     if config.store.is_shared() {
@@ -94,28 +89,26 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     }
     let (present, former) = (&files.present, files.former(&old.fingerprint()));
     let resealed = report.resealed + report.resealed_before;
-    match args.output {
-        OutputFormat::Text if old == new => print(&format!(
-            "{}: sealed with this key already; nothing to do\n",
-            config.name()
-        )),
-        OutputFormat::Text => print(&format!(
-            "{}: {} resealed; the new key is {}, the old one {}\n",
-            config.name(),
+    let done = if old == new {
+        "sealed with this key already; nothing to do".to_owned()
+    } else {
+        format!(
+            "{} resealed; the new key is {}, the old one {}",
             counted(resealed, "secret", "secrets"),
             present.display(),
             former.display(),
-        )),
-        OutputFormat::Json => print_json(&json!({
-            "directory": config.name(),
-            "secrets_resealed": resealed,
-            "secrets_damaged": report.damaged,
-            "sealing_key": new.fingerprint(),
-            "sealing_key_file": present,
-            "old_sealing_key": old.fingerprint(),
-            "old_sealing_key_file": (old != new).then_some(former),
-        })),
-    }
+        )
+    };
+    let report = json!({
+        "directory": config.name(),
+        "secrets_resealed": resealed,
+        "secrets_damaged": report.damaged,
+        "sealing_key": new.fingerprint(),
+        "sealing_key_file": present,
+        "old_sealing_key": old.fingerprint(),
+        "old_sealing_key_file": (old != new).then_some(former),
+    });
+    output.print(&format!("{}: {done}\n", config.name()), &report)
 }
 
 /// Returns the old and the new key, both from an unfinished replacement if there is one.

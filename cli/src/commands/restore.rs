@@ -11,9 +11,8 @@ use knowledge_server::data::{DataConfig, DataError};
 use knowledge_server::sealing;
 use serde::Serialize;
 
-use super::args::{OutputFormat, quiet_log};
+use super::args::{OutputFormat, WithOutput};
 use super::failure::Failure;
-use super::output::{print, print_json};
 use super::settings::DataArgs;
 use crate::progress::{Progress, counted};
 
@@ -41,17 +40,13 @@ pub(super) struct Args {
     #[arg(long)]
     keep_credentials: bool,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    data: DataArgs,
+    data: WithOutput<DataArgs>,
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
-    quiet_log()?;
-    let config = args.data.load()?.config.data();
+    let WithOutput { output, location } = args.data;
+    let config = location.configure()?.data();
     let is_stream = args.file.as_os_str() == "-";
     let (lines, expected) = if is_stream {
         (DumpLines::of(io::stdin(), "standard input"), None)
@@ -72,7 +67,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         print_missing_key(&config, &fingerprint)?;
     }
     print_revoked(&restored.revoked);
-    report(&restored, &config.name(), args.output)
+    report(&restored, &config.name(), output)
 }
 
 fn report(restored: &RestoreReport, store: &str, output: OutputFormat) -> Result<(), Failure> {
@@ -85,18 +80,14 @@ fn report(restored: &RestoreReport, store: &str, output: OutputFormat) -> Result
     }
 
     let (entries, sha256) = (restored.store.entries, &*restored.store.sha256);
-    match output {
-        OutputFormat::Text => print(&format!(
-            "{store}: {}, SHA-256 {sha256}\n",
-            counted(entries, "entry", "entries")
-        )),
-        OutputFormat::Json => print_json(&Report {
-            directory: store,
-            entries,
-            sha256,
-            revoked: restored.revoked,
-        }),
-    }
+    let report = Report {
+        directory: store,
+        entries,
+        sha256,
+        revoked: restored.revoked,
+    };
+    let counted = counted(entries, "entry", "entries");
+    output.print(&format!("{store}: {counted}, SHA-256 {sha256}\n"), &report)
 }
 
 /// Prints which credentials are gone, and how to replace them.

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
-use knowledge_server::config::{self, CONFIG_VARIABLE, Loaded, Problems, Setting, Sources};
+use knowledge_server::config::{self, CONFIG_VARIABLE, Config, Loaded, Problems, Setting, Sources};
 
+use super::args::quiet_log;
 use super::failure::Failure;
 
 /// Identifier and flag of the configuration file.
@@ -96,6 +97,12 @@ impl<S> SettingArgs<S> {
     /// Loads the configuration from the flags, the environment and the file.
     pub(super) fn load(self) -> Result<Loaded, Failure> {
         Ok(self.sources().load()?)
+    }
+
+    /// Sets up the log of a short-lived command, and loads its configuration.
+    pub(super) fn configure(self) -> Result<Config, Failure> {
+        quiet_log()?;
+        Ok(self.load()?.config)
     }
 
     /// Returns the sources of the configuration, which can be read repeatedly.

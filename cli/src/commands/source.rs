@@ -3,11 +3,10 @@
 use clap::Subcommand;
 use knowledge_core::model::Source;
 
-use super::args::OutputFormat;
+use super::args::WithOutput;
 use super::failure::Failure;
 use super::operator::OrgArgs;
-use super::output::{draw, print_json};
-use super::table::{Cell, Fit, Table};
+use super::table::{Cell, Fit};
 
 /// List the sources of memories
 ///
@@ -21,40 +20,26 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    List(ListArgs),
-}
-
-/// List the sources of an organisation
-#[derive(Debug, clap::Args)]
-struct ListArgs {
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
-    #[command(flatten)]
-    org: OrgArgs,
+    /// List the sources of an organisation
+    List(WithOutput<OrgArgs>),
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
-    let Command::List(args) = args.command;
-    let operator = args.org.open().await?;
+    let Command::List(org) = args.command;
+    let (operator, output) = org.open().await?;
     let sources: Vec<Source> = operator.list("sources", &[]).await?;
-    if args.output == OutputFormat::Json {
-        return print_json(&sources);
-    }
-    let mut table = Table::new(&[
+    let columns = [
         ("NAME", Fit::Cut),
         ("KIND", Fit::Cut),
         ("ID", Fit::Whole),
         ("CREATED", Fit::Optional),
-    ]);
-    for source in &sources {
-        table.row([
+    ];
+    output.print_list(&sources, &columns, |source| {
+        [
             Cell::new(&source.name),
             Cell::new(&source.kind),
             Cell::new(source.id.to_string()),
             Cell::new(source.created_at.to_string()),
-        ]);
-    }
-    draw(&table)
+        ]
+    })
 }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use knowledge_core::access::{Action, CredentialKind};
+use knowledge_core::api::admin::requests::{NewCredential, NewScope};
 use knowledge_core::model::{AudienceLabel, CredentialId, UnknownName};
 
-use super::args::{OutputFormat, duration};
+use super::args::{WithOutput, duration};
 use super::credential;
 use super::failure::Failure;
 use super::operator::OrgArgs;
-use knowledge_core::api::admin::requests::{NewCredential, NewScope};
 
 /// Create, list and revoke access tokens
 ///
@@ -26,7 +26,7 @@ pub(super) struct Args {
 enum Command {
     Create(TokenArgs),
     /// List the tokens and sessions of an organisation, without their secrets
-    List(ListArgs),
+    List(WithOutput<OrgArgs>),
     /// Revoke a token or a session
     ///
     /// The credential stops working immediately. Revoking it again changes nothing.
@@ -51,7 +51,7 @@ enum SessionCommand {
     /// Standard output contains only the secret, for use in scripts. It is not shown again.
     Create(CreateArgs),
     /// List the sessions of an organisation, without their secrets
-    List(ListArgs),
+    List(WithOutput<OrgArgs>),
     /// Revoke a session
     ///
     /// The session stops working immediately. Revoking it again changes nothing.
@@ -108,22 +108,8 @@ struct CreateArgs {
     #[arg(long)]
     long_lived: bool,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    org: OrgArgs,
-}
-
-#[derive(Debug, clap::Args)]
-struct ListArgs {
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
-    #[command(flatten)]
-    org: OrgArgs,
+    org: WithOutput<OrgArgs>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -151,7 +137,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             let scope = scope(&args);
             args.create.run(kind, scope).await
         }
-        Command::List(args) => credential::list(None, args.org, args.output).await,
+        Command::List(org) => credential::list(None, org).await,
         Command::Revoke(args) => credential::revoke(args.id, None, args.org).await,
     }
 }
@@ -161,7 +147,7 @@ pub(super) async fn run_session(args: SessionArgs) -> Result<(), Failure> {
     let kind = CredentialKind::Session;
     match args.command {
         SessionCommand::Create(args) => args.run(kind, None).await,
-        SessionCommand::List(args) => credential::list(Some(kind), args.org, args.output).await,
+        SessionCommand::List(org) => credential::list(Some(kind), org).await,
         SessionCommand::Revoke(args) => credential::revoke(args.id, Some(kind), args.org).await,
     }
 }
@@ -175,7 +161,7 @@ impl CreateArgs {
             .name(self.name)
             .lifetime(self.expires_in)
             .is_long_lived(self.long_lived);
-        credential::create(&new.build(), self.org, self.output).await
+        credential::create(&new.build(), self.org).await
     }
 }
 

@@ -3,15 +3,14 @@
 use clap::Subcommand;
 use http::Method;
 use knowledge_core::api::admin::MemberView;
+use knowledge_core::api::admin::requests::{NewProvisionedMember, RoleAssignment};
 use knowledge_core::model::MemberKind;
 use serde_json::json;
 
-use super::args::OutputFormat;
+use super::args::WithOutput;
 use super::failure::Failure;
 use super::operator::OrgArgs;
-use super::output::{draw, print_json};
-use super::table::{Cell, Fit, Table};
-use knowledge_core::api::admin::requests::{NewProvisionedMember, RoleAssignment};
+use super::table::{Cell, Fit};
 
 /// Add, list and remove the members of an organisation, and change their roles
 ///
@@ -26,7 +25,8 @@ pub(super) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Create(CreateArgs),
-    List(ListArgs),
+    /// List the members of an organisation with their roles
+    List(WithOutput<OrgArgs>),
     Role(RoleArgs),
     Revoke(RevokeArgs),
 }
@@ -53,23 +53,8 @@ struct CreateArgs {
     #[arg(long)]
     service_account: bool,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    org: OrgArgs,
-}
-
-/// List the members of an organisation with their roles
-#[derive(Debug, clap::Args)]
-struct ListArgs {
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
-    #[command(flatten)]
-    org: OrgArgs,
+    org: WithOutput<OrgArgs>,
 }
 
 /// Change the role of a member
@@ -92,12 +77,8 @@ struct RoleArgs {
     #[arg(long, requires = "workspace")]
     end: bool,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    org: OrgArgs,
+    org: WithOutput<OrgArgs>,
 }
 
 /// Remove a member with all their tokens, sessions, MCP keys and roles
@@ -134,7 +115,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
 }
 
 async fn create(args: CreateArgs) -> Result<(), Failure> {
-    let operator = args.org.open().await?;
+    let (operator, output) = args.org.open().await?;
     let kind = if args.service_account {
         MemberKind::ServiceAccount
     } else {
@@ -153,14 +134,11 @@ async fn create(args: CreateArgs) -> Result<(), Failure> {
         "added {} ({}) to {} as {}",
         created.handle, created.id, operator.org.slug, created.role
     );
-    match args.output {
-        OutputFormat::Text => Ok(()),
-        OutputFormat::Json => print_json(&created),
-    }
+    output.print_if_json(&created)
 }
 
 async fn role(args: RoleArgs) -> Result<(), Failure> {
-    let operator = args.org.open().await?;
+    let (operator, output) = args.org.open().await?;
     let segments = ["members", args.handle.as_str(), "role"];
     let workspace = args.workspace.as_deref();
     let changed: MemberView = match &args.role {
@@ -186,10 +164,7 @@ async fn role(args: RoleArgs) -> Result<(), Failure> {
         operator.org.slug,
         roles(&changed)
     );
-    match args.output {
-        OutputFormat::Text => Ok(()),
-        OutputFormat::Json => print_json(&changed),
-    }
+    output.print_if_json(&changed)
 }
 
 async fn revoke(args: RevokeArgs) -> Result<(), Failure> {
@@ -210,33 +185,29 @@ fn roles(member: &MemberView) -> String {
     all.join(", ")
 }
 
-async fn list(args: ListArgs) -> Result<(), Failure> {
-    let operator = args.org.open().await?;
+async fn list(org: WithOutput<OrgArgs>) -> Result<(), Failure> {
+    let (operator, output) = org.open().await?;
     let members: Vec<MemberView> = operator.list("members", &[]).await?;
-    if args.output == OutputFormat::Json {
-        return print_json(&members);
-    }
-    let mut table = Table::new(&[
+    let columns = [
         ("HANDLE", Fit::Cut),
         ("KIND", Fit::Whole),
         ("ROLE", Fit::Cut),
         ("TEAMS", Fit::Optional),
         ("ID", Fit::Optional),
         ("NAME", Fit::Cut),
-    ]);
-    for member in &members {
+    ];
+    output.print_list(&members, &columns, |member| {
         let teams = match member.teams.as_slice() {
             [] => "-".to_owned(),
             teams => teams.join(", "),
         };
-        table.row([
+        [
             Cell::new(&member.handle),
             Cell::new(member.kind.as_str()),
             Cell::new(roles(member)),
             Cell::new(teams),
             Cell::new(member.id.to_string()),
             Cell::new(&member.name),
-        ]);
-    }
-    draw(&table)
+        ]
+    })
 }

@@ -18,9 +18,8 @@ use knowledge_server::store_address::StoreAddress;
 use knowledge_storage_embedded::OpenError;
 use serde_json::{Value, json};
 
-use super::args::{OutputFormat, quiet_log};
+use super::args::WithOutput;
 use super::failure::Failure;
-use super::output::{print, print_json};
 use super::restore::{check_file, restore_shown};
 use super::settings::DataArgs;
 use crate::progress::{Progress, counted, grouped};
@@ -53,21 +52,16 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIR", requires = "dump")]
     scratch: Option<PathBuf>,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    data: DataArgs,
+    data: WithOutput<DataArgs>,
 }
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
-    quiet_log()?;
-    let output = args.output;
+    let WithOutput { output, location } = args.data;
+    let mut config = location.configure()?.data();
     let found = match args.dump {
-        Some(file) => of_dump(&file, args.scratch, args.data).await?,
+        Some(file) => of_dump(&file, args.scratch, &config).await?,
         None => {
-            let mut config = args.data.load()?.config.data();
             if let Some(name) = &args.partition {
                 config = config.partition(name).map_err(not_verified)?;
             }
@@ -79,10 +73,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             of_store(view.store, &config, entries).await?
         }
     };
-    match output {
-        OutputFormat::Text => print(&text(&found))?,
-        OutputFormat::Json => print_json(&report(&found))?,
-    }
+    output.print(&text(&found), &report(&found))?;
     match found.verification.differences_total {
         0 => Ok(()),
         number => Err(Failure::new(counted(number, "difference", "differences"))),
@@ -175,8 +166,11 @@ async fn of_store(
 }
 
 /// Verifies the store that a dump restores to.
-async fn of_dump(file: &Path, scratch: Option<PathBuf>, data: DataArgs) -> Result<Found, Failure> {
-    let config = data.load()?.config.data();
+async fn of_dump(
+    file: &Path,
+    scratch: Option<PathBuf>,
+    config: &DataConfig,
+) -> Result<Found, Failure> {
     // A file that cannot be read is no difference, unlike an incomplete dump.
     DumpLines::open(file).map_err(not_verified)?;
     let summary = check_file(file)?.summary;
@@ -192,7 +186,7 @@ async fn of_dump(file: &Path, scratch: Option<PathBuf>, data: DataArgs) -> Resul
     let policy = CredentialPolicy::Keep;
     let restored = restore_shown(lines, &store, Some(summary), policy).await;
     restored.map_err(not_verified)?;
-    of_store(store, &config, entries).await
+    of_store(store, config, entries).await
 }
 
 /// Private directory that is removed when dropped.

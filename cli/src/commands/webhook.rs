@@ -15,12 +15,12 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::args::{OutputFormat, duration};
+use super::args::{OutputFormat, WithOutput, duration};
 use super::dashboard::moment;
 use super::failure::Failure;
 use super::operator::{OrgArgs, OrgOperator};
-use super::output::{draw, print, print_json};
-use super::table::{Cell, Fit, Table, plain};
+use super::output::print_json;
+use super::table::{Cell, Fit, plain};
 use super::{webhook_listen, webhook_post};
 
 /// Polling interval for a pending delivery.
@@ -58,12 +58,8 @@ struct ListArgs {
     #[arg(long, value_name = "SLUG")]
     workspace: Option<String>,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    org: OrgArgs,
+    org: WithOutput<OrgArgs>,
 }
 
 /// List the deliveries to a webhook, newest event first
@@ -88,12 +84,8 @@ struct DeliveriesArgs {
     )]
     limit: u32,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    org: OrgArgs,
+    org: WithOutput<OrgArgs>,
 }
 
 /// Redeliver a delivery, or all dead letters
@@ -115,12 +107,8 @@ struct RedeliverArgs {
     #[arg(long)]
     dead: bool,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    org: OrgArgs,
+    org: WithOutput<OrgArgs>,
 }
 
 /// Send a test event and report the result
@@ -137,12 +125,8 @@ struct PingArgs {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     timeout: Duration,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    org: OrgArgs,
+    org: WithOutput<OrgArgs>,
 }
 
 /// Selection of an endpoint.
@@ -183,7 +167,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
 }
 
 async fn list(args: ListArgs) -> Result<(), Failure> {
-    let operator = args.org.open().await?;
+    let (operator, output) = args.org.open().await?;
     let filter: Vec<_> = args
         .workspace
         .iter()
@@ -191,11 +175,11 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
         .collect();
     let all = operator.list_first(&["endpoints"], &filter, usize::MAX, FLAGS);
     let (all, _): (Vec<EndpointSummary>, _) = all.await?;
-    if args.output == OutputFormat::Json {
+    if output == OutputFormat::Json {
         return print_json(&all);
     }
     let workspaces: Vec<Workspace> = operator.list("workspaces", &[]).await?;
-    let mut table = Table::new(&[
+    let columns = [
         ("ID", Fit::Whole),
         ("WORKSPACE", Fit::Cut),
         ("EVENT", Fit::Whole),
@@ -204,12 +188,12 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
         ("DEAD", Fit::Whole),
         ("KIND", Fit::Optional),
         ("URL", Fit::Cut),
-    ]);
-    for endpoint in &all {
+    ];
+    output.print_list(&all, &columns, |endpoint| {
         let workspace = workspaces
             .iter()
             .find(|workspace| workspace.id == endpoint.workspace_id);
-        table.row([
+        [
             Cell::new(endpoint.id.to_string()),
             Cell::new(workspace.map_or("-", |workspace| workspace.slug.as_str())),
             Cell::new(endpoint.event_type.as_str()),
@@ -218,9 +202,8 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
             Cell::new(counted(endpoint.dead)),
             Cell::new(noun(endpoint.kind)),
             Cell::new(endpoint.url.as_str()),
-        ]);
-    }
-    draw(&table)
+        ]
+    })
 }
 
 /// Formats the state: `active`, `unconfirmed`, `inactive`, or the reason why the service disabled
@@ -253,7 +236,7 @@ fn noun(kind: EndpointKind) -> &'static str {
 }
 
 async fn deliveries(args: DeliveriesArgs) -> Result<(), Failure> {
-    let operator = args.org.open().await?;
+    let (operator, output) = args.org.open().await?;
     let id = args.endpoint.find(&operator).await?;
     let filter: Vec<_> = args
         .status
@@ -266,10 +249,7 @@ async fn deliveries(args: DeliveriesArgs) -> Result<(), Failure> {
     if has_more {
         eprintln!("there are more deliveries; raise --limit to list them");
     }
-    if args.output == OutputFormat::Json {
-        return print_json(&found);
-    }
-    let mut table = Table::new(&[
+    let columns = [
         ("ID", Fit::Whole),
         ("EVENT AT", Fit::Whole),
         ("EVENT", Fit::Whole),
@@ -277,25 +257,20 @@ async fn deliveries(args: DeliveriesArgs) -> Result<(), Failure> {
         ("ATTEMPTS", Fit::Optional),
         ("LAST OUTCOME", Fit::Cut),
         ("NEXT ATTEMPT", Fit::Optional),
-    ]);
+    ];
     let now = Env::system().now();
-    for delivery in &found {
-        table.row([
+    output.print_list(&found, &columns, |delivery| {
+        let outcome = delivery.attempts.last().map(outcome);
+        [
             Cell::new(delivery.id.to_string()),
             Cell::new(moment(Some(delivery.created_at), now)),
             Cell::new(delivery.event_type.as_str()),
             Cell::new(delivery.status.as_str()).styled(style(delivery.status)),
             Cell::new(delivery.attempts.len().to_string()),
-            Cell::new(
-                delivery
-                    .attempts
-                    .last()
-                    .map_or_else(|| "-".to_owned(), outcome),
-            ),
+            Cell::new(outcome.as_deref().unwrap_or("-")),
             Cell::new(next(delivery.next_attempt_at, now)),
-        ]);
-    }
-    draw(&table)
+        ]
+    })
 }
 
 fn style(status: DeliveryStatus) -> Style {
@@ -333,7 +308,7 @@ fn next(at: Option<Timestamp>, now: Timestamp) -> String {
 }
 
 async fn redeliver(args: RedeliverArgs) -> Result<(), Failure> {
-    let operator = args.org.open().await?;
+    let (operator, output) = args.org.open().await?;
     let id = args.endpoint.find(&operator).await?;
     let when = if operator.is_served() {
         "now"
@@ -352,10 +327,7 @@ async fn redeliver(args: RedeliverArgs) -> Result<(), Failure> {
             }
         }
         eprintln!("dead letters queued for redelivery: {count}, attempted {when}");
-        return match args.output {
-            OutputFormat::Text => Ok(()),
-            OutputFormat::Json => print_json(&json!({ "redelivered": count })),
-        };
+        return output.print_if_json(&json!({ "redelivered": count }));
     };
     let delivery = delivery.to_string();
     let segments = [
@@ -370,14 +342,11 @@ async fn redeliver(args: RedeliverArgs) -> Result<(), Failure> {
         "{} ({}) queued for redelivery, attempted {when}",
         waiting.id, waiting.event_type
     );
-    match args.output {
-        OutputFormat::Text => Ok(()),
-        OutputFormat::Json => print_json(&waiting),
-    }
+    output.print_if_json(&waiting)
 }
 
 async fn ping(args: PingArgs) -> Result<(), Failure> {
-    let operator = args.org.open().await?;
+    let (operator, output) = args.org.open().await?;
     if !operator.is_served() {
         return Err(Failure::new(
             "a ping requires a running server; start one with `knowledge serve`",
@@ -393,23 +362,21 @@ async fn ping(args: PingArgs) -> Result<(), Failure> {
         tokio::time::sleep(POLL_INTERVAL).await;
         delivery = operator.call(Method::GET, &segments, None, FLAGS).await?;
     }
-    if args.output == OutputFormat::Json {
-        print_json(&delivery)?;
+    let outcome = delivery.attempts.last().map(outcome);
+    if delivery.status == DeliveryStatus::Delivered {
+        let text = format!("delivered: {}\n", outcome.as_deref().unwrap_or("-"));
+        return output.print(&text, &delivery);
     }
-    let result = delivery.attempts.last().map(outcome);
-    match (delivery.status, result) {
-        (DeliveryStatus::Delivered, outcome) if args.output == OutputFormat::Text => print(
-            &format!("delivered: {}\n", outcome.as_deref().unwrap_or("-")),
-        ),
-        (DeliveryStatus::Delivered, _) => Ok(()),
-        (DeliveryStatus::Pending, _) => Err(Failure::new(format!(
-            "the ping is still pending; see `knowledge webhook deliveries {id}`"
-        ))),
-        (DeliveryStatus::Dead, outcome) => Err(Failure::new(format!(
-            "the ping failed: {}",
-            outcome.as_deref().unwrap_or("it was not attempted")
-        ))),
-    }
+    output.print_if_json(&delivery)?;
+    Err(Failure::new(match delivery.status {
+        DeliveryStatus::Pending => {
+            format!("the ping is still pending; see `knowledge webhook deliveries {id}`")
+        }
+        _ => {
+            let outcome = outcome.as_deref().unwrap_or("it was not attempted");
+            format!("the ping failed: {outcome}")
+        }
+    }))
 }
 
 impl EndpointArgs {

@@ -3,15 +3,15 @@
 use clap::Subcommand;
 use http::Method;
 use knowledge_core::model::{AudienceLabel, SensitivityLabel, Workspace};
+use knowledge_core::service::NewWorkspace;
 use serde_json::{Map, Value, json};
 
-use super::args::OutputFormat;
+use super::args::WithOutput;
 use super::confirm::confirm;
 use super::failure::Failure;
 use super::operator::OrgArgs;
-use super::output::{draw, print_json};
+use super::output::render_options;
 use super::table::{Cell, Fit, Table};
-use knowledge_core::service::NewWorkspace;
 
 /// Create, list and delete workspaces, and set their retention
 #[derive(Debug, clap::Args)]
@@ -23,7 +23,8 @@ pub(super) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Create(CreateArgs),
-    List(ListArgs),
+    /// List the workspaces of an organisation
+    List(WithOutput<OrgArgs>),
     Delete(DeleteArgs),
     Retention(RetentionArgs),
 }
@@ -42,23 +43,8 @@ struct CreateArgs {
     #[arg(long, value_name = "LABEL")]
     audience: Option<AudienceLabel>,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    org: OrgArgs,
-}
-
-/// List the workspaces of an organisation
-#[derive(Debug, clap::Args)]
-struct ListArgs {
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
-    #[command(flatten)]
-    org: OrgArgs,
+    org: WithOutput<OrgArgs>,
 }
 
 /// Delete a workspace with everything in it
@@ -98,12 +84,8 @@ struct RetentionArgs {
     #[arg(long, value_name = "LABEL=DAYS", value_parser = days_of_label)]
     memory_days: Vec<(SensitivityLabel, Days)>,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    org: OrgArgs,
+    org: WithOutput<OrgArgs>,
 }
 
 /// Number of days; none to keep what there is.
@@ -146,7 +128,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
 }
 
 async fn create(args: CreateArgs) -> Result<(), Failure> {
-    let operator = args.org.open().await?;
+    let (operator, output) = args.org.open().await?;
     let new = NewWorkspace::builder()
         .name(args.name.unwrap_or_else(|| args.slug.clone()))
         .slug(args.slug)
@@ -158,10 +140,7 @@ async fn create(args: CreateArgs) -> Result<(), Failure> {
         "created workspace {} ({}) of {}",
         created.slug, created.id, operator.org.slug
     );
-    match args.output {
-        OutputFormat::Text => Ok(()),
-        OutputFormat::Json => print_json(&created),
-    }
+    output.print_if_json(&created)
 }
 
 async fn delete(args: DeleteArgs) -> Result<(), Failure> {
@@ -182,7 +161,7 @@ async fn delete(args: DeleteArgs) -> Result<(), Failure> {
 }
 
 async fn retention(args: RetentionArgs) -> Result<(), Failure> {
-    let operator = args.org.open().await?;
+    let (operator, output) = args.org.open().await?;
     let path = ["workspaces", &args.slug, "retention"];
     let mut retention: Value = operator.call(Method::GET, &path, None, FLAGS).await?;
     if args.chat_days.is_some() || !args.memory_days.is_empty() {
@@ -203,46 +182,37 @@ async fn retention(args: RetentionArgs) -> Result<(), Failure> {
         let set = operator.call(Method::PUT, &path, Some(&body), FLAGS);
         retention = set.await?;
     }
-    if args.output == OutputFormat::Json {
-        return print_json(&retention);
-    }
     let mut table = Table::new(&[("WHAT", Fit::Whole), ("DAYS", Fit::Whole)]);
-    let memories = SensitivityLabel::ALL.iter().map(|label| {
-        let days = &retention["memory_days"][label.as_str()];
-        (format!("{label} memories"), days)
-    });
-    for (what, days) in [("chats".to_owned(), &retention["chat_days"])]
-        .into_iter()
-        .chain(memories)
-    {
+    let mut row = |what: &str, days: &Value| {
         let days = days.as_u64().map(|days| days.to_string());
         let days = days.unwrap_or_else(|| "kept".to_owned());
         table.row([Cell::new(what), Cell::new(days)]);
+    };
+    row("chats", &retention["chat_days"]);
+    for label in SensitivityLabel::ALL {
+        let days = &retention["memory_days"][label.as_str()];
+        row(&format!("{label} memories"), days);
     }
-    draw(&table)
+    output.print(&table.draw(render_options()), &retention)
 }
 
-async fn list(args: ListArgs) -> Result<(), Failure> {
-    let operator = args.org.open().await?;
+async fn list(org: WithOutput<OrgArgs>) -> Result<(), Failure> {
+    let (operator, output) = org.open().await?;
     let workspaces: Vec<Workspace> = operator.list("workspaces", &[]).await?;
-    if args.output == OutputFormat::Json {
-        return print_json(&workspaces);
-    }
-    let mut table = Table::new(&[
+    let columns = [
         ("SLUG", Fit::Cut),
         ("ID", Fit::Whole),
         ("AUDIENCE", Fit::Cut),
         ("CREATED", Fit::Optional),
         ("NAME", Fit::Cut),
-    ]);
-    for workspace in &workspaces {
-        table.row([
+    ];
+    output.print_list(&workspaces, &columns, |workspace| {
+        [
             Cell::new(&workspace.slug),
             Cell::new(workspace.id.to_string()),
             Cell::new(workspace.audience.to_string()),
             Cell::new(workspace.created_at.to_string()),
             Cell::new(&workspace.name),
-        ]);
-    }
-    draw(&table)
+        ]
+    })
 }

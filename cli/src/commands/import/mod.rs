@@ -28,10 +28,9 @@ use self::entry::{Entry, Unreadable};
 use self::input::{Entries, Format};
 use self::record::{Problem, Record, Rules, SourceKey};
 use self::rejections::Rejections;
-use super::args::OutputFormat;
+use super::args::{OutputFormat, WithOutput};
 use super::failure::Failure;
 use super::operator::{OrgArgs, OrgOperator};
-use super::output::{print, print_json};
 use crate::progress::{Progress, grouped};
 
 /// Maximum size of a request in bytes, unless a single memory is larger or the server's limit lower.
@@ -106,12 +105,8 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "strict")]
     dry_run: bool,
 
-    /// Output format
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
-    output: OutputFormat,
-
     #[command(flatten)]
-    org: OrgArgs,
+    org: WithOutput<OrgArgs>,
 }
 
 fn user(text: &str) -> Result<(String, String), &'static str> {
@@ -153,7 +148,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         ));
     }
     let (input, length) = open(&args.file)?;
-    let operator = args.org.open().await?;
+    let (operator, output) = args.org.open().await?;
     let segments = ["workspaces", args.workspace.as_str()];
     let found = operator.call::<Value>(Method::GET, &segments, None, &[]);
     found.await?;
@@ -194,9 +189,9 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     } = import;
     progress.end();
     if args.dry_run {
-        preview(&summary, &rejections, args.output)?;
+        preview(&summary, &rejections, output)?;
     } else {
-        report(&summary, args.output)?;
+        report(&summary, output)?;
     }
     ended?;
     if summary.imported() == 0 && summary.rejected > 0 {
@@ -210,16 +205,14 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn report(summary: &Summary, output: OutputFormat) -> Result<(), Failure> {
-    match output {
-        OutputFormat::Json => print_json(summary),
-        OutputFormat::Text => print(&format!(
-            "created {}, updated {}, unchanged {}, rejected {}\n",
-            grouped(summary.created),
-            grouped(summary.updated),
-            grouped(summary.unchanged),
-            grouped(summary.rejected)
-        )),
-    }
+    let text = format!(
+        "created {}, updated {}, unchanged {}, rejected {}\n",
+        grouped(summary.created),
+        grouped(summary.updated),
+        grouped(summary.unchanged),
+        grouped(summary.rejected)
+    );
+    output.print(&text, summary)
 }
 
 /// Reports a dry run, which counts valid entries as created.
@@ -228,22 +221,21 @@ fn preview(
     rejections: &Rejections,
     output: OutputFormat,
 ) -> Result<(), Failure> {
-    match output {
-        OutputFormat::Json => print_json(&Preview {
-            dry_run: true,
-            accepted: summary.created,
-            repeated: summary.unchanged,
-            rejected: summary.rejected,
-            reasons: rejections,
-        }),
-        OutputFormat::Text => print(&format!(
-            "accepted {}, repeated {}, rejected {}\n{}",
-            grouped(summary.created),
-            grouped(summary.unchanged),
-            grouped(summary.rejected),
-            rejections.text()
-        )),
-    }
+    let text = format!(
+        "accepted {}, repeated {}, rejected {}\n{}",
+        grouped(summary.created),
+        grouped(summary.unchanged),
+        grouped(summary.rejected),
+        rejections.text()
+    );
+    let preview = Preview {
+        dry_run: true,
+        accepted: summary.created,
+        repeated: summary.unchanged,
+        rejected: summary.rejected,
+        reasons: rejections,
+    };
+    output.print(&text, &preview)
 }
 
 /// Opens the input; returns its length too, if known.
