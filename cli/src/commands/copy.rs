@@ -10,7 +10,9 @@ use serde::Serialize;
 
 use super::args::{OutputFormat, WithOutput};
 use super::failure::Failure;
+use super::restore::compare_shown;
 use super::settings::FileArgs;
+use super::verify::check;
 use crate::progress::{Progress, counted};
 
 /// Copy a store into another one, of the same or another engine
@@ -70,24 +72,14 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
     // Created before the source is read, so that an unusable target is reported immediately.
     let target = target.make_backend().await?.store();
     let entries = opened.entries();
-    let mut progress = Progress::over_entries("checking the source", entries);
-    let checked = opened.check(&mut |entries, _| {
-        progress.advance(entries, entries);
-    });
-    progress.end();
-    checked.map_err(BackupError::from)?;
+    check("checking the source", &opened).map_err(BackupError::from)?;
     let view = StableView::of(&opened).await.map_err(BackupError::from)?;
     let source = &view.store;
     let mut progress = Progress::over_entries("reading the source", entries);
-    let expected = summarize(source, |entries| {
-        progress.advance(entries, entries);
-    });
-    let expected = expected.await;
+    let expected = summarize(source, |entries| progress.advance(entries, entries)).await;
     progress.end();
     let expected = expected?;
-
-    let total = Some(expected.entries);
-    let mut progress = Progress::over_entries("copying", total);
+    let mut progress = Progress::over_entries("copying", Some(expected.entries));
     let copied = copy_store(source, &target, Some(expected.clone()), |entries| {
         progress.advance(entries, entries);
         Ok::<_, BackupError>(())
@@ -108,14 +100,7 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
         Err(BackupError::Restore(error)) => return Err(rejected(error)),
         Err(error) => return Err(error.into()),
     }
-
-    let mut progress = Progress::over_entries("comparing", total);
-    let compared = compare(&target, &expected, |entries| {
-        progress.advance(entries, entries);
-    })
-    .await;
-    progress.end();
-    compared?;
+    compare_shown(&target, &expected).await?;
     if view.is_outdated().await.map_err(BackupError::from)? {
         Err(Failure::new(
             "a server has changed the source during the copy, which lacks the change; stop all \

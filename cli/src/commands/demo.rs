@@ -26,7 +26,7 @@ use knowledge_server::store_address::StoreAddress;
 use knowledge_storage_embedded::DirectoryLock;
 
 use super::args::{LogFormatArg, OutputFormat};
-use super::failure::Failure;
+use super::failure::{Failure, plain_failures};
 use super::output::{has_colours, print, print_json};
 #[cfg(unix)]
 use super::serve::admin_socket;
@@ -288,8 +288,4 @@ async fn show(
     }
 }
 
-impl From<StateError> for Failure {
-    fn from(error: StateError) -> Self {
-        Self::new(error.to_string())
-    }
-}
+plain_failures!(StateError);

@@ -8,13 +8,14 @@ use knowledge_core::dump::{Export, Summary};
 use knowledge_core::store::Store;
 use knowledge_server::backup::{BackupError, DumpFile, Origin};
 use knowledge_server::config::Config;
-use knowledge_server::data::{DataConfig, DataError, StableView};
+use knowledge_server::data::{Backend, DataConfig, DataError, StableView};
 use knowledge_storage_embedded::Embedded;
 use serde::Serialize;
 
 use super::args::{OutputFormat, WithOutput};
 use super::failure::Failure;
 use super::settings::AdminArgs;
+use super::verify::check;
 use crate::progress::{Progress, counted, grouped};
 
 /// Write the whole database to a file of JSON lines
@@ -141,11 +142,7 @@ impl Place {
         }
         let store = self.data.resolved()?.open_store()?;
         // A dump of a damaged store would look complete.
-        let mut progress = Progress::over_entries("checking", Some(store.entries()));
-        let checked = store.check(&mut |entries, _| {
-            progress.advance(entries, entries);
-        });
-        progress.end();
+        let checked = check("checking", &Backend::Embedded(Arc::clone(&store)));
         checked.map_err(BackupError::from)?;
         Ok(Source::Store(store))
     }
@@ -307,9 +304,7 @@ async fn from_server(
         for part in chunk.split_inclusive(|byte| *byte == b'\n') {
             line.extend_from_slice(part);
             if part.last() == Some(&b'\n') {
-                decoder
-                    .read(&line)
-                    .map_err(|error| Failure::new(error.to_string()))?;
+                decoder.read(&line)?;
                 line.clear();
             }
         }
@@ -317,6 +312,5 @@ async fn from_server(
         progress.advance(decoder.entries(), decoder.entries());
     }
     progress.end();
-    let summary = decoder.finish();
-    summary.map_err(|error| Failure::new(error.to_string()))
+    Ok(decoder.finish()?)
 }

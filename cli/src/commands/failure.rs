@@ -5,6 +5,8 @@ use std::io;
 use std::process::ExitCode;
 
 use knowledge_core::Error;
+use knowledge_core::dump::DumpError;
+use knowledge_core::store::StoreError;
 use knowledge_server::app::StartError;
 use knowledge_server::backup::BackupError;
 use knowledge_server::data::DataError;
@@ -62,25 +64,6 @@ impl From<Error> for Failure {
     }
 }
 
-impl From<TelemetryError> for Failure {
-    fn from(error: TelemetryError) -> Self {
-        Self::new(error.to_string())
-    }
-}
-
-#[cfg(feature = "oidc")]
-impl From<OidcError> for Failure {
-    fn from(error: OidcError) -> Self {
-        Self::new(error.to_string())
-    }
-}
-
-impl From<DeliveryClientError> for Failure {
-    fn from(error: DeliveryClientError) -> Self {
-        Self::new(error.to_string())
-    }
-}
-
 impl From<DataError> for Failure {
     fn from(error: DataError) -> Self {
         match error {
@@ -92,17 +75,28 @@ impl From<DataError> for Failure {
     }
 }
 
-impl From<BackupError> for Failure {
-    fn from(error: BackupError) -> Self {
-        Self::new(error.to_string())
-    }
+/// Converts errors whose message needs no addition.
+macro_rules! plain_failures {
+    ($($error:ty),+) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::new(error.to_string())
+            }
+        }
+    )+};
 }
 
-impl From<PrivateFileError> for Failure {
-    fn from(error: PrivateFileError) -> Self {
-        Self::new(error.to_string())
-    }
-}
+pub(super) use plain_failures;
+
+plain_failures!(
+    BackupError,
+    DeliveryClientError,
+    DumpError,
+    PrivateFileError
+);
+plain_failures!(StoreError, TelemetryError);
+#[cfg(feature = "oidc")]
+plain_failures!(OidcError);
 
 impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {

@@ -46,8 +46,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     config.data().partition(&args.to)?;
     let stores = open(&config).await?;
     let directory = Directory::new(Arc::clone(&stores[HOME]));
-    let found = find(&directory, &args.slug).await;
-    let found = found.map_err(|error| Failure::new(error.to_string()))?;
+    let found = find(&directory, &args.slug).await?;
     let org = found.ok_or_else(|| unknown(&args.slug))?;
     let relocation = Relocation { org, to: &args.to };
     let mut last = None;

@@ -157,7 +157,11 @@ pub(super) async fn restore_shown(
     Ok(restored?)
 }
 
-async fn compare_shown(store: &Arc<dyn Store>, summary: &Summary) -> Result<(), Failure> {
+/// Reads a store back, compares it with its dump and shows the progress.
+pub(super) async fn compare_shown(
+    store: &Arc<dyn Store>,
+    summary: &Summary,
+) -> Result<(), Failure> {
     let mut progress = Progress::over_entries("comparing", Some(summary.entries));
     let compared = compare(store, summary, |entries| progress.advance(entries, entries)).await;
     progress.end();

@@ -9,8 +9,7 @@ use knowledge_core::env::Env;
 use knowledge_core::model::OrgId;
 use knowledge_core::partition;
 use knowledge_core::service::{SealingKey, SealingKeys, Verification, Verify};
-use knowledge_core::store::Store;
-use knowledge_core::store::StoreErrorKind;
+use knowledge_core::store::{Store, StoreError, StoreErrorKind};
 use knowledge_server::backup::DumpLines;
 use knowledge_server::data::{Backend, DataConfig, DataError, StableView};
 use knowledge_server::sealing::{self, KeyFiles};
@@ -127,15 +126,18 @@ async fn keys_of(config: &DataConfig, store: &dyn Store) -> Result<Vec<SealingKe
 
 /// Compares the entries with the store's ledger; damage counts as a difference.
 fn check_entries(store: &Backend) -> Result<(), Failure> {
-    let mut progress = Progress::over_entries("checking", store.entries());
-    let checked = store.check(&mut |entries, _| {
-        progress.advance(entries, entries);
-    });
-    progress.end();
-    checked.map_err(|error| match error.kind() {
+    check("checking", store).map_err(|error| match error.kind() {
         StoreErrorKind::Corrupt => Failure::new(format!("the store is corrupt: {error}")),
         _ => not_verified(error),
     })
+}
+
+/// Compares the entries with the store's ledger, and shows the progress.
+pub(super) fn check(what: &'static str, store: &Backend) -> Result<(), StoreError> {
+    let mut progress = Progress::over_entries(what, store.entries());
+    let checked = store.check(&mut |entries, _| progress.advance(entries, entries));
+    progress.end();
+    checked
 }
 
 /// Result for a store.

@@ -22,7 +22,7 @@ use self::names::{find_source, find_workspace};
 use self::plan::{Plan, PlanError, Rejection, Task};
 use super::args::OutputFormat;
 use super::confirm::confirm;
-use super::failure::Failure;
+use super::failure::{Failure, plain_failures};
 use super::output::{print, print_json};
 use super::table::plain;
 use crate::progress::{Progress, counted, grouped};
@@ -110,11 +110,7 @@ struct Summary<'s> {
     refused: &'s [Rejection],
 }
 
-impl From<PlanError> for Failure {
-    fn from(error: PlanError) -> Self {
-        Self::new(error.to_string())
-    }
-}
+plain_failures!(PlanError);
 
 impl From<PlanError> for CallError {
     fn from(error: PlanError) -> Self {
