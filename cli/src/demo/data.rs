@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use knowledge_core::access::{ActionSet, BaseRole, RoleRef};
-use knowledge_core::model::{
-    AudienceLabel, ConnectorScope, EventType, McpClient, MemberKind, SensitivityLabel, WebhookUrl,
+use knowledge_core::model::{NewCustomRole, NewWebhook, SensitivityLabel};
+use knowledge_core::service::{
+    NewConnector, NewMcpKey, NewMember, NewOrganization, NewSource, NewWorkspace,
 };
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
@@ -30,7 +30,7 @@ fn parse<T: DeserializeOwned>(text: &str) -> T {
 
 /// Returns the slug of the organisation.
 pub(super) fn org_slug() -> &'static str {
-    &ORGANIZATION.slug
+    &ORGANIZATION.new.slug
 }
 
 /// Returns the members who act.
@@ -38,16 +38,17 @@ pub(super) fn cast() -> &'static Cast {
     &ORGANIZATION.cast
 }
 
+/// The organisation and its records, which are the bodies of the requests that create them.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Organization {
-    pub(super) name: String,
-    pub(super) slug: String,
+    #[serde(flatten)]
+    pub(super) new: NewOrganization,
     pub(super) cast: Cast,
-    pub(super) workspaces: [Workspace; 2],
-    pub(super) members: Vec<Member>,
+    pub(super) workspaces: [NewWorkspace; 2],
+    /// Members besides the owner.
+    pub(super) members: Vec<NewMember>,
     pub(super) roles: Vec<Role>,
-    pub(super) sources: Vec<Source>,
+    pub(super) sources: Vec<NewSource>,
 }
 
 /// Handles of the members who act.
@@ -61,41 +62,13 @@ pub(super) struct Cast {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Workspace {
-    pub(super) name: String,
-    pub(super) slug: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Member {
-    pub(super) handle: String,
-    pub(super) name: String,
-    #[serde(default = "user")]
-    pub(super) kind: MemberKind,
-    pub(super) role: RoleRef,
-    pub(super) teams: Vec<String>,
-}
-
-fn user() -> MemberKind {
-    MemberKind::User
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Role {
-    pub(super) name: String,
-    pub(super) slug: String,
-    pub(super) description: String,
-    /// Only workspace in which the role can be assigned.
+    #[serde(flatten)]
+    pub(super) new: NewCustomRole,
+    /// Slug of the only workspace in which the role can be assigned.
     pub(super) workspace: Option<String>,
     #[serde(default = "yes")]
     pub(super) is_active: bool,
-    pub(super) base: BaseRole,
-    pub(super) allow: ActionSet,
-    #[serde(default)]
-    pub(super) deny: ActionSet,
     /// Handles of the members with the role.
     #[serde(default)]
     pub(super) holders: Vec<String>,
@@ -103,13 +76,6 @@ pub(super) struct Role {
 
 fn yes() -> bool {
     true
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Source {
-    pub(super) name: String,
-    pub(super) kind: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -140,21 +106,17 @@ pub(super) struct Recall {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Webhook {
+    #[serde(flatten)]
+    pub(super) new: NewWebhook,
     pub(super) workspace: String,
     pub(super) ago: Age,
-    pub(super) event_type: EventType,
-    pub(super) url: WebhookUrl,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Connector {
-    pub(super) kind: String,
-    pub(super) account: String,
-    pub(super) scope: ConnectorScope,
-    pub(super) interval: Age,
+    #[serde(flatten)]
+    pub(super) new: NewConnector,
     pub(super) created: Age,
     pub(super) reports: Vec<Report>,
     pub(super) paused: Option<Age>,
@@ -171,12 +133,10 @@ pub(super) struct Report {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct McpKey {
+    #[serde(flatten)]
+    pub(super) new: NewMcpKey,
     pub(super) workspace: String,
-    pub(super) name: String,
-    pub(super) client: McpClient,
-    pub(super) audience: Vec<AudienceLabel>,
     pub(super) created: Age,
     pub(super) used: Option<Age>,
 }
@@ -258,18 +218,19 @@ mod tests {
     fn demo_roles_are_sorted_and_first_has_two_holders() {
         let roles = &ORGANIZATION.roles;
         assert!(roles[0].holders.len() >= 2);
-        assert!(roles.is_sorted_by_key(|role| &role.name));
+        assert!(roles.is_sorted_by_key(|role| &role.new.name));
     }
 
     #[test]
     fn demo_data_names_existing_members_and_workspaces() {
         let (org, history) = (&*ORGANIZATION, &*HISTORY);
         let cast = &org.cast;
-        let known: HashSet<_> = org.members.iter().map(|member| &*member.handle).collect();
+        assert_eq!(cast.owner, org.new.owner.handle);
+        let members = org.members.iter().map(|member| member.handle.as_str());
+        let known: HashSet<&str> = members.chain([cast.owner.as_str()]).collect();
         let authors = history.chats.iter().flat_map(|chat| &chat.messages);
         let holders = org.roles.iter().flat_map(|role| &role.holders);
         for handle in holders.chain(authors.map(|(author, _)| author)).chain([
-            &cast.owner,
             &cast.admin,
             &cast.curator,
             &cast.bot,

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use knowledge_core::Error;
-use knowledge_core::model::{ConnectorId, MemberId, MemoryId, NewWebhook, RecallId, WebhookUpdate};
+use knowledge_core::model::{ConnectorId, MemberId, MemoryId, RecallId, WebhookUpdate};
 use knowledge_core::service::{
-    Caller, ConnectorUpdate, NewChat, NewConnector, NewMcpKey, NewRecall, SyncOutcome, SyncReport,
+    Caller, ConnectorUpdate, NewChat, NewRecall, SyncOutcome, SyncReport,
 };
 
 use super::data::{Chat, DEGRADED, HEALTHY, HISTORY, Report, cast};
@@ -14,8 +14,6 @@ use super::stage::{CITED, Stage};
 
 /// Time between two messages of a chat.
 const MESSAGE_INTERVAL: Duration = Duration::from_secs(2 * 60);
-/// Lifetime of the MCP keys.
-const ROTATION: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// The created records.
 pub(super) struct HistoryRecords {
@@ -51,18 +49,9 @@ async fn create_connectors(stage: &Stage) -> Result<Vec<ConnectorId>, Error> {
     let mut created = Vec::with_capacity(HISTORY.connectors.len());
     for connector in &HISTORY.connectors {
         stage.ago(connector.created.0);
-        let new = NewConnector::builder()
-            .kind(connector.kind.clone())
-            .account_label(connector.account.clone())
-            .scope(connector.scope)
-            .sync_interval(connector.interval.0)
-            .build();
-        let id = service
-            .connectors()
-            .create(&admin, workspace, &new)
-            .await?
-            .connector
-            .id;
+        let connectors = service.connectors();
+        let new = connectors.create(&admin, workspace, &connector.new).await?;
+        let id = new.connector.id;
         for report in &connector.reports {
             report_sync(stage, id, report).await?;
         }
@@ -102,13 +91,10 @@ async fn create_mcp_keys(stage: &Stage) -> Result<(), Error> {
     for key in &HISTORY.mcp_keys {
         let workspace = stage.workspace(&key.workspace).id;
         stage.ago(key.created.0);
-        let new = NewMcpKey::builder()
-            .name(key.name.clone())
-            .client(key.client)
-            .audience(key.audience.clone())
-            .rotation(ROTATION)
-            .build();
-        let issued = service.mcp_keys().create(&admin, workspace, &new).await?;
+        let issued = service
+            .mcp_keys()
+            .create(&admin, workspace, &key.new)
+            .await?;
         if let Some(ago) = key.used {
             stage.ago(ago.0);
             let presented = Caller::from(issued.secret.expect("a new key has a secret"));
@@ -147,16 +133,12 @@ async fn create_chat(stage: &Stage, chat: &Chat) -> Result<(), Error> {
 async fn create_webhook(stage: &Stage) -> Result<(), Error> {
     let webhook = &HISTORY.webhook;
     stage.ago(webhook.ago.0);
-    let new = NewWebhook::builder()
-        .event_type(webhook.event_type)
-        .url(webhook.url.clone())
-        .build();
     let admin = stage.act_as(&cast().admin);
     let (service, workspace) = (&stage.service, stage.workspace(&webhook.workspace).id);
-    let webhook = service.webhooks().create(&admin, workspace, &new).await?;
+    let webhooks = service.webhooks();
+    let webhook = webhooks.create(&admin, workspace, &webhook.new).await?;
     let off = WebhookUpdate::builder().is_active(false).build();
-    service
-        .webhooks()
+    webhooks
         .update(&admin, workspace, webhook.id, &off, None)
         .await?;
     Ok(())

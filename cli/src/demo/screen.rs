@@ -1,7 +1,5 @@
 //! Output of the demo: text for people and JSON for programs.
 
-use std::fmt::Write as _;
-
 use knowledge_core::model::{CustomRole, MemoryId, RecallId, RoleId, WorkspaceId};
 use knowledge_server::reference::PAGE_PATH;
 use serde::Serialize;
@@ -10,110 +8,13 @@ use uuid::Uuid;
 use super::state::Demo;
 use crate::progress::{counted, grouped};
 
-/// The operations as shell commands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Walkthrough {
-    /// Title and command of each step, in an order in which all of them work.
-    pub(crate) steps: Vec<(&'static str, String)>,
-}
+/// Titles and commands of the steps, in an order in which all of them work.
+///
+/// `$` begins the name of a value. Without a role, the steps with one are omitted.
+const WALKTHROUGH: &str = include_str!("data/walkthrough.txt");
 
-impl Walkthrough {
-    /// Returns the commands for a demo served at `base_url`, with its current custom roles.
-    ///
-    /// `key` is a new idempotency key.
-    #[must_use]
-    pub(crate) fn new(base_url: &str, demo: &Demo, roles: &[CustomRole], key: Uuid) -> Self {
-        let api = format!("{base_url}/v1");
-        let bearer = format!("-H 'Authorization: Bearer {}'", demo.bearer_token);
-        let session = format!("-H 'Cookie: service_session={}'", demo.session_token);
-        let site = "-H 'Sec-Fetch-Site: none'";
-        let json = "-H 'Content-Type: application/json'";
-        let workspace = format!("{api}/workspaces/{}", demo.workspace_id);
-        let roles_url = format!("{api}/orgs/{}/custom-roles", demo.org_slug);
-        let three: Vec<_> = demo
-            .memory_ids
-            .iter()
-            .take(3)
-            .map(|id| format!("\"{id}\""))
-            .collect();
-        let mut steps = vec![
-            (
-                "Relabel and approve three memories in one idempotent request (run it twice)",
-                format!(
-                    "curl -sS -X PATCH {api}/memories/bulk {bearer} -H 'Idempotency-Key: {key}' \
-                     {json} \
-                     -d '{{\"memoryIds\":[{}],\"sensitivityLabel\":\"confidential\",\
-                      \"reviewStatus\":\"approved\"}}'",
-                    three.join(",")
-                ),
-            ),
-            (
-                "Show the dashboard of the workspace",
-                format!("curl -sS {workspace}/dashboard-summary {bearer}"),
-            ),
-            (
-                "List the custom roles",
-                format!("curl -sS {roles_url} {session}"),
-            ),
-        ];
-        if let Some(role) = roles.first() {
-            let role_url = format!("{roles_url}/{}", role.id);
-            steps.extend(role_steps(&role_url, &format!("{session} {site} {json}")));
-        }
-        steps.extend([
-            (
-                "Subscribe to changes of the memories that an answer cites",
-                format!(
-                    "curl -sS -X POST {api}/citation-subscriptions {bearer} {json} \
-                     -d '{{\"recall_id\":\"{}\",\
-                      \"webhook_url\":\"http://127.0.0.1:9000/citations\"}}'",
-                    demo.recall_id
-                ),
-            ),
-            (
-                "Subscribe to new memories in the workspace",
-                format!(
-                    "curl -sS -X POST {workspace}/webhooks {bearer} {json} \
-                     -d '{{\"event_type\":\"chunk.created\",\
-                      \"url\":\"http://127.0.0.1:9000/chunks\"}}'"
-                ),
-            ),
-            (
-                "Receive their pings and events in a second terminal; the signing_secret of each \
-                 response is a SECRET",
-                "knowledge webhook listen --listen 127.0.0.1:9000 --secret SECRET --secret SECRET"
-                    .to_owned(),
-            ),
-            (
-                "Let another system send memories",
-                format!(
-                    "curl -sS -X POST {workspace}/inbound-webhooks {bearer} {json} \
-                     -d '{{\"name\":\"Status page\"}}'"
-                ),
-            ),
-        ]);
-        Self { steps }
-    }
-}
-
-/// Returns the steps that change and delete a custom role.
-fn role_steps(role_url: &str, headers: &str) -> [(&'static str, String); 2] {
-    [
-        (
-            "Change a custom role",
-            format!(
-                "curl -sS -X PATCH {role_url} {headers} \
-                 -d '{{\"description\":\"Changed from the command line\"}}'"
-            ),
-        ),
-        (
-            "Delete it; its holders become members",
-            format!(
-                "curl -sS -i -X DELETE {role_url} {headers} -d '{{\"reassign_to\":\"member\"}}'"
-            ),
-        ),
-    ]
-}
+/// Memories that the walkthrough relabels.
+const RELABELLED: usize = 3;
 
 /// The output for a demo that is being served.
 #[derive(Clone, Debug)]
@@ -165,8 +66,8 @@ impl Screen<'_> {
         }
     }
 
-    /// Returns the shell command that sets the variables of the README.
-    fn variables(&self) -> String {
+    /// Returns the variables of the README with their values.
+    fn variables(&self) -> Vec<(&'static str, String)> {
         let demo = self.demo;
         let mut variables = vec![
             ("URL", self.base_url.clone()),
@@ -180,39 +81,52 @@ impl Screen<'_> {
         variables.extend(role.map(|role| ("ROLE", role)));
         let memory = demo.memory_ids.first().map(ToString::to_string);
         variables.extend(memory.map(|memory| ("MEMORY", memory)));
-        let set = variables.iter();
-        let set: String = set
-            .map(|(name, value)| format!(" {name}='{value}'"))
-            .collect();
-        format!("export{set}")
+        variables
+    }
+
+    /// Returns the title and the command of each step of the walkthrough.
+    fn steps(&self) -> Vec<(&'static str, String)> {
+        let memories = self.demo.memory_ids.iter().take(RELABELLED);
+        let memories: Vec<String> = memories.map(|id| format!("\"{id}\"")).collect();
+        let mut values = self.variables();
+        values.push(("MEMORIES", memories.join(",")));
+        values.push(("KEY", self.key.to_string()));
+        let steps = WALKTHROUGH.trim_end().split("\n\n");
+        let steps = steps.filter_map(|step| step.split_once('\n'));
+        let steps =
+            steps.filter(|(_, command)| !self.roles.is_empty() || !command.contains("$ROLE"));
+        let filled = steps.map(|(title, command)| {
+            let command = values
+                .iter()
+                .fold(command.to_owned(), |command, (name, value)| {
+                    command.replace(&format!("${name}"), value)
+                });
+            (title, command)
+        });
+        filled.collect()
     }
 
     /// Returns the name and the value of each fact about the demo.
     fn facts(&self) -> [(&'static str, String); 8] {
         let (demo, counts) = (self.demo, &self.demo.counts);
+        let memories = format!(
+            "{}, {} of them in {} ({} to review)",
+            grouped(counts.memories),
+            grouped(counts.memories_in_first),
+            demo.workspace_slug,
+            grouped(self.backlog)
+        );
+        let also = [
+            counted(counts.members, "member", "members"),
+            counted(counts.sources, "source", "sources"),
+            counted(counts.connectors, "connector", "connectors"),
+            counted(counts.mcp_keys, "MCP key", "MCP keys"),
+            counted(counts.chats, "chat", "chats"),
+            counted(self.roles.len() as u64, "custom role", "custom roles"),
+        ];
         [
-            (
-                "memories",
-                format!(
-                    "{}, {} of them in {} ({} to review)",
-                    grouped(counts.memories),
-                    grouped(counts.memories_in_first),
-                    demo.workspace_slug,
-                    grouped(self.backlog)
-                ),
-            ),
-            (
-                "also",
-                [
-                    counted(counts.members, "member", "members"),
-                    counted(counts.sources, "source", "sources"),
-                    counted(counts.connectors, "connector", "connectors"),
-                    counted(counts.mcp_keys, "MCP key", "MCP keys"),
-                    counted(counts.chats, "chat", "chats"),
-                    counted(self.roles.len() as u64, "custom role", "custom roles"),
-                ]
-                .join(", "),
-            ),
+            ("memories", memories),
+            ("also", also.join(", ")),
             ("data", self.data_dir.clone()),
             ("bearer token", demo.bearer_token.clone()),
             ("session", demo.session_token.clone()),
@@ -229,43 +143,28 @@ impl Screen<'_> {
         let strong = style(console::Style::new().bold());
         let faint = style(console::Style::new().dim());
         let accent = style(console::Style::new().cyan());
-        let mut text = String::new();
-        let mut line = |content: String| {
-            let _ = writeln!(text, "{content}");
-        };
-        line(String::new());
-        line(format!(
-            "  {}  {}",
-            strong.apply_to(&self.demo.org_name),
-            faint.apply_to("a demo of the workspace knowledge service")
-        ));
-        line(String::new());
+        let name = strong.apply_to(&self.demo.org_name);
+        let about = faint.apply_to("a demo of the workspace knowledge service");
+        let mut text = format!("\n  {name}  {about}\n\n");
         for (name, value) in self.facts() {
-            let name = format!("{name:>14}");
-            line(format!("{}  {value}", faint.apply_to(name)));
+            let name = faint.apply_to(format!("{name:>14}"));
+            text.push_str(&format!("{name}  {value}\n"));
         }
-        line(String::new());
-        line(format!(
-            "  {}",
-            strong.apply_to("Set the variables of the commands in README.md")
-        ));
-        line(self.variables());
-        line(String::new());
-        let walkthrough = Walkthrough::new(&self.base_url, self.demo, self.roles, self.key);
-        for (number, (title, command)) in (1..).zip(&walkthrough.steps) {
-            line(format!(
-                "  {} {}",
+        let heading = strong.apply_to("Set the variables of the commands in README.md");
+        text.push_str(&format!("\n  {heading}\nexport"));
+        for (name, value) in self.variables() {
+            text.push_str(&format!(" {name}='{value}'"));
+        }
+        text.push_str("\n\n");
+        for (number, (title, command)) in (1..).zip(self.steps()) {
+            let (number, title) = (
                 accent.apply_to(format!("{number}.")),
-                strong.apply_to(title)
-            ));
-            line(command.clone());
-            line(String::new());
+                strong.apply_to(title),
+            );
+            text.push_str(&format!("  {number} {title}\n{command}\n\n"));
         }
-        line(format!(
-            "  {}",
-            faint.apply_to("Press Ctrl-C to stop; the next start serves the same data.")
-        ));
-        line(String::new());
+        let end = faint.apply_to("Press Ctrl-C to stop; the next start serves the same data.");
+        text.push_str(&format!("  {end}\n\n"));
         text
     }
 }

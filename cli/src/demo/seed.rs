@@ -8,11 +8,11 @@ use knowledge_core::access::RoleRef;
 use knowledge_core::env::{Env, OsRandomness};
 use knowledge_core::limits::{BULK_MEMORIES_MAX, INGEST_MEMORIES_MAX};
 use knowledge_core::model::{
-    BulkUpdate, CustomRoleUpdate, MemoryChange, MemoryId, NewCustomRole, ReviewStatus, RoleActions,
-    SensitivityLabel, SourceId, Timestamp, Workspace,
+    BulkUpdate, CustomRoleUpdate, MemoryChange, MemoryId, ReviewStatus, SensitivityLabel, SourceId,
+    Timestamp, Workspace,
 };
 use knowledge_core::service::{
-    IdempotencyKey, KnowledgeService, MemberAssignment, NewSource, OpenError, Options,
+    IdempotencyKey, KnowledgeService, MemberAssignment, OpenError, Options,
 };
 use knowledge_core::store::Store;
 
@@ -99,8 +99,8 @@ impl Seeding {
         let stage = &self.stage;
         Ok(Demo {
             org_id: stage.org,
-            org_name: ORGANIZATION.name.clone(),
-            org_slug: ORGANIZATION.slug.clone(),
+            org_name: ORGANIZATION.new.name.clone(),
+            org_slug: ORGANIZATION.new.slug.clone(),
             workspace_id: main.id,
             workspace_slug: main.slug,
             bearer_member: stage.member(&cast().admin),
@@ -210,18 +210,15 @@ impl Decisions {
         let restrict = MemoryChange::builder()
             .sensitivity_label(SensitivityLabel::Restricted)
             .build();
+        let (approve, reject) = (
+            review(ReviewStatus::Approved),
+            review(ReviewStatus::Rejected),
+        );
+        let cast = cast();
         for (ids, handle, change) in [
-            (
-                &mut self.approved,
-                &cast().curator,
-                review(ReviewStatus::Approved),
-            ),
-            (
-                &mut self.rejected,
-                &cast().curator,
-                review(ReviewStatus::Rejected),
-            ),
-            (&mut self.restricted, &cast().admin, restrict),
+            (&mut self.approved, &cast.curator, approve),
+            (&mut self.rejected, &cast.curator, reject),
+            (&mut self.restricted, &cast.admin, restrict),
         ] {
             while ids.len() >= least {
                 let memory_ids = ids.drain(..ids.len().min(BULK)).collect();
@@ -262,17 +259,8 @@ async fn create_roles(stage: &Stage) -> Result<(), Error> {
     let owner = stage.act_as(&cast().owner);
     let service = &stage.service;
     for role in &ORGANIZATION.roles {
-        let new = NewCustomRole::builder()
-            .name(role.name.clone())
-            .slug(role.slug.clone())
-            .base_role(role.base)
-            .description(role.description.clone())
-            .maybe_workspace_id(role.workspace.as_ref().map(|slug| stage.workspace(slug).id))
-            .actions(RoleActions {
-                allow: role.allow,
-                deny: role.deny,
-            })
-            .build();
+        let mut new = role.new.clone();
+        new.workspace_id = role.workspace.as_ref().map(|slug| stage.workspace(slug).id);
         let created = service.roles().create(&owner, org_slug(), &new).await?;
         let held = RoleRef::Custom(created.id);
         let assignment = match created.workspace_id {
@@ -300,11 +288,7 @@ async fn create_sources(stage: &Stage) -> Result<Vec<SourceId>, Error> {
     let admin = stage.act_as(&cast().admin);
     let mut sources = Vec::with_capacity(ORGANIZATION.sources.len());
     for source in &ORGANIZATION.sources {
-        let new = NewSource::builder()
-            .name(source.name.clone())
-            .kind(source.kind.clone())
-            .build();
-        sources.push(stage.service.sources().create(&admin, &new).await?.id);
+        sources.push(stage.service.sources().create(&admin, source).await?.id);
     }
     Ok(sources)
 }

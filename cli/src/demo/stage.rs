@@ -7,12 +7,10 @@ use knowledge_core::Error;
 use knowledge_core::access::Credential;
 use knowledge_core::env::Clock as _;
 use knowledge_core::model::{MemberId, OrgId, Timestamp, Workspace};
-use knowledge_core::service::{
-    Caller, KnowledgeService, NewMember, NewOrganization, NewOwner, NewWorkspace,
-};
+use knowledge_core::service::{Caller, KnowledgeService};
 
 use super::clock::HistoryClock;
-use super::data::{self, ORGANIZATION};
+use super::data::ORGANIZATION;
 
 /// Memories that the recall cites: the first ones, which every member of the workspace can read.
 pub(super) const CITED: usize = 5;
@@ -34,36 +32,17 @@ impl Stage {
         now: Timestamp,
     ) -> Result<Self, Error> {
         let provisioning = service.provisioning();
-        let (founders, others): (Vec<_>, Vec<_>) = ORGANIZATION
-            .members
-            .iter()
-            .partition(|member| member.handle == data::cast().owner);
-        let founder = founders[0];
-        let owner = NewOwner::builder()
-            .handle(founder.handle.clone())
-            .name(founder.name.clone())
-            .teams(founder.teams.clone());
-        let new = NewOrganization::builder()
-            .slug(ORGANIZATION.slug.clone())
-            .name(ORGANIZATION.name.clone())
-            .owner(owner.build());
-        let (org, owner) = provisioning.create_organization(&new.build()).await?;
+        let (org, owner) = provisioning.create_organization(&ORGANIZATION.new).await?;
         let mut workspaces = Vec::new();
         for workspace in &ORGANIZATION.workspaces {
-            let new = NewWorkspace::builder()
-                .name(workspace.name.clone())
-                .slug(workspace.slug.clone())
-                .build();
-            workspaces.push(provisioning.create_workspace(org.id, &new).await?);
+            workspaces.push(provisioning.create_workspace(org.id, workspace).await?);
             // They are listed in the order of their creation, and the console opens the first one.
             clock.set(clock.now().plus(Duration::from_millis(1)));
         }
-        let mut members = HashMap::from([(founder.handle.as_str(), owner.id)]);
-        for member in others {
-            let created = provisioning
-                .create_member(org.id, &new_member(member))
-                .await?;
-            members.insert(&member.handle, created.id);
+        let mut members = HashMap::from([(ORGANIZATION.new.owner.handle.as_str(), owner.id)]);
+        for member in &ORGANIZATION.members {
+            let created = provisioning.create_member(org.id, member).await?;
+            members.insert(member.handle.as_str(), created.id);
         }
         Ok(Self {
             service,
@@ -104,16 +83,6 @@ impl Stage {
             member: self.member(handle),
         })
     }
-}
-
-fn new_member(member: &data::Member) -> NewMember {
-    NewMember::builder()
-        .kind(member.kind)
-        .handle(member.handle.clone())
-        .name(member.name.clone())
-        .role(member.role)
-        .teams(member.teams.clone())
-        .build()
 }
 
 #[cfg(test)]
