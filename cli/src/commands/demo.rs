@@ -27,7 +27,7 @@ use knowledge_storage_embedded::DirectoryLock;
 
 use super::args::{LogFormatArg, OutputFormat};
 use super::failure::{Failure, plain_failures};
-use super::output::{has_colours, print, print_json};
+use super::output::has_colours;
 #[cfg(unix)]
 use super::serve::admin_socket;
 use super::serve::shutdown_signal;
@@ -282,10 +282,8 @@ async fn show(
         data_dir: config.name(),
         key: service.env().uuid(),
     };
-    match args.output {
-        OutputFormat::Json => print_json(&screen.json()),
-        OutputFormat::Text => print(&screen.text(has_colours())),
-    }
+    let text = screen.text(has_colours());
+    args.output.print(&text, &screen.json())
 }
 
 plain_failures!(StateError);

@@ -63,14 +63,13 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             path.display()
         )));
     }
-    let summary = match (place.source().await?, is_stream) {
-        (source, true) => to_stream(source).await?,
-        (Source::Store(store), false) => store_to_file(&place.data, store, &path).await?,
-        (Source::Snapshot(store), false) => snapshot_to_file(store, &path).await?,
-        #[cfg(unix)]
-        (source @ Source::Server { .. }, false) => {
-            let file = DumpFile::create(&path, None)?;
-            source_to_file(source, file).await?
+    let summary = match place.source().await? {
+        source if is_stream => to_stream(source).await?,
+        Source::Store(store) => store_to_file(&place.data, store, &path).await?,
+        source => {
+            let mut file = DumpFile::create(&path, None)?;
+            source.write(|lines| file.write(lines)).await?;
+            finish(file)?
         }
     };
     report(&summary, &path, output)
@@ -160,27 +159,36 @@ enum Source {
     },
 }
 
+impl Source {
+    /// Writes the dump from its beginning.
+    async fn write(
+        self,
+        write: impl FnMut(&[u8]) -> Result<(), BackupError>,
+    ) -> Result<Summary, Failure> {
+        let mut total = None;
+        let store: Arc<dyn Store> = match self {
+            Self::Store(store) => {
+                total = Some(store.stats().entries);
+                store
+            }
+            Self::Snapshot(store) => store,
+            #[cfg(unix)]
+            Self::Server { client, partition } => {
+                return from_server(&client, partition.as_deref(), write).await;
+            }
+        };
+        let export = Export::begin(store).await.map_err(BackupError::from)?;
+        write_all(export, total, write).await
+    }
+}
+
 async fn to_stream(source: Source) -> Result<Summary, Failure> {
     let mut out = io::stdout().lock();
-    let mut write = |lines: &[u8]| {
+    let written = source.write(|lines: &[u8]| {
         let written = out.write_all(lines);
         written.map_err(BackupError::io(Path::new("standard output")))
-    };
-    let summary = match source {
-        Source::Store(store) => {
-            let export = Export::begin(store.clone()).await;
-            let export = export.map_err(BackupError::from)?;
-            write_all(export, Some(store.stats().entries), &mut write).await?
-        }
-        Source::Snapshot(store) => {
-            let export = Export::begin(store).await;
-            write_all(export.map_err(BackupError::from)?, None, &mut write).await?
-        }
-        #[cfg(unix)]
-        Source::Server { client, partition } => {
-            from_server(&client, partition.as_deref(), &mut write).await?
-        }
-    };
+    });
+    let summary = written.await?;
     out.flush()
         .map_err(BackupError::io(Path::new("standard output")))?;
     Ok(summary)
@@ -221,14 +229,6 @@ async fn store_to_file(
     finish(file)
 }
 
-/// Dumps a snapshot, from the beginning.
-async fn snapshot_to_file(store: Arc<dyn Store>, path: &Path) -> Result<Summary, Failure> {
-    let mut file = DumpFile::create(path, None)?;
-    let export = Export::begin(store).await.map_err(BackupError::from)?;
-    write_all(export, None, |lines| file.write(lines)).await?;
-    finish(file)
-}
-
 /// Writes the remaining lines of an export.
 async fn write_all(
     mut export: Export,
@@ -253,14 +253,6 @@ fn finish(file: DumpFile) -> Result<Summary, Failure> {
     let checked = file.finish(|bytes, entries| progress.advance(bytes, entries))?;
     progress.end();
     Ok(checked.summary)
-}
-
-#[cfg(unix)]
-async fn source_to_file(source: Source, mut file: DumpFile) -> Result<Summary, Failure> {
-    if let Source::Server { client, partition } = source {
-        from_server(&client, partition.as_deref(), |lines| file.write(lines)).await?;
-    }
-    finish(file)
 }
 
 /// Streams a backup from a running server, checking each line.

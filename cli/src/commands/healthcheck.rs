@@ -1,11 +1,11 @@
 //! `knowledge healthcheck`: a readiness check for supervisors that have no HTTP client.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Uri};
+use knowledge_server::app::base_url;
 use knowledge_server::config::Config;
 use knowledge_server::http_client::CA_FILE_DEFAULT;
 use knowledge_server::net::READY_PATH;
@@ -69,17 +69,7 @@ fn address(config: &Config) -> Result<String, Failure> {
             return Err(Failure::usage(message));
         }
     };
-    Ok(format!("http://{}", reachable(address)))
-}
-
-/// Replaces an unspecified address, which clients cannot connect to, by loopback.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
-    match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
-        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
-        _ => {}
-    }
-    address
+    Ok(base_url(address, false))
 }
 
 #[cfg(test)]

@@ -271,10 +271,8 @@ impl OrgOperator {
         flags: &[(&str, &str)],
     ) -> Result<(Vec<T>, bool), Failure> {
         let path = self.path(segments);
-        match self.operator.list_first(&path, filter, items_max).await {
-            Err(CallError::Rejected(response)) => Err(self.explain(response, flags).await),
-            listed => Ok(listed?),
-        }
+        let listed = self.operator.list_first(&path, filter, items_max).await;
+        self.explained(listed, flags).await
     }
 
     /// Returns the limits in the configuration of this command.
@@ -311,11 +309,8 @@ impl OrgOperator {
         body: Option<&Value>,
         flags: &[(&str, &str)],
     ) -> Result<T, Failure> {
-        let path = self.path(segments);
-        match self.operator.call(method, &path, body).await {
-            Err(CallError::Rejected(response)) => Err(self.explain(response, flags).await),
-            called => Ok(called?),
-        }
+        let called = self.operator.call(method, &self.path(segments), body).await;
+        self.explained(called, flags).await
     }
 
     /// Sends a change that has a query instead of a body.
@@ -327,10 +322,8 @@ impl OrgOperator {
         flags: &[(&str, &str)],
     ) -> Result<T, Failure> {
         let path = with_query(&self.path(segments), query);
-        match self.operator.call(method, &path, None).await {
-            Err(CallError::Rejected(response)) => Err(self.explain(response, flags).await),
-            called => Ok(called?),
-        }
+        let called = self.operator.call(method, &path, None).await;
+        self.explained(called, flags).await
     }
 
     /// Sends a deletion whose response has no body.
@@ -340,14 +333,20 @@ impl OrgOperator {
         flags: &[(&str, &str)],
     ) -> Result<(), Failure> {
         let path = self.path(segments);
-        match self.operator.send(Method::DELETE, &path, None).await {
-            Err(CallError::Rejected(response)) => Err(self.explain(response, flags).await),
-            sent => Ok(sent.map(drop)?),
-        }
+        let sent = self.operator.send(Method::DELETE, &path, None).await;
+        self.explained(sent.map(drop), flags).await
     }
 
-    /// Explains an error response in terms of the flags, with the names that exist.
-    async fn explain(&self, response: ErrorResponse, flags: &[(&str, &str)]) -> Failure {
+    /// Explains a rejection in terms of the flags, with the names that exist.
+    async fn explained<T>(
+        &self,
+        result: Result<T, CallError>,
+        flags: &[(&str, &str)],
+    ) -> Result<T, Failure> {
+        let response = match result {
+            Err(CallError::Rejected(response)) => response,
+            result => return Ok(result?),
+        };
         let of = &self.org.slug;
         let mut hints = Vec::new();
         if response.misses(EntityKind::Member) {
@@ -366,7 +365,7 @@ impl OrgOperator {
         if response.misses(EntityKind::Endpoint) {
             hints.push("list them with `knowledge webhook list`".to_owned());
         }
-        response.into_failure_with(flags, &hints)
+        Err(response.into_failure_with(flags, &hints))
     }
 }
 

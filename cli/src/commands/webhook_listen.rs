@@ -20,7 +20,6 @@ use tokio::sync::mpsc;
 
 use super::args::OutputFormat;
 use super::failure::Failure;
-use super::output::{print, print_json};
 use crate::progress::counted;
 
 /// Maximum size of a request body in bytes; deliveries stay below 20 kB.
@@ -171,24 +170,23 @@ impl Receiver {
 impl ReceivedDelivery {
     fn show(&self, output: OutputFormat) -> Result<(), Failure> {
         let field = |name: &str| self.payload.get(name).cloned().unwrap_or(Value::Null);
-        if output == OutputFormat::Json {
-            return print_json(&json!({
-                "path": self.path,
-                "id": self.id,
-                "verified": self.is_signed,
-                "type": field("type"),
-                "timestamp": field("timestamp"),
-                "data": field("data"),
-            }));
-        }
         let verdict = if self.is_signed {
             "verified"
         } else {
             "UNVERIFIED"
         };
         let (kind, data) = (field("type"), field("data"));
-        let kind = kind.as_str().unwrap_or(MISSING);
-        print(&format!("{verdict} {kind} {} {data}\n", self.id))
+        let shown = kind.as_str().unwrap_or(MISSING);
+        let text = format!("{verdict} {shown} {} {data}\n", self.id);
+        let report = json!({
+            "path": self.path,
+            "id": self.id,
+            "verified": self.is_signed,
+            "type": kind,
+            "timestamp": field("timestamp"),
+            "data": data,
+        });
+        output.print(&text, &report)
     }
 }
 

@@ -23,7 +23,6 @@ use self::plan::{Plan, PlanError, Rejection, Task};
 use super::args::OutputFormat;
 use super::confirm::confirm;
 use super::failure::{Failure, plain_failures};
-use super::output::{print, print_json};
 use super::table::plain;
 use crate::progress::{Progress, counted, grouped};
 
@@ -405,22 +404,19 @@ fn summarise(
     matched: u64,
     (changed, refused): (u64, &[Rejection]),
 ) -> Result<(), Failure> {
-    match args.output {
-        OutputFormat::Json => print_json(&Summary {
-            dry_run: args.dry_run,
-            matched,
-            changed,
-            refused,
-        })?,
-        OutputFormat::Text if args.dry_run => {
-            print(&format!("{} would be changed\n", grouped(matched)))?;
-        }
-        OutputFormat::Text => print(&format!(
-            "changed {}, not changed {}\n",
-            grouped(changed),
-            grouped(refused.len() as u64)
-        ))?,
-    }
+    let text = if args.dry_run {
+        format!("{} would be changed\n", grouped(matched))
+    } else {
+        let refused = grouped(refused.len() as u64);
+        format!("changed {}, not changed {refused}\n", grouped(changed))
+    };
+    let summary = Summary {
+        dry_run: args.dry_run,
+        matched,
+        changed,
+        refused,
+    };
+    args.output.print(&text, &summary)?;
     if refused.is_empty() {
         return Ok(());
     }
