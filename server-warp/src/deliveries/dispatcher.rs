@@ -376,7 +376,7 @@ impl Step {
             // Not an error: another dispatcher or a request was faster.
             Err(Error::Conflict) => {
                 self.backoff_until = Some(Instant::now() + CONFLICT_DELAY);
-                tracing::debug!(step = self.step.label(), "conflict with another writer");
+                tracing::debug!(step = self.step.as_str(), "conflict with another writer");
                 return None;
             }
             Err(error) => error,
@@ -385,7 +385,7 @@ impl Step {
         self.failures = self.failures.saturating_add(1);
         self.backoff_until = Some(Instant::now() + wait);
         metrics.record_failure(self.step);
-        let (step, detail) = (self.step.label(), explain(&error));
+        let (step, detail) = (self.step.as_str(), explain(&error));
         tracing::warn!(step, detail, retry_in = ?wait, "delivery step failed; backing off");
         None
     }

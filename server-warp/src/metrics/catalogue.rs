@@ -220,6 +220,42 @@ impl Description {
     }
 }
 
+/// Declares a group of metrics, each with the row of the catalogue that it is created from, and the
+/// state that it has besides, if any.
+macro_rules! metrics {
+    (
+        $(#[$meta:meta])*
+        $visibility:vis struct $name:ident {
+            $($field:ident: $type:ty = $row:ident.$new:ident($($buckets:expr)?),)+
+        }
+        $(with $state:ident: $state_type:ty;)?
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug)]
+        $visibility struct $name {
+            $($field: $type,)+
+            $($state: $state_type,)?
+        }
+
+        impl $name {
+            /// Creates the metrics. Those with labels have no series yet.
+            fn without_series() -> Self {
+                Self {
+                    $($field: $crate::metrics::catalogue::$row.$new($($buckets)?),)+
+                    $($state: Default::default(),)?
+                }
+            }
+
+            pub(super) fn register(&self, registry: &prometheus::Registry) {
+                let collectors: Vec<Box<dyn prometheus::core::Collector>> =
+                    vec![$(Box::new(self.$field.clone())),+];
+                $crate::metrics::catalogue::register(registry, collectors);
+            }
+        }
+    };
+}
+pub(super) use metrics;
+
 /// Registers these collectors.
 pub(super) fn register(registry: &prometheus::Registry, collectors: Vec<Box<dyn Collector>>) {
     for collector in collectors {

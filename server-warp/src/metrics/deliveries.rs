@@ -10,26 +10,27 @@ use knowledge_core::service::{
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
 
 use super::catalogue::{
-    self, DELIVERY_BUCKETS, ENDPOINTS_DISABLED, OUTBOX_AGE, OUTBOX_DELIVERIES, OUTBOX_EVENTS,
-    OUTBOX_OVERDUE, register,
+    DELIVERY_BUCKETS, ENDPOINTS_DISABLED, OUTBOX_AGE, OUTBOX_DELIVERIES, OUTBOX_EVENTS,
+    OUTBOX_OVERDUE, metrics, register,
 };
 use super::scrape::{Samples, ScrapeCollector, read_store};
 
 const STATUS_CLASSES: [&str; 4] = ["http_3xx", "http_4xx", "http_5xx", "http_other"];
 
-/// Metrics of the deliveries of one service.
-#[derive(Clone, Debug)]
-pub struct DeliveryMetrics {
-    events_fanned_out: IntCounter,
-    queued: IntCounter,
-    dead_lettered: IntCounter,
-    attempts: IntCounterVec,
-    failures: IntCounterVec,
-    duration: HistogramVec,
-    in_flight: IntGauge,
-    in_flight_max: IntGauge,
-    dispatch_failures: IntCounterVec,
-    outbox: Arc<Mutex<Option<Outbox>>>,
+metrics! {
+    /// Metrics of the deliveries of one service.
+    pub struct DeliveryMetrics {
+        events_fanned_out: IntCounter = EVENTS_FANNED_OUT.counter(),
+        queued: IntCounter = DELIVERIES_QUEUED.counter(),
+        dead_lettered: IntCounter = DELIVERIES_DEAD_LETTERED.counter(),
+        attempts: IntCounterVec = DELIVERY_ATTEMPTS.counters(),
+        failures: IntCounterVec = DELIVERY_FAILURES.counters(),
+        duration: HistogramVec = DELIVERY_DURATION.histograms(DELIVERY_BUCKETS),
+        in_flight: IntGauge = DELIVERIES_IN_FLIGHT.gauge(),
+        in_flight_max: IntGauge = DELIVERIES_IN_FLIGHT_MAX.gauge(),
+        dispatch_failures: IntCounterVec = DISPATCH_FAILURES.counters(),
+    }
+    with outbox: Arc<Mutex<Option<Outbox>>>;
 }
 
 /// Outbox status at the last read.
@@ -39,34 +40,19 @@ struct Outbox {
     at: Timestamp,
 }
 
-/// Step of the dispatcher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DispatchStep {
-    FanOut,
-    Claim,
-    Renew,
-    Record,
-    /// A whole run, which panicked.
-    Run,
-}
-
-impl DispatchStep {
-    const ALL: [Self; 5] = [
-        Self::FanOut,
-        Self::Claim,
-        Self::Renew,
-        Self::Record,
-        Self::Run,
-    ];
-
-    pub(crate) const fn label(self) -> &'static str {
-        match self {
-            Self::FanOut => "fan_out",
-            Self::Claim => "claim",
-            Self::Renew => "renew",
-            Self::Record => "record",
-            Self::Run => "run",
-        }
+knowledge_core::plain_string_enum! {
+    /// Step of the dispatcher.
+    DispatchStep {
+        /// Fan-out of events to their endpoints.
+        FanOut = "fan_out",
+        /// Claim of deliveries.
+        Claim = "claim",
+        /// Renewal of leases.
+        Renew = "renew",
+        /// Recording of results.
+        Record = "record",
+        /// A whole run, which panicked.
+        Run = "run",
     }
 }
 
@@ -95,18 +81,7 @@ impl RecordResult {
 
 impl DeliveryMetrics {
     pub(super) fn new() -> Self {
-        let metrics = Self {
-            events_fanned_out: catalogue::EVENTS_FANNED_OUT.counter(),
-            queued: catalogue::DELIVERIES_QUEUED.counter(),
-            dead_lettered: catalogue::DELIVERIES_DEAD_LETTERED.counter(),
-            attempts: catalogue::DELIVERY_ATTEMPTS.counters(),
-            failures: catalogue::DELIVERY_FAILURES.counters(),
-            duration: catalogue::DELIVERY_DURATION.histograms(DELIVERY_BUCKETS),
-            in_flight: catalogue::DELIVERIES_IN_FLIGHT.gauge(),
-            in_flight_max: catalogue::DELIVERIES_IN_FLIGHT_MAX.gauge(),
-            dispatch_failures: catalogue::DISPATCH_FAILURES.counters(),
-            outbox: Arc::default(),
-        };
+        let metrics = Self::without_series();
         // A series that exists from the start has a rate from its first increment.
         for outcome in RecordResult::LABELS {
             metrics.attempts.with_label_values(&[outcome]);
@@ -117,43 +92,25 @@ impl DeliveryMetrics {
             metrics.failures.with_label_values(&[reason]);
         }
         for step in DispatchStep::ALL {
-            let labels = &[step.label()];
+            let labels = &[step.as_str()];
             metrics.dispatch_failures.with_label_values(labels);
         }
         metrics.duration.with_label_values::<&str>(&[]);
         metrics
     }
 
-    pub(super) fn register(&self, registry: &Registry) {
-        let this = self.clone();
-        let outbox = ScrapeCollector::new(
-            &[
-                OUTBOX_EVENTS,
-                OUTBOX_DELIVERIES,
-                OUTBOX_AGE,
-                OUTBOX_OVERDUE,
-                ENDPOINTS_DISABLED,
-            ],
-            {
-                let outbox = Arc::clone(&self.outbox);
-                move |samples| show(&outbox, samples)
-            },
-        );
-        register(
-            registry,
-            vec![
-                Box::new(this.events_fanned_out),
-                Box::new(this.queued),
-                Box::new(this.dead_lettered),
-                Box::new(this.attempts),
-                Box::new(this.failures),
-                Box::new(this.duration),
-                Box::new(this.in_flight),
-                Box::new(this.in_flight_max),
-                Box::new(this.dispatch_failures),
-                Box::new(outbox),
-            ],
-        );
+    /// Registers the metrics of the outbox.
+    pub(super) fn register_outbox(&self, registry: &Registry) {
+        let outbox = Arc::clone(&self.outbox);
+        let rows = [
+            OUTBOX_EVENTS,
+            OUTBOX_DELIVERIES,
+            OUTBOX_AGE,
+            OUTBOX_OVERDUE,
+            ENDPOINTS_DISABLED,
+        ];
+        let outbox = ScrapeCollector::new(&rows, move |samples| show(&outbox, samples));
+        register(registry, vec![Box::new(outbox)]);
     }
 
     /// Reads the outbox status for the next rendering. On failure its metrics are omitted.
@@ -202,7 +159,7 @@ impl DeliveryMetrics {
 
     /// Records a failed step, which will be retried.
     pub(crate) fn record_failure(&self, step: DispatchStep) {
-        let labels = &[step.label()];
+        let labels = &[step.as_str()];
         self.dispatch_failures.with_label_values(labels).inc();
     }
 }
@@ -347,7 +304,7 @@ mod tests {
     fn ages_are_of_oldest_event_and_first_ready_entry() {
         let metrics = DeliveryMetrics::new();
         let registry = Registry::new();
-        metrics.register(&registry);
+        metrics.register_outbox(&registry);
         let shown = |name: &str| {
             let families = registry.gather();
             let age = families.iter().find(|family| family.name() == name);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
+use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
-use super::catalogue::{self, REQUEST_BUCKETS, register};
+use super::catalogue::{REQUEST_BUCKETS, metrics};
 use crate::net::Rejection;
 
 /// Path of the metrics.
@@ -18,25 +18,26 @@ pub const ROUTE_UNMATCHED: &str = "unmatched";
 /// Label of a method that HTTP does not define.
 const METHOD_OTHER: &str = "_OTHER";
 
-/// Metrics of one HTTP server. Without a registry they are recorded but not exported.
-#[derive(Clone, Debug)]
-pub struct HttpMetrics {
-    requests: IntCounterVec,
-    duration: HistogramVec,
-    in_work: IntGauge,
-    in_work_max: IntGauge,
-    rejected: IntCounterVec,
-    dropped: IntCounter,
-    rate_limited: IntCounter,
-    replays: IntCounter,
-    request_bytes: IntCounter,
-    response_bytes: IntCounter,
-    connections_open: IntGauge,
-    connections_max: IntGauge,
-    connections_accepted: IntCounter,
-    connections_closed: IntCounterVec,
-    accept_failures: IntCounter,
-    certificate_expiry: IntGauge,
+metrics! {
+    /// Metrics of one HTTP server. Without a registry they are recorded but not exported.
+    pub struct HttpMetrics {
+        requests: IntCounterVec = REQUESTS.counters(),
+        duration: HistogramVec = REQUEST_DURATION.histograms(REQUEST_BUCKETS),
+        in_work: IntGauge = REQUESTS_IN_WORK.gauge(),
+        in_work_max: IntGauge = REQUESTS_IN_WORK_MAX.gauge(),
+        rejected: IntCounterVec = REQUESTS_REJECTED.counters(),
+        dropped: IntCounter = REQUESTS_DROPPED.counter(),
+        rate_limited: IntCounter = RATE_LIMITED.counter(),
+        replays: IntCounter = REPLAYS.counter(),
+        request_bytes: IntCounter = REQUEST_BYTES.counter(),
+        response_bytes: IntCounter = RESPONSE_BYTES.counter(),
+        connections_open: IntGauge = CONNECTIONS_OPEN.gauge(),
+        connections_max: IntGauge = CONNECTIONS_MAX.gauge(),
+        connections_accepted: IntCounter = CONNECTIONS_ACCEPTED.counter(),
+        connections_closed: IntCounterVec = CONNECTIONS_CLOSED.counters(),
+        accept_failures: IntCounter = ACCEPT_FAILURES.counter(),
+        certificate_expiry: IntGauge = CERTIFICATE_EXPIRY.gauge(),
+    }
 }
 
 /// Facts about a response that are recorded in metrics.
@@ -51,81 +52,35 @@ pub(crate) struct ResponseSummary<'a> {
     pub(crate) is_replay: bool,
 }
 
-/// Reason for which a connection was closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CloseReason {
-    /// Closed by either side between two requests or after the last response.
-    Finished,
-    /// No complete header arrived in time, which is also how an idle connection ends.
-    HeaderTimeout,
-    /// The client already held its share of the connections.
-    ClientLimit,
-    /// A trusted proxy did not send its PROXY protocol header.
-    ProxyHeader,
-    /// The TLS handshake failed or timed out.
-    Handshake,
-    /// The request was not HTTP, or its header was too long.
-    Malformed,
-    /// The client did not read its response for too long.
-    WriteStalled,
-    /// The client aborted the connection.
-    Broken,
-    /// The server shut down.
-    Shutdown,
-    /// The server shut down and its deadline passed.
-    Killed,
-}
-
-impl CloseReason {
-    const ALL: [Self; 10] = [
-        Self::Finished,
-        Self::ClientLimit,
-        Self::ProxyHeader,
-        Self::Handshake,
-        Self::HeaderTimeout,
-        Self::Malformed,
-        Self::WriteStalled,
-        Self::Broken,
-        Self::Shutdown,
-        Self::Killed,
-    ];
-
-    const fn label(self) -> &'static str {
-        match self {
-            Self::Finished => "finished",
-            Self::ClientLimit => "client_limit",
-            Self::ProxyHeader => "proxy_header",
-            Self::HeaderTimeout => "header_timeout",
-            Self::Handshake => "handshake",
-            Self::Malformed => "malformed",
-            Self::WriteStalled => "write_stalled",
-            Self::Broken => "broken",
-            Self::Shutdown => "shutdown",
-            Self::Killed => "killed",
-        }
+knowledge_core::plain_string_enum! {
+    /// Reason for which a connection was closed.
+    CloseReason {
+        /// Closed by either side between two requests or after the last response.
+        Finished = "finished",
+        /// No complete header arrived in time, which is also how an idle connection ends.
+        HeaderTimeout = "header_timeout",
+        /// The client already held its share of the connections.
+        ClientLimit = "client_limit",
+        /// A trusted proxy did not send its PROXY protocol header.
+        ProxyHeader = "proxy_header",
+        /// The TLS handshake failed or timed out.
+        Handshake = "handshake",
+        /// The request was not HTTP, or its header was too long.
+        Malformed = "malformed",
+        /// The client did not read its response for too long.
+        WriteStalled = "write_stalled",
+        /// The client aborted the connection.
+        Broken = "broken",
+        /// The server shut down.
+        Shutdown = "shutdown",
+        /// The server shut down and its deadline passed.
+        Killed = "killed",
     }
 }
 
 impl Default for HttpMetrics {
     fn default() -> Self {
-        let metrics = Self {
-            requests: catalogue::REQUESTS.counters(),
-            duration: catalogue::REQUEST_DURATION.histograms(REQUEST_BUCKETS),
-            in_work: catalogue::REQUESTS_IN_WORK.gauge(),
-            in_work_max: catalogue::REQUESTS_IN_WORK_MAX.gauge(),
-            rejected: catalogue::REQUESTS_REJECTED.counters(),
-            dropped: catalogue::REQUESTS_DROPPED.counter(),
-            rate_limited: catalogue::RATE_LIMITED.counter(),
-            replays: catalogue::REPLAYS.counter(),
-            request_bytes: catalogue::REQUEST_BYTES.counter(),
-            response_bytes: catalogue::RESPONSE_BYTES.counter(),
-            connections_open: catalogue::CONNECTIONS_OPEN.gauge(),
-            connections_max: catalogue::CONNECTIONS_MAX.gauge(),
-            connections_accepted: catalogue::CONNECTIONS_ACCEPTED.counter(),
-            connections_closed: catalogue::CONNECTIONS_CLOSED.counters(),
-            accept_failures: catalogue::ACCEPT_FAILURES.counter(),
-            certificate_expiry: catalogue::CERTIFICATE_EXPIRY.gauge(),
-        };
+        let metrics = Self::without_series();
         // A series that exists from the start has a rate from its first increment.
         for reason in Rejection::REASONS {
             metrics.rejected.with_label_values(&[reason]);
@@ -133,38 +88,13 @@ impl Default for HttpMetrics {
         for reason in CloseReason::ALL {
             metrics
                 .connections_closed
-                .with_label_values(&[reason.label()]);
+                .with_label_values(&[reason.as_str()]);
         }
         metrics
     }
 }
 
 impl HttpMetrics {
-    pub(super) fn register(&self, registry: &Registry) {
-        let this = self.clone();
-        register(
-            registry,
-            vec![
-                Box::new(this.requests),
-                Box::new(this.duration),
-                Box::new(this.in_work),
-                Box::new(this.in_work_max),
-                Box::new(this.rejected),
-                Box::new(this.dropped),
-                Box::new(this.rate_limited),
-                Box::new(this.replays),
-                Box::new(this.request_bytes),
-                Box::new(this.response_bytes),
-                Box::new(this.connections_open),
-                Box::new(this.connections_max),
-                Box::new(this.connections_accepted),
-                Box::new(this.connections_closed),
-                Box::new(this.accept_failures),
-                Box::new(this.certificate_expiry),
-            ],
-        );
-    }
-
     /// Sets the limits of the server, once they are known.
     pub(crate) fn set_capacity(&self, connections_max: usize, requests_in_work_max: usize) {
         let gauge = |number| i64::try_from(number).unwrap_or(i64::MAX);
@@ -263,6 +193,6 @@ pub(crate) struct OpenConnection {
 
 impl OpenConnection {
     pub(crate) fn close(self, reason: CloseReason) {
-        self.closed.with_label_values(&[reason.label()]).inc();
+        self.closed.with_label_values(&[reason.as_str()]).inc();
     }
 }

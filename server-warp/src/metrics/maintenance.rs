@@ -5,22 +5,23 @@ use std::time::Duration;
 
 use knowledge_core::model::Timestamp;
 use knowledge_core::service::MaintenanceReport;
-use prometheus::{IntCounter, IntCounterVec, IntGauge, Registry};
+use prometheus::{IntCounter, IntCounterVec, IntGauge};
 
-use super::catalogue::{self, register};
+use super::catalogue::metrics;
 
 const OK: &str = "ok";
 const FAILED: &str = "failed";
 
-/// Metrics of the maintenance of all partitions. The gauges show the worst partition.
-#[derive(Clone, Debug)]
-pub struct MaintenanceMetrics {
-    runs: IntCounterVec,
-    purged: IntCounter,
-    holders_rewritten: IntCounter,
-    last_success: IntGauge,
-    lag: IntGauge,
-    partitions: Arc<Mutex<Vec<State>>>,
+metrics! {
+    /// Metrics of the maintenance of all partitions. The gauges show the worst partition.
+    pub struct MaintenanceMetrics {
+        runs: IntCounterVec = MAINTENANCE_RUNS.counters(),
+        purged: IntCounter = MAINTENANCE_PURGED.counter(),
+        holders_rewritten: IntCounter = MAINTENANCE_HOLDERS.counter(),
+        last_success: IntGauge = MAINTENANCE_LAST.gauge(),
+        lag: IntGauge = MAINTENANCE_LAG.gauge(),
+    }
+    with partitions: Arc<Mutex<Vec<State>>>;
 }
 
 /// State of the maintenance of one partition, in seconds.
@@ -32,32 +33,11 @@ struct State {
 
 impl MaintenanceMetrics {
     pub(super) fn new() -> Self {
-        let runs = catalogue::MAINTENANCE_RUNS.counters();
+        let metrics = Self::without_series();
         for outcome in [OK, FAILED] {
-            runs.with_label_values(&[outcome]);
+            metrics.runs.with_label_values(&[outcome]);
         }
-        Self {
-            runs,
-            purged: catalogue::MAINTENANCE_PURGED.counter(),
-            holders_rewritten: catalogue::MAINTENANCE_HOLDERS.counter(),
-            last_success: catalogue::MAINTENANCE_LAST.gauge(),
-            lag: catalogue::MAINTENANCE_LAG.gauge(),
-            partitions: Arc::default(),
-        }
-    }
-
-    pub(super) fn register(&self, registry: &Registry) {
-        let this = self.clone();
-        register(
-            registry,
-            vec![
-                Box::new(this.runs),
-                Box::new(this.purged),
-                Box::new(this.holders_rewritten),
-                Box::new(this.last_success),
-                Box::new(this.lag),
-            ],
-        );
+        metrics
     }
 
     /// Records the start of a run in the partition at this position, and the delay of its oldest due

@@ -57,12 +57,11 @@ use knowledge_storage_embedded::Embedded;
 use prometheus::{IntCounterVec, Registry, TextEncoder};
 
 pub use self::catalogue::{CATALOGUE, Description, Kind};
-pub use self::deliveries::DeliveryMetrics;
-pub(crate) use self::deliveries::{DispatchStep, InFlight, RecordResult};
+pub use self::deliveries::{DeliveryMetrics, DispatchStep};
+pub(crate) use self::deliveries::{InFlight, RecordResult};
 pub use self::endpoint::{Endpoint, serve};
-pub(crate) use self::http::method_label;
-pub(crate) use self::http::{CloseReason, ResponseSummary};
-pub use self::http::{HttpMetrics, METRICS_PATH, ROUTE_UNMATCHED};
+pub use self::http::{CloseReason, HttpMetrics, METRICS_PATH, ROUTE_UNMATCHED};
+pub(crate) use self::http::{ResponseSummary, method_label};
 pub use self::maintenance::MaintenanceMetrics;
 pub use self::memories::MemoryMetrics;
 pub(crate) use self::store::label as store_error_label;
@@ -98,6 +97,7 @@ impl Metrics {
         metrics.store.register(registry);
         metrics.maintenance.register(registry);
         metrics.deliveries.register(registry);
+        metrics.deliveries.register_outbox(registry);
         metrics.memories.register(registry);
         let exports = Box::new(metrics.trace_exports.clone());
         catalogue::register(registry, vec![exports, Box::new(process::collector())]);

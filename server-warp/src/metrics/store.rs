@@ -9,29 +9,25 @@ use knowledge_core::model::Timestamp;
 use knowledge_core::store::{
     Commit, CommitOutcome, Found, Mark, Read, Store, StoreError, StoreErrorKind,
 };
-use prometheus::{HistogramVec, IntCounter, IntCounterVec, Registry};
+use prometheus::{HistogramVec, IntCounter, IntCounterVec};
 
-use super::catalogue::{self, STORE_BUCKETS, register};
+use super::catalogue::{STORE_BUCKETS, metrics};
 
 const METHODS: [&str; 2] = ["read", "commit"];
 
-/// Metrics of one store and of the transactions over it.
-#[derive(Clone, Debug)]
-pub(super) struct StoreMetrics {
-    duration: HistogramVec,
-    errors: IntCounterVec,
-    conflicts: IntCounter,
-    retries: IntCounter,
+metrics! {
+    /// Metrics of one store and of the transactions over it.
+    pub(super) struct StoreMetrics {
+        duration: HistogramVec = STORE_DURATION.histograms(STORE_BUCKETS),
+        errors: IntCounterVec = STORE_ERRORS.counters(),
+        conflicts: IntCounter = STORE_CONFLICTS.counter(),
+        retries: IntCounter = TRANSACTION_RETRIES.counter(),
+    }
 }
 
 impl StoreMetrics {
     pub(super) fn new() -> Self {
-        let metrics = Self {
-            duration: catalogue::STORE_DURATION.histograms(STORE_BUCKETS),
-            errors: catalogue::STORE_ERRORS.counters(),
-            conflicts: catalogue::STORE_CONFLICTS.counter(),
-            retries: catalogue::TRANSACTION_RETRIES.counter(),
-        };
+        let metrics = Self::without_series();
         for method in METHODS {
             metrics.duration.with_label_values(&[method]);
             for kind in [StoreErrorKind::Unavailable, StoreErrorKind::Full] {
@@ -39,19 +35,6 @@ impl StoreMetrics {
             }
         }
         metrics
-    }
-
-    pub(super) fn register(&self, registry: &Registry) {
-        let this = self.clone();
-        register(
-            registry,
-            vec![
-                Box::new(this.duration),
-                Box::new(this.errors),
-                Box::new(this.conflicts),
-                Box::new(this.retries),
-            ],
-        );
     }
 
     fn called<T>(&self, method: &'static str, began: Instant, result: &Result<T, StoreError>) {
