@@ -8,9 +8,6 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, reload};
 
-/// Default log level.
-pub const LOG_LEVEL_DEFAULT: &str = "info";
-
 knowledge_core::plain_string_enum! {
     /// Format of log lines.
     #[derive(Default)]
@@ -41,7 +38,7 @@ pub struct LogConfig {
 impl Default for LogConfig {
     fn default() -> Self {
         Self {
-            level: LOG_LEVEL_DEFAULT.to_owned(),
+            level: "info".to_owned(),
             format: LogFormat::Auto,
         }
     }

@@ -18,9 +18,6 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
-/// Default of the shortest body that is compressed, in bytes.
-pub const COMPRESSION_BYTES_MIN_DEFAULT: usize = 1_024;
-
 /// Longest body that is compressed on the thread that serves connections, in some 50 µs. The 280 kB
 /// of a bulk update of 1,000 memories take 0.6 ms, during which the thread's other connections
 /// would wait.
@@ -43,7 +40,7 @@ impl Default for CompressionConfig {
     fn default() -> Self {
         Self {
             enabled: false,
-            bytes_min: COMPRESSION_BYTES_MIN_DEFAULT,
+            bytes_min: 1_024,
         }
     }
 }

@@ -14,68 +14,20 @@ use super::tls::TlsConfig;
 pub const ADDRESS_DEFAULT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
-/// Default of [`NetConfig::accept_backlog`].
-pub const ACCEPT_BACKLOG_DEFAULT: u32 = 1_024;
-
 /// Default of [`NetConfig::connections_max`].
 pub const CONNECTIONS_MAX_DEFAULT: usize = 10_000;
-
-/// Default of [`NetConfig::connections_per_client_ratio`].
-pub const CONNECTIONS_PER_CLIENT_RATIO_DEFAULT: f64 = 0.25;
-
-/// Default of [`NetConfig::requests_in_work_max`].
-pub const REQUESTS_IN_WORK_MAX_DEFAULT: usize = 512;
-
-/// Default of [`NetConfig::body_bytes_in_work_max`]: two bulk updates of 1,000 memories.
-pub const BODY_BYTES_IN_WORK_MAX_DEFAULT: usize = 96 * 1_024;
-
-/// Default of [`NetConfig::header_read_timeout`].
-pub const HEADER_READ_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
-
-/// Default of [`NetConfig::header_bytes_max`].
-pub const HEADER_BYTES_MAX_DEFAULT: usize = 32 * 1_024;
-
-/// Default of [`NetConfig::body_read_timeout`].
-pub const BODY_READ_TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
-
-/// Default of [`NetConfig::body_bytes_max`].
-pub const BODY_BYTES_MAX_DEFAULT: usize = 1_024 * 1_024;
-
-/// Default of [`NetConfig::body_bytes_held_max`].
-pub const BODY_BYTES_HELD_MAX_DEFAULT: usize = 256 * 1_024 * 1_024;
 
 /// First bytes of a body, which do not count towards [`NetConfig::body_bytes_held_max`]. Thus small
 /// requests are read however many large ones are in progress.
 pub const BODY_BYTES_UNCOUNTED: usize = 16 * 1_024;
 
-/// Default of [`NetConfig::request_timeout`].
-pub const REQUEST_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
-
-/// Default of [`NetConfig::write_stall_timeout`].
-pub const WRITE_STALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
-
-/// Default of [`NetConfig::linger_timeout`].
-pub const LINGER_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
-
-/// Default of [`NetConfig::linger_bytes_max`].
-pub const LINGER_BYTES_MAX_DEFAULT: u64 = 64 * 1_024 * 1_024;
-
-/// Default of [`NetConfig::ready_timeout`].
-pub const READY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
-
 /// Default of [`NetConfig::shutdown_timeout`].
 pub const SHUTDOWN_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
-
-/// Default of [`NetConfig::shutdown_delay`].
-pub const SHUTDOWN_DELAY_DEFAULT: Duration = Duration::ZERO;
-
-/// Default of [`NetConfig::retry_after`].
-pub const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 
 /// Maximum of every timeout; deadlines computed from it cannot overflow.
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Configuration of the HTTP server. [`Default`] uses the `…_DEFAULT` constants of this module.
+/// Configuration of the HTTP server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetConfig {
     /// Address to listen on. Port 0 selects any free port, see
@@ -155,25 +107,26 @@ impl Default for NetConfig {
     fn default() -> Self {
         Self {
             address: ADDRESS_DEFAULT,
-            accept_backlog: ACCEPT_BACKLOG_DEFAULT,
+            accept_backlog: 1_024,
             connections_max: CONNECTIONS_MAX_DEFAULT,
-            connections_per_client_ratio: CONNECTIONS_PER_CLIENT_RATIO_DEFAULT,
+            connections_per_client_ratio: 0.25,
             open_files_reserved: OPEN_FILES_RESERVED,
-            requests_in_work_max: REQUESTS_IN_WORK_MAX_DEFAULT,
-            body_bytes_in_work_max: BODY_BYTES_IN_WORK_MAX_DEFAULT,
-            header_read_timeout: HEADER_READ_TIMEOUT_DEFAULT,
-            header_bytes_max: HEADER_BYTES_MAX_DEFAULT,
-            body_read_timeout: BODY_READ_TIMEOUT_DEFAULT,
-            body_bytes_max: BODY_BYTES_MAX_DEFAULT,
-            body_bytes_held_max: BODY_BYTES_HELD_MAX_DEFAULT,
-            request_timeout: REQUEST_TIMEOUT_DEFAULT,
-            write_stall_timeout: WRITE_STALL_TIMEOUT_DEFAULT,
-            linger_timeout: LINGER_TIMEOUT_DEFAULT,
-            linger_bytes_max: LINGER_BYTES_MAX_DEFAULT,
-            ready_timeout: READY_TIMEOUT_DEFAULT,
-            shutdown_delay: SHUTDOWN_DELAY_DEFAULT,
+            requests_in_work_max: 512,
+            // Two bulk updates of 1,000 memories.
+            body_bytes_in_work_max: 96 * 1_024,
+            header_read_timeout: Duration::from_secs(10),
+            header_bytes_max: 32 * 1_024,
+            body_read_timeout: Duration::from_secs(20),
+            body_bytes_max: 1_024 * 1_024,
+            body_bytes_held_max: 256 * 1_024 * 1_024,
+            request_timeout: Duration::from_secs(30),
+            write_stall_timeout: Duration::from_secs(30),
+            linger_timeout: Duration::from_secs(5),
+            linger_bytes_max: 64 * 1_024 * 1_024,
+            ready_timeout: Duration::from_secs(5),
+            shutdown_delay: Duration::ZERO,
             shutdown_timeout: SHUTDOWN_TIMEOUT_DEFAULT,
-            retry_after: RETRY_AFTER_DEFAULT,
+            retry_after: Duration::from_secs(1),
             tls: TlsConfig::default(),
             proxy: ProxyConfig::default(),
             cors: CorsConfig::default(),

@@ -24,9 +24,6 @@ use warp::reply::Response;
 
 use super::exchange::{Exchange, REQUEST_ID};
 
-/// Default time for which browsers may cache the result of a preflight.
-pub const CORS_MAX_AGE_DEFAULT: Duration = Duration::from_secs(60 * 60);
-
 /// Methods of the API.
 const METHODS: [Method; 6] = [
     Method::GET,
@@ -122,7 +119,7 @@ impl Default for CorsConfig {
         Self {
             origins: Vec::new(),
             credentials: false,
-            max_age: CORS_MAX_AGE_DEFAULT,
+            max_age: Duration::from_secs(60 * 60),
         }
     }
 }

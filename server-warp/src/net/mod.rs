@@ -92,9 +92,9 @@ mod shares;
 mod stall;
 mod tls;
 
-pub use compression::{COMPRESSION_BYTES_MIN_DEFAULT, CompressionConfig};
+pub use compression::CompressionConfig;
 pub use config::*;
-pub use cors::{AllowedOrigin, CORS_MAX_AGE_DEFAULT, CorsConfig};
+pub use cors::{AllowedOrigin, CorsConfig};
 pub use exchange::REQUEST_ID;
 pub use open_files::OPEN_FILES_RESERVED;
 pub use proxy::{ForwardingHeader, ProxyConfig};
@@ -107,7 +107,4 @@ pub use routes::{HEALTH_PATH, READY_PATH};
 pub use server::{BindError, Server, ShutdownReport};
 pub use shares::BODY_BYTES_SMALL;
 pub(crate) use stall::StallGuard;
-pub use tls::{
-    Certificates, Reload, TLS_HANDSHAKE_TIMEOUT_DEFAULT, TLS_HSTS_MAX_AGE_DEFAULT,
-    TLS_RELOAD_INTERVAL_DEFAULT, TlsConfig, TlsError,
-};
+pub use tls::{Certificates, Reload, TlsConfig, TlsError};

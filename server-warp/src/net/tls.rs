@@ -22,15 +22,6 @@ use tokio_rustls::server::TlsStream;
 use super::rate_limit::whole_seconds;
 use crate::private_file::{self, PrivateFileError};
 
-/// Default time between two checks of the certificate files.
-pub const TLS_RELOAD_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
-
-/// Default time for the handshake of a new connection.
-pub const TLS_HANDSHAKE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
-
-/// Default time for which browsers use the server by HTTPS only: a year.
-pub const TLS_HSTS_MAX_AGE_DEFAULT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
 /// Maximum size of a certificate file.
 const CERTIFICATE_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -64,9 +55,9 @@ impl Default for TlsConfig {
         Self {
             certificate_file: None,
             private_key_file: None,
-            reload_interval: TLS_RELOAD_INTERVAL_DEFAULT,
-            handshake_timeout: TLS_HANDSHAKE_TIMEOUT_DEFAULT,
-            hsts_max_age: TLS_HSTS_MAX_AGE_DEFAULT,
+            reload_interval: Duration::from_secs(60),
+            handshake_timeout: Duration::from_secs(10),
+            hsts_max_age: Duration::from_secs(365 * 24 * 60 * 60),
         }
     }
 }

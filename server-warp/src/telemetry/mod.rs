@@ -46,15 +46,6 @@ use crate::private_file;
 /// Default service name of traces.
 pub const SERVICE_NAME_DEFAULT: &str = "knowledge";
 
-/// Default maximum of spans that wait for their export.
-pub const QUEUE_SPANS_MAX_DEFAULT: usize = 4_096;
-
-/// Default time between two exports.
-pub const EXPORT_INTERVAL_DEFAULT: Duration = Duration::from_secs(5);
-
-/// Default timeout of one export.
-pub const EXPORT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
-
 /// Default timeout of the last export at shutdown.
 pub const FLUSH_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
@@ -100,9 +91,9 @@ impl Default for TelemetryConfig {
             otlp_ca_file: PathBuf::from(CA_FILE_DEFAULT),
             sample_ratio: 1.0,
             service_name: None,
-            queue_spans_max: QUEUE_SPANS_MAX_DEFAULT,
-            export_interval: EXPORT_INTERVAL_DEFAULT,
-            export_timeout: EXPORT_TIMEOUT_DEFAULT,
+            queue_spans_max: 4_096,
+            export_interval: Duration::from_secs(5),
+            export_timeout: Duration::from_secs(10),
             flush_timeout: FLUSH_TIMEOUT_DEFAULT,
         }
     }
