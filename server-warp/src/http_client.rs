@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,19 +138,34 @@ pub fn builder(roots: RootCertStore) -> Result<ClientBuilder, String> {
         .retry(retry::never()))
 }
 
+/// Error of reading CA certificates from a file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {problem}", path.display())]
+pub struct RootsError {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// The error in the file.
+    pub problem: String,
+}
+
 /// Reads the CA certificates in a PEM file.
 ///
 /// # Errors
-/// The error in the file.
-pub fn read_roots(authorities: &Path) -> Result<RootCertStore, String> {
-    let certificates = CertificateDer::pem_file_iter(authorities)
+/// [`RootsError`].
+pub fn read_roots(path: &Path) -> Result<RootCertStore, RootsError> {
+    let failed = |problem: String| RootsError {
+        path: path.to_owned(),
+        problem,
+    };
+    let certificates = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| failed(error.to_string()))?;
     let mut roots = RootCertStore::empty();
     // An unusable certificate does not invalidate the others.
     let (added, _) = roots.add_parsable_certificates(certificates);
     if added == 0 {
-        return Err("it contains no certificate that can be used".to_owned());
+        let problem = "it contains no certificate that can be used";
+        return Err(failed(problem.to_owned()));
     }
     Ok(roots)
 }

@@ -66,8 +66,9 @@ pub(super) fn http_client(
     let roots = match ca_file {
         // Plain http needs no certificates.
         _ if !url.starts_with("https:") => RootCertStore::empty(),
-        Some(file) => read_roots(file)
-            .map_err(|problem| Failure::new(format!("--ca-file {}: {problem}", file.display())))?,
+        Some(file) => {
+            read_roots(file).map_err(|error| Failure::new(format!("--ca-file {error}")))?
+        }
         None => system_roots(),
     };
     let client = builder(roots)

@@ -62,8 +62,7 @@ pub(super) fn telemetry(config: &Config, check: &mut Check<'_>) {
     if endpoint.is_some_and(|endpoint| endpoint.starts_with("https:"))
         && let Err(problem) = read_roots(&telemetry.otlp_ca_file)
     {
-        let path = telemetry.otlp_ca_file.display();
-        let reason = format!("cannot be used: {path}: {problem}");
+        let reason = format!("cannot be used: {problem}");
         check.reject(
             "telemetry.otlp_ca_file",
             &["telemetry.otlp_endpoint"],

@@ -328,10 +328,7 @@ pub(super) fn secret_file(at: Field<Option<PathBuf>>) -> Kind {
 
 /// PEM file with CA certificates.
 pub(super) fn ca_file(at: Field<Option<PathBuf>>) -> Kind {
-    file(at, |path| {
-        let problem = |problem| format!("{}: {problem}", path.display());
-        read_roots(path).map_err(problem)
-    })
+    file(at, read_roots)
 }
 
 /// Table of stores by name; `NAME=STORE`, separated by semicolons, in a variable or a flag.

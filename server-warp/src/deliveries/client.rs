@@ -1,7 +1,6 @@
 //! HTTP client of deliveries.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -20,7 +19,7 @@ use super::look_up::SystemResolver;
 use super::resolver::{PermittedResolver, Resolver};
 use super::retry_after::retry_after;
 use super::settings::WebhookSettings;
-use crate::http_client::{builder, read_roots, system_roots};
+use crate::http_client::{RootsError, builder, read_roots, system_roots};
 
 const USER_AGENT: &str = concat!("knowledge/", env!("CARGO_PKG_VERSION"));
 
@@ -56,13 +55,8 @@ pub struct DeliveryClient {
 #[non_exhaustive]
 pub enum DeliveryClientError {
     /// The CA file cannot be used.
-    #[error("webhooks.ca_file {}: {problem}", path.display())]
-    Authorities {
-        /// Path of the file.
-        path: PathBuf,
-        /// The error in the file.
-        problem: String,
-    },
+    #[error("webhooks.ca_file {0}")]
+    Authorities(#[from] RootsError),
     /// TLS cannot be set up.
     #[error("the client for deliveries: {0}")]
     Tls(String),
@@ -90,10 +84,7 @@ impl DeliveryClient {
         resolver: Arc<dyn Resolver>,
     ) -> Result<Self, DeliveryClientError> {
         let roots = match &settings.ca_file {
-            Some(path) => read_roots(path).map_err(|problem| DeliveryClientError::Authorities {
-                path: path.clone(),
-                problem,
-            })?,
+            Some(path) => read_roots(path)?,
             None => system_roots(),
         };
         if roots.is_empty() {

@@ -188,10 +188,7 @@ impl Provider {
             None => None,
         };
         let roots = match &config.ca_file {
-            Some(path) => read_roots(path).map_err(|problem| OidcError::Authorities {
-                path: path.clone(),
-                problem,
-            })?,
+            Some(path) => read_roots(path)?,
             None => system_roots(),
         };
         let client = http_client::builder(roots)

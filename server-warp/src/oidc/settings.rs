@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use url::{Host, Url};
 
 use super::groups::{Grant, GrantedRole, GroupGrant};
+use crate::http_client::RootsError;
 
 /// Path of a provider's metadata (OpenID Connect Discovery 1.0, section 4).
 const DISCOVERY_PATH: &str = "/.well-known/openid-configuration";
@@ -152,13 +153,8 @@ pub enum OidcError {
     #[error("oidc.client_secret_file: {0}")]
     Secret(String),
     /// The CA file cannot be used.
-    #[error("oidc.ca_file: {}: {problem}", path.display())]
-    Authorities {
-        /// Path of the file.
-        path: PathBuf,
-        /// The error in the file.
-        problem: String,
-    },
+    #[error("oidc.ca_file: {0}")]
+    Authorities(#[from] RootsError),
     /// The HTTP client cannot be set up.
     #[error("the client for the OpenID Connect provider: {0}")]
     Client(String),

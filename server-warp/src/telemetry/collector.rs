@@ -46,10 +46,7 @@ impl Collector {
         metrics: &Metrics,
     ) -> Result<Self, TelemetryError> {
         let roots = match authorities {
-            Some(path) => read_roots(path).map_err(|problem| TelemetryError::Authorities {
-                path: path.to_owned(),
-                problem,
-            })?,
+            Some(path) => read_roots(path)?,
             None => RootCertStore::empty(),
         };
         let setting = "telemetry.otlp_ca_file";

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use opentelemetry_otlp::ExporterBuildError;
 
+use crate::http_client::RootsError;
 use crate::private_file::PrivateFileError;
 
 /// Error of starting telemetry.
@@ -22,13 +23,8 @@ pub enum TelemetryError {
         problem: String,
     },
     /// The CA file of an https collector cannot be read.
-    #[error("the CA certificates for the collector: {}: {problem}", path.display())]
-    Authorities {
-        /// Path of the file.
-        path: PathBuf,
-        /// The error in the file.
-        problem: String,
-    },
+    #[error("the CA certificates for the collector: {0}")]
+    Authorities(#[from] RootsError),
     /// TLS cannot be set up.
     #[error("the client for the collector: {0}")]
     Tls(String),
