@@ -23,55 +23,44 @@ const STORE_ABOUT: &str = "The store: sled:DIR, fjall:DIR or postgres://USER@HOS
 
 /// Selection of the settings that are flags of a command.
 pub(super) trait Scope {
-    fn has(setting: &Setting) -> bool;
+    /// Sections of these settings; `None` for all, which only a server has.
+    const SECTIONS: Option<&'static [&'static str]>;
+
+    fn has(setting: &Setting) -> bool {
+        Self::SECTIONS.is_none_or(|sections| sections.contains(&setting.section()))
+    }
 
     /// Returns the help of a setting's flag. Only a server can create a store in memory.
     fn help(setting: &Setting) -> String {
-        match setting.path {
-            STORE => config::help_with(setting, STORE_ABOUT),
-            _ => config::help_of(setting),
+        if Self::SECTIONS.is_some() && setting.path == STORE {
+            config::help_with(setting, STORE_ABOUT)
+        } else {
+            config::help_of(setting)
         }
     }
 }
 
-/// All settings.
-pub(super) struct ServerScope;
+/// Declares scopes, each with its sections.
+macro_rules! scopes {
+    ($($(#[doc = $doc:literal])+ $name:ident: $sections:expr;)+) => {$(
+        $(#[doc = $doc])+
+        pub(super) struct $name;
 
-impl Scope for ServerScope {
-    fn has(_: &Setting) -> bool {
-        true
-    }
-
-    fn help(setting: &Setting) -> String {
-        config::help_of(setting)
-    }
+        impl Scope for $name {
+            const SECTIONS: Option<&'static [&'static str]> = $sections;
+        }
+    )+};
 }
 
-/// Settings that locate the data.
-pub(super) struct DataScope;
-
-impl Scope for DataScope {
-    fn has(setting: &Setting) -> bool {
-        setting.section() == "storage"
-    }
-}
-
-/// Settings that locate the data, and the admin socket of its server.
-pub(super) struct AdminScope;
-
-impl Scope for AdminScope {
-    fn has(setting: &Setting) -> bool {
-        DataScope::has(setting) || setting.section() == "admin"
-    }
-}
-
-/// No settings: only the file and the environment apply.
-pub(super) struct FileScope;
-
-impl Scope for FileScope {
-    fn has(_: &Setting) -> bool {
-        false
-    }
+scopes! {
+    /// All settings.
+    ServerScope: None;
+    /// Settings that locate the data.
+    DataScope: Some(&["storage"]);
+    /// Settings that locate the data, and the admin socket of its server.
+    AdminScope: Some(&["storage", "admin"]);
+    /// No settings: only the file and the environment apply.
+    FileScope: Some(&[]);
 }
 
 /// The given flags and configuration file.

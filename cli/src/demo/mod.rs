@@ -31,26 +31,17 @@ const TOKEN_LIFETIME: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 const LINK_LIFETIME: Duration = Duration::from_secs(15 * 60);
 
 /// True if the store contains organisations that are not the demo's.
-///
-/// # Errors
-/// Errors of the store.
 pub(crate) async fn holds_other_data(service: &KnowledgeService) -> Result<bool, Error> {
     let organizations = service.provisioning().organizations().await?;
     Ok(organizations.iter().any(|org| org.slug != data::org_slug()))
 }
 
 /// True if the store contains no organisation.
-///
-/// # Errors
-/// Errors of the store.
 pub(crate) async fn is_empty(service: &KnowledgeService) -> Result<bool, Error> {
     Ok(service.provisioning().organizations().await?.is_empty())
 }
 
 /// Issues a link with which the demo's owner signs in, once, within 15 minutes.
-///
-/// # Errors
-/// Errors of the service.
 pub(crate) async fn login_link(service: &KnowledgeService, demo: &Demo) -> Result<Secret, Error> {
     let link = NewToken::builder()
         .member(demo.session_member)
@@ -63,9 +54,6 @@ pub(crate) async fn login_link(service: &KnowledgeService, demo: &Demo) -> Resul
 }
 
 /// Replaces the demo's tokens if they are no longer valid. Returns true if a token changed.
-///
-/// # Errors
-/// Errors of the service.
 pub(crate) async fn renew_credentials(
     service: &KnowledgeService,
     demo: &mut Demo,
@@ -127,9 +115,6 @@ impl DemoCredential {
 /// Reports syncs for the working connectors, as if they had continued since the last start.
 ///
 /// The degraded connector fails first.
-///
-/// # Errors
-/// Errors of the service.
 pub(crate) async fn report_syncs(service: &KnowledgeService, demo: &Demo) -> Result<(), Error> {
     let operator = Caller::new(Credential::Trusted {
         org: demo.org_id,
@@ -161,9 +146,6 @@ pub(crate) async fn report_syncs(service: &KnowledgeService, demo: &Demo) -> Res
 }
 
 /// Returns the current custom roles, in the order of their list.
-///
-/// # Errors
-/// Errors of the service.
 pub(crate) async fn custom_roles(
     service: &KnowledgeService,
     demo: &Demo,

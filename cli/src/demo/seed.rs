@@ -49,9 +49,6 @@ pub(crate) struct Plan {
 }
 
 /// Creates the demo in an empty store, without tokens, which are issued at the present time.
-///
-/// # Errors
-/// Errors of the service.
 pub(crate) async fn seed(
     store: Arc<dyn Store>,
     options: Options,

@@ -95,9 +95,6 @@ pub(crate) enum StateError {
 }
 
 /// Reads the state file; `None` if there is none.
-///
-/// # Errors
-/// [`StateError`].
 pub(crate) fn read_state(path: &Path) -> Result<Option<DemoState>, StateError> {
     let Some(text) = private_file::read(path)? else {
         return Ok(None);
@@ -112,9 +109,6 @@ pub(crate) fn read_state(path: &Path) -> Result<Option<DemoState>, StateError> {
 }
 
 /// Replaces the state file atomically.
-///
-/// # Errors
-/// [`StateError::File`].
 pub(crate) fn write_state(path: &Path, state: &DemoState) -> Result<(), StateError> {
     let mut text = serde_json::to_string_pretty(state).expect("the state serialises");
     text.push('\n');
