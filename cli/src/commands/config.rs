@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
-use knowledge_server::config;
 
+use super::describe;
 use super::failure::Failure;
 use super::output::{has_colours, print, print_json};
 use super::settings::ServerArgs;
@@ -67,16 +67,16 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::Show(args) => show(args),
         Command::Check(args) => check(args),
-        Command::Example => print(&config::example()),
+        Command::Example => print(&describe::example()),
     }
 }
 
 fn show(args: ShowArgs) -> Result<(), Failure> {
     let loaded = args.settings.load()?;
     match args.output {
-        Format::Text => print(&config::show_text(&loaded, has_colours())),
-        Format::Json => print_json(&config::show_json(&loaded)),
-        Format::Toml => print(&config::show_toml(&loaded)),
+        Format::Text => print(&describe::show_text(&loaded, has_colours())),
+        Format::Json => print_json(&describe::show_json(&loaded)),
+        Format::Toml => print(&describe::show_toml(&loaded)),
     }
 }
 

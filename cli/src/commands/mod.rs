@@ -13,6 +13,7 @@ mod copy;
 mod credential;
 mod dashboard;
 mod demo;
+mod describe;
 mod dump;
 mod error_response;
 mod failure;

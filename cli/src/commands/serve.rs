@@ -11,7 +11,7 @@ use knowledge_server::admin::AdminSocket;
 use knowledge_server::app::App;
 #[cfg(unix)]
 use knowledge_server::backup::Backup;
-use knowledge_server::config::{BaseUrl, Config, Sources, settings_for_help};
+use knowledge_server::config::{BaseUrl, Config, Sources};
 use knowledge_server::data::Data;
 use knowledge_server::deliveries::{Deliveries, DeliveryClient, POLL_INTERVAL_SHARED};
 use knowledge_server::logging::{self, LogConfig, LogControl, LogFormat};
@@ -24,6 +24,7 @@ use knowledge_server::partitions::OperatorApi;
 use knowledge_server::store_address::{STORES_FOR_HELP, StoreAddress};
 use knowledge_server::telemetry::Telemetry;
 
+use super::describe::settings_for_help;
 use super::failure::Failure;
 use super::settings::ServerArgs;
 

@@ -10,6 +10,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use knowledge_server::config::{self, CONFIG_VARIABLE, Config, Loaded, Problems, Setting, Sources};
 
 use super::args::quiet_log;
+use super::describe;
 use super::failure::Failure;
 
 /// Identifier and flag of the configuration file.
@@ -33,9 +34,9 @@ pub(super) trait Scope {
     /// Returns the help of a setting's flag. Only a server can create a store in memory.
     fn help(setting: &Setting) -> String {
         if Self::SECTIONS.is_some() && setting.path == STORE {
-            config::help_with(setting, STORE_ABOUT)
+            describe::help_with(setting, STORE_ABOUT)
         } else {
-            config::help_of(setting)
+            describe::help_of(setting)
         }
     }
 }

@@ -59,21 +59,31 @@ impl fmt::Display for Raw<'_> {
 
 /// Value for display.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
+    /// No value.
     None,
+    /// True or false.
     Switch(bool),
+    /// Integer.
     Number(u64),
+    /// Fraction from 0 to 1.
     Ratio(f64),
+    /// Number of bytes.
     Size(u64),
+    /// Duration.
     Time(Duration),
+    /// Text.
     Text(String),
+    /// List of texts.
     List(Vec<String>),
+    /// Texts by name.
     Map(Vec<(String, String)>),
 }
 
 impl Value {
     /// True if there is no value, or an empty list.
-    pub(crate) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         match self {
             Self::None => true,
             Self::List(items) => items.is_empty(),

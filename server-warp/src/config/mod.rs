@@ -26,14 +26,13 @@
 //! 2. Add a row for each field to `table.rs`, whose first lines explain one. The kinds of values are
 //!    in `kind.rs`, rules between settings in `rules.rs`, and checks of files for `knowledge config
 //!    check` that are not those of one kind in `files.rs`.
-//! 3. Run `UPDATE_REFERENCE=1 cargo test -p knowledge-server --lib config` to update
+//! 3. Run `UPDATE_REFERENCE=1 cargo test -p knowledge-cli --lib describe` to update
 //!    `docs/configuration.md` and `deploy/knowledge.toml`.
 //!
 //! The file, the variable, the flag, `knowledge config show` and the help of `knowledge serve`
 //! follow automatically. A secret is never the value of a setting: the setting names a file that
 //! only its owner may read.
 
-mod describe;
 mod file;
 mod files;
 mod kind;
@@ -56,14 +55,12 @@ use knowledge_core::model::AuditReads;
 pub use knowledge_core::model::BaseUrl;
 use knowledge_core::service::SessionTimeouts;
 
-pub use self::describe::{
-    example, help_of, help_with, settings_for_help, show_json, show_text, show_toml,
-};
+pub use self::kind::Value;
 pub use self::load::{Loaded, Sources};
 pub(crate) use self::problem::Check;
 pub use self::problem::{Origin, Position, Problem, Problems};
-pub use self::setting::Setting;
-pub use self::table::settings;
+pub use self::setting::{Section, Setting};
+pub use self::table::{sections, settings};
 pub use self::units::{format_size, format_time};
 use crate::admin::SocketPlace;
 use crate::app::MAINTENANCE_INTERVAL_DEFAULT;

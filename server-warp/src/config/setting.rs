@@ -1,20 +1,20 @@
 //! Settings and sections of settings.
 
 use super::Config;
-use super::kind::Kind;
+use super::kind::{Kind, Value};
 use super::problem::Check;
 
 /// Function that rejects values of a section.
 pub(super) type Rule = fn(&Config, &mut Check<'_>);
 
 /// Named group of settings: a table of the file.
-pub(crate) struct Section {
+pub struct Section {
     /// Name in the file and in the variables.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Description in one sentence without a full stop.
-    pub(crate) about: &'static str,
+    pub about: &'static str,
     /// Settings in display order.
-    pub(crate) settings: Vec<Setting>,
+    pub settings: Vec<Setting>,
     /// Reject invalid combinations. Each value by itself is valid.
     pub(super) check: &'static [Rule],
     /// Reject files that a start could not use, in addition to [`Kind::inspect`]. They leave the
@@ -29,7 +29,7 @@ pub struct Setting {
     /// Kind of its values, with the field that stores them.
     pub(crate) kind: Kind,
     /// Description in one sentence without a full stop.
-    pub(crate) about: &'static str,
+    pub about: &'static str,
     /// Flag, without its dashes.
     pub flag: Option<&'static str>,
 }
@@ -41,7 +41,9 @@ impl Setting {
         self.path.split_once('.').map_or("", |(section, _)| section)
     }
 
-    pub(crate) fn name(&self) -> &'static str {
+    /// Returns its name within the section: `listen`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
         self.path
             .split_once('.')
             .map_or(self.path, |(_, name)| name)
@@ -53,8 +55,27 @@ impl Setting {
         self.kind.placeholder
     }
 
+    /// Returns the accepted values in words: `a number of connections from 1 to 10`.
+    #[must_use]
+    pub fn expects(&self) -> &str {
+        &self.kind.expects
+    }
+
+    /// Returns the unit of its values, if they have one.
+    #[must_use]
+    pub fn unit(&self) -> Option<&'static str> {
+        self.kind.unit
+    }
+
+    /// Returns its value in a configuration.
+    #[must_use]
+    pub fn value(&self, config: &Config) -> Value {
+        (self.kind.value)(config)
+    }
+
     /// Returns the environment variable: `KNOWLEDGE_SERVER__LISTEN`.
-    pub(crate) fn variable(&self) -> String {
+    #[must_use]
+    pub fn variable(&self) -> String {
         let path = self.path.replacen('.', "__", 1).to_ascii_uppercase();
         format!("{VARIABLE_PREFIX}{path}")
     }

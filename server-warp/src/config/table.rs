@@ -359,6 +359,11 @@ settings! {
     }
 }
 
+/// Returns all sections in display order.
+pub fn sections() -> &'static [Section] {
+    &SECTIONS
+}
+
 /// Returns all settings in display order.
 pub fn settings() -> impl Iterator<Item = &'static Setting> {
     SECTIONS.iter().flat_map(|section| &section.settings)

@@ -1,33 +1,11 @@
-//! Tests of the registry of settings and of the files that are generated from it.
-//!
-//! `UPDATE_REFERENCE=1 cargo test -p knowledge-server --lib config` rewrites the files.
+//! Tests of the registry of settings.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::describe::{example, table};
 use super::kind::Raw;
 use super::table::{SECTIONS, settings};
 use super::{Config, Loaded, Problems, Setting, Sources, WebhookSettings, file};
-
-fn in_workspace(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
-}
-
-/// Asserts that the code generates a file's current text, or rewrites the file on request.
-fn assert_written(path: &str, make: impl FnOnce(&str) -> String) {
-    let file = in_workspace(path);
-    let written = std::fs::read_to_string(&file).unwrap_or_default();
-    let expected = make(&written);
-    if std::env::var_os("UPDATE_REFERENCE").is_some() {
-        std::fs::write(&file, expected).unwrap();
-    } else {
-        assert!(
-            written == expected,
-            "{path} is not what the code says: run this with UPDATE_REFERENCE=1"
-        );
-    }
-}
 
 #[test]
 fn setting_has_unique_name_and_its_section() {
@@ -46,29 +24,6 @@ fn setting_has_unique_name_and_its_section() {
             assert!(setting.path.bytes().all(plain), "{}", setting.path);
         }
     }
-}
-
-/// Replaces the table of each section of the documentation.
-fn with_tables(text: &str) -> String {
-    SECTIONS.iter().fold(text.to_owned(), |text, section| {
-        let begin = format!("<!-- table {} -->\n", section.name);
-        let end = "<!-- end -->";
-        let (before, rest) = text
-            .split_once(&begin)
-            .unwrap_or_else(|| panic!("docs/configuration.md has no {begin}"));
-        let (_, after) = rest.split_once(end).expect("the table has an end");
-        format!("{before}{begin}{}{end}{after}", table(section))
-    })
-}
-
-#[test]
-fn documentation_lists_every_setting() {
-    assert_written("docs/configuration.md", with_tables);
-}
-
-#[test]
-fn example_file_lists_every_setting() {
-    assert_written("deploy/knowledge.toml", |_| example());
 }
 
 /// Loads a configuration whose only source is the variable of one setting.
@@ -160,18 +115,6 @@ fn invalid_store_is_not_shown() {
         let shown = problem(store);
         assert!(shown.contains("storage.store must be"), "{shown}");
         assert!(!shown.contains("zebra"), "{shown}");
-    }
-}
-
-#[test]
-fn shown_unit_agrees_with_its_number() {
-    for (number, shown) in [("1", "= 1 delivery "), ("2", "= 2 deliveries ")] {
-        let sources = Sources {
-            environment: vec![("KNOWLEDGE_WEBHOOKS__IN_FLIGHT_MAX".into(), number.into())],
-            ..Sources::default()
-        };
-        let text = super::show_text(&sources.load().unwrap(), false);
-        assert!(text.contains(shown), "{text}");
     }
 }
 
@@ -291,6 +234,9 @@ fn setting_changes_field_of_its_name() {
     }
 }
 
+/// The example file, with every setting.
+const EXAMPLE: &str = include_str!("../../../deploy/knowledge.toml");
+
 proptest::proptest! {
     #[test]
     fn config_problem_has_position_for_any_file_content(
@@ -298,7 +244,7 @@ proptest::proptest! {
         length in 0_usize..40,
         instead in "(\\PC|\n|[\"'=\\[\\]{}#._0-9a-z]){0,12}",
     ) {
-        let mut text: String = example().replace("\n#", "\n");
+        let mut text: String = EXAMPLE.replace("\n#", "\n");
         let at = text.floor_char_boundary(at);
         let end = text.floor_char_boundary((at + length).min(text.len()));
         text.replace_range(at.min(end)..end, &instead);
@@ -310,29 +256,6 @@ proptest::proptest! {
                 assert!(!message.is_empty());
             }
         });
-    }
-}
-
-#[test]
-fn example_file_uncommented_yields_defaults() {
-    let commented = |line: &str| line.starts_with('#') && !line.starts_with("# ") && line != "#";
-    let text: String = example()
-        .lines()
-        .map(|line| if commented(line) { &line[1..] } else { line })
-        .map(|line| format!("{line}\n"))
-        .collect();
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("knowledge.toml");
-    std::fs::write(&file, text).unwrap();
-    let sources = Sources {
-        file: Some(file),
-        ..Sources::default()
-    };
-    let loaded = sources.load().unwrap();
-    assert_eq!(loaded.config, super::Config::default());
-    for setting in settings() {
-        let origin = loaded.origin(setting.path);
-        assert!(matches!(origin, super::Origin::File(_)), "{}", setting.path);
     }
 }
 

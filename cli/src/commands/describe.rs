@@ -3,14 +3,8 @@
 use std::fmt::Write as _;
 
 use console::Style;
+use knowledge_server::config::{Config, Loaded, Origin, Setting, Value, sections, settings};
 use serde_json::{Value as Json, json};
-
-use super::Config;
-use super::kind::Value;
-use super::load::Loaded;
-use super::problem::Origin;
-use super::setting::Setting;
-use super::table::{SECTIONS, settings};
 
 /// Line width of prose, in characters.
 const WIDTH: usize = 100;
@@ -26,8 +20,7 @@ const EXAMPLE_HEAD: &str = "\
 ";
 
 /// Shows every setting with its value, origin and description, for people.
-#[must_use]
-pub fn show_text(loaded: &Loaded, has_colours: bool) -> String {
+pub(super) fn show_text(loaded: &Loaded, has_colours: bool) -> String {
     let style = |style: Style| style.force_styling(has_colours);
     let (heading, name, dim) = (
         style(Style::new().bold().underlined()),
@@ -35,7 +28,7 @@ pub fn show_text(loaded: &Loaded, has_colours: bool) -> String {
         style(Style::new().dim()),
     );
     let mut text = String::new();
-    for section in SECTIONS.iter() {
+    for section in sections() {
         let gap = if text.is_empty() { "" } else { "\n" };
         let title = heading.apply_to(format!("[{}]", section.name));
         let _ = writeln!(text, "{gap}{title}");
@@ -55,16 +48,15 @@ pub fn show_text(loaded: &Loaded, has_colours: bool) -> String {
 }
 
 /// Shows every setting as a list of objects, for programs.
-#[must_use]
-pub fn show_json(loaded: &Loaded) -> Json {
+pub(super) fn show_json(loaded: &Loaded) -> Json {
     let all = settings().map(|setting| {
         json!({
             "setting": setting.path,
-            "value": json(&(setting.kind.value)(&loaded.config)),
-            "unit": setting.kind.unit,
+            "value": json(&setting.value(&loaded.config)),
+            "unit": setting.unit(),
             "origin": origin_json(loaded.origin(setting.path)),
-            "default": json(&(setting.kind.value)(&Config::default())),
-            "expects": setting.kind.expects,
+            "default": json(&setting.value(&Config::default())),
+            "expects": setting.expects(),
             "variable": setting.variable(),
             "flag": setting.flag.map(|flag| format!("--{flag}")),
             "about": setting.about,
@@ -74,15 +66,14 @@ pub fn show_json(loaded: &Loaded) -> Json {
 }
 
 /// Shows every setting as a file that gives the same configuration.
-#[must_use]
-pub fn show_toml(loaded: &Loaded) -> String {
+pub(super) fn show_toml(loaded: &Loaded) -> String {
     let mut text = String::new();
-    for section in SECTIONS.iter() {
+    for section in sections() {
         let gap = if text.is_empty() { "" } else { "\n" };
         let _ = writeln!(text, "{gap}# {}\n[{}]", section.about, section.name);
         for setting in &section.settings {
             text.push_str(&wrapped(setting.about, "# "));
-            let value = toml(&(setting.kind.value)(&loaded.config));
+            let value = toml(&setting.value(&loaded.config));
             let origin = loaded.origin(setting.path);
             let _ = writeln!(text, "{} = {value} # {origin}", setting.name());
         }
@@ -91,17 +82,16 @@ pub fn show_toml(loaded: &Loaded) -> String {
 }
 
 /// Returns a file with every setting described and commented out.
-#[must_use]
-pub fn example() -> String {
+pub(super) fn example() -> String {
     let mut text = EXAMPLE_HEAD.to_owned();
-    for section in SECTIONS.iter() {
+    for section in sections() {
         let _ = writeln!(text, "\n# {}\n[{}]", section.about, section.name);
         for setting in &section.settings {
             text.push('\n');
             text.push_str(&wrapped(&format!("{}.", setting.about), "# "));
-            let accepts = format!("{} accepts {}.", setting.variable(), setting.kind.expects);
+            let accepts = format!("{} accepts {}.", setting.variable(), setting.expects());
             text.push_str(&wrapped(&accepts, "# "));
-            let value = toml(&(setting.kind.value)(&Config::default()));
+            let value = toml(&setting.value(&Config::default()));
             let _ = writeln!(text, "#{} = {value}", setting.name());
         }
     }
@@ -109,8 +99,7 @@ pub fn example() -> String {
 }
 
 /// Returns the settings without a flag, for the end of a long help.
-#[must_use]
-pub fn settings_for_help() -> String {
+pub(super) fn settings_for_help() -> String {
     let mut text = String::new();
     for setting in settings().filter(|setting| setting.flag.is_none()) {
         let _ = writeln!(text, "  {}", setting.path);
@@ -120,16 +109,14 @@ pub fn settings_for_help() -> String {
 }
 
 /// Returns a setting's description, its variable, and its default with the unit.
-#[must_use]
-pub fn help_of(setting: &Setting) -> String {
+pub(super) fn help_of(setting: &Setting) -> String {
     help_with(setting, setting.about)
 }
 
 /// Returns the help of a setting with another description.
-#[must_use]
-pub fn help_with(setting: &Setting, about: &str) -> String {
+pub(super) fn help_with(setting: &Setting, about: &str) -> String {
     let mut help = format!("{about} [env: {}]", setting.variable());
-    if !(setting.kind.value)(&Config::default()).is_empty() {
+    if !setting.value(&Config::default()).is_empty() {
         let _ = write!(
             help,
             " [default: {}]",
@@ -137,29 +124,6 @@ pub fn help_with(setting: &Setting, about: &str) -> String {
         );
     }
     help
-}
-
-/// Returns the table of a section for the documentation.
-#[cfg(test)]
-pub(super) fn table(section: &super::setting::Section) -> String {
-    let mut table =
-        String::from("| setting | default | values | description |\n| --- | --- | --- | --- |\n");
-    for setting in &section.settings {
-        let default = match (setting.kind.value)(&Config::default()) {
-            value if value.is_empty() => "none".to_owned(),
-            value => format!("`{}`", toml(&value)),
-        };
-        let flag = setting.flag.map(|flag| format!(", flag `--{flag}`"));
-        let _ = writeln!(
-            table,
-            "| `{}`{} | {default} | {} | {} |",
-            setting.name(),
-            flag.unwrap_or_default(),
-            setting.kind.expects,
-            setting.about,
-        );
-    }
-    table
 }
 
 /// Returns the singular of a unit.
@@ -172,8 +136,8 @@ fn singular(unit: &str) -> String {
 
 /// Formats a value for people, with its unit if it is a bare number.
 fn with_unit(setting: &Setting, config: &Config) -> String {
-    let value = (setting.kind.value)(config);
-    match (&value, setting.kind.unit) {
+    let value = setting.value(config);
+    match (&value, setting.unit()) {
         (value, _) if value.is_empty() => "none".to_owned(),
         (Value::Number(1), Some(unit)) => format!("1 {}", singular(unit)),
         (Value::Number(_) | Value::Ratio(_), Some(unit)) => format!("{value} {unit}"),
@@ -238,7 +202,6 @@ fn json(value: &Value) -> Json {
 
 fn origin_json(origin: &Origin) -> Json {
     match origin {
-        Origin::Default => json!({"kind": "default"}),
         Origin::File(position) => json!({
             "kind": "file",
             "path": position.path.display().to_string(),
@@ -247,6 +210,7 @@ fn origin_json(origin: &Origin) -> Json {
         }),
         Origin::Variable(name) => json!({"kind": "variable", "name": name}),
         Origin::Flag(name) => json!({"kind": "flag", "name": format!("--{name}")}),
+        _ => json!({"kind": "default"}),
     }
 }
 
@@ -268,4 +232,116 @@ fn wrapped(prose: &str, indent: &str) -> String {
     text.push_str(&line);
     text.push('\n');
     text
+}
+
+#[cfg(test)]
+mod tests {
+    //! `UPDATE_REFERENCE=1 cargo test -p knowledge-cli --lib describe` rewrites the generated files.
+
+    use std::path::{Path, PathBuf};
+
+    use knowledge_server::config::{Section, Sources};
+
+    use super::*;
+
+    fn in_workspace(path: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+    }
+
+    /// Asserts that the code generates a file's current text, or rewrites the file on request.
+    fn assert_written(path: &str, make: impl FnOnce(&str) -> String) {
+        let file = in_workspace(path);
+        let written = std::fs::read_to_string(&file).unwrap_or_default();
+        let expected = make(&written);
+        if std::env::var_os("UPDATE_REFERENCE").is_some() {
+            std::fs::write(&file, expected).unwrap();
+        } else {
+            assert!(
+                written == expected,
+                "{path} is not what the code says: run this with UPDATE_REFERENCE=1"
+            );
+        }
+    }
+
+    /// Returns the table of a section for the documentation.
+    fn table(section: &Section) -> String {
+        let mut table = String::from(
+            "| setting | default | values | description |\n| --- | --- | --- | --- |\n",
+        );
+        for setting in &section.settings {
+            let default = match setting.value(&Config::default()) {
+                value if value.is_empty() => "none".to_owned(),
+                value => format!("`{}`", toml(&value)),
+            };
+            let flag = setting.flag.map(|flag| format!(", flag `--{flag}`"));
+            let _ = writeln!(
+                table,
+                "| `{}`{} | {default} | {} | {} |",
+                setting.name(),
+                flag.unwrap_or_default(),
+                setting.expects(),
+                setting.about,
+            );
+        }
+        table
+    }
+
+    /// Replaces the table of each section of the documentation.
+    fn with_tables(text: &str) -> String {
+        sections().iter().fold(text.to_owned(), |text, section| {
+            let begin = format!("<!-- table {} -->\n", section.name);
+            let end = "<!-- end -->";
+            let (before, rest) = text
+                .split_once(&begin)
+                .unwrap_or_else(|| panic!("docs/configuration.md has no {begin}"));
+            let (_, after) = rest.split_once(end).expect("the table has an end");
+            format!("{before}{begin}{}{end}{after}", table(section))
+        })
+    }
+
+    #[test]
+    fn documentation_lists_every_setting() {
+        assert_written("docs/configuration.md", with_tables);
+    }
+
+    #[test]
+    fn example_file_lists_every_setting() {
+        assert_written("deploy/knowledge.toml", |_| example());
+    }
+
+    #[test]
+    fn shown_unit_agrees_with_its_number() {
+        for (number, shown) in [("1", "= 1 delivery "), ("2", "= 2 deliveries ")] {
+            let sources = Sources {
+                environment: vec![("KNOWLEDGE_WEBHOOKS__IN_FLIGHT_MAX".into(), number.into())],
+                ..Sources::default()
+            };
+            let text = show_text(&sources.load().unwrap(), false);
+            assert!(text.contains(shown), "{text}");
+        }
+    }
+
+    #[test]
+    fn example_file_uncommented_yields_defaults() {
+        let commented =
+            |line: &str| line.starts_with('#') && !line.starts_with("# ") && line != "#";
+        let text: String = example()
+            .lines()
+            .map(|line| if commented(line) { &line[1..] } else { line })
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("knowledge.toml");
+        std::fs::write(&file, text).unwrap();
+        let sources = Sources {
+            file: Some(file),
+            ..Sources::default()
+        };
+        let loaded = sources.load().unwrap();
+        assert_eq!(loaded.config, Config::default());
+        for setting in settings() {
+            let origin = loaded.origin(setting.path);
+            assert!(matches!(origin, Origin::File(_)), "{}", setting.path);
+        }
+    }
 }
