@@ -45,6 +45,7 @@ pub mod metrics;
 pub mod net;
 #[cfg(feature = "oidc")]
 pub mod oidc;
+mod partial_debug;
 pub mod partitions;
 mod postgres_address;
 pub mod private_file;

@@ -8,6 +8,8 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, reload};
 
+use crate::partial_debug::partial_debug;
+
 knowledge_core::plain_string_enum! {
     /// Format of log lines.
     #[derive(Default)]
@@ -88,11 +90,7 @@ fn filter(config: &LogConfig) -> Result<EnvFilter, LogError> {
 /// Handle that changes the log level while the process runs.
 pub struct LogControl(Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>);
 
-impl std::fmt::Debug for LogControl {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LogControl").finish_non_exhaustive()
-    }
-}
+partial_debug!(LogControl);
 
 impl LogControl {
     /// Applies the level of this configuration; the format is unchanged.

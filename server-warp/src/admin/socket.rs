@@ -24,6 +24,7 @@ use tokio::sync::{Semaphore, watch};
 use super::body::AdminBody;
 use super::path::SocketPath;
 use crate::net::{REQUEST_ID, StallGuard};
+use crate::partial_debug::partial_debug;
 use crate::partitions::OperatorApi;
 
 /// Concurrent connections; further ones wait.
@@ -98,13 +99,7 @@ pub enum SocketError {
     },
 }
 
-impl std::fmt::Debug for AdminSocket {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AdminSocket")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
-    }
-}
+partial_debug!(AdminSocket: path);
 
 impl AdminSocket {
     /// Listens on a path for requests to `api`, replacing the socket of a server that was killed.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use knowledge_core::dump::{Decoder, DumpError, Header, LINE_BYTES_MAX, Summary};
 
 use super::BackupError;
+use crate::partial_debug::partial_debug;
 
 /// Reader of lines, each with its line feed.
 pub struct DumpLines {
@@ -17,14 +18,7 @@ pub struct DumpLines {
     length: Option<u64>,
 }
 
-impl std::fmt::Debug for DumpLines {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DumpLines")
-            .field("path", &self.path)
-            .field("bytes", &self.bytes)
-            .finish_non_exhaustive()
-    }
-}
+partial_debug!(DumpLines: path, bytes);
 
 impl DumpLines {
     /// Opens a file.

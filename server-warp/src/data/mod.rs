@@ -36,6 +36,7 @@ pub use self::postgres::PostgresConfig;
 pub use self::snapshot::StableView;
 use crate::backup::switch::SwapPaths;
 use crate::metrics::Metrics;
+use crate::partial_debug::partial_debug;
 use crate::partitions::PartitionAddress;
 use crate::private_file;
 use crate::sealing::{self, KeyFileError};
@@ -102,13 +103,7 @@ pub struct Data {
     name: String,
 }
 
-impl std::fmt::Debug for Data {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Data")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
+partial_debug!(Data: name);
 
 impl DataConfig {
     /// Creates a configuration of a directory with its default key file and defaults for the rest.

@@ -7,6 +7,7 @@ use knowledge_core::store::{Store, StoreError};
 use knowledge_storage_postgres::PostgresSnapshot;
 
 use super::Backend;
+use crate::partial_debug::partial_debug;
 
 /// Store that is read as of one point in time, although it may be used by servers.
 ///
@@ -18,11 +19,7 @@ pub struct StableView {
     snapshot: Option<Arc<PostgresSnapshot>>,
 }
 
-impl std::fmt::Debug for StableView {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StableView").finish_non_exhaustive()
-    }
-}
+partial_debug!(StableView);
 
 impl StableView {
     /// Creates a view of the present state.

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::Deliveries;
 use super::failure::failure;
 use crate::explain::explain;
-use crate::metrics::{DeliveryMetrics, DispatchStep, InFlight, RecordResult};
+use crate::metrics::{DeliveryMetrics, DispatchStep, GaugeGuard, RecordResult};
 use crate::telemetry::DeliverySpan;
 
 /// Delay after a conflict, or after a step that found work but made no progress: another dispatcher
@@ -45,7 +45,7 @@ pub(super) struct EndedAttempt {
     pub(super) claimed: ClaimedDelivery,
     pub(super) attempt: Attempt,
     span: Option<DeliverySpan>,
-    _in_flight: InFlight,
+    _in_flight: GaugeGuard,
 }
 
 impl Attempts {

@@ -1,6 +1,5 @@
 //! HTTP client of deliveries.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -20,6 +19,7 @@ use super::resolver::{PermittedResolver, Resolver};
 use super::retry_after::retry_after;
 use super::settings::WebhookSettings;
 use crate::http_client::{RootsError, builder, read_roots, system_roots};
+use crate::partial_debug::partial_debug;
 
 const USER_AGENT: &str = concat!("knowledge/", env!("CARGO_PKG_VERSION"));
 
@@ -178,11 +178,4 @@ impl DeliverySender for DeliveryClient {
     }
 }
 
-impl fmt::Debug for DeliveryClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeliveryClient")
-            .field("policy", &self.policy)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
-    }
-}
+partial_debug!(DeliveryClient: policy, timeout);

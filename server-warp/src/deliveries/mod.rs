@@ -21,7 +21,6 @@ mod resolver;
 mod retry_after;
 mod settings;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +31,7 @@ pub(crate) use self::dispatcher::Dispatcher;
 pub use self::look_up::SystemResolver;
 pub use self::resolver::Resolver;
 pub use self::settings::WebhookSettings;
+use crate::partial_debug::partial_debug;
 use crate::telemetry::DeliveryTracer;
 
 /// Default maximum of concurrent exchanges with all endpoints together.
@@ -122,12 +122,4 @@ impl Deliveries {
     }
 }
 
-impl fmt::Debug for Deliveries {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deliveries")
-            .field("tracer", &self.tracer)
-            .field("in_flight_max", &self.in_flight_max)
-            .field("poll_interval", &self.poll_interval)
-            .finish_non_exhaustive()
-    }
-}
+partial_debug!(Deliveries: tracer, in_flight_max, poll_interval);

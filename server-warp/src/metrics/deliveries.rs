@@ -13,6 +13,7 @@ use super::catalogue::{
     DELIVERY_BUCKETS, ENDPOINTS_DISABLED, OUTBOX_AGE, OUTBOX_DELIVERIES, OUTBOX_EVENTS,
     OUTBOX_OVERDUE, metrics, register,
 };
+use super::http::GaugeGuard;
 use super::scrape::{Samples, ScrapeCollector, read_store};
 
 const STATUS_CLASSES: [&str; 4] = ["http_3xx", "http_4xx", "http_5xx", "http_other"];
@@ -137,9 +138,8 @@ impl DeliveryMetrics {
     }
 
     /// Counts an attempt as in flight until the result is dropped.
-    pub(crate) fn start_attempt(&self) -> InFlight {
-        self.in_flight.inc();
-        InFlight(self.in_flight.clone())
+    pub(crate) fn start_attempt(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.in_flight)
     }
 
     /// Records a completed exchange.
@@ -161,16 +161,6 @@ impl DeliveryMetrics {
     pub(crate) fn record_failure(&self, step: DispatchStep) {
         let labels = &[step.as_str()];
         self.dispatch_failures.with_label_values(labels).inc();
-    }
-}
-
-/// Attempt that counts as in flight until this is dropped.
-#[derive(Debug)]
-pub(crate) struct InFlight(IntGauge);
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }
 

@@ -172,7 +172,7 @@ pub(crate) fn method_label(method: &Method) -> &str {
 pub(crate) struct GaugeGuard(IntGauge);
 
 impl GaugeGuard {
-    fn new(gauge: &IntGauge) -> Self {
+    pub(super) fn new(gauge: &IntGauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }

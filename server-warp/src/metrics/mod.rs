@@ -57,11 +57,11 @@ use knowledge_storage_embedded::Embedded;
 use prometheus::{IntCounterVec, Registry, TextEncoder};
 
 pub use self::catalogue::{CATALOGUE, Description, Kind};
+pub(crate) use self::deliveries::RecordResult;
 pub use self::deliveries::{DeliveryMetrics, DispatchStep};
-pub(crate) use self::deliveries::{InFlight, RecordResult};
 pub use self::endpoint::{Endpoint, serve};
 pub use self::http::{CloseReason, HttpMetrics, METRICS_PATH, ROUTE_UNMATCHED};
-pub(crate) use self::http::{ResponseSummary, method_label};
+pub(crate) use self::http::{GaugeGuard, ResponseSummary, method_label};
 pub use self::maintenance::MaintenanceMetrics;
 pub use self::memories::MemoryMetrics;
 pub(crate) use self::store::label as store_error_label;

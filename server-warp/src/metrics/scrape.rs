@@ -1,6 +1,5 @@
 //! Metrics whose values are read on each scrape.
 
-use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use prometheus::proto::{self, LabelPair, Metric, MetricFamily, MetricType};
 
 use super::catalogue::{Description, Kind};
 use crate::explain::explain;
+use crate::partial_debug::partial_debug;
 
 /// Time that a scrape waits for one read of the store. On timeout it shows everything else.
 const STORE_READ_TIMEOUT: Duration = Duration::from_secs(2);
@@ -39,11 +39,7 @@ pub(super) struct ScrapeCollector {
     read: Read,
 }
 
-impl fmt::Debug for ScrapeCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScrapeCollector").finish_non_exhaustive()
-    }
-}
+partial_debug!(ScrapeCollector);
 
 impl ScrapeCollector {
     pub(super) fn new(

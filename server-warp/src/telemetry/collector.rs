@@ -16,6 +16,7 @@ use tokio_rustls::rustls::RootCertStore;
 use super::error::TelemetryError;
 use crate::http_client::{self, read_roots};
 use crate::metrics::Metrics;
+use crate::partial_debug::partial_debug;
 
 /// Maximum size of a collector's response. Only the status matters.
 const RESPONSE_BYTES_MAX: usize = 64 * 1_024;
@@ -32,11 +33,7 @@ pub(super) struct Collector {
     is_failing: AtomicBool,
 }
 
-impl std::fmt::Debug for Collector {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Collector").finish_non_exhaustive()
-    }
-}
+partial_debug!(Collector);
 
 impl Collector {
     /// Creates a client; `authorities` is the CA file if the collector is reached over TLS.
