@@ -7,7 +7,7 @@ use std::sync::Arc;
 use knowledge_core::access::Credential;
 use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
-use knowledge_core::model::AddressPolicy;
+use knowledge_core::model::{AddressPolicy, Organization};
 use knowledge_core::service::{Caller, KnowledgeService, Options};
 use knowledge_server::app::App;
 use knowledge_server::auth::login_url;
@@ -148,9 +148,11 @@ async fn prepare(config: &DataConfig) -> Result<PreparedDemo, Failure> {
         Some(path) => read_state(path)?,
         None => None,
     };
-    if demo::is_empty(&service).await? {
+    let orgs = service.provisioning().organizations().await?;
+    let is_other = |org: &Organization| org.slug != demo::org_slug();
+    if orgs.is_empty() {
         state = None; // The file belongs to a removed store.
-    } else if demo::holds_other_data(&service).await? || state.is_none() {
+    } else if orgs.iter().any(is_other) || state.is_none() {
         let state = state_path.unwrap_or_default();
         return Err(Failure::new(format!(
             "{} contains data that does not belong to a demo, or its {} is missing; choose another \
@@ -189,8 +191,8 @@ impl PreparedDemo {
             }
             None => create(&self.data, self.state_path.as_deref(), memories).await?,
         };
-        if demo.counts.memories != memories {
-            let existing = demo.counts.memories;
+        if demo.memories != memories {
+            let existing = demo.memories;
             tracing::info!(existing, memories, "--memories ignored: the demo exists");
         }
         if demo::renew_credentials(&self.service, &mut demo).await? || !existed {

@@ -29,7 +29,7 @@ fn parse<T: DeserializeOwned>(text: &str) -> T {
 }
 
 /// Returns the slug of the organisation.
-pub(super) fn org_slug() -> &'static str {
+pub(crate) fn org_slug() -> &'static str {
     &ORGANIZATION.new.slug
 }
 

@@ -20,9 +20,6 @@ pub(super) struct HistoryRecords {
     pub(super) recall: RecallId,
     pub(super) healthy_connector: ConnectorId,
     pub(super) degraded_connector: ConnectorId,
-    pub(super) connectors: u64,
-    pub(super) mcp_keys: u64,
-    pub(super) chats: u64,
 }
 
 /// Creates the records. The first of `memories`, those of the first workspace, are readable by all.
@@ -37,9 +34,6 @@ pub(super) async fn create(stage: &Stage, memories: &[MemoryId]) -> Result<Histo
         recall: create_recall(stage, memories).await?,
         healthy_connector: connectors[HEALTHY],
         degraded_connector: connectors[DEGRADED],
-        connectors: connectors.len() as u64,
-        mcp_keys: HISTORY.mcp_keys.len() as u64,
-        chats: HISTORY.chats.len() as u64,
     })
 }
 

@@ -13,6 +13,7 @@ mod stage;
 mod state;
 mod text;
 
+pub(crate) use self::data::org_slug;
 pub(crate) use self::screen::Screen;
 pub(crate) use self::seed::{Plan, seed};
 pub(crate) use self::state::{Demo, DemoState, StateError, read_state, state_path, write_state};
@@ -29,17 +30,6 @@ const TOKEN_LIFETIME: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// Lifetime of the demo's login link.
 const LINK_LIFETIME: Duration = Duration::from_secs(15 * 60);
-
-/// True if the store contains organisations that are not the demo's.
-pub(crate) async fn holds_other_data(service: &KnowledgeService) -> Result<bool, Error> {
-    let organizations = service.provisioning().organizations().await?;
-    Ok(organizations.iter().any(|org| org.slug != data::org_slug()))
-}
-
-/// True if the store contains no organisation.
-pub(crate) async fn is_empty(service: &KnowledgeService) -> Result<bool, Error> {
-    Ok(service.provisioning().organizations().await?.is_empty())
-}
 
 /// Issues a link with which the demo's owner signs in, once, within 15 minutes.
 pub(crate) async fn login_link(service: &KnowledgeService, demo: &Demo) -> Result<Secret, Error> {
@@ -154,5 +144,5 @@ pub(crate) async fn custom_roles(
         org: demo.org_id,
         member: demo.session_member,
     });
-    service.roles().list(&operator, &demo.org_slug).await
+    service.roles().list(&operator, org_slug()).await
 }

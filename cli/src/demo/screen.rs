@@ -5,6 +5,7 @@ use knowledge_server::reference::PAGE_PATH;
 use serde::Serialize;
 use uuid::Uuid;
 
+use super::data::{HISTORY, ORGANIZATION, org_slug};
 use super::state::Demo;
 use crate::progress::{counted, grouped};
 
@@ -58,7 +59,7 @@ impl Screen<'_> {
             login_url: &self.login_url,
             bearer_token: &self.demo.bearer_token,
             session_token: &self.demo.session_token,
-            org_slug: &self.demo.org_slug,
+            org_slug: org_slug(),
             workspace_id: self.demo.workspace_id,
             custom_role_ids: self.roles.iter().map(|role| role.id).collect(),
             recall_id: self.demo.recall_id,
@@ -73,7 +74,7 @@ impl Screen<'_> {
             ("URL", self.base_url.clone()),
             ("TOKEN", demo.bearer_token.clone()),
             ("SESSION", demo.session_token.clone()),
-            ("ORG", demo.org_slug.clone()),
+            ("ORG", org_slug().to_owned()),
             ("WORKSPACE", demo.workspace_id.to_string()),
             ("RECALL", demo.recall_id.to_string()),
         ];
@@ -108,22 +109,24 @@ impl Screen<'_> {
 
     /// Returns the name and the value of each fact about the demo.
     fn facts(&self) -> [(&'static str, String); 8] {
-        let (demo, counts) = (self.demo, &self.demo.counts);
+        let (demo, org, history) = (self.demo, &*ORGANIZATION, &*HISTORY);
         let memories = format!(
             "{}, {} of them in {} ({} to review)",
-            grouped(counts.memories),
-            grouped(counts.memories_in_first),
-            demo.workspace_slug,
+            grouped(demo.memories),
+            grouped(demo.memories_in_first),
+            org.workspaces[0].slug,
             grouped(self.backlog)
         );
         let also = [
-            counted(counts.members, "member", "members"),
-            counted(counts.sources, "source", "sources"),
-            counted(counts.connectors, "connector", "connectors"),
-            counted(counts.mcp_keys, "MCP key", "MCP keys"),
-            counted(counts.chats, "chat", "chats"),
-            counted(self.roles.len() as u64, "custom role", "custom roles"),
+            // The owner is not among the members of the file.
+            (1 + org.members.len(), "member"),
+            (org.sources.len(), "source"),
+            (history.connectors.len(), "connector"),
+            (history.mcp_keys.len(), "MCP key"),
+            (history.chats.len(), "chat"),
+            (self.roles.len(), "custom role"),
         ];
+        let also = also.map(|(count, noun)| counted(count as u64, noun, &format!("{noun}s")));
         [
             ("memories", memories),
             ("also", also.join(", ")),
@@ -143,7 +146,7 @@ impl Screen<'_> {
         let strong = style(console::Style::new().bold());
         let faint = style(console::Style::new().dim());
         let accent = style(console::Style::new().cyan());
-        let name = strong.apply_to(&self.demo.org_name);
+        let name = strong.apply_to(&ORGANIZATION.new.name);
         let about = faint.apply_to("a demo of the workspace knowledge service");
         let mut text = format!("\n  {name}  {about}\n\n");
         for (name, value) in self.facts() {

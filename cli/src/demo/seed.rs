@@ -20,7 +20,7 @@ use super::clock::HistoryClock;
 use super::data::{ORGANIZATION, cast, org_slug};
 use super::history;
 use super::stage::{CITED, Stage};
-use super::state::{Counts, Demo, MEMORY_IDS_MAX};
+use super::state::{Demo, MEMORY_IDS_MAX};
 use super::text::{Draft, Writer};
 use crate::progress::Progress;
 
@@ -96,10 +96,7 @@ impl Seeding {
         let stage = &self.stage;
         Ok(Demo {
             org_id: stage.org,
-            org_name: ORGANIZATION.new.name.clone(),
-            org_slug: ORGANIZATION.new.slug.clone(),
             workspace_id: main.id,
-            workspace_slug: main.slug,
             bearer_member: stage.member(&cast().admin),
             bearer_token: String::new(),
             session_member: stage.member(&cast().owner),
@@ -108,15 +105,8 @@ impl Seeding {
             memory_ids: first.into_iter().take(MEMORY_IDS_MAX).collect(),
             healthy_connector: created.healthy_connector,
             degraded_connector: created.degraded_connector,
-            counts: Counts {
-                memories: plan.memories,
-                memories_in_first: in_first,
-                members: stage.members.len() as u64,
-                sources: sources.len() as u64,
-                connectors: created.connectors,
-                mcp_keys: created.mcp_keys,
-                chats: created.chats,
-            },
+            memories: plan.memories,
+            memories_in_first: in_first,
         })
     }
 

@@ -22,7 +22,7 @@ pub(super) struct Stage {
     now: Timestamp,
     pub(super) org: OrgId,
     workspaces: Vec<Workspace>,
-    pub(super) members: HashMap<&'static str, MemberId>,
+    members: HashMap<&'static str, MemberId>,
 }
 
 impl Stage {

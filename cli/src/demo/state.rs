@@ -30,14 +30,8 @@ pub(crate) enum DemoState {
 pub(crate) struct Demo {
     /// Organisation.
     pub(crate) org_id: OrgId,
-    /// Name of the organisation.
-    pub(crate) org_name: String,
-    /// Slug of the organisation.
-    pub(crate) org_slug: String,
     /// First workspace.
     pub(crate) workspace_id: WorkspaceId,
-    /// Slug of the first workspace.
-    pub(crate) workspace_slug: String,
     /// Member that the token acts as.
     pub(crate) bearer_member: MemberId,
     /// Bearer token of an administrator.
@@ -54,27 +48,10 @@ pub(crate) struct Demo {
     pub(crate) healthy_connector: ConnectorId,
     /// Connector that is kept degraded.
     pub(crate) degraded_connector: ConnectorId,
-    /// Numbers of created records.
-    pub(crate) counts: Counts,
-}
-
-/// Numbers of created records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Counts {
-    /// Memories in both workspaces.
+    /// Number of created memories in both workspaces.
     pub(crate) memories: u64,
-    /// Memories in the first workspace.
+    /// Number of created memories in the first workspace.
     pub(crate) memories_in_first: u64,
-    /// Members, including service accounts.
-    pub(crate) members: u64,
-    /// Sources.
-    pub(crate) sources: u64,
-    /// Connectors.
-    pub(crate) connectors: u64,
-    /// MCP keys.
-    pub(crate) mcp_keys: u64,
-    /// Chats.
-    pub(crate) chats: u64,
 }
 
 /// Reason for an unusable state file.
