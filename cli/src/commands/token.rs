@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use knowledge_core::access::{Action, CredentialKind};
 use knowledge_core::api::admin::requests::{NewCredential, NewScope};
-use knowledge_core::model::{AudienceLabel, CredentialId, UnknownName};
+use knowledge_core::model::{AudienceLabel, CredentialId};
 
 use super::args::{WithOutput, duration};
 use super::credential;
@@ -74,7 +74,7 @@ struct TokenArgs {
     workspaces: Vec<String>,
 
     /// Limit the token to this action, for example memory:update; may be repeated
-    #[arg(long = "action", value_name = "ACTION", value_parser = action)]
+    #[arg(long = "action", value_name = "ACTION")]
     actions: Vec<Action>,
 
     /// Limit the token to memories with this audience label, for example team:platform; may be
@@ -119,10 +119,6 @@ struct RevokeArgs {
 
     #[command(flatten)]
     org: OrgArgs,
-}
-
-fn action(text: &str) -> Result<Action, String> {
-    text.parse().map_err(|error: UnknownName| error.to_string())
 }
 
 /// Runs `knowledge token`, which also lists and revokes sessions.

@@ -7,8 +7,7 @@ use console::Style;
 use http::Method;
 use knowledge_core::env::Env;
 use knowledge_core::model::{
-    Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus, EndpointId, Timestamp, UnknownName,
-    Workspace,
+    Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus, EndpointId, Timestamp, Workspace,
 };
 use knowledge_core::service::{EndpointKind, EndpointSummary};
 use serde::Deserialize;
@@ -72,7 +71,7 @@ struct DeliveriesArgs {
     endpoint: EndpointArgs,
 
     /// List only deliveries that are pending, delivered or dead
-    #[arg(long, value_name = "STATUS", value_parser = status)]
+    #[arg(long, value_name = "STATUS")]
     status: Option<DeliveryStatus>,
 
     /// Maximum number of deliveries
@@ -150,10 +149,6 @@ struct RedeliveryReport {
 
 /// Flags of the request's fields.
 const FLAGS: &[(&str, &str)] = &[("workspace", "--workspace")];
-
-fn status(text: &str) -> Result<DeliveryStatus, String> {
-    text.parse().map_err(|error: UnknownName| error.to_string())
-}
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     match args.command {

@@ -63,18 +63,6 @@ impl BodyWriter {
         self.send(Chunk::Data(chunk)).await
     }
 
-    /// Sends a chunk from a thread that may block.
-    ///
-    /// # Errors
-    /// [`ClientGone`]: the rest is not needed.
-    ///
-    /// # Panics
-    /// In an asynchronous context.
-    pub fn write_blocking(&self, chunk: Bytes) -> Result<(), ClientGone> {
-        let sent = self.0.blocking_send(Chunk::Data(chunk));
-        sent.map_err(|_| ClientGone)
-    }
-
     /// Ends a complete body.
     ///
     /// # Errors [`ClientGone`]: the client may lack a part of the body.

@@ -20,7 +20,7 @@
 //!   writer waits for a slow client, and gets an error once the client has disconnected or has read
 //!   nothing for [`WRITE_STALL_TIMEOUT`]. A body without [`finish`](BodyWriter::finish) reaches the
 //!   client as an aborted response, never as a shorter one.
-//! - Command: [`Transport::server`] is the [`AdminClient`] if a server holds the directory; its
+//! - Command: [`Transport::Server`] has the [`AdminClient`] if a server holds the directory; its
 //!   [`stream`](AdminClient::stream) returns the response chunk by chunk. Otherwise
 //!   [`Transport::store`] is the store that was opened.
 

@@ -150,16 +150,6 @@ impl Transport {
         }
     }
 
-    /// Returns the server that holds the directory, if one does.
-    #[cfg(unix)]
-    #[must_use]
-    pub fn server(&self) -> Option<&AdminClient> {
-        match self {
-            Self::Server(client) => Some(client),
-            Self::Store(_) => None,
-        }
-    }
-
     /// Returns the opened store, if no server holds the directory.
     #[must_use]
     pub fn store(&self) -> Option<&OpenedStore> {

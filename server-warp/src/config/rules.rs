@@ -28,24 +28,9 @@ pub(super) fn server(config: &Config, check: &mut Check<'_>) {
 }
 
 pub(super) fn tls(config: &Config, check: &mut Check<'_>) {
-    let (certificate, key) = ("tls.certificate_file", "tls.private_key_file");
-    let tls = &config.net.tls;
-    match (&tls.certificate_file, &tls.private_key_file) {
-        (Some(_), None) => {
-            check.reject(
-                key,
-                &[certificate],
-                "must be set if tls.certificate_file is",
-            );
-        }
-        (None, Some(_)) => {
-            check.reject(
-                certificate,
-                &[key],
-                "must be set if tls.private_key_file is",
-            );
-        }
-        _ => {}
+    const FILES: &[&str] = &["tls.certificate_file", "tls.private_key_file"];
+    if let Some((path, requirement)) = config.net.tls.problem() {
+        check.reject(path, FILES, &format!("must be {requirement}"));
     }
 }
 

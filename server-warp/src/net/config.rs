@@ -161,27 +161,19 @@ impl NetConfig {
             ("header_bytes_max", self.header_bytes_max),
             ("body_bytes_max", self.body_bytes_max),
         ];
+        let invalid = |field, requirement| Err(InvalidConfig { field, requirement });
         for (field, value) in counts {
             // 31 bits: the largest backlog of the kernel and the largest semaphore on every
             // platform.
             if value == 0 || value > i32::MAX as usize {
-                return Err(InvalidConfig {
-                    field,
-                    requirement: "between 1 and 2,147,483,647",
-                });
+                return invalid(field, "between 1 and 2,147,483,647");
             }
         }
         if !(0.0..=1.0).contains(&self.connections_per_client_ratio) {
-            return Err(InvalidConfig {
-                field: "connections_per_client_ratio",
-                requirement: "between 0 and 1",
-            });
+            return invalid("connections_per_client_ratio", "between 0 and 1");
         }
         if self.body_bytes_held_max < self.body_bytes_max {
-            return Err(InvalidConfig {
-                field: "body_bytes_held_max",
-                requirement: "at least body_bytes_max",
-            });
+            return invalid("body_bytes_held_max", "at least body_bytes_max");
         }
         let timeouts = [
             ("header_read_timeout", self.header_read_timeout),
@@ -198,14 +190,11 @@ impl NetConfig {
             self.rate_limit.problem(),
         ];
         if let Some((field, requirement)) = problems.into_iter().flatten().next() {
-            return Err(InvalidConfig { field, requirement });
+            return invalid(field, requirement);
         }
         for (field, value) in timeouts {
             if value.is_zero() || value > TIMEOUT_MAX {
-                return Err(InvalidConfig {
-                    field,
-                    requirement: "greater than 0 and at most 1 day",
-                });
+                return invalid(field, "greater than 0 and at most 1 day");
             }
         }
         Ok(())

@@ -88,7 +88,7 @@ impl TlsConfig {
     }
 
     /// Returns the invalid field and its requirement, if any.
-    pub(super) fn problem(&self) -> Option<(&'static str, &'static str)> {
+    pub(crate) fn problem(&self) -> Option<(&'static str, &'static str)> {
         match (&self.certificate_file, &self.private_key_file) {
             (Some(_), None) => Some(("tls.private_key_file", "set if tls.certificate_file is")),
             (None, Some(_)) => Some(("tls.certificate_file", "set if tls.private_key_file is")),
