@@ -51,14 +51,8 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
 
 /// Draws the whole dashboard.
 fn draw(summary: &DashboardSummary, now: Timestamp, options: RenderOptions) -> String {
-    let heading = |text: &str| {
-        options.line(
-            &options
-                .style(Style::new().bold())
-                .apply_to(text)
-                .to_string(),
-        )
-    };
+    let bold = options.style(Style::new().bold());
+    let heading = |text: &str| options.line(&bold.apply_to(text).to_string());
     let workspace = &summary.workspace;
     let mut drawn = String::from("\n");
     let name = options.style(Style::new().bold().cyan());
@@ -90,13 +84,10 @@ fn draw(summary: &DashboardSummary, now: Timestamp, options: RenderOptions) -> S
 
 fn checklist(summary: &DashboardSummary, options: RenderOptions) -> String {
     let list = &summary.first_value_checklist;
-    let (done, open) = (Style::new().green(), Style::new().yellow());
+    let done = options.style(Style::new().green()).apply_to("✓");
+    let open = options.style(Style::new().yellow()).apply_to("○");
     let line = |step: &ChecklistStep| {
-        let mark = if step.completed {
-            options.style(done.clone()).apply_to("✓")
-        } else {
-            options.style(open.clone()).apply_to("○")
-        };
+        let mark = if step.completed { &done } else { &open };
         let tier = if step.required { "" } else { "  (suggested)" };
         options.line(&format!("  {mark} {}{tier}", step.label))
     };

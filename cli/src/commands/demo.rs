@@ -4,11 +4,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use knowledge_core::access::Credential;
 use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{AddressPolicy, Organization};
-use knowledge_core::service::{Caller, KnowledgeService, Options};
+use knowledge_core::service::{KnowledgeService, Options};
 use knowledge_server::app::App;
 use knowledge_server::auth::login_url;
 #[cfg(unix)]
@@ -265,10 +264,7 @@ async fn show(
     config: &DataConfig,
     args: &Args,
 ) -> Result<(), Failure> {
-    let operator = Caller::new(Credential::Trusted {
-        org: demo.org_id,
-        member: demo.bearer_member,
-    });
+    let operator = demo.administrator();
     let dashboard = service
         .workspaces()
         .get_dashboard_summary(&operator, demo.workspace_id)

@@ -163,12 +163,8 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
 
 async fn list(args: ListArgs) -> Result<(), Failure> {
     let (operator, output) = args.org.open().await?;
-    let filter: Vec<_> = args
-        .workspace
-        .iter()
-        .map(|name| ("workspace", name.as_str()))
-        .collect();
-    let all = operator.list_first(&["endpoints"], &filter, usize::MAX, FLAGS);
+    let filter = args.workspace.as_deref().map(|name| ("workspace", name));
+    let all = operator.list_first(&["endpoints"], filter.as_slice(), usize::MAX, FLAGS);
     let (all, _): (Vec<EndpointSummary>, _) = all.await?;
     if output == OutputFormat::Json {
         return print_json(&all);
@@ -233,13 +229,10 @@ fn noun(kind: EndpointKind) -> &'static str {
 async fn deliveries(args: DeliveriesArgs) -> Result<(), Failure> {
     let (operator, output) = args.org.open().await?;
     let id = args.endpoint.find(&operator).await?;
-    let filter: Vec<_> = args
-        .status
-        .iter()
-        .map(|status| ("status", status.as_str()))
-        .collect();
+    let filter = args.status.map(|status| ("status", status.as_str()));
     let segments = ["endpoints", id.as_str(), "deliveries"];
-    let found = operator.list_first(&segments, &filter, args.limit as usize, FLAGS);
+    let limit = args.limit as usize;
+    let found = operator.list_first(&segments, filter.as_slice(), limit, FLAGS);
     let (found, has_more): (Vec<Delivery>, bool) = found.await?;
     if has_more {
         eprintln!("there are more deliveries; raise --limit to list them");

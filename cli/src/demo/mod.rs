@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use knowledge_core::Error;
 use knowledge_core::access::{Credential, CredentialKind, Secret, TokenScope};
-use knowledge_core::model::{CustomRole, MemberId, OrgId};
+use knowledge_core::model::CustomRole;
 use knowledge_core::service::{Caller, KnowledgeService, NewToken, SyncOutcome, SyncReport};
 
 /// Lifetime of the demo's tokens, longer than a demo is kept.
@@ -48,57 +48,51 @@ pub(crate) async fn renew_credentials(
     service: &KnowledgeService,
     demo: &mut Demo,
 ) -> Result<bool, Error> {
-    let bearer = DemoCredential {
-        member: demo.bearer_member,
-        kind: CredentialKind::Bearer,
-        name: "Demo token",
-    };
-    let session = DemoCredential {
-        member: demo.session_member,
-        kind: CredentialKind::Session,
-        name: "Demo session",
-    };
-    let mut is_changed = bearer
-        .renew(service, demo.org_id, &mut demo.bearer_token)
-        .await?;
-    is_changed |= session
-        .renew(service, demo.org_id, &mut demo.session_token)
-        .await?;
-    Ok(is_changed)
-}
-
-/// A credential of the demo.
-struct DemoCredential {
-    member: MemberId,
-    kind: CredentialKind,
-    name: &'static str,
-}
-
-impl DemoCredential {
-    /// Replaces a secret that is no longer valid.
-    async fn renew(
-        &self,
-        service: &KnowledgeService,
-        org: OrgId,
-        secret: &mut String,
-    ) -> Result<bool, Error> {
-        if let Ok(known) = secret.parse::<Secret>() {
-            match service.authenticate(&known.into(), self.kind).await {
-                Ok(_) => return Ok(false),
-                Err(Error::Unauthenticated { .. }) => {}
-                Err(error) => return Err(error),
-            }
+    let mut is_changed = false;
+    let (bearer, session) = (&mut demo.bearer_token, &mut demo.session_token);
+    for (kind, name, member, secret) in [
+        (
+            CredentialKind::Bearer,
+            "Demo token",
+            demo.bearer_member,
+            bearer,
+        ),
+        (
+            CredentialKind::Session,
+            "Demo session",
+            demo.session_member,
+            session,
+        ),
+    ] {
+        if is_valid(service, secret, kind).await? {
+            continue;
         }
         let token = NewToken::builder()
-            .member(self.member)
-            .kind(self.kind)
-            .name(self.name.to_owned())
+            .member(member)
+            .kind(kind)
+            .name(name)
             .scope(TokenScope::default())
             .lifetime(TOKEN_LIFETIME)
             .build();
-        let issued = service.provisioning().issue(org, &token).await?;
+        let issued = service.provisioning().issue(demo.org_id, &token).await?;
         issued.secret.expose().clone_into(secret);
-        Ok(true)
+        is_changed = true;
+    }
+    Ok(is_changed)
+}
+
+async fn is_valid(
+    service: &KnowledgeService,
+    secret: &str,
+    kind: CredentialKind,
+) -> Result<bool, Error> {
+    let Ok(secret) = secret.parse::<Secret>() else {
+        return Ok(false);
+    };
+    match service.authenticate(&secret.into(), kind).await {
+        Ok(_) => Ok(true),
+        Err(Error::Unauthenticated { .. }) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -106,10 +100,7 @@ impl DemoCredential {
 ///
 /// The degraded connector fails first.
 pub(crate) async fn report_syncs(service: &KnowledgeService, demo: &Demo) -> Result<(), Error> {
-    let operator = Caller::new(Credential::Trusted {
-        org: demo.org_id,
-        member: demo.bearer_member,
-    });
+    let operator = demo.administrator();
     let report = SyncReport::new;
     let success = report(SyncOutcome::Success);
     let failure = report(SyncOutcome::Failure {
@@ -140,9 +131,9 @@ pub(crate) async fn custom_roles(
     service: &KnowledgeService,
     demo: &Demo,
 ) -> Result<Vec<CustomRole>, Error> {
-    let operator = Caller::new(Credential::Trusted {
+    let owner = Caller::new(Credential::Trusted {
         org: demo.org_id,
         member: demo.session_member,
     });
-    service.roles().list(&operator, org_slug()).await
+    service.roles().list(&owner, org_slug()).await
 }

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use knowledge_core::access::Credential;
 use knowledge_core::model::{ConnectorId, MemberId, MemoryId, OrgId, RecallId, WorkspaceId};
+use knowledge_core::service::Caller;
 use knowledge_server::private_file::{self, PrivateFileError};
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +54,16 @@ pub(crate) struct Demo {
     pub(crate) memories: u64,
     /// Number of created memories in the first workspace.
     pub(crate) memories_in_first: u64,
+}
+
+impl Demo {
+    /// Returns a credential of the administrator.
+    pub(crate) fn administrator(&self) -> Caller {
+        Caller::new(Credential::Trusted {
+            org: self.org_id,
+            member: self.bearer_member,
+        })
+    }
 }
 
 /// Reason for an unusable state file.
