@@ -48,6 +48,23 @@ pub(super) fn paragraphs(text: &str) -> String {
         .collect()
 }
 
+/// Mark of what may be omitted.
+pub(super) const OPTIONAL: &str = " <span class=optional>optional</span>";
+
+/// Renders a row of a table: a name with its mark, its kind, and the HTML about it.
+pub(super) fn row(name: &str, mark: &str, kind: &str, about: &str) -> String {
+    let name = Escaped(name);
+    format!(
+        "<tr><th scope=row><code>{name}</code>{mark}</th>\
+         <td class=kind>{kind}</td><td>{about}</td></tr>\n"
+    )
+}
+
+/// Renders a table of these rows.
+pub(super) fn table(rows: &str) -> String {
+    format!("<div class=wide><table>\n{rows}</table></div>\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use http::StatusCode;
 use knowledge_core::api::COMMON_ERROR_STATUSES;
 use serde_json::Value;
 
-use super::html::{Escaped, line, paragraphs};
+use super::html::{Escaped, OPTIONAL, line, paragraphs, row, table};
 use super::types;
 
 /// Shell commands that sign the body with the signing secret of an inbound webhook.
@@ -105,29 +105,23 @@ impl OperationDoc<'_> {
             let parameter = self.resolve(parameter);
             let mark = optional_mark(parameter);
             let text = |name: &str| parameter[name].as_str().unwrap_or_default();
-            format!(
-                "<tr><th scope=row><code>{}</code>{mark}</th>\
-                 <td class=kind>{}, {}</td><td>{}</td></tr>\n",
-                Escaped(text("name")),
-                text("in"),
-                types::type_of(&parameter["schema"]),
-                line(text("description")),
-            )
+            let kind = format!("{}, {}", text("in"), types::type_of(&parameter["schema"]));
+            row(text("name"), mark, &kind, &line(text("description")))
         });
         let signature = self.signature().map(|scheme| {
             let text = |name: &str| scheme[name].as_str().unwrap_or_default();
-            format!(
-                "<tr><th scope=row><code>{}</code></th>\
-                 <td class=kind>header, string</td><td>{}</td></tr>\n",
-                Escaped(text("name")),
-                line(text("description")),
+            row(
+                text("name"),
+                "",
+                "header, string",
+                &line(text("description")),
             )
         });
         let rows: String = rows.chain(signature).collect();
         if rows.is_empty() {
             String::new()
         } else {
-            format!("<h4>Parameters</h4>\n<div class=wide><table>\n{rows}</table></div>\n")
+            format!("<h4>Parameters</h4>\n{}", table(&rows))
         }
     }
 
@@ -208,19 +202,14 @@ impl OperationDoc<'_> {
                 html.push_str(&self.error(status, response));
                 continue;
             }
-            let content = &response["content"]["application/json"];
-            let body = if content["schema"].is_null() {
-                "no body".to_owned()
-            } else {
-                types::type_of(&content["schema"])
-            };
             let _ = writeln!(
                 html,
-                "<div class=success><dt><b>{status}</b> {}</dt><dd>{body}{}</dd></div>",
+                "<div class=success><dt><b>{status}</b> {}</dt><dd>{}{}</dd></div>",
                 reason(status),
+                body_of(response),
                 headers(response),
             );
-            if let Some(example) = content.get("example") {
+            if let Some(example) = response["content"]["application/json"].get("example") {
                 let example = serde_json::to_string_pretty(example).unwrap_or_default();
                 let _ = writeln!(
                     html,
@@ -250,17 +239,12 @@ impl OperationDoc<'_> {
     }
 
     fn error(&self, status: &str, response: &Value) -> String {
-        let schema = &response["content"]["application/json"]["schema"];
-        let body = if schema.is_null() {
-            "no body".to_owned()
-        } else {
-            types::type_of(schema)
-        };
         format!(
             "<div class=error><dt><b>{status}</b> {}</dt>\
-             <dd>{} <span class=bounds>{body}</span></dd></div>\n",
+             <dd>{} <span class=bounds>{}</span></dd></div>\n",
             reason(status),
             line(response["description"].as_str().unwrap_or_default()),
+            body_of(response),
         )
     }
 }
@@ -293,12 +277,22 @@ fn headers(response: &Value) -> String {
     }
 }
 
+/// Describes the type of the body of a response.
+fn body_of(response: &Value) -> String {
+    let schema = &response["content"]["application/json"]["schema"];
+    if schema.is_null() {
+        "no body".to_owned()
+    } else {
+        types::type_of(schema)
+    }
+}
+
 /// Returns the mark of a parameter or a body that may be omitted.
 fn optional_mark(described: &Value) -> &'static str {
     if described["required"] == true {
         ""
     } else {
-        " <span class=optional>optional</span>"
+        OPTIONAL
     }
 }
 

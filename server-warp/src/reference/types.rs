@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::html::{Escaped, line, paragraphs};
+use super::html::{Escaped, OPTIONAL, line, paragraphs, row, table};
 
 /// Renders the section of named types.
 pub(super) fn section(document: &Value) -> String {
@@ -42,23 +42,11 @@ fn fields_table(fields: &Map<String, Value>, required: &Value) -> String {
     names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
     let rows = names.into_iter().map(|name| {
         let field = &fields[name];
-        let mark = match place(name) {
-            Some(_) => "",
-            None => " <span class=optional>optional</span>",
-        };
-        format!(
-            "<tr><th scope=row><code>{}</code>{mark}</th>\
-             <td class=kind>{}</td><td>{}{}</td></tr>\n",
-            Escaped(name),
-            type_of(field),
-            line(field["description"].as_str().unwrap_or_default()),
-            inner(field),
-        )
+        let mark = place(name).map_or(OPTIONAL, |_| "");
+        let description = line(field["description"].as_str().unwrap_or_default());
+        row(name, mark, &type_of(field), &(description + &inner(field)))
     });
-    format!(
-        "<div class=wide><table>\n{}</table></div>\n",
-        rows.collect::<String>()
-    )
+    table(&rows.collect::<String>())
 }
 
 /// Renders the fields of a nested object that has no name of its own.
@@ -79,10 +67,7 @@ fn names_table(names: &Value, meanings: &Map<String, Value>) -> String {
             line(meaning.unwrap_or_default())
         )
     });
-    format!(
-        "<div class=wide><table>\n{}</table></div>\n",
-        rows.collect::<String>()
-    )
+    table(&rows.collect::<String>())
 }
 
 /// Describes a type briefly, with links to named types.
