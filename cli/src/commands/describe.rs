@@ -238,6 +238,7 @@ fn wrapped(prose: &str, indent: &str) -> String {
 mod tests {
     //! `UPDATE_REFERENCE=1 cargo test -p knowledge-cli --lib describe` rewrites the generated files.
 
+    use std::fmt::Write as _;
     use std::path::{Path, PathBuf};
 
     use knowledge_server::config::{Section, Sources};
