@@ -236,7 +236,7 @@ fn wrapped(prose: &str, indent: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! `UPDATE_REFERENCE=1 cargo test -p knowledge-cli --lib describe` rewrites the generated files.
+    //! `UPDATE_REFERENCE=1 cargo test -p knowledge-cli --lib describe` rewrites generated files.
 
     use std::fmt::Write as _;
     use std::path::{Path, PathBuf};
