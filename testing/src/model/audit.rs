@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{ErrorResponse, Expected, Model, Moment, Org, Response, Who};
-use knowledge_core::model::{CredentialId, InboundWebhookId, MemberId, OrgId, Timestamp};
+use knowledge_core::model::{
+    ChatId, ConnectorId, CredentialId, ErasureId, InboundWebhookId, MemberId, MemoryId, OrgId,
+    RecallId, RoleId, SourceId, SubscriptionId, Timestamp, WebhookId, WorkspaceId,
+};
 use knowledge_core::service::{AuditAction, AuditFilter, PageRequest, ResourceKind};
 
 /// Retention of an entry.
@@ -44,15 +47,50 @@ pub(crate) struct AuditFacts {
     pub(crate) after: Value,
 }
 
+/// Record that entries of the audit log are about.
+pub(crate) trait Audited {
+    /// Returns its kind and its identifier.
+    fn resource(self) -> (ResourceKind, Uuid);
+}
+
+impl Audited for (ResourceKind, Uuid) {
+    fn resource(self) -> Self {
+        self
+    }
+}
+
+/// Implements [`Audited`] for the identifiers of records of these kinds.
+macro_rules! audited {
+    ($($id:ident: $kind:ident),+ $(,)?) => {$(
+        impl Audited for $id {
+            fn resource(self) -> (ResourceKind, Uuid) {
+                (ResourceKind::$kind, self.0)
+            }
+        }
+    )+};
+}
+
+audited! {
+    OrgId: Organization, WorkspaceId: Workspace, MemberId: Member, RoleId: Role,
+    CredentialId: Credential, SourceId: Source, MemoryId: Memory, RecallId: Recall, ChatId: Chat,
+    ConnectorId: Connector, WebhookId: Webhook, InboundWebhookId: InboundWebhook,
+    SubscriptionId: Subscription, ErasureId: Erasure,
+}
+
 impl AuditFacts {
-    /// Creates an entry about a successful operation.
-    pub(crate) fn ok(kind: ResourceKind, resource: Uuid, before: Value, after: Value) -> Self {
+    /// Creates an entry about a successful operation; `()` is the state of what does not exist.
+    pub(crate) fn ok(
+        resource: impl Audited,
+        before: impl Serialize,
+        after: impl Serialize,
+    ) -> Self {
+        let (kind, resource) = resource.resource();
         Self {
             kind,
             resource,
             outcome: "ok",
-            before,
-            after,
+            before: json!(before),
+            after: json!(after),
         }
     }
 }
@@ -159,37 +197,20 @@ impl Org {
         &mut self,
         who: &Who,
         action: AuditAction,
-        (kind, resource): (ResourceKind, Uuid),
-        (before, after): (Value, Value),
+        entry: AuditFacts,
         at: Timestamp,
     ) {
-        let entries = vec![AuditFacts::ok(kind, resource, before, after)];
-        self.audit_all(Some(who), action, None, entries, at);
+        self.audit_all(Some(who), action, None, vec![entry], at);
     }
 
     /// Records an operation of the operator on one resource.
     pub(crate) fn audit_by_operator(
         &mut self,
         action: AuditAction,
-        (kind, resource): (ResourceKind, Uuid),
-        (before, after): (Value, Value),
+        entry: AuditFacts,
         at: Timestamp,
     ) {
-        let entries = vec![AuditFacts::ok(kind, resource, before, after)];
-        self.audit_all(None, action, None, entries, at);
-    }
-
-    /// Records the creation of a resource, by the operator if there is no caller.
-    pub(crate) fn audit_created(
-        &mut self,
-        who: Option<&Who>,
-        (action, kind): (AuditAction, ResourceKind),
-        resource: Uuid,
-        after: &impl Serialize,
-        at: Timestamp,
-    ) {
-        let entry = AuditFacts::ok(kind, resource, Value::Null, json!(after));
-        self.audit_all(who, action, None, vec![entry], at);
+        self.audit_all(None, action, None, vec![entry], at);
     }
 
     /// Records an operation with these entries.
@@ -447,8 +468,7 @@ mod tests {
     }
 
     fn about(memory: u128) -> AuditFacts {
-        let memory = Uuid::from_u128(memory);
-        AuditFacts::ok(ResourceKind::Memory, memory, Value::Null, Value::Null)
+        AuditFacts::ok(MemoryId(Uuid::from_u128(memory)), (), ())
     }
 
     fn ids(at: u128) -> (Uuid, Uuid) {

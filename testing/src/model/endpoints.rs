@@ -1,12 +1,18 @@
 //! Endpoints in both directions.
 
-use super::{Asked, ErrorResponse, Model, Org, Owner, RequestErrors, Who};
+use serde_json::json;
+
+use super::audit::Audited;
+use super::{
+    Asked, AuditFacts, ErrorResponse, Model, Moment, Org, Owner, RequestErrors, Response, Who,
+};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::{Action, CredentialKind};
 use knowledge_core::model::{
     CitationSubscription, InboundWebhook, InboundWebhookId, SubscriptionId, Timestamp, Webhook,
     WebhookId, WebhookUrl, WorkspaceId,
 };
+use knowledge_core::service::AuditAction;
 
 /// Period for which a replaced signing secret remains valid.
 pub(crate) const SECRET_OVERLAP: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
@@ -94,6 +100,22 @@ impl Org {
 }
 
 impl Model {
+    /// Audits the rotation of a signing secret, and returns its response.
+    pub(crate) fn rotated(
+        &mut self,
+        who: &Who,
+        action: AuditAction,
+        endpoint: impl Audited,
+        secret: Option<String>,
+        at: &Moment<'_>,
+    ) -> Response {
+        let until = at.now.plus(SECRET_OVERLAP);
+        let after = json!({ "previous_secret_expires_at": until });
+        let entry = AuditFacts::ok(endpoint, (), after);
+        self.org_mut(who.org).audit(who, action, entry, at.now);
+        Response::of(&json!({ "signing_secret": secret, "previous_secret_expires_at": until }))
+    }
+
     /// Authorises a caller for a subscription.
     pub(crate) fn authorize_for_subscription(
         &self,

@@ -17,7 +17,7 @@ use knowledge_core::model::{
     SourceId, Timestamp, WorkspaceId,
 };
 use knowledge_core::service::{
-    AuditAction, IngestOutcome, IngestResult, IngestedMemory, NewMemory, ResourceKind,
+    AuditAction, IngestOutcome, IngestResult, IngestedMemory, NewMemory,
 };
 
 /// Destination of an ingested batch.
@@ -70,6 +70,17 @@ impl Org {
             })
     }
 
+    /// Checks that a source exists and takes memories.
+    pub(crate) fn require_source(&self, source: SourceId, path: &str) -> Result<(), ErrorResponse> {
+        if !self.sources.contains_key(&source) {
+            return Err(ErrorResponse::invalid(path, ProblemCode::NotFound));
+        }
+        if self.closed_sources.contains(&source) {
+            return Err(ErrorResponse::Forbidden);
+        }
+        Ok(())
+    }
+
     /// Returns true if a recall shows a caller that it cites a memory.
     pub(crate) fn shows_citation(&self, who: &Who, id: MemoryId, labels: &MemoryLabels) -> bool {
         labels.review == ReviewStatus::Approved && self.rules(who).exists(id, labels)
@@ -104,11 +115,8 @@ impl Org {
 
     /// Changes a memory and returns true if anything is different.
     pub(crate) fn relabel(&mut self, id: MemoryId, change: &MemoryChange) -> bool {
-        let labels = &mut self
-            .memories
-            .get_mut(&id)
-            .expect("the memory was found")
-            .labels;
+        let memory = self.memories.get_mut(&id).expect("the memory was found");
+        let labels = &mut memory.labels;
         let before = labels.clone();
         if let Some(audience) = &change.audience_tag {
             labels.audience = audience.clone();
@@ -148,8 +156,8 @@ impl Org {
         let workspace = workspace.expect("the memory has labels");
         let changes = [(id, (before.cloned(), after.cloned()))];
         self.announce_memories(event, workspace, changes.into());
-        let states = (labels_state(before), labels_state(after));
-        self.audit(who, action, (ResourceKind::Memory, id.0), states, at);
+        let entry = AuditFacts::ok(id, labels_state(before), labels_state(after));
+        self.audit(who, action, entry, at);
     }
 }
 
@@ -267,7 +275,7 @@ impl Model {
         let mut audit = Vec::new();
         let mut note = |id: MemoryId, before: Value, after: Option<&MemoryLabels>| {
             let after = labels_state(after);
-            audit.push(AuditFacts::ok(ResourceKind::Memory, id.0, before, after));
+            audit.push(AuditFacts::ok(id, before, after));
         };
         let mut changes = LabelChanges::new();
         for (index, (memory, known)) in memories.iter().zip(&known).enumerate() {

@@ -57,7 +57,7 @@ use knowledge_core::model::{
     RoleId, Source, SourceId, SubscriptionId, Timestamp, Webhook, WebhookId, Workspace,
     WorkspaceId,
 };
-use knowledge_core::service::{AuditAction, Chat, ChatMessage, Issued, ResourceKind};
+use knowledge_core::service::{AuditAction, Chat, ChatMessage, IfMatch, Issued};
 
 /// Expected contents of one store. Clones are cheap: they share what does not change.
 #[derive(Clone, Debug)]
@@ -330,8 +330,9 @@ impl Model {
     pub fn add_organization(&mut self, org: &Organization, owner: &Member) {
         let mut added = Org::new(org);
         added.members.insert(owner.id, owner.clone());
-        let created = (AuditAction::OrganizationCreate, ResourceKind::Organization);
-        added.audit_created(None, created, org.id.0, org, org.created_at);
+        let action = AuditAction::OrganizationCreate;
+        let entry = AuditFacts::ok(org.id, (), org);
+        added.audit_by_operator(action, entry, org.created_at);
         self.orgs.insert(org.id, Arc::new(added));
     }
 
@@ -342,14 +343,9 @@ impl Model {
     pub fn add_workspace(&mut self, org: OrgId, workspace: &Workspace) {
         let org = self.org_mut(org);
         org.workspaces.insert(workspace.id, workspace.clone());
-        let created = (AuditAction::WorkspaceCreate, ResourceKind::Workspace);
-        org.audit_created(
-            None,
-            created,
-            workspace.id.0,
-            workspace,
-            workspace.created_at,
-        );
+        let (action, at) = (AuditAction::WorkspaceCreate, workspace.created_at);
+        let entry = AuditFacts::ok(workspace.id, (), workspace);
+        org.audit_by_operator(action, entry, at);
     }
 
     /// Adds a member created by the operator.
@@ -359,8 +355,9 @@ impl Model {
     pub fn add_member(&mut self, org: OrgId, member: &Member) {
         let org = self.org_mut(org);
         org.members.insert(member.id, member.clone());
-        let created = (AuditAction::MemberCreate, ResourceKind::Member);
-        org.audit_created(None, created, member.id.0, member, member.created_at);
+        let action = AuditAction::MemberCreate;
+        let entry = AuditFacts::ok(member.id, (), member);
+        org.audit_by_operator(action, entry, member.created_at);
     }
 
     /// Adds a token or session created by the operator.
@@ -370,9 +367,9 @@ impl Model {
     pub fn add_credential(&mut self, issued: &Issued) {
         let record = &issued.record;
         self.add_token(record.clone(), Some(issued.secret.expose().to_owned()));
-        let created = (AuditAction::CredentialCreate, ResourceKind::Credential);
-        let org = self.org_mut(record.org_id);
-        org.audit_created(None, created, record.id.0, record, record.created_at);
+        let (org, action) = (self.org_mut(record.org_id), AuditAction::CredentialCreate);
+        let entry = AuditFacts::ok(record.id, (), record);
+        org.audit_by_operator(action, entry, record.created_at);
     }
 
     /// Adds or replaces a token. Without a secret, the response that had it was lost.
@@ -481,18 +478,20 @@ impl Model {
         }
     }
 
-    /// Returns true if a condition names the current version of a resource.
-    pub(crate) fn is_current(
+    /// Checks that a condition names the current version of a resource.
+    pub(crate) fn require_current(
         &self,
-        if_match: Option<&knowledge_core::service::IfMatch>,
+        if_match: Option<&IfMatch>,
         body: &impl Serialize,
-    ) -> bool {
+    ) -> Result<(), ErrorResponse> {
         let body = Response::of(body).body;
         match if_match {
-            Some(knowledge_core::service::IfMatch::Tags(tags)) => {
-                tags.iter().any(|tag| self.tags.get(tag) == Some(&body))
+            Some(IfMatch::Tags(tags))
+                if !tags.iter().any(|tag| self.tags.get(tag) == Some(&body)) =>
+            {
+                Err(ErrorResponse::PreconditionFailed)
             }
-            _ => true,
+            _ => Ok(()),
         }
     }
 }

@@ -2,15 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
-
-use super::{ErrorResponse, Model, Org};
+use super::{AuditFacts, ErrorResponse, Model, Org};
 use knowledge_core::access::RoleRef;
 use knowledge_core::model::{
     CredentialId, EndpointId, MemoryId, OrgId, Quota, RecallId, SubscriptionId, Timestamp,
     WorkspaceId,
 };
-use knowledge_core::service::{AuditAction, ResourceKind};
+use knowledge_core::service::AuditAction;
 
 /// Quotas of records that belong to a workspace.
 const QUOTAS: [Quota; 5] = [
@@ -122,12 +120,11 @@ impl Model {
         now: Timestamp,
     ) -> Result<(), ErrorResponse> {
         let found = self.org(org).workspaces.get(&id).cloned();
-        let before = json!(found.ok_or(ErrorResponse::NotFound)?);
+        let before = found.ok_or(ErrorResponse::NotFound)?;
         let org = self.org_mut(org);
         org.remove_workspace(id);
-        let resource = (ResourceKind::Workspace, id.0);
-        let states = (before, Value::Null);
-        org.audit_by_operator(AuditAction::WorkspaceDelete, resource, states, now);
+        let entry = AuditFacts::ok(id, before, ());
+        org.audit_by_operator(AuditAction::WorkspaceDelete, entry, now);
         Ok(())
     }
 }

@@ -46,6 +46,29 @@ impl RequestErrors {
         self.when(count > max, path, ProblemCode::TooLarge);
     }
 
+    /// Checks that no item of a list repeats an earlier one.
+    pub(crate) fn distinct<T: PartialEq>(&mut self, path: &str, items: &[T]) {
+        for (index, item) in items.iter().enumerate() {
+            let is_second = items[..index].contains(item);
+            self.when(
+                is_second,
+                &format!("{path}[{index}]"),
+                ProblemCode::Duplicate,
+            );
+        }
+    }
+
+    /// Checks that all items of a list are known.
+    pub(crate) fn known<T>(&mut self, path: &str, items: &[T], is_known: impl Fn(&T) -> bool) {
+        for (index, item) in items.iter().enumerate() {
+            self.when(
+                !is_known(item),
+                &format!("{path}[{index}]"),
+                ProblemCode::NotFound,
+            );
+        }
+    }
+
     /// Checks the text of a memory or a message.
     pub(crate) fn text(&mut self, path: &str, text: &str, bytes_max: usize) {
         let escaped = text.chars().map(|c| match c {

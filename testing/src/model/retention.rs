@@ -11,7 +11,7 @@ use knowledge_core::model::{
     ChatId, EventType, MemberId, MemoryId, Recall, RecallId, SensitivityLabel, Timestamp,
     WorkspaceId,
 };
-use knowledge_core::service::{AuditAction, NewRetention, ResourceKind};
+use knowledge_core::service::{AuditAction, NewRetention};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -133,8 +133,7 @@ impl Org {
             let deleted = retention.deleted.clone();
             for id in &deleted {
                 let state = labels_state(Some(&self.memories[id].labels));
-                let entry = AuditFacts::ok(ResourceKind::Memory, id.0, state, Value::Null);
-                entries.push(entry);
+                entries.push(AuditFacts::ok(*id, state, ()));
             }
             memories = deleted.len();
             self.remove_memories(&deleted);
@@ -145,8 +144,7 @@ impl Org {
         }
         if !entries.is_empty() {
             let counts = counts([0, 0, memories, recalls.len()]);
-            let (kind, id) = (ResourceKind::Workspace, workspace.0);
-            entries.push(AuditFacts::ok(kind, id, Value::Null, counts));
+            entries.push(AuditFacts::ok(workspace, (), counts));
             self.audit_all(None, AuditAction::RetentionErase, None, entries, now);
         }
     }
@@ -162,9 +160,8 @@ impl Org {
         let expired: Vec<ChatId> = expired.iter().map(|facts| facts.chat.id).collect();
         if !expired.is_empty() {
             self.chats.retain(|id, _| !expired.contains(id));
-            let resource = (ResourceKind::Workspace, workspace.0);
-            let states = (Value::Null, counts);
-            self.audit_by_operator(AuditAction::RetentionErase, resource, states, now);
+            let entry = AuditFacts::ok(workspace, (), counts);
+            self.audit_by_operator(AuditAction::RetentionErase, entry, now);
         }
         let retention = self.retentions.get_mut(&workspace).expect("it is due");
         let period = retention.period();

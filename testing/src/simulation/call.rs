@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::Value;
+use uuid::Uuid;
 
 use super::indeterminate::Changes;
 use super::world::{OrgState, World};
@@ -14,8 +16,8 @@ use knowledge_core::access::Credential;
 use knowledge_core::api::{Api, Operation};
 use knowledge_core::limits::PAGE_ITEMS_MAX;
 use knowledge_core::model::{OrgId, Timestamp};
-use knowledge_core::service::{ErasureResult, KnowledgeService, WithEtag};
-use knowledge_core::store::BoxFuture;
+use knowledge_core::service::{ErasureResult, KnowledgeService, PageRequest, WithEtag};
+use knowledge_core::store::{BoxFuture, Direction};
 use knowledge_core::{Error, ProblemCode};
 
 /// Execution of a call by a function of the service.
@@ -40,6 +42,11 @@ pub(crate) trait Described: fmt::Debug + Send + Sync {
 
     /// Returns the call over HTTP without its credential; `None` if the interface has none.
     fn api_call(&self, _now: Timestamp) -> Option<ApiCall> {
+        None
+    }
+
+    /// Returns the list of this request, for cursors; `None` if it lists nothing.
+    fn list(&self) -> Option<String> {
         None
     }
 
@@ -96,11 +103,6 @@ pub(crate) trait Request: Described {
         changes.created()
     }
 
-    /// Returns the list of this request, for cursors; `None` if it lists nothing.
-    fn list(&self) -> Option<String> {
-        None
-    }
-
     /// Returns true if the response does not identify what the call creates.
     fn is_silent(&self) -> bool {
         false
@@ -114,6 +116,24 @@ pub(crate) trait Request: Described {
     /// Returns true for maintenance.
     fn is_maintenance(&self) -> bool {
         false
+    }
+}
+
+/// Request for a page of a list.
+pub(crate) trait Listing: Described {
+    /// Returns the requested page.
+    fn page(&self) -> &PageRequest;
+
+    /// Returns the page of these records, which are in order of their identifiers.
+    fn page_of(
+        &self,
+        model: &mut Model,
+        direction: Direction,
+        records: Vec<(Uuid, Value)>,
+        at: &Moment<'_>,
+    ) -> Expected {
+        let list = (self.list().unwrap_or_default(), direction);
+        model.page(list, records, self.page(), at)
     }
 }
 

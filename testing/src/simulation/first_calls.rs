@@ -161,7 +161,7 @@ impl OrgState {
                 by: by(),
                 key: "first".parse().expect("a key"),
                 request: NewErasure::builder()
-                    .memory_ids(vec![unknown(MemoryId, 0)])
+                    .memory_ids(vec![unknown::<MemoryId>(0)])
                     .build(),
             }
             .into(),

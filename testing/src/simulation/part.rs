@@ -32,6 +32,9 @@ pub(super) trait Part {
 
     /// Adds it to a call over HTTP.
     fn add_to(&self, call: &mut ApiCall);
+
+    /// True if cursors of a list with this part are valid for no list with another one.
+    const IDENTIFIES_LIST: bool = true;
 }
 
 /// Implements [`Part`] for identifiers of the path.
@@ -57,8 +60,10 @@ identifiers! {
 }
 
 /// Implements [`Part`] for types that a function takes by reference.
+///
+/// `false` follows those that do not identify a list.
 macro_rules! references {
-    ($($type:ty as $arg:ty: |$part:ident, $call:ident| $add:expr;)+) => {$(
+    ($($type:ty as $arg:ty: |$part:ident, $call:ident| $add:expr $(, $identifies:literal)?;)+) => {$(
         impl Part for $type {
             type Arg<'a> = &'a $arg;
 
@@ -70,6 +75,8 @@ macro_rules! references {
                 let $part = self;
                 $add;
             }
+
+            $(const IDENTIFIES_LIST: bool = $identifies;)?
         }
     )+};
 }
@@ -89,15 +96,15 @@ bodies! {
 }
 
 references! {
-    // Slug of the organisation.
-    String as str: |slug, call| call.add_parameter(slug);
+    // Slug of the organisation; a list is of that of the caller.
+    String as str: |slug, call| call.add_parameter(slug), false;
     AuditFilter as AuditFilter: |filter, call| call.add_filter(filter);
     MemoryFilter as MemoryFilter: |filter, call| call.add_filter(filter);
     IdempotencyKey as IdempotencyKey: |key, call| call.add_header(IDEMPOTENCY_KEY, key.as_str());
     PageRequest as PageRequest: |page, call| {
         page.limit.iter().for_each(|limit| call.add_query("limit", limit));
         page.cursor.iter().for_each(|cursor| call.add_query("cursor", cursor));
-    };
+    }, false;
     SyncReport as SyncReport: |report, call| {
         let mut body = match &report.outcome {
             SyncOutcome::Success => json!({ "outcome": "success" }),

@@ -1,6 +1,5 @@
 //! Refused changes over HTTP, and their entries of the audit log.
 
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::call::Call;
@@ -118,7 +117,7 @@ impl Simulation {
         org.refusals.insert(who.member, refusals);
         let entry = AuditFacts {
             outcome: "forbidden",
-            ..AuditFacts::ok(resource.0, resource.1, Value::Null, Value::Null)
+            ..AuditFacts::ok(resource, (), ())
         };
         org.audit_all(Some(&who), action, None, vec![entry], now);
         Ok(())

@@ -5,15 +5,13 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::call::{Call, Request};
-use super::world::{OrgState, WORKSPACES, World, unknown};
+use super::world::{Entity, OrgState, PlacedEntity, WORKSPACES, World, unknown};
 use crate::model::Caller;
 use crate::strategies::{
     Actor, CastMember, CredentialUse, CursorRef, EntityRef, EtagRef, PageRef, RoleEntityRef,
 };
 use knowledge_core::access::{CredentialKind, RoleRef};
-use knowledge_core::model::{
-    AudienceLabel, MemberId, MemoryId, RoleId, SourceId, SubscriptionId, WebhookId, WorkspaceId,
-};
+use knowledge_core::model::{AudienceLabel, MemberId, MemoryId, RoleId, SourceId, WorkspaceId};
 use knowledge_core::service::{Endpoint, IfMatch, PageRequest};
 
 /// Result of resolving an operation.
@@ -58,20 +56,19 @@ impl View<'_> {
     }
 
     pub(super) fn workspace(&self, entity: EntityRef) -> WorkspaceId {
-        self.one(|of| &of.workspaces, WorkspaceId, entity)
+        self.one(entity)
     }
 
     pub(super) fn memory(&self, entity: EntityRef) -> MemoryId {
-        self.placed(|of| &of.memories, MemoryId, entity, None).1
+        self.placed(entity, None).1
     }
 
-    fn chosen(&self, own: &[MemoryId], foreign: &[MemoryId], entity: EntityRef) -> MemoryId {
-        let found = match entity {
+    fn chosen<T: Copy>(own: &[T], foreign: &[T], entity: EntityRef) -> Option<T> {
+        match entity {
             EntityRef::Own(number) => pick(own, number),
             EntityRef::Foreign(number) => pick(foreign, number),
             EntityRef::Unknown(_) => None,
-        };
-        found.unwrap_or_else(|| self.unknown(MemoryId, entity))
+        }
     }
 
     /// Returns the referenced memories, each once; own ones from `workspace`, if given.
@@ -89,7 +86,8 @@ impl View<'_> {
         let foreign: Vec<_> = self.foreign.memories.iter().map(|(id, _)| *id).collect();
         let mut memories = Vec::new();
         for entity in entities {
-            let id = self.chosen(&own, &foreign, *entity);
+            let found = Self::chosen(&own, &foreign, *entity);
+            let id = found.unwrap_or_else(|| self.unknown(*entity));
             if !memories.contains(&id) {
                 memories.push(id);
             }
@@ -98,7 +96,7 @@ impl View<'_> {
     }
 
     pub(super) fn source(&self, entity: EntityRef) -> SourceId {
-        self.one(|of| &of.sources, SourceId, entity)
+        self.one(entity)
     }
 
     /// Returns Clara or one of the members before her: roles are mostly assigned to her.
@@ -107,7 +105,7 @@ impl View<'_> {
             EntityRef::Own(number) if number >= 5 => EntityRef::Own(CastMember::Clara as u8),
             other => other,
         };
-        self.one(|of| &of.members, MemberId, entity)
+        self.one(entity)
     }
 
     /// Returns a member that was added later, if there is one.
@@ -116,9 +114,9 @@ impl View<'_> {
         match entity {
             EntityRef::Own(number) => {
                 let added = added.and_then(|added| pick(added, number));
-                added.unwrap_or_else(|| unknown(MemberId, number))
+                added.unwrap_or_else(|| unknown(number))
             }
-            other => self.one(|of| &of.members, MemberId, other),
+            other => self.one(other),
         }
     }
 
@@ -127,7 +125,7 @@ impl View<'_> {
             EntityRef::Unknown(number) if !self.own.deleted_roles.is_empty() => {
                 pick(&self.own.deleted_roles, number).expect("some roles were deleted")
             }
-            entity => self.one(|of| &of.roles, RoleId, entity),
+            entity => self.one(entity),
         }
     }
 
@@ -147,58 +145,40 @@ impl View<'_> {
     }
 
     /// Returns a placed entity with its workspace, or with another one.
-    pub(super) fn placed<T: Copy>(
+    pub(super) fn placed<T: PlacedEntity>(
         &self,
-        of: fn(&OrgState) -> &Vec<(T, WorkspaceId)>,
-        make: fn(Uuid) -> T,
         entity: EntityRef,
         place: Option<EntityRef>,
     ) -> (WorkspaceId, T) {
-        let found = match entity {
-            EntityRef::Own(number) => pick(of(self.own), number),
-            EntityRef::Foreign(number) => pick(of(self.foreign), number),
-            EntityRef::Unknown(_) => None,
-        };
-        let nowhere = || (self.unknown(make, entity), self.own.workspaces[0]);
+        let found = Self::chosen(T::all_placed(self.own), T::all_placed(self.foreign), entity);
+        let nowhere = || (self.unknown(entity), self.own.workspaces[0]);
         let (id, workspace) = found.unwrap_or_else(nowhere);
         (place.map_or(workspace, |entity| self.workspace(entity)), id)
     }
 
     /// Returns an entity of some kind.
-    pub(super) fn one<T: Copy>(
-        &self,
-        of: fn(&OrgState) -> &Vec<T>,
-        make: fn(Uuid) -> T,
-        entity: EntityRef,
-    ) -> T {
-        let found = match entity {
-            EntityRef::Own(number) => pick(of(self.own), number),
-            EntityRef::Foreign(number) => pick(of(self.foreign), number),
-            EntityRef::Unknown(_) => None,
-        };
-        found.unwrap_or_else(|| self.unknown(make, entity))
+    pub(super) fn one<T: Entity>(&self, entity: EntityRef) -> T {
+        let found = Self::chosen(T::all(self.own), T::all(self.foreign), entity);
+        found.unwrap_or_else(|| self.unknown(entity))
     }
 
     /// Returns an identifier of a deleted entity, or one that never existed.
-    pub(super) fn unknown<T>(&self, make: fn(Uuid) -> T, entity: EntityRef) -> T {
-        let number = match entity {
-            EntityRef::Own(number) | EntityRef::Foreign(number) | EntityRef::Unknown(number) => {
-                number
-            }
-        };
+    pub(super) fn unknown<T: From<Uuid>>(&self, entity: EntityRef) -> T {
+        let (EntityRef::Own(number) | EntityRef::Foreign(number) | EntityRef::Unknown(number)) =
+            entity;
         match pick(&self.own.deleted, number) {
-            Some(id) if number > 0 => make(id),
-            _ => unknown(make, number),
+            Some(id) if number > 0 => T::from(id),
+            _ => unknown(number),
         }
     }
 
     /// Returns a webhook or a subscription.
     pub(super) fn endpoint(&self, entity: EntityRef, is_webhook: bool) -> Endpoint {
         if is_webhook {
-            let (workspace, id) = self.placed(|of| &of.webhooks, WebhookId, entity, None);
+            let (workspace, id) = self.placed(entity, None);
             Endpoint::Webhook(workspace, id)
         } else {
-            Endpoint::Subscription(self.one(|of| &of.subscriptions, SubscriptionId, entity))
+            Endpoint::Subscription(self.one(entity))
         }
     }
 

@@ -59,6 +59,54 @@ pub(crate) struct OrgState {
     pub(super) cursors: Vec<(String, Cursor)>,
 }
 
+/// Identifier of an entity of an organisation that operations refer to.
+pub(super) trait Entity: Copy + From<Uuid> + 'static {
+    /// Returns the entities of this kind that calls have created.
+    fn all(org_state: &OrgState) -> &[Self];
+}
+
+/// Identifier of an entity of a workspace that operations refer to.
+pub(super) trait PlacedEntity: Copy + From<Uuid> + 'static {
+    /// Returns the identifier without its type.
+    fn uuid(self) -> Uuid;
+
+    /// Returns the entities of this kind that calls have created, with their workspaces.
+    fn all_placed(org_state: &OrgState) -> &[(Self, WorkspaceId)];
+}
+
+/// Implements [`Entity`] or [`PlacedEntity`] for the identifiers in these fields.
+macro_rules! entities {
+    ($($field:ident: $id:ident),+ $(,)?) => {$(
+        impl Entity for $id {
+            fn all(org_state: &OrgState) -> &[Self] {
+                &org_state.$field
+            }
+        }
+    )+};
+    (placed $($field:ident: $id:ident),+ $(,)?) => {$(
+        impl PlacedEntity for $id {
+            fn uuid(self) -> Uuid {
+                self.0
+            }
+
+            fn all_placed(org_state: &OrgState) -> &[(Self, WorkspaceId)] {
+                &org_state.$field
+            }
+        }
+    )+};
+}
+
+entities! {
+    members: MemberId, workspaces: WorkspaceId, sources: SourceId, roles: RoleId,
+    recalls: RecallId, erasures: ErasureId, subscriptions: SubscriptionId,
+    credentials: CredentialId, audit: AuditLogId,
+}
+
+entities! {
+    placed memories: MemoryId, connectors: ConnectorId, chats: ChatId, webhooks: WebhookId,
+    inbound_webhooks: InboundWebhookId, keys: CredentialId,
+}
+
 /// Two organisations with all entities that calls have created so far.
 #[derive(Clone, Debug)]
 pub struct World {
@@ -274,11 +322,8 @@ impl OrgState {
         }
         self.connectors.retain(|(other, _)| other.0 != id);
         self.webhooks.retain(|(other, _)| other.0 != id);
-        let gone = self
-            .inbound_webhooks
-            .iter()
-            .position(|(other, _)| other.0 == id);
-        if let Some(number) = gone {
+        let mut inbound = self.inbound_webhooks.iter();
+        if let Some(number) = inbound.position(|(other, _)| other.0 == id) {
             self.inbound_webhooks.remove(number);
             self.signing_secrets.remove(number);
         }
@@ -289,6 +334,6 @@ impl OrgState {
 }
 
 /// Returns an identifier that does not exist.
-pub(super) fn unknown<T>(make: fn(Uuid) -> T, number: u8) -> T {
-    make(Uuid::from_u128(0xFFFF_0000 + u128::from(number)))
+pub(super) fn unknown<T: From<Uuid>>(number: u8) -> T {
+    T::from(Uuid::from_u128(0xFFFF_0000 + u128::from(number)))
 }

@@ -1,19 +1,17 @@
 //! The audit log.
 
 use proptest::option::weighted;
-use proptest::prelude::*;
 use proptest::sample::select;
 use uuid::Uuid;
 
-use super::{Op, Weighted, alone, list_of, of, one_of, requests};
-use crate::model::Moment;
-use crate::model::{ErrorResponse, Expected, Model, Response};
-use crate::simulation::call::Request;
+use super::{Weighted, alone, lists, of, one_of, requests};
+use crate::model::{ErrorResponse, Expected, Model, Moment, Response};
+use crate::simulation::call::{Described, Request};
 use crate::simulation::env::BEGIN_MILLIS;
 use crate::simulation::world::OrgState;
-use crate::strategies::{entity, governor, page};
+use crate::strategies::{entity, governor};
 use knowledge_core::ProblemCode;
-use knowledge_core::model::{AuditLogId, MemoryId, OutcomeKind, Timestamp};
+use knowledge_core::model::{AuditLogId, OutcomeKind, Timestamp};
 use knowledge_core::service::{AuditAction, AuditFilter, PageRequest, ResourceKind};
 
 requests! {
@@ -31,34 +29,24 @@ pub(super) fn strategies() -> Vec<Weighted> {
         weighted(0.1, 0_i64..3_600_000),
         weighted(0.1, 0_i64..3_600_000),
     );
+    let list = lists(governor(), filter, |view, by, filter, page| {
+        let (actor, action, resource_kind, resource, outcome, since, until) = filter;
+        let memory = |entity| view.memory(entity).0;
+        let after = |millis| Timestamp::from_millis(BEGIN_MILLIS + millis);
+        let filter = AuditFilter::builder()
+            .maybe_actor_id(actor.map(|entity| view.member(entity)))
+            .maybe_action(action)
+            .maybe_resource_kind(resource_kind)
+            .maybe_resource_id(resource.map(memory))
+            .maybe_outcome(outcome)
+            .maybe_since(since.map(after))
+            .maybe_until(until.map(after))
+            .build();
+        ListAuditEntries::new(by, filter, page)
+    });
     vec![
-        alone(
-            1,
-            (governor(), filter, page()).prop_map(|(by, filter, page)| {
-                let (actor, action, resource_kind, resource, outcome, since, until) = filter;
-                Op::by(by, move |view| {
-                    let memory = |entity| view.memory(entity);
-                    let after = |millis| Timestamp::from_millis(BEGIN_MILLIS + millis);
-                    view.paged(page, |page| ListAuditEntries {
-                        by: view.bearer(by),
-                        filter: AuditFilter::builder()
-                            .maybe_actor_id(actor.map(|entity| view.member(entity)))
-                            .maybe_action(action)
-                            .maybe_resource_kind(resource_kind)
-                            .maybe_resource_id(resource.map(memory).map(|MemoryId(id)| id))
-                            .maybe_outcome(outcome)
-                            .maybe_since(since.map(after))
-                            .maybe_until(until.map(after))
-                            .build(),
-                        page,
-                    })
-                })
-            }),
-        ),
-        of(
-            1,
-            one_of(governor(), |of| &of.audit, AuditLogId, GetAuditEntry::new),
-        ),
+        alone(1, list),
+        of(1, one_of(governor(), GetAuditEntry::new)),
     ]
 }
 
@@ -85,10 +73,6 @@ impl Request for ListAuditEntries {
         }
         let list = (self.list().unwrap_or_default(), filter);
         model.audit_page(authorized?.org, list, &self.page, at)
-    }
-
-    fn list(&self) -> Option<String> {
-        list_of(self, &self.filter)
     }
 
     fn learn(&self, org_state: &mut OrgState, response: &Response) {

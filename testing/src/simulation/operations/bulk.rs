@@ -8,14 +8,12 @@ use proptest::prelude::*;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{Op, Weighted, of};
+use super::{Op, Weighted, by_bearer, of};
 use crate::call::ApiCall;
 use crate::model::{
-    AuditFacts, Expected, LabelChanges, Model, Org, Replay, RequestErrors, Response, Who,
-    labels_state, wire_memory,
+    AuditFacts, Caller, ErrorResponse, Expected, LabelChanges, Model, Moment, Org, Replay,
+    RequestErrors, Response, Who, labels_state, wire_memory,
 };
-use crate::model::{Caller, ErrorResponse, Moment};
-use crate::requests::with;
 use crate::simulation::call::{Described, Request, Run};
 use crate::simulation::indeterminate::{Changes, read};
 use crate::simulation::part::Part;
@@ -31,7 +29,7 @@ use knowledge_core::model::{
     AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate,
     EventType, MemoryChange, MemoryLabels, OperationId, Timestamp, WorkspaceId,
 };
-use knowledge_core::service::{AuditAction, IdempotencyKey, KnowledgeService, ResourceKind};
+use knowledge_core::service::{AuditAction, IdempotencyKey, KnowledgeService};
 
 #[derive(Clone, Debug)]
 pub(in crate::simulation) struct BulkUpdateMemories {
@@ -90,35 +88,38 @@ pub(super) fn change() -> impl Strategy<Value = MemoryChange> {
 
 pub(super) fn strategies() -> Vec<Weighted> {
     let memories = prop_oneof![30 => vec(memory_entity(), 1..7), 1 => Just(Vec::new())];
-    let update = (
-        actor(),
+    let what = (
         idempotency_key(),
         (memories, prop::bool::weighted(0.03)),
         change(),
         weighted(0.15, entity()),
-    )
-        .prop_map(|(by, key, (memories, has_duplicate), change, source)| {
-            Op::by(by, move |view| {
-                let mut memory_ids = view.memories(&memories, None);
-                if has_duplicate {
-                    memory_ids.extend(memory_ids.first().copied());
-                }
-                BulkUpdateMemories {
-                    by: view.bearer(by),
-                    key: key.clone(),
-                    request: BulkUpdate::builder()
-                        .memory_ids(memory_ids)
-                        .change(with(change.clone(), |new| {
-                            new.source_id = source.map(|entity| view.source(entity));
-                        }))
-                        .build(),
-                    is_repeated: false,
-                }
-            })
-        });
-    // Possibly with another change or by another caller.
+    );
+    let update = by_bearer(
+        actor(),
+        what,
+        |view, by, (key, memories, mut change, source)| {
+            let (memories, has_duplicate) = memories;
+            let mut memory_ids = view.memories(&memories, None);
+            if has_duplicate {
+                memory_ids.extend(memory_ids.first().copied());
+            }
+            change.source_id = source.map(|entity| view.source(entity));
+            let request = BulkUpdate::builder().memory_ids(memory_ids).change(change);
+            BulkUpdateMemories {
+                by,
+                key,
+                request: request.build(),
+                is_repeated: false,
+            }
+        },
+    );
+    vec![of(16, update), of(8, repeat())]
+}
+
+/// Repetitions, possibly with another change or by another caller.
+fn repeat() -> impl Strategy<Value = Op> {
     let repeat = (any::<u8>(), weighted(0.2, change()), weighted(0.2, actor()));
-    let repeat = repeat.prop_map(|(number, change, by)| {
+    repeat.prop_map(|(number, change, by)| {
         Op::new("Repeat", move |world: &World| {
             let Some(number) = usize::from(number).checked_rem(world.sent.len()) else {
                 return Step::Nothing;
@@ -138,8 +139,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
             }
             Step::Call(repeated.into())
         })
-    });
-    vec![of(16, update), of(8, repeat)]
+    })
 }
 
 impl Request for BulkUpdateMemories {
@@ -156,11 +156,7 @@ impl Request for BulkUpdateMemories {
         let mut errors = RequestErrors::default();
         let ids = &self.request.memory_ids;
         errors.count("memoryIds", ids.len(), model.limits.bulk_memories_max);
-        for (index, id) in ids.iter().enumerate() {
-            let is_second = ids[..index].contains(id);
-            let path = format!("memoryIds[{index}]");
-            errors.when(is_second, &path, ProblemCode::Duplicate);
-        }
+        errors.distinct("memoryIds", ids);
         let change = &self.request.change;
         let is_empty = *change == MemoryChange::default();
         errors.when(is_empty, "body", ProblemCode::Required);
@@ -180,13 +176,7 @@ impl Request for BulkUpdateMemories {
             return Ok(shown(&replayed(model.org(who.org), &who, stored)));
         }
         if let Some(source) = self.request.change.source_id {
-            let org = model.org(who.org);
-            if !org.sources.contains_key(&source) {
-                return Err(ErrorResponse::invalid("sourceId", ProblemCode::NotFound).into());
-            }
-            if org.closed_sources.contains(&source) {
-                return Err(ErrorResponse::Forbidden.into());
-            }
+            model.org(who.org).require_source(source, "sourceId")?;
         }
         let before: Vec<_> = self.labels(model.org(who.org)).collect();
         let result = self.change_memories(model, &who, at);
@@ -313,12 +303,7 @@ impl BulkUpdateMemories {
                     }
                     Some(_) => "forbidden",
                 },
-                ..AuditFacts::ok(
-                    ResourceKind::Memory,
-                    id.0,
-                    labels_state(shown),
-                    labels_state(after),
-                )
+                ..AuditFacts::ok(*id, labels_state(shown), labels_state(after))
             });
         }
         for (workspace, changes) in changed {

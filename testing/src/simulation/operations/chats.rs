@@ -3,21 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Op, Weighted, list_in, list_of, of, placed, requests};
+use super::{Weighted, by_bearer, list_in, lists, of, placed, placed_with, requests};
 use crate::call::ApiCall;
-use crate::model::{Asked, ErrorResponse, Moment};
-use crate::model::{ChatFacts, Expected, Model, RequestErrors, Response, Who};
-use crate::simulation::call::Request;
+use crate::model::{
+    Asked, AuditFacts, ChatFacts, ErrorResponse, Expected, Model, Moment, RequestErrors, Response,
+    Who,
+};
+use crate::simulation::call::{Listing, Request};
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::part::Part;
 use crate::simulation::world::OrgState;
-use crate::strategies::{actor, elsewhere, entity, name, page, text};
-use knowledge_core::ProblemCode;
+use crate::strategies::{actor, elsewhere, entity, name, text};
 use knowledge_core::api::Operation;
 use knowledge_core::model::{ChatId, ChatMessageId, MemberId, Quota, Timestamp, WorkspaceId};
-use knowledge_core::service::{AuditAction, Chat, ChatMessage, NewChat, PageRequest, ResourceKind};
+use knowledge_core::service::{AuditAction, Chat, ChatMessage, NewChat, PageRequest};
 use knowledge_core::store::Direction;
 
 requests! {
@@ -48,57 +49,29 @@ impl Part for Text {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
-    let one = || (actor(), entity(), elsewhere());
-    let participants = prop::collection::vec(entity(), 0..6);
+    let new = (entity(), name(), prop::collection::vec(entity(), 0..6));
+    let create = by_bearer(actor(), new, |view, by, (place, title, named)| {
+        let named = named.iter().map(|member| view.member(*member));
+        let named: BTreeSet<MemberId> = named.collect();
+        let new = NewChat::builder().title(title);
+        let new = new.participants(named.into_iter().collect()).build();
+        CreateChat::new(by, view.workspace(place), new)
+    });
+    let one = (entity(), elsewhere());
+    let list_messages = lists(actor(), one, |view, by, (chat, place), page| {
+        let (workspace, chat) = view.placed(chat, place);
+        ListChatMessages::new(by, workspace, chat, page)
+    });
     vec![
-        of(
-            1,
-            (actor(), entity(), name(), participants).prop_map(|(by, place, title, named)| {
-                Op::by(by, move |view| {
-                    let named = named.iter().map(|member| view.member(*member));
-                    let named: BTreeSet<MemberId> = named.collect();
-                    CreateChat {
-                        by: view.bearer(by),
-                        workspace: view.workspace(place),
-                        new: NewChat::builder()
-                            .title(title.clone())
-                            .participants(named.into_iter().collect())
-                            .build(),
-                    }
-                })
-            }),
-        ),
+        of(1, create),
         of(1, list_in(actor(), ListChats::new)),
-        of(1, placed(one(), |of| &of.chats, ChatId, GetChat::new)),
-        of(1, placed(one(), |of| &of.chats, ChatId, DeleteChat::new)),
+        of(1, placed(actor(), GetChat::new)),
+        of(1, placed(actor(), DeleteChat::new)),
         of(
             3,
-            (one(), text()).prop_map(|((by, chat, place), content)| {
-                Op::by(by, move |view| {
-                    let (workspace, chat) = view.placed(|of| &of.chats, ChatId, chat, place);
-                    PostChatMessage {
-                        by: view.bearer(by),
-                        workspace,
-                        chat,
-                        content: Text(content.clone()),
-                    }
-                })
-            }),
+            placed_with(actor(), text().prop_map(Text), PostChatMessage::new),
         ),
-        of(
-            2,
-            (one(), page()).prop_map(|((by, chat, place), page)| {
-                Op::by(by, move |view| {
-                    let (workspace, chat) = view.placed(|of| &of.chats, ChatId, chat, place);
-                    view.paged(page, |page| ListChatMessages {
-                        by: view.bearer(by),
-                        workspace,
-                        chat,
-                        page,
-                    })
-                })
-            }),
-        ),
+        of(2, list_messages),
     ]
 }
 
@@ -107,18 +80,11 @@ impl Request for CreateChat {
         let mut errors = RequestErrors::default();
         errors.name("title", &self.new.title);
         let named = &self.new.participants;
-        for (index, member) in named.iter().enumerate() {
-            let path = format!("participants[{index}]");
-            let is_second = named[..index].contains(member);
-            errors.when(is_second, &path, ProblemCode::Duplicate);
-        }
+        errors.distinct("participants", named);
         let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         let mut unknown = RequestErrors::default();
-        for (index, member) in named.iter().enumerate() {
-            let is_known = model.org(who.org).members.contains_key(member);
-            let path = format!("participants[{index}]");
-            unknown.when(!is_known, &path, ProblemCode::NotFound);
-        }
+        let members = &model.org(who.org).members;
+        unknown.known("participants", named, |member| members.contains_key(member));
         unknown.then(Ok(()))?;
         model.check_quota(who.org, Quota::Chats, 1)?;
         let others = named.iter().filter(|member| **member != who.member);
@@ -138,8 +104,8 @@ impl Request for CreateChat {
         };
         let org = model.org_mut(who.org);
         org.chats.insert(chat.id, facts);
-        let created = (AuditAction::ChatCreate, ResourceKind::Chat);
-        org.audit_created(Some(&who), created, chat.id.0, &chat, at.now);
+        let entry = AuditFacts::ok(chat.id, (), &chat);
+        org.audit(&who, AuditAction::ChatCreate, entry, at.now);
         Ok(Response::of(&chat))
     }
 
@@ -155,14 +121,10 @@ impl Request for ListChats {
         let chats = model.org(who.org).chats.values();
         let place = (who.member, self.workspace);
         let shown = chats.filter(|facts| model.org(who.org).shows_chat(facts, place, at.now));
-        let records = shown.map(|facts| (facts.chat.id.0, json!(facts.chat)));
-        let records = records.collect();
-        let list = (self.list().unwrap_or_default(), Direction::Reverse);
-        model.page(list, records, &self.page, at)
-    }
-
-    fn list(&self) -> Option<String> {
-        list_of(self, self.workspace)
+        let records = shown
+            .map(|facts| (facts.chat.id.0, json!(facts.chat)))
+            .collect();
+        self.page_of(model, Direction::Reverse, records, at)
     }
 }
 
@@ -212,9 +174,8 @@ impl Request for DeleteChat {
         }
         let org = model.org_mut(who.org);
         org.chats.remove(&self.chat);
-        let resource = (ResourceKind::Chat, self.chat.0);
-        let states = (json!(chat), Value::Null);
-        org.audit(&who, AuditAction::ChatDelete, resource, states, at.now);
+        let entry = AuditFacts::ok(self.chat, &chat, ());
+        org.audit(&who, AuditAction::ChatDelete, entry, at.now);
         Ok(Response::done())
     }
 
@@ -262,11 +223,6 @@ impl Request for ListChatMessages {
         let (_, found) = find(model, self.asked(), (self.workspace, self.chat), at.now)?;
         let messages = found.messages.values();
         let records = messages.map(|message| (message.id.0, json!(message)));
-        let list = (self.list().unwrap_or_default(), Direction::Forward);
-        model.page(list, records.collect(), &self.page, at)
-    }
-
-    fn list(&self) -> Option<String> {
-        list_of(self, self.chat)
+        self.page_of(model, Direction::Forward, records.collect(), at)
     }
 }

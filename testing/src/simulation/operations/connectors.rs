@@ -5,19 +5,21 @@ use std::time::Duration;
 use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::select;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Op, Weighted, alone, create_in, list_in, list_of, of, placed, requests};
-use crate::model::{Asked, ErrorResponse, Moment};
-use crate::model::{ConnectorFacts, Expected, Model, RequestErrors, Response, Who, limit_reached};
-use crate::simulation::call::Request;
+use super::{Weighted, alone, create_in, list_in, of, placed, placed_with, requests};
+use crate::model::{
+    Asked, AuditFacts, ConnectorFacts, ErrorResponse, Expected, Model, Moment, RequestErrors,
+    Response, Who, limit_reached,
+};
+use crate::simulation::call::{Listing, Request};
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::world::OrgState;
-use crate::strategies::{elsewhere, entity, governor, name, new_connector, sync_report};
+use crate::strategies::{governor, name, new_connector, sync_report};
 use knowledge_core::ProblemCode;
 use knowledge_core::model::{ConnectorId, ConnectorScope, ConnectorStatus, Timestamp, WorkspaceId};
 use knowledge_core::service::{
-    AuditAction, Connector, ConnectorUpdate, NewConnector, PageRequest, ResourceKind, SyncReport,
+    AuditAction, Connector, ConnectorUpdate, NewConnector, PageRequest, SyncReport,
 };
 use knowledge_core::store::Direction;
 
@@ -53,56 +55,16 @@ fn update() -> impl Strategy<Value = ConnectorUpdate> {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
-    let one = || (governor(), entity(), elsewhere());
     vec![
         of(
             1,
             create_in(governor(), new_connector(), CreateConnector::new),
         ),
         alone(1, list_in(governor(), ListConnectors::new)),
-        of(
-            1,
-            placed(one(), |of| &of.connectors, ConnectorId, GetConnector::new),
-        ),
-        of(
-            2,
-            (one(), update()).prop_map(|((by, id, place), update)| {
-                Op::by(by, move |view| {
-                    let (workspace, connector) =
-                        view.placed(|of| &of.connectors, ConnectorId, id, place);
-                    UpdateConnector {
-                        by: view.bearer(by),
-                        workspace,
-                        connector,
-                        update: update.clone(),
-                    }
-                })
-            }),
-        ),
-        of(
-            1,
-            placed(
-                one(),
-                |of| &of.connectors,
-                ConnectorId,
-                DeleteConnector::new,
-            ),
-        ),
-        of(
-            5,
-            (one(), sync_report()).prop_map(|((by, id, place), report)| {
-                Op::by(by, move |view| {
-                    let (workspace, connector) =
-                        view.placed(|of| &of.connectors, ConnectorId, id, place);
-                    ReportSync {
-                        by: view.bearer(by),
-                        workspace,
-                        connector,
-                        report: report.clone(),
-                    }
-                })
-            }),
-        ),
+        of(1, placed(governor(), GetConnector::new)),
+        of(2, placed_with(governor(), update(), UpdateConnector::new)),
+        of(1, placed(governor(), DeleteConnector::new)),
+        of(5, placed_with(governor(), sync_report(), ReportSync::new)),
     ]
 }
 
@@ -146,8 +108,8 @@ impl Request for CreateConnector {
         let details = facts.details(at.now);
         let org = model.org_mut(who.org);
         org.connectors.insert(connector.id, facts);
-        let created = (AuditAction::ConnectorCreate, ResourceKind::Connector);
-        org.audit_created(Some(&who), created, connector.id.0, &connector, at.now);
+        let entry = AuditFacts::ok(connector.id, (), &connector);
+        org.audit(&who, AuditAction::ConnectorCreate, entry, at.now);
         Ok(Response::of(&details))
     }
 
@@ -161,17 +123,13 @@ impl Request for ListConnectors {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let connectors = model.org(who.org).connectors_of(self.workspace);
-        let records = connectors.map(|facts| {
-            let details = facts.details(at.now);
-            (facts.connector.id.0, json!(details))
-        });
-        let records = records.collect();
-        let list = (self.list().unwrap_or_default(), Direction::Forward);
-        model.page(list, records, &self.page, at)
-    }
-
-    fn list(&self) -> Option<String> {
-        list_of(self, self.workspace)
+        let records = connectors
+            .map(|facts| {
+                let details = facts.details(at.now);
+                (facts.connector.id.0, json!(details))
+            })
+            .collect();
+        self.page_of(model, Direction::Forward, records, at)
     }
 }
 
@@ -233,14 +191,8 @@ impl Request for UpdateConnector {
             let org = model.org_mut(who.org);
             org.announce_status(&mut facts, at.now);
             org.connectors.insert(self.connector, facts);
-            let resource = (ResourceKind::Connector, self.connector.0);
-            org.audit(
-                &who,
-                action,
-                resource,
-                (json!(before), json!(after)),
-                at.now,
-            );
+            let entry = AuditFacts::ok(self.connector, &before, &after);
+            org.audit(&who, action, entry, at.now);
         }
         Ok(Response::of(&details))
     }
@@ -252,9 +204,8 @@ impl Request for DeleteConnector {
         let (who, facts) = find(model, self.asked(), place, at.now)?;
         let org = model.org_mut(who.org);
         org.connectors.remove(&self.connector);
-        let resource = (ResourceKind::Connector, self.connector.0);
-        let states = (json!(facts.connector), Value::Null);
-        org.audit(&who, AuditAction::ConnectorDelete, resource, states, at.now);
+        let entry = AuditFacts::ok(self.connector, &facts.connector, ());
+        org.audit(&who, AuditAction::ConnectorDelete, entry, at.now);
         Ok(Response::done())
     }
 

@@ -6,16 +6,18 @@
 use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::select;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Op, Weighted, of, requests};
-use crate::model::{Asked, ErrorResponse, Moment};
-use crate::model::{Expected, Model, PendingPing, Response, id_of, resource_of};
-use crate::simulation::call::Request;
+use super::{Op, Weighted, by_bearer, lists, of, requests};
+use crate::model::{
+    Asked, AuditFacts, Caller, ErrorResponse, Expected, Model, Moment, PendingPing, Response, Who,
+    id_of, resource_of,
+};
+use crate::simulation::call::{Call, Listing, Request};
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::resolve::View;
 use crate::simulation::world::{OrgState, unknown};
-use crate::strategies::{EntityRef, entity, governor, page};
+use crate::strategies::{EntityRef, entity, governor};
 use knowledge_core::model::{DeliveryId, DeliveryStatus, EventId, Timestamp};
 use knowledge_core::service::{AuditAction, Endpoint, PageRequest};
 use knowledge_core::store::Direction;
@@ -42,63 +44,48 @@ requests! {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
-    let one = || (governor(), entity(), any::<bool>());
-    let delivery = || (governor(), entity(), weighted(0.1, entity()), any::<bool>());
+    let endpoint = (entity(), any::<bool>());
+    let status = weighted(0.3, select(DeliveryStatus::ALL));
+    let list = lists(
+        governor(),
+        (endpoint, status),
+        |view, by, (endpoint, status), page| {
+            let endpoint = view.endpoint(endpoint.0, endpoint.1);
+            ListDeliveries::new(by, endpoint, status, page)
+        },
+    );
     vec![
-        of(
-            2,
-            (one(), weighted(0.3, select(DeliveryStatus::ALL)), page()).prop_map(
-                |((by, endpoint, is_webhook), status, page)| {
-                    Op::by(by, move |view| {
-                        view.paged(page, |page| ListDeliveries {
-                            by: view.bearer(by),
-                            endpoint: view.endpoint(endpoint, is_webhook),
-                            status,
-                            page,
-                        })
-                    })
-                },
-            ),
-        ),
-        of(
-            2,
-            delivery().prop_map(|(by, id, endpoint, is_webhook)| {
-                Op::by(by, move |view| {
-                    let (by, (id, endpoint)) =
-                        (view.bearer(by), of_endpoint(view, id, endpoint, is_webhook));
-                    GetDelivery { by, endpoint, id }
-                })
-            }),
-        ),
-        of(
-            2,
-            delivery().prop_map(|(by, id, endpoint, is_webhook)| {
-                Op::by(by, move |view| {
-                    let (by, (id, endpoint)) =
-                        (view.bearer(by), of_endpoint(view, id, endpoint, is_webhook));
-                    Redeliver { by, endpoint, id }
-                })
-            }),
-        ),
-        of(
-            3,
-            one().prop_map(|(by, endpoint, is_webhook)| {
-                Op::by(by, move |view| RedeliverDead {
-                    by: view.bearer(by),
-                    endpoint: view.endpoint(endpoint, is_webhook),
-                })
-            }),
-        ),
-        of(
-            4,
-            one().prop_map(|(by, endpoint, is_webhook)| {
-                Op::by(by, move |view| Ping {
-                    by: view.bearer(by),
-                    endpoint: view.endpoint(endpoint, is_webhook),
-                })
-            }),
-        ),
+        of(2, list),
+        of(2, delivery(GetDelivery::new)),
+        of(2, delivery(Redeliver::new)),
+        of(3, endpoint_of(RedeliverDead::new)),
+        of(4, endpoint_of(Ping::new)),
     ]
+}
+
+/// Returns a strategy for calls about an endpoint.
+fn endpoint_of<C: Into<Call> + 'static>(
+    call: fn(Caller, Endpoint) -> C,
+) -> impl Strategy<Value = Op> {
+    let endpoint = (entity(), any::<bool>());
+    by_bearer(governor(), endpoint, move |view, by, (id, is_webhook)| {
+        call(by, view.endpoint(id, is_webhook))
+    })
+}
+
+/// Returns a strategy for calls about a delivery.
+fn delivery<C: Into<Call> + 'static>(
+    call: fn(Caller, Endpoint, DeliveryId) -> C,
+) -> impl Strategy<Value = Op> {
+    let what = (entity(), weighted(0.1, entity()), any::<bool>());
+    by_bearer(
+        governor(),
+        what,
+        move |view, by, (id, other, is_webhook)| {
+            let (id, endpoint) = of_endpoint(view, id, other, is_webhook);
+            call(by, endpoint, id)
+        },
+    )
 }
 
 /// Returns a delivery to an endpoint of a kind, with the endpoint or with another one.
@@ -120,10 +107,7 @@ fn of_endpoint(
     match (number_of.map(|number| *all[number]), other) {
         (Some((id, _)), Some(other)) => (id, endpoint(other)),
         (Some(found), None) => found,
-        (None, other) => (
-            unknown(DeliveryId, number),
-            endpoint(other.unwrap_or(entity)),
-        ),
+        (None, other) => (unknown(number), endpoint(other.unwrap_or(entity))),
     }
 }
 
@@ -141,12 +125,7 @@ impl Request for ListDeliveries {
             }
             Some(_) => Vec::new(),
         };
-        let list = (self.list().unwrap_or_default(), Direction::Reverse);
-        model.page(list, records, &self.page, at)
-    }
-
-    fn list(&self) -> Option<String> {
-        super::list_of(self, (id_of(self.endpoint), self.status))
+        self.page_of(model, Direction::Reverse, records, at)
     }
 }
 
@@ -157,7 +136,7 @@ fn find(
     endpoint: Endpoint,
     id: DeliveryId,
     now: Timestamp,
-) -> Result<(crate::model::Who, EventId, PendingPing), ErrorResponse> {
+) -> Result<(Who, EventId, PendingPing), ErrorResponse> {
     let (who, _) = model.authorize_for_endpoint(asked, endpoint, now)?;
     let mut pings = model.org(who.org).pings_of(endpoint).into_iter();
     let is_wanted = |event| DeliveryId::of(event, id_of(endpoint)) == id;
@@ -173,14 +152,6 @@ impl Request for GetDelivery {
     }
 }
 
-/// Returns the action for an endpoint of this kind.
-fn action(endpoint: Endpoint, webhook: AuditAction, subscription: AuditAction) -> AuditAction {
-    match endpoint {
-        Endpoint::Webhook(..) => webhook,
-        Endpoint::Subscription(_) => subscription,
-    }
-}
-
 impl Request for Redeliver {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let found = find(model, self.asked(), self.endpoint, self.id, at.now)?;
@@ -193,13 +164,13 @@ impl Request for Redeliver {
         let endpoint = id_of(self.endpoint);
         let pings = org.pings.entry(endpoint).or_default();
         pings.insert(event, ping.clone());
-        let (webhook, subscription) = (
-            AuditAction::WebhookRedeliver,
-            AuditAction::SubscriptionRedeliver,
-        );
-        let states = (Value::Null, json!({ "delivery_id": self.id }));
-        let action = action(self.endpoint, webhook, subscription);
-        org.audit(&who, action, resource_of(self.endpoint), states, at.now);
+        let action = match self.endpoint {
+            Endpoint::Webhook(..) => AuditAction::WebhookRedeliver,
+            Endpoint::Subscription(_) => AuditAction::SubscriptionRedeliver,
+        };
+        let after = json!({ "delivery_id": self.id });
+        let entry = AuditFacts::ok(resource_of(self.endpoint), (), after);
+        org.audit(&who, action, entry, at.now);
         Ok(Response::of(&ping.delivery(event, endpoint)))
     }
 }
@@ -236,13 +207,13 @@ impl Request for Ping {
         let delivery = ping.delivery(event, endpoint);
         let org = model.org_mut(who.org);
         org.pings.entry(endpoint).or_default().insert(event, ping);
-        let states = (Value::Null, json!({ "delivery_id": delivery.id }));
-        let action = action(
-            self.endpoint,
-            AuditAction::WebhookPing,
-            AuditAction::SubscriptionPing,
-        );
-        org.audit(&who, action, resource_of(self.endpoint), states, at.now);
+        let action = match self.endpoint {
+            Endpoint::Webhook(..) => AuditAction::WebhookPing,
+            Endpoint::Subscription(_) => AuditAction::SubscriptionPing,
+        };
+        let after = json!({ "delivery_id": delivery.id });
+        let entry = AuditFacts::ok(resource_of(self.endpoint), (), after);
+        org.audit(&who, action, entry, at.now);
         Ok(Response::of(&delivery))
     }
 

@@ -4,25 +4,26 @@ use std::collections::BTreeSet;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
-use super::{Op, Weighted, alone, list, list_of, of, one_of, requests};
+use super::{Weighted, alone, by_bearer, list, of, one_of, requests};
 use crate::model::{
     AuditFacts, ErrorResponse, Expected, Model, Moment, Org, RequestErrors, Response, Who,
     labels_state,
 };
-use crate::simulation::call::{Request, replayable};
+use crate::simulation::call::{Listing, Request, replayable};
 use crate::simulation::indeterminate::Changes;
+use crate::simulation::resolve::View;
 use crate::simulation::world::OrgState;
-use crate::strategies::{actor, entity, idempotency_key, memory_entity};
+use crate::strategies::{EntityRef, actor, entity, idempotency_key, memory_entity};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::{Action, TokenScope};
 use knowledge_core::model::{
     Erasure, ErasureCounts, ErasureId, ErasureRemainder, ErasureScope, ErasureStatus, MemoryId,
     NewErasure, RecallId,
 };
-use knowledge_core::service::{AuditAction, IdempotencyKey, PageRequest, ResourceKind};
+use knowledge_core::service::{AuditAction, IdempotencyKey, PageRequest};
 use knowledge_core::store::Direction;
 
 requests! {
@@ -52,48 +53,43 @@ pub(super) fn strategies() -> Vec<Weighted> {
         1 => Just(Scope::Both),
     ];
     let entities = (vec(memory_entity(), 1..5), entity());
+    let new = (idempotency_key(), scope, entities);
+    let create = by_bearer(actor(), new, |view, by, (key, scope, (memories, other))| {
+        let memories = view.memories(&memories, None);
+        CreateErasure::new(by, key, scope.request(view, memories, other))
+    });
     vec![
-        alone(
-            2,
-            (actor(), idempotency_key(), scope, entities).prop_map(
-                |(by, key, scope, (memories, other))| {
-                    Op::by(by, move |view| {
-                        let memories = view.memories(&memories, None);
-                        let new = NewErasure::builder();
-                        // The counts of a wide erasure include the remains of a removed workspace.
-                        let removed = &view.own.workspaces[1].0;
-                        let is_wide = scope != Scope::Both && scope != Scope::Nothing;
-                        let is_narrowed = is_wide && view.own.deleted.contains(removed);
-                        let request = match scope {
-                            _ if is_narrowed => new.memory_ids(memories).build(),
-                            Scope::Memories => new.memory_ids(memories).build(),
-                            Scope::Source => new.source_id(view.source(other)).build(),
-                            Scope::SourcePrefix => {
-                                let new = new.source_id(view.source(other));
-                                new.source_key_prefix("page").build()
-                            }
-                            Scope::Member => new.member_id(view.member(other)).build(),
-                            Scope::Nothing => new.source_key_prefix("page").build(),
-                            Scope::Both => {
-                                let new = new.member_id(view.member(other));
-                                new.memory_ids(memories).build()
-                            }
-                        };
-                        CreateErasure {
-                            by: view.bearer(by),
-                            key: key.clone(),
-                            request,
-                        }
-                    })
-                },
-            ),
-        ),
+        alone(2, create),
         of(1, list(actor(), ListErasures::new)),
-        of(
-            1,
-            one_of(actor(), |of| &of.erasures, ErasureId, GetErasure::new),
-        ),
+        of(1, one_of(actor(), GetErasure::new)),
     ]
+}
+
+impl Scope {
+    /// Returns a request for an erasure of this scope.
+    fn request(self, view: &View<'_>, memories: Vec<MemoryId>, other: EntityRef) -> NewErasure {
+        let new = NewErasure::builder();
+        // The counts of a wide erasure include the remains of a removed workspace.
+        let removed = &view.own.workspaces[1].0;
+        let is_wide = self != Self::Both && self != Self::Nothing;
+        if is_wide && view.own.deleted.contains(removed) {
+            return new.memory_ids(memories).build();
+        }
+        match self {
+            Self::Memories => new.memory_ids(memories).build(),
+            Self::Source => new.source_id(view.source(other)).build(),
+            Self::SourcePrefix => {
+                let new = new.source_id(view.source(other));
+                new.source_key_prefix("page").build()
+            }
+            Self::Member => new.member_id(view.member(other)).build(),
+            Self::Nothing => new.source_key_prefix("page").build(),
+            Self::Both => {
+                let new = new.member_id(view.member(other));
+                new.memory_ids(memories).build()
+            }
+        }
+    }
 }
 
 impl Request for CreateErasure {
@@ -289,10 +285,9 @@ impl Erasing<'_> {
                     }
                 }
             };
-            let state = labels_state(exists);
             entries.push(AuditFacts {
                 outcome,
-                ..AuditFacts::ok(ResourceKind::Memory, id.0, state, Value::Null)
+                ..AuditFacts::ok(*id, labels_state(exists), ())
             });
         }
         self.memories(&removed);
@@ -319,12 +314,7 @@ impl Erasing<'_> {
         let removed: Vec<MemoryId> = in_scope.map(|(id, _)| *id).collect();
         let entry = |id: &MemoryId| {
             let labels = &self.org.memories[id].labels;
-            AuditFacts::ok(
-                ResourceKind::Memory,
-                id.0,
-                labels_state(Some(labels)),
-                Value::Null,
-            )
+            AuditFacts::ok(*id, labels_state(Some(labels)), ())
         };
         let entries = removed.iter().map(entry).collect();
         self.memories(&removed);
@@ -352,8 +342,7 @@ impl Erasing<'_> {
             let facts = self.org.chats.remove(&id).expect("the chat is there");
             self.counts.chats += 1;
             self.counts.chat_messages += facts.messages.len() as u64;
-            let state = json!(facts.chat);
-            entries.push(AuditFacts::ok(ResourceKind::Chat, id.0, state, Value::Null));
+            entries.push(AuditFacts::ok(id, facts.chat, ()));
         }
         self.record(entries, false);
     }
@@ -382,12 +371,7 @@ impl Erasing<'_> {
             return;
         }
         let after = json!({ "counts": self.counts });
-        entries.push(AuditFacts::ok(
-            ResourceKind::Erasure,
-            self.id.0,
-            Value::Null,
-            after,
-        ));
+        entries.push(AuditFacts::ok(self.id, (), after));
         let who = Who {
             request_id: self.who.request_id.filter(|_| is_first),
             ..self.who.clone()
@@ -402,15 +386,13 @@ impl Org {
     /// Removes a recall with its subscriptions, and adds their entries of the audit log.
     pub(crate) fn remove_recall(&mut self, id: RecallId, entries: &mut Vec<AuditFacts>) {
         let recall = self.recalls.remove(&id).expect("the recall is there");
-        let kind = ResourceKind::Recall;
-        entries.push(AuditFacts::ok(kind, id.0, json!(recall), Value::Null));
+        entries.push(AuditFacts::ok(id, recall, ()));
         let subscriptions = self.subscriptions.values();
         let subscriptions = subscriptions.filter(|subscription| subscription.recall_id == id);
         for subscription in subscriptions.cloned().collect::<Vec<_>>() {
             self.subscriptions.remove(&subscription.id);
             self.delete_endpoint(subscription.id.into());
-            let (kind, id) = (ResourceKind::Subscription, subscription.id.0);
-            entries.push(AuditFacts::ok(kind, id, json!(subscription), Value::Null));
+            entries.push(AuditFacts::ok(subscription.id, subscription, ()));
         }
     }
 }
@@ -419,14 +401,10 @@ impl Request for ListErasures {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize(self.asked(), at.now)?;
         let erasures = model.org(who.org).erasures.values();
-        let records = erasures.map(|erasure| (erasure.id.0, json!(erasure)));
-        let records = records.collect();
-        let list = (self.list().unwrap_or_default(), Direction::Reverse);
-        model.page(list, records, &self.page, at)
-    }
-
-    fn list(&self) -> Option<String> {
-        list_of(self, ())
+        let records = erasures
+            .map(|erasure| (erasure.id.0, json!(erasure)))
+            .collect();
+        self.page_of(model, Direction::Reverse, records, at)
     }
 }
 

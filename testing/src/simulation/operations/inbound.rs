@@ -2,23 +2,23 @@
 
 use proptest::option::weighted;
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Op, Weighted, create_in, list_in, list_of, of, placed, requests};
+use super::{Weighted, create_in, list_in, of, placed, requests, update_placed};
 use crate::authorization::Actions;
-use crate::model::{Asked, ErrorResponse, Moment};
 use crate::model::{
-    Expected, InboundFacts, Model, RequestErrors, Response, SECRET_OVERLAP, Who, limit_reached,
+    Asked, AuditFacts, ErrorResponse, Expected, InboundFacts, Model, Moment, RequestErrors,
+    Response, SECRET_OVERLAP, Who, limit_reached,
 };
-use crate::simulation::call::Request;
+use crate::simulation::call::{Listing, Request};
 use crate::simulation::world::OrgState;
-use crate::strategies::{elsewhere, entity, etag, governor, name, new_inbound_webhook};
+use crate::strategies::{governor, name, new_inbound_webhook};
 use knowledge_core::access::Action;
 use knowledge_core::model::{
     InboundWebhook, InboundWebhookId, InboundWebhookUpdate, NewInboundWebhook, Quota, Source,
     SourceId, Timestamp, WorkspaceId,
 };
-use knowledge_core::service::{AuditAction, IfMatch, PageRequest, ResourceKind};
+use knowledge_core::service::{AuditAction, IfMatch, PageRequest};
 use knowledge_core::store::Direction;
 
 requests! {
@@ -42,58 +42,19 @@ requests! {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
-    let one = || (governor(), entity(), elsewhere());
+    let new = new_inbound_webhook();
+    let update = weighted(0.8, name())
+        .prop_map(|name| InboundWebhookUpdate::builder().maybe_name(name).build());
     vec![
-        of(
-            2,
-            create_in(governor(), new_inbound_webhook(), CreateInboundWebhook::new),
-        ),
+        of(2, create_in(governor(), new, CreateInboundWebhook::new)),
         of(1, list_in(governor(), ListInboundWebhooks::new)),
+        of(1, placed(governor(), GetInboundWebhook::new)),
         of(
             1,
-            placed(
-                one(),
-                |of| &of.inbound_webhooks,
-                InboundWebhookId,
-                GetInboundWebhook::new,
-            ),
+            update_placed(governor(), update, UpdateInboundWebhook::new),
         ),
-        of(
-            1,
-            (one(), weighted(0.8, name()), etag()).prop_map(|((by, id, place), name, tag)| {
-                Op::by(by, move |view| {
-                    let (workspace, id) =
-                        view.placed(|of| &of.inbound_webhooks, InboundWebhookId, id, place);
-                    UpdateInboundWebhook {
-                        by: view.bearer(by),
-                        workspace,
-                        id,
-                        update: InboundWebhookUpdate::builder()
-                            .maybe_name(name.clone())
-                            .build(),
-                        if_match: view.if_match(id.0, tag),
-                    }
-                })
-            }),
-        ),
-        of(
-            1,
-            placed(
-                one(),
-                |of| &of.inbound_webhooks,
-                InboundWebhookId,
-                DeleteInboundWebhook::new,
-            ),
-        ),
-        of(
-            1,
-            placed(
-                one(),
-                |of| &of.inbound_webhooks,
-                InboundWebhookId,
-                RotateInboundWebhookSecret::new,
-            ),
-        ),
+        of(1, placed(governor(), DeleteInboundWebhook::new)),
+        of(1, placed(governor(), RotateInboundWebhookSecret::new)),
     ]
 }
 
@@ -140,11 +101,8 @@ impl Request for CreateInboundWebhook {
         org.closed_sources.insert(source.id);
         org.sources.insert(source.id, source);
         org.inbound_webhooks.insert(id, facts);
-        let created = (
-            AuditAction::InboundWebhookCreate,
-            ResourceKind::InboundWebhook,
-        );
-        org.audit_created(Some(&who), created, id.0, &record, at.now);
+        let entry = AuditFacts::ok(id, (), &record);
+        org.audit(&who, AuditAction::InboundWebhookCreate, entry, at.now);
         Ok(Response::of(&InboundWebhook {
             signing_secret: secret,
             ..record
@@ -170,12 +128,7 @@ impl Request for ListInboundWebhooks {
             .filter(|webhook| webhook.workspace_id == self.workspace)
             .map(|webhook| (webhook.id.0, json!(webhook)))
             .collect();
-        let list = (self.list().unwrap_or_default(), Direction::Forward);
-        model.page(list, records, &self.page, at)
-    }
-
-    fn list(&self) -> Option<String> {
-        list_of(self, self.workspace)
+        self.page_of(model, Direction::Forward, records, at)
     }
 }
 
@@ -221,24 +174,15 @@ impl Request for UpdateInboundWebhook {
             .inbound_webhook(self.workspace, self.id)?;
         let mut facts = found.clone();
         let before = facts.record.clone();
-        if !model.is_current(self.if_match.as_ref(), &before) {
-            return Err(ErrorResponse::PreconditionFailed.into());
-        }
+        model.require_current(self.if_match.as_ref(), &before)?;
         let name = self.update.name.clone();
         facts.record.name = name.unwrap_or_else(|| before.name.clone());
         if facts.record != before {
             facts.record.updated_at = at.now;
             let org = model.org_mut(who.org);
             org.inbound_webhooks.insert(self.id, facts.clone());
-            let resource = (ResourceKind::InboundWebhook, self.id.0);
-            let states = (json!(before), json!(facts.record));
-            org.audit(
-                &who,
-                AuditAction::InboundWebhookUpdate,
-                resource,
-                states,
-                at.now,
-            );
+            let entry = AuditFacts::ok(self.id, &before, &facts.record);
+            org.audit(&who, AuditAction::InboundWebhookUpdate, entry, at.now);
         }
         Ok(model.tagged(&facts.record, at))
     }
@@ -250,15 +194,8 @@ impl Request for DeleteInboundWebhook {
         require_covered(model, &who, &before, at.now)?;
         let org = model.org_mut(who.org);
         org.inbound_webhooks.remove(&self.id);
-        let resource = (ResourceKind::InboundWebhook, self.id.0);
-        let states = (json!(before.record), Value::Null);
-        org.audit(
-            &who,
-            AuditAction::InboundWebhookDelete,
-            resource,
-            states,
-            at.now,
-        );
+        let entry = AuditFacts::ok(self.id, &before.record, ());
+        org.audit(&who, AuditAction::InboundWebhookDelete, entry, at.now);
         Ok(Response::done())
     }
 
@@ -282,13 +219,7 @@ impl Request for RotateInboundWebhookSecret {
         let org = model.org_mut(who.org);
         org.inbound_webhooks.insert(self.id, facts);
         let action = AuditAction::InboundWebhookRotateSecret;
-        let resource = (ResourceKind::InboundWebhook, self.id.0);
-        let states = (Value::Null, json!({ "previous_secret_expires_at": until }));
-        org.audit(&who, action, resource, states, at.now);
-        Ok(Response::of(&json!({
-            "signing_secret": secret,
-            "previous_secret_expires_at": until,
-        })))
+        Ok(model.rotated(&who, action, self.id, secret, at))
     }
 
     fn learn(&self, org_state: &mut OrgState, response: &Response) {

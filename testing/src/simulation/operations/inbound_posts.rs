@@ -85,8 +85,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
         post.prop_map(
             |((is_second_org, id, is_signed), message_id, age, memories)| {
                 Op::to(is_second_org, move |view| {
-                    let (_, id) =
-                        view.placed(|of| &of.inbound_webhooks, InboundWebhookId, id, None);
+                    let (_, id) = view.placed::<InboundWebhookId>(id, None);
                     let mut own = view.own.inbound_webhooks.iter();
                     let number = own.position(|(own, _)| *own == id);
                     let secret = number.and_then(|number| view.own.signing_secrets.get(number));

@@ -1,17 +1,15 @@
 //! Ingestion of batches of memories.
 
 use proptest::collection::vec;
-use proptest::prelude::*;
 
-use super::{Op, Weighted, of};
+use super::{Weighted, by_bearer, of};
 use crate::call::ApiCall;
-use crate::model::{Batch, Caller, ErrorResponse, Expected, Model, Moment, Response};
+use crate::model::{Batch, Caller, Expected, Model, Moment, Response};
 use crate::simulation::call::{Described, Request, Run};
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::part::Part;
 use crate::simulation::world::OrgState;
 use crate::strategies::{actor, entity, new_memory};
-use knowledge_core::ProblemCode;
 use knowledge_core::api::Operation;
 use knowledge_core::model::{MemoryId, Timestamp, WorkspaceId};
 use knowledge_core::service::{
@@ -44,17 +42,8 @@ impl Described for IngestMemories {
 
     fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
         Box::pin(async move {
-            let (
-                by,
-                IngestBatch {
-                    source_id,
-                    memories,
-                    ..
-                },
-            ) = (&self.by.of_service(), &self.batch);
-            let ingested = service
-                .memories()
-                .ingest(by, self.workspace, *source_id, memories);
+            let (memories, by, batch) = (service.memories(), self.by.of_service(), &self.batch);
+            let ingested = memories.ingest(&by, self.workspace, batch.source_id, &batch.memories);
             let memories = ingested.await?;
             Ok(Response::of(&IngestResult { memories }))
         })
@@ -62,44 +51,27 @@ impl Described for IngestMemories {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
-    vec![of(
-        10,
-        (actor(), entity(), entity(), vec(new_memory(), 1..4)).prop_map(
-            |(by, place, source, memories)| {
-                Op::by(by, move |view| IngestMemories {
-                    by: view.bearer(by),
-                    workspace: view.workspace(place),
-                    batch: IngestBatch::builder()
-                        .source_id(view.source(source))
-                        .memories(memories.clone())
-                        .build(),
-                })
-            },
-        ),
-    )]
+    let what = (entity(), entity(), vec(new_memory(), 1..4));
+    let ingest = by_bearer(actor(), what, |view, by, (place, source, memories)| {
+        let batch = IngestBatch::builder().source_id(view.source(source));
+        IngestMemories {
+            by,
+            workspace: view.workspace(place),
+            batch: batch.memories(memories).build(),
+        }
+    });
+    vec![of(10, ingest)]
 }
 
 impl Request for IngestMemories {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let errors = model.errors_of_batch(&self.batch.memories);
         let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
-        if !model
-            .org(who.org)
-            .sources
-            .contains_key(&self.batch.source_id)
-        {
-            return Err(ErrorResponse::invalid("source_id", ProblemCode::NotFound).into());
-        }
-        if model
-            .org(who.org)
-            .closed_sources
-            .contains(&self.batch.source_id)
-        {
-            return Err(ErrorResponse::Forbidden.into());
-        }
+        let source = self.batch.source_id;
+        model.org(who.org).require_source(source, "source_id")?;
         let batch = Batch {
             workspace: self.workspace,
-            source: self.batch.source_id,
+            source,
             is_signed: false,
         };
         model.ingest(&who, batch, &self.batch.memories, at.now, |index| {
@@ -121,32 +93,22 @@ impl Request for IngestMemories {
         let mut added = changes.added_memories()?.into_iter();
         let org = self.by.org().and_then(|org| model.find_org(org));
         let org = org.ok_or("nobody calls")?;
-        let ingested = |memory: &NewMemory| {
-            let name = (
-                self.workspace,
-                self.batch.source_id,
-                memory.source_key.clone()?,
-            );
+        let known = |memory: &NewMemory| {
+            let source_key = memory.source_key.clone()?;
+            let name = (self.workspace, self.batch.source_id, source_key);
             org.names.get(&name).copied()
         };
-        let ingested = self
-            .batch
-            .memories
-            .iter()
-            .map(|memory| match ingested(memory) {
-                Some(id) => Ok((id, IngestOutcome::Unchanged)),
+        let mut memories = Vec::new();
+        for memory in &self.batch.memories {
+            let (id, outcome) = match known(memory) {
+                Some(id) => (id, IngestOutcome::Unchanged),
                 None => {
                     let id = added.next().ok_or("a memory has no entry")?;
-                    Ok((MemoryId(id), IngestOutcome::Created))
+                    (MemoryId(id), IngestOutcome::Created)
                 }
-            });
-        let ingested = ingested.map(|result: Result<_, String>| {
-            let (id, outcome) = result?;
-            Ok(IngestedMemory { id, outcome })
-        });
-        let ingested: Result<Vec<_>, String> = ingested.collect();
-        Ok(Response::of(&IngestResult {
-            memories: ingested?,
-        }))
+            };
+            memories.push(IngestedMemory { id, outcome });
+        }
+        Ok(Response::of(&IngestResult { memories }))
     }
 }

@@ -5,12 +5,14 @@ use std::time::Duration;
 use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::select;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Op, Weighted, alone, list_in, list_of, of, placed, requests};
-use crate::model::{Asked, ErrorResponse, Moment};
-use crate::model::{Expected, McpKey, Model, RequestErrors, Response, Who, limit_reached, none_of};
-use crate::simulation::call::Request;
+use super::{Op, Weighted, alone, by_bearer, list_in, of, placed, placed_with, requests};
+use crate::model::{
+    Asked, AuditFacts, ErrorResponse, Expected, McpKey, Model, Moment, RequestErrors, Response,
+    Who, limit_reached, none_of,
+};
+use crate::simulation::call::{Listing, Request};
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::world::OrgState;
 use crate::strategies::{Actor, CredentialUse, elsewhere, entity, governor, new_mcp_key};
@@ -19,7 +21,7 @@ use knowledge_core::access::{
     Action, ActionSet, CredentialKind, CredentialRecord, Secret, TokenScope,
 };
 use knowledge_core::model::{CredentialId, Timestamp, WorkspaceId};
-use knowledge_core::service::{AuditAction, NewMcpKey, PageRequest, ResourceKind};
+use knowledge_core::service::{AuditAction, NewMcpKey, PageRequest};
 use knowledge_core::store::Direction;
 
 /// Actions that an MCP key allows.
@@ -48,70 +50,37 @@ requests! {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
-    let one = || (governor(), entity(), elsewhere());
+    let new = (entity(), new_mcp_key(), prop::bool::weighted(0.6));
+    let create = by_bearer(
+        governor(),
+        new,
+        |view, by, (place, mut new, is_for_workspace)| {
+            let workspace = view.workspace(place);
+            if is_for_workspace && let Some(label) = view.label_of(workspace) {
+                new.audience = vec![label];
+            }
+            CreateMcpKey::new(by, workspace, new)
+        },
+    );
+    let rotation = weighted(0.4, select(vec![DAY, 90 * DAY, Duration::ZERO]));
     let key_holder = (governor(), weighted(0.8, 0_u8..4)).prop_map(|(by, key)| Actor {
         credential: key.map_or(by.credential, CredentialUse::McpKey),
         ..by
     });
-    let rotation = select(vec![DAY, 90 * DAY, Duration::ZERO]);
+    let note_use = (key_holder, elsewhere()).prop_map(|(by, place)| {
+        Op::by(by, move |view| {
+            let own = view.workspace_of_key(by.credential);
+            let workspace = place.map_or(own, |entity| view.workspace(entity));
+            NoteMcpKeyUse::new(view.bearer(by), workspace)
+        })
+    });
     vec![
-        of(
-            2,
-            (
-                governor(),
-                entity(),
-                new_mcp_key(),
-                prop::bool::weighted(0.6),
-            )
-                .prop_map(|(by, place, new, is_for_workspace)| {
-                    Op::by(by, move |view| {
-                        let (workspace, mut new) = (view.workspace(place), new.clone());
-                        if is_for_workspace && let Some(label) = view.label_of(workspace) {
-                            new.audience = vec![label];
-                        }
-                        CreateMcpKey {
-                            by: view.bearer(by),
-                            workspace,
-                            new,
-                        }
-                    })
-                }),
-        ),
+        of(2, create),
         alone(1, list_in(governor(), ListMcpKeys::new)),
-        of(
-            1,
-            placed(one(), |of| &of.keys, CredentialId, GetMcpKey::new),
-        ),
-        of(
-            2,
-            (one(), weighted(0.4, rotation)).prop_map(|((by, key, place), rotation)| {
-                Op::by(by, move |view| {
-                    let (workspace, key) = view.placed(|of| &of.keys, CredentialId, key, place);
-                    RotateMcpKey {
-                        by: view.bearer(by),
-                        workspace,
-                        key,
-                        rotation,
-                    }
-                })
-            }),
-        ),
-        of(
-            1,
-            placed(one(), |of| &of.keys, CredentialId, RevokeMcpKey::new),
-        ),
-        of(
-            1,
-            (key_holder, elsewhere()).prop_map(|(by, place)| {
-                Op::by(by, move |view| {
-                    let own = view.workspace_of_key(by.credential);
-                    NoteMcpKeyUse {
-                        by: view.bearer(by),
-                        workspace: place.map_or(own, |entity| view.workspace(entity)),
-                    }
-                })
-            }),
-        ),
+        of(1, placed(governor(), GetMcpKey::new)),
+        of(2, placed_with(governor(), rotation, RotateMcpKey::new)),
+        of(1, placed(governor(), RevokeMcpKey::new)),
+        of(1, note_use),
     ]
 }
 
@@ -213,8 +182,8 @@ impl Request for CreateMcpKey {
         model.add_token(record(&who, &key, at.now), secret.clone());
         let org = model.org_mut(who.org);
         org.mcp_keys.insert(key.id, key.clone());
-        let created = (AuditAction::McpKeyCreate, ResourceKind::Credential);
-        org.audit_created(Some(&who), created, key.id.0, &key, at.now);
+        let entry = AuditFacts::ok(key.id, (), &key);
+        org.audit(&who, AuditAction::McpKeyCreate, entry, at.now);
         Ok(shown(&key, secret.as_ref()))
     }
 
@@ -231,14 +200,8 @@ impl Request for ListMcpKeys {
         let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let keys = model.org(who.org).mcp_keys.values();
         let here = keys.filter(|key| key.workspace_id == self.workspace && key.is_live(at.now));
-        let records = here.map(|key| (key.id.0, json!(key.summary())));
-        let records = records.collect();
-        let list = (self.list().unwrap_or_default(), Direction::Forward);
-        model.page(list, records, &self.page, at)
-    }
-
-    fn list(&self) -> Option<String> {
-        list_of(self, self.workspace)
+        let records = here.map(|key| (key.id.0, json!(key.summary()))).collect();
+        self.page_of(model, Direction::Forward, records, at)
     }
 }
 
@@ -311,9 +274,8 @@ impl Request for RotateMcpKey {
         model.add_token(record(&who, &after, at.now), secret.clone());
         let org = model.org_mut(who.org);
         org.mcp_keys.insert(self.key, after.clone());
-        let resource = (ResourceKind::Credential, self.key.0);
-        let states = (json!(before), json!(after));
-        org.audit(&who, AuditAction::McpKeyRotate, resource, states, at.now);
+        let entry = AuditFacts::ok(self.key, &before, &after);
+        org.audit(&who, AuditAction::McpKeyRotate, entry, at.now);
         Ok(shown(&after, secret.as_ref()))
     }
 
@@ -332,9 +294,8 @@ impl Request for RevokeMcpKey {
         }
         let org = model.org_mut(who.org);
         org.mcp_keys.remove(&self.key);
-        let resource = (ResourceKind::Credential, self.key.0);
-        let states = (json!(before), Value::Null);
-        org.audit(&who, AuditAction::McpKeyRevoke, resource, states, at.now);
+        let entry = AuditFacts::ok(self.key, &before, ());
+        org.audit(&who, AuditAction::McpKeyRevoke, entry, at.now);
         Ok(Response::done())
     }
 }

@@ -4,20 +4,22 @@ use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::select;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Op, Weighted, alone, list_of, of, requests};
-use crate::model::{Asked, ErrorResponse, Moment};
-use crate::model::{Expected, Model, OWNER, Org, RequestErrors, Response, Who, none_of};
-use crate::simulation::call::Request;
+use super::{Op, Weighted, alone, by_session, of, requests};
+use crate::model::{
+    Asked, AuditFacts, ErrorResponse, Expected, Model, Moment, OWNER, Org, RequestErrors, Response,
+    Who, none_of,
+};
+use crate::simulation::call::{Listing, Request};
+use crate::simulation::resolve::View;
 use crate::simulation::world::OrgState;
-use crate::strategies::{RoleEntityRef, entity, etag, governor, name, page, role_pick};
+use crate::strategies::{EntityRef, RoleEntityRef, entity, etag, governor, name, page, role_pick};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::BuiltInRole;
 use knowledge_core::model::{Member, MemberId, MemberKind, Quota, Timestamp};
 use knowledge_core::service::{
-    AuditAction, IfMatch, MemberDetails, MemberUpdate, NewMember, PageRequest, ResourceKind,
-    WorkspaceRole,
+    AuditAction, IfMatch, MemberDetails, MemberUpdate, NewMember, PageRequest, WorkspaceRole,
 };
 use knowledge_core::store::Direction;
 
@@ -54,93 +56,82 @@ fn first_role() -> impl Strategy<Value = RoleEntityRef> {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
+    let list = (governor(), entity(), page()).prop_map(|(by, org, page)| {
+        Op::by(by, move |view| {
+            view.paged(page, |page| {
+                ListMembers::new(view.session(by), view.slug(org), page)
+            })
+        })
+    });
+    let new = (handle(), name(), first_role(), teams());
+    let add = by_session(
+        governor(),
+        new,
+        |view, by, org, (handle, name, role, teams)| {
+            let new = NewMember::builder()
+                .kind(MemberKind::User)
+                .handle(handle)
+                .name(name)
+                .role(view.role_ref(role))
+                .teams(teams);
+            AddMember::new(by, org, new.build())
+        },
+    );
+    vec![
+        alone(1, list),
+        of(
+            1,
+            by_session(governor(), entity(), |view, by, org, member| {
+                GetMember::new(by, org, view.member(member))
+            }),
+        ),
+        of(4, add),
+        of(2, update()),
+        // Mostly members that were added later, so that the others remain.
+        alone(
+            2,
+            by_session(
+                governor(),
+                (entity(), prop::bool::weighted(0.05)),
+                |view, by, org, (member, is_any)| {
+                    RemoveMember::new(by, org, chosen(view, member, !is_any))
+                },
+            ),
+        ),
+    ]
+}
+
+fn update() -> impl Strategy<Value = Op> {
     let update = (
         weighted(0.4, name()),
         weighted(0.4, teams()),
         weighted(0.4, role_pick()),
     );
-    vec![
-        alone(
-            1,
-            (governor(), entity(), page()).prop_map(|(by, org, page)| {
-                Op::by(by, move |view| {
-                    view.paged(page, |page| ListMembers {
-                        by: view.session(by),
-                        org: view.slug(org),
-                        page,
-                    })
-                })
-            }),
-        ),
-        of(
-            1,
-            (governor(), entity()).prop_map(|(by, member)| {
-                Op::by(by, move |view| GetMember {
-                    by: view.session(by),
-                    org: view.own.slug.clone(),
-                    member: view.member(member),
-                })
-            }),
-        ),
-        of(
-            4,
-            (governor(), handle(), name(), first_role(), teams()).prop_map(
-                |(by, handle, name, role, teams)| {
-                    Op::by(by, move |view| AddMember {
-                        by: view.session(by),
-                        org: view.own.slug.clone(),
-                        new: NewMember::builder()
-                            .kind(MemberKind::User)
-                            .handle(handle.clone())
-                            .name(name.clone())
-                            .role(view.role_ref(role))
-                            .teams(teams.clone())
-                            .build(),
-                    })
-                },
-            ),
-        ),
-        of(
-            2,
-            ((governor(), entity(), any::<bool>()), update, etag()).prop_map(
-                |((by, member, is_added), (name, teams, role), tag)| {
-                    Op::by(by, move |view| {
-                        let member = if is_added {
-                            view.added_member(member)
-                        } else {
-                            view.member(member)
-                        };
-                        UpdateMember {
-                            by: view.session(by),
-                            org: view.own.slug.clone(),
-                            member,
-                            update: MemberUpdate::builder()
-                                .maybe_name(name.clone())
-                                .maybe_role(role.map(|role| view.role_ref(role)))
-                                .maybe_teams(teams.clone())
-                                .build(),
-                            if_match: view.if_match(member.0, tag),
-                        }
-                    })
-                },
-            ),
-        ),
-        // Mostly members that were added later, so that the others remain.
-        alone(
-            2,
-            (governor(), entity(), prop::bool::weighted(0.05)).prop_map(|(by, member, is_any)| {
-                Op::by(by, move |view| RemoveMember {
-                    by: view.session(by),
-                    org: view.own.slug.clone(),
-                    member: if is_any {
-                        view.member(member)
-                    } else {
-                        view.added_member(member)
-                    },
-                })
-            }),
-        ),
-    ]
+    let what = ((entity(), any::<bool>()), update, etag());
+    by_session(governor(), what, |view, by, org, (member, update, tag)| {
+        let member = chosen(view, member.0, member.1);
+        let (name, teams, role) = update;
+        let update = MemberUpdate::builder()
+            .maybe_name(name)
+            .maybe_role(role.map(|role| view.role_ref(role)))
+            .maybe_teams(teams);
+        UpdateMember::new(
+            by,
+            org,
+            member,
+            update.build(),
+            view.if_match(member.0, tag),
+        )
+    })
+}
+
+/// Returns any member, or one that was added later.
+fn chosen(view: &View<'_>, member: EntityRef, is_added: bool) -> MemberId {
+    if is_added {
+        view.added_member(member)
+    } else {
+        view.member(member)
+    }
 }
 
 /// Returns a member with its roles in workspaces.
@@ -181,14 +172,8 @@ impl Request for ListMembers {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in_org(self.asked(), &self.org, at.now)?;
         let members = model.org(who.org).members.values();
-        let records = members.map(|member| (member.id.0, json!(member)));
-        let records = records.collect();
-        let list = (self.list().unwrap_or_default(), Direction::Forward);
-        model.page(list, records, &self.page, at)
-    }
-
-    fn list(&self) -> Option<String> {
-        list_of(self, ())
+        let records = members.map(|member| (member.id.0, json!(member))).collect();
+        self.page_of(model, Direction::Forward, records, at)
     }
 }
 
@@ -241,8 +226,8 @@ impl Request for AddMember {
         };
         let org = model.org_mut(who.org);
         org.members.insert(member.id, member.clone());
-        let created = (AuditAction::MemberCreate, ResourceKind::Member);
-        org.audit_created(Some(&who), created, member.id.0, &member, at.now);
+        let entry = AuditFacts::ok(member.id, (), &member);
+        org.audit(&who, AuditAction::MemberCreate, entry, at.now);
         let details = details(org, &member);
         Ok(model.tagged(&details, at))
     }
@@ -268,9 +253,7 @@ impl Request for UpdateMember {
         let place = (&*self.org, self.member);
         let (who, before) = find(model, self.asked(), place, at.now)?;
         let org = model.org(who.org);
-        if !model.is_current(self.if_match.as_ref(), &details(org, &before)) {
-            return Err(ErrorResponse::PreconditionFailed.into());
-        }
+        model.require_current(self.if_match.as_ref(), &details(org, &before))?;
         let new = update.clone();
         let after = Member {
             name: new.name.unwrap_or_else(|| before.name.clone()),
@@ -296,14 +279,8 @@ impl Request for UpdateMember {
             };
             let org = model.org_mut(who.org);
             org.members.insert(self.member, after.clone());
-            let resource = (ResourceKind::Member, self.member.0);
-            org.audit(
-                &who,
-                action,
-                resource,
-                (json!(before), json!(after)),
-                at.now,
-            );
+            let entry = AuditFacts::ok(self.member, &before, &after);
+            org.audit(&who, action, entry, at.now);
         }
         let details = details(model.org(who.org), &after);
         Ok(model.tagged(&details, at))
@@ -335,9 +312,8 @@ impl Request for RemoveMember {
         org.overrides
             .retain(|(holder, _), _| *holder != self.member);
         org.mcp_keys.retain(|_, key| key.acts_as != self.member);
-        let resource = (ResourceKind::Member, self.member.0);
-        let states = (json!(before), Value::Null);
-        org.audit(&who, AuditAction::MemberRemove, resource, states, at.now);
+        let entry = AuditFacts::ok(self.member, &before, ());
+        org.audit(&who, AuditAction::MemberRemove, entry, at.now);
         Ok(Response::done())
     }
 

@@ -6,15 +6,15 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::bulk::change;
-use super::{Op, Weighted, alone, list_of, of, requests};
+use super::{Op, Weighted, alone, by_bearer, lists, of, requests};
 use crate::authorization::{Use, Verdict};
-use crate::model::{ErrorResponse, Moment};
-use crate::model::{Expected, Memory, Model, Org, RequestErrors, Response, change_of};
-use crate::requests::with;
-use crate::simulation::call::Request;
+use crate::model::{
+    Caller, ErrorResponse, Expected, Memory, Model, Moment, Org, RequestErrors, Response, change_of,
+};
+use crate::simulation::call::{Call, Listing, Request};
 use crate::simulation::world::OrgState;
 use crate::strategies::{
-    actor, audience_label, entity, etag, memory_entity, name, new_memory, page, review_status,
+    actor, audience_label, entity, etag, memory_entity, name, new_memory, review_status,
     sensitivity_label, text,
 };
 use knowledge_core::ProblemCode;
@@ -57,107 +57,70 @@ fn filter() -> impl Strategy<Value = MemoryFilter> {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
+    let new = (entity(), entity(), new_memory());
+    let create = by_bearer(actor(), new, |view, by, (place, source, new)| {
+        let new = NewSingleMemory::builder()
+            .source_id(view.source(source))
+            .title(new.title)
+            .content(new.content)
+            .maybe_source_key(new.source_key)
+            .maybe_audience_tag(new.audience_tag)
+            .maybe_sensitivity_label(new.sensitivity_label);
+        CreateMemory::new(by, view.workspace(place), new.build())
+    });
+    let what = (entity(), filter(), weighted(0.1, entity()));
+    let list = lists(
+        actor(),
+        what,
+        |view, by, (place, mut filter, source), page| {
+            filter.source_id = source.map(|entity| view.source(entity));
+            ListMemories::new(by, view.workspace(place), filter, page)
+        },
+    );
+    let what = (vec(memory_entity(), 1..6), any::<bool>());
+    let check = by_bearer(actor(), what, |view, by, (memories, include_content)| {
+        let memories = memories.iter().map(|entity| view.memory(*entity));
+        let check = AccessCheck::builder().memory_ids(memories.collect());
+        CheckMemoryAccess::new(by, check.include_content(include_content).build())
+    });
+    vec![
+        of(2, create),
+        alone(3, list),
+        of(2, check),
+        of(3, of_memory(GetMemory::new)),
+        of(4, update()),
+        of(2, of_memory(DeleteMemory::new)),
+    ]
+}
+
+fn update() -> impl Strategy<Value = Op> {
     let update = (
         weighted(0.3, name()),
         weighted(0.3, text()),
         weighted(0.5, change()),
         weighted(0.1, entity()),
     );
-    vec![
-        of(
-            2,
-            (actor(), entity(), entity(), new_memory()).prop_map(|(by, place, source, new)| {
-                Op::by(by, move |view| {
-                    let new = new.clone();
-                    CreateMemory {
-                        by: view.bearer(by),
-                        workspace: view.workspace(place),
-                        new: NewSingleMemory::builder()
-                            .source_id(view.source(source))
-                            .title(new.title)
-                            .content(new.content)
-                            .maybe_source_key(new.source_key)
-                            .maybe_audience_tag(new.audience_tag)
-                            .maybe_sensitivity_label(new.sensitivity_label)
-                            .build(),
-                    }
-                })
-            }),
-        ),
-        alone(
-            3,
-            (actor(), entity(), filter(), weighted(0.1, entity()), page()).prop_map(
-                |(by, place, filter, source, page)| {
-                    Op::by(by, move |view| {
-                        view.paged(page, |page| ListMemories {
-                            by: view.bearer(by),
-                            workspace: view.workspace(place),
-                            filter: with(filter.clone(), |new| {
-                                new.source_id = source.map(|entity| view.source(entity));
-                            }),
-                            page,
-                        })
-                    })
-                },
-            ),
-        ),
-        of(
-            2,
-            (actor(), vec(memory_entity(), 1..6), any::<bool>()).prop_map(
-                |(by, memories, include_content)| {
-                    Op::by(by, move |view| CheckMemoryAccess {
-                        by: view.bearer(by),
-                        check: AccessCheck::builder()
-                            .memory_ids(
-                                memories.iter().map(|entity| view.memory(*entity)).collect(),
-                            )
-                            .include_content(include_content)
-                            .build(),
-                    })
-                },
-            ),
-        ),
-        of(
-            3,
-            (actor(), memory_entity()).prop_map(|(by, memory)| {
-                Op::by(by, move |view| GetMemory {
-                    by: view.bearer(by),
-                    memory: view.memory(memory),
-                })
-            }),
-        ),
-        of(
-            4,
-            (actor(), memory_entity(), update, etag()).prop_map(
-                |(by, memory, (title, content, change, source), tag)| {
-                    Op::by(by, move |view| {
-                        let memory = view.memory(memory);
-                        UpdateMemory {
-                            by: view.bearer(by),
-                            memory,
-                            update: MemoryUpdate::builder()
-                                .maybe_title(title.clone())
-                                .maybe_content(content.clone())
-                                .change(with(change.clone().unwrap_or_default(), |new| {
-                                    new.source_id = source.map(|entity| view.source(entity));
-                                }))
-                                .build(),
-                            if_match: view.if_match(memory.0, tag),
-                        }
-                    })
-                },
-            ),
-        ),
-        of(
-            2,
-            (actor(), memory_entity()).prop_map(|(by, memory)| {
-                Op::by(by, move |view| DeleteMemory {
-                    by: view.bearer(by),
-                    memory: view.memory(memory),
-                })
-            }),
-        ),
-    ]
+    let what = (memory_entity(), update, etag());
+    by_bearer(actor(), what, |view, by, (memory, update, tag)| {
+        let memory = view.memory(memory);
+        let (title, content, change, source) = update;
+        let mut change = change.unwrap_or_default();
+        change.source_id = source.map(|entity| view.source(entity));
+        let update = MemoryUpdate::builder()
+            .maybe_title(title)
+            .maybe_content(content)
+            .change(change);
+        UpdateMemory::new(by, memory, update.build(), view.if_match(memory.0, tag))
+    })
+}
+
+/// Returns a strategy for calls about a memory.
+fn of_memory<C: Into<Call> + 'static>(
+    call: fn(Caller, MemoryId) -> C,
+) -> impl Strategy<Value = Op> {
+    by_bearer(actor(), memory_entity(), move |view, by, memory| {
+        call(by, view.memory(memory))
+    })
 }
 
 impl Request for CreateMemory {
@@ -174,12 +137,7 @@ impl Request for CreateMemory {
         errors.memory("", "sourceKey", &memory, model.limits.content_bytes_max);
         let who = errors.then(model.authorize_in(self.asked(), place, at.now))?;
         let org = model.org(who.org);
-        if !org.sources.contains_key(&new.source_id) {
-            return Err(ErrorResponse::invalid("sourceId", ProblemCode::NotFound).into());
-        }
-        if org.closed_sources.contains(&new.source_id) {
-            return Err(ErrorResponse::Forbidden.into());
-        }
+        org.require_source(new.source_id, "sourceId")?;
         if let Some(key) = &new.source_key
             && org.names.contains_key(&(place, new.source_id, key.clone()))
         {
@@ -221,18 +179,14 @@ impl Request for ListMemories {
         };
         let memories = org.memories.iter();
         let here = memories.filter(|(_, memory)| memory.labels.workspace_id == self.workspace);
-        let records = here.filter_map(|(id, memory)| {
-            let sight = rules.sight(*id, &memory.labels);
-            let is_shown = sight != Verdict::Unknown && is_wanted(memory);
-            is_shown.then(|| (id.0, json!(memory.summary(*id, sight))))
-        });
-        let records = records.collect();
-        let list = (self.list().unwrap_or_default(), Direction::Forward);
-        model.page(list, records, &self.page, at)
-    }
-
-    fn list(&self) -> Option<String> {
-        list_of(self, (self.workspace, &self.filter))
+        let records = here
+            .filter_map(|(id, memory)| {
+                let sight = rules.sight(*id, &memory.labels);
+                let is_shown = sight != Verdict::Unknown && is_wanted(memory);
+                is_shown.then(|| (id.0, json!(memory.summary(*id, sight))))
+            })
+            .collect();
+        self.page_of(model, Direction::Forward, records, at)
     }
 }
 
@@ -331,9 +285,7 @@ impl Request for UpdateMemory {
             return Err(ErrorResponse::Forbidden.into());
         }
         let shown = before.details(self.memory, sight);
-        if !model.is_current(self.if_match.as_ref(), &shown) {
-            return Err(ErrorResponse::PreconditionFailed.into());
-        }
+        model.require_current(self.if_match.as_ref(), &shown)?;
         let mut after = self.updated(&before);
         if after == before {
             return Ok(model.tagged(&shown, at));

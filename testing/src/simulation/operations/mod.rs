@@ -33,7 +33,6 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::Union;
-use uuid::Uuid;
 
 pub(super) use self::audit::ListAuditEntries;
 pub(super) use self::chats::CreateChat;
@@ -54,13 +53,13 @@ pub use self::roles::{create_custom_role, delete_custom_role};
 pub(super) use self::subscriptions::CreateCitationSubscription;
 pub(super) use self::webhooks::CreateWebhook;
 pub(super) use self::workspaces::CreateSource;
-use super::call::{Call, Described, Request};
+use super::call::{Call, Request};
 use super::resolve::{Step, View};
-use super::world::{OrgState, World};
+use super::world::{Entity, PlacedEntity, World};
 use crate::model::Caller;
-use crate::strategies::{Actor, EntityRef, entity, page};
+use crate::strategies::{Actor, elsewhere, entity, etag, page};
 use knowledge_core::model::WorkspaceId;
-use knowledge_core::service::PageRequest;
+use knowledge_core::service::{IfMatch, PageRequest};
 
 /// Resolution of an operation into a call.
 type Resolve = dyn Fn(&World) -> Step + Send + Sync;
@@ -176,6 +175,19 @@ macro_rules! requests {
                 Some(call)
             }
 
+            fn list(&self) -> Option<String> {
+                use $crate::simulation::part::Part;
+                if ![$(requests!(@is_page $field)),*].contains(&true) {
+                    return None;
+                }
+                let (operation, org) = (self.operation()?, self.org());
+                let mut list = $crate::call::ApiCall::new(operation);
+                $(if <$type as Part>::IDENTIFIES_LIST {
+                    self.$field.add_to(&mut list);
+                })*
+                Some(format!("{operation:?} {org:?} {}{}", list.path, list.query))
+            }
+
             fn run<'a>(
                 &'a self,
                 service: &'a knowledge_core::service::KnowledgeService,
@@ -193,7 +205,19 @@ macro_rules! requests {
                 })
             }
         }
+
+        $(requests! { @listing $name $field })*
     )+};
+    (@is_page page) => { true };
+    (@is_page $other:ident) => { false };
+    (@listing $name:ident page) => {
+        impl $crate::simulation::call::Listing for $name {
+            fn page(&self) -> &knowledge_core::service::PageRequest {
+                &self.page
+            }
+        }
+    };
+    (@listing $name:ident $other:ident) => {};
     (@form) => { $crate::simulation::call::plain };
     (@form tagged) => { $crate::simulation::call::tagged };
     (@form $form:ident) => { $form };
@@ -210,6 +234,11 @@ macro_rules! requests {
     };
 }
 use requests;
+
+/// Values that strategies generate for operations.
+trait Generated: Clone + fmt::Debug + Send + Sync + 'static {}
+
+impl<T: Clone + fmt::Debug + Send + Sync + 'static> Generated for T {}
 
 /// Strategy for operations with its weight among those of its group.
 struct Weighted {
@@ -236,26 +265,60 @@ fn alone(weight: u32, strategy: impl Strategy<Value = Op> + 'static) -> Weighted
     }
 }
 
+/// Returns a strategy for calls by the bearer of a token, with what is generated for them.
+fn by_bearer<N: Generated, C: Into<Call> + 'static>(
+    by: impl Strategy<Value = Actor>,
+    what: impl Strategy<Value = N>,
+    call: impl Fn(&View<'_>, Caller, N) -> C + Copy + Send + Sync + 'static,
+) -> impl Strategy<Value = Op> {
+    (by, what).prop_map(move |(by, what)| {
+        Op::by(by, move |view| call(view, view.bearer(by), what.clone()))
+    })
+}
+
+/// Returns a strategy for calls by the holder of a session, about the own organisation.
+fn by_session<N: Generated, C: Into<Call> + 'static>(
+    by: impl Strategy<Value = Actor>,
+    what: impl Strategy<Value = N>,
+    call: impl Fn(&View<'_>, Caller, String, N) -> C + Copy + Send + Sync + 'static,
+) -> impl Strategy<Value = Op> {
+    (by, what).prop_map(move |(by, what)| {
+        Op::by(by, move |view| {
+            let org = view.own.slug.clone();
+            call(view, view.session(by), org, what.clone())
+        })
+    })
+}
+
 /// Returns a strategy for calls about a workspace.
 fn in_workspace<C: Into<Call> + 'static>(
     by: impl Strategy<Value = Actor>,
     call: fn(Caller, WorkspaceId) -> C,
 ) -> impl Strategy<Value = Op> {
-    (by, entity()).prop_map(move |(by, place)| {
-        Op::by(by, move |view| call(view.bearer(by), view.workspace(place)))
+    by_bearer(by, entity(), move |view, by, place| {
+        call(by, view.workspace(place))
     })
 }
 
 /// Returns a strategy for calls that create something in a workspace.
-fn create_in<N: Clone + fmt::Debug + Send + Sync + 'static, C: Into<Call> + 'static>(
+fn create_in<N: Generated, C: Into<Call> + 'static>(
     by: impl Strategy<Value = Actor>,
     new: impl Strategy<Value = N>,
     call: fn(Caller, WorkspaceId, N) -> C,
 ) -> impl Strategy<Value = Op> {
-    (by, entity(), new).prop_map(move |(by, place, new)| {
-        Op::by(by, move |view| {
-            call(view.bearer(by), view.workspace(place), new.clone())
-        })
+    by_bearer(by, (entity(), new), move |view, by, (place, new)| {
+        call(by, view.workspace(place), new)
+    })
+}
+
+/// Returns a strategy for calls for a page of a list.
+fn lists<N: Generated, R: Request + Into<Call> + 'static>(
+    by: impl Strategy<Value = Actor>,
+    what: impl Strategy<Value = N>,
+    call: impl Fn(&View<'_>, Caller, N, PageRequest) -> R + Copy + Send + Sync + 'static,
+) -> impl Strategy<Value = Op> {
+    by_bearer(by, (what, page()), move |view, by, (what, page)| {
+        view.paged(page, |page| call(view, by.clone(), what.clone(), page))
     })
 }
 
@@ -264,12 +327,8 @@ fn list_in<R: Request + Into<Call> + 'static>(
     by: impl Strategy<Value = Actor>,
     call: fn(Caller, WorkspaceId, PageRequest) -> R,
 ) -> impl Strategy<Value = Op> {
-    (by, entity(), page()).prop_map(move |(by, place, page)| {
-        Op::by(by, move |view| {
-            view.paged(page, |page| {
-                call(view.bearer(by), view.workspace(place), page)
-            })
-        })
+    lists(by, entity(), move |view, by, place, page| {
+        call(by, view.workspace(place), page)
     })
 }
 
@@ -278,39 +337,53 @@ fn list<R: Request + Into<Call> + 'static>(
     by: impl Strategy<Value = Actor>,
     call: fn(Caller, PageRequest) -> R,
 ) -> impl Strategy<Value = Op> {
-    (by, page()).prop_map(move |(by, page)| {
-        Op::by(by, move |view| {
-            view.paged(page, |page| call(view.bearer(by), page))
-        })
-    })
+    lists(by, Just(()), move |_, by, (), page| call(by, page))
 }
 
 /// Returns a strategy for calls about an entity of the organisation.
-fn one_of<T: Copy + 'static, C: Into<Call> + 'static>(
+fn one_of<T: Entity, C: Into<Call> + 'static>(
     by: impl Strategy<Value = Actor>,
-    of: fn(&OrgState) -> &Vec<T>,
-    make: fn(Uuid) -> T,
     call: fn(Caller, T) -> C,
 ) -> impl Strategy<Value = Op> {
-    (by, entity()).prop_map(move |(by, id)| {
-        Op::by(by, move |view| {
-            call(view.bearer(by), view.one(of, make, id))
-        })
-    })
+    by_bearer(by, entity(), move |view, by, id| call(by, view.one(id)))
 }
 
 /// Returns a strategy for calls about an entity of a workspace, sometimes named with another one.
-fn placed<T: Copy + 'static, C: Into<Call> + 'static>(
-    one: impl Strategy<Value = (Actor, EntityRef, Option<EntityRef>)>,
-    of: fn(&OrgState) -> &Vec<(T, WorkspaceId)>,
-    make: fn(Uuid) -> T,
+fn placed<T: PlacedEntity, C: Into<Call> + 'static>(
+    by: impl Strategy<Value = Actor>,
     call: fn(Caller, WorkspaceId, T) -> C,
 ) -> impl Strategy<Value = Op> {
-    one.prop_map(move |(by, id, place)| {
-        Op::by(by, move |view| {
-            let (workspace, id) = view.placed(of, make, id, place);
-            call(view.bearer(by), workspace, id)
-        })
+    let one = (entity(), elsewhere());
+    by_bearer(by, one, move |view, by, (id, place)| {
+        let (workspace, id) = view.placed(id, place);
+        call(by, workspace, id)
+    })
+}
+
+/// Returns a strategy for calls that send something to an entity of a workspace.
+fn placed_with<T: PlacedEntity, N: Generated, C: Into<Call> + 'static>(
+    by: impl Strategy<Value = Actor>,
+    new: impl Strategy<Value = N>,
+    call: fn(Caller, WorkspaceId, T, N) -> C,
+) -> impl Strategy<Value = Op> {
+    let one = (entity(), elsewhere());
+    by_bearer(by, (one, new), move |view, by, ((id, place), new)| {
+        let (workspace, id) = view.placed(id, place);
+        call(by, workspace, id, new)
+    })
+}
+
+/// Returns a strategy for updates of an entity of a workspace, some of them conditional.
+fn update_placed<T: PlacedEntity, N: Generated, C: Into<Call> + 'static>(
+    by: impl Strategy<Value = Actor>,
+    update: impl Strategy<Value = N>,
+    call: fn(Caller, WorkspaceId, T, N, Option<IfMatch>) -> C,
+) -> impl Strategy<Value = Op> {
+    let one = (entity(), elsewhere());
+    let what = (one, update, etag());
+    by_bearer(by, what, move |view, by, ((id, place), update, tag)| {
+        let (workspace, id): (WorkspaceId, T) = view.placed(id, place);
+        call(by, workspace, id, update, view.if_match(id.uuid(), tag))
     })
 }
 
@@ -411,10 +484,4 @@ pub fn concurrent_operations(
 ) -> impl Strategy<Value = Vec<Vec<Op>>> {
     let operation = Union::new_weighted(mixed([8, 6, 3], true));
     vec(vec(operation, 1..=longest.max(1)), callers..=callers)
-}
-
-/// Returns the identity of a list, which its cursors are valid for.
-fn list_of(request: &impl Described, parent: impl fmt::Debug) -> Option<String> {
-    let (operation, org) = (request.operation(), request.org());
-    Some(format!("{operation:?} {org:?} {parent:?}"))
 }

@@ -1,18 +1,16 @@
 //! Operations of the operator: revoking credentials, and maintenance.
 
 use proptest::prelude::*;
-use serde_json::json;
 
 use super::{Op, Weighted, alone, of};
-use crate::model::{ErrorResponse, Moment};
-use crate::model::{Expected, Model, Response};
+use crate::model::{AuditFacts, ErrorResponse, Expected, Model, Moment, Response};
 use crate::simulation::call::{Described, Request, Run};
 use crate::simulation::resolve::Step;
 use crate::simulation::world::OrgState;
 use crate::strategies::entity;
 use knowledge_core::access::CredentialRecord;
 use knowledge_core::model::{CredentialId, OrgId, WorkspaceId};
-use knowledge_core::service::{AuditAction, KnowledgeService, ResourceKind};
+use knowledge_core::service::{AuditAction, KnowledgeService};
 
 /// Revocation of a token, a session or an MCP key.
 #[derive(Clone, Debug)]
@@ -88,7 +86,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
     let revoke = (any::<bool>(), entity()).prop_map(|(is_second_org, id)| {
         Op::to(is_second_org, move |view| Revoke {
             org: view.own.id,
-            credential: view.one(|of| &of.credentials, CredentialId, id),
+            credential: view.one(id),
         })
     });
     // The first workspace remains, so that most of what follows is about something.
@@ -111,9 +109,8 @@ impl Request for Revoke {
         let after: CredentialRecord = record.clone();
         let org = model.org_mut(self.org);
         org.mcp_keys.remove(&self.credential);
-        let resource = (ResourceKind::Credential, self.credential.0);
-        let states = (json!(before), json!(after));
-        org.audit_by_operator(AuditAction::CredentialRevoke, resource, states, at.now);
+        let entry = AuditFacts::ok(self.credential, &before, &after);
+        org.audit_by_operator(AuditAction::CredentialRevoke, entry, at.now);
         Ok(Response::of(&after))
     }
 }

@@ -1,22 +1,19 @@
 //! Recalls.
 
 use proptest::collection::vec;
-use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Op, Weighted, list_in, list_of, of, one_of, requests};
+use super::{Weighted, by_bearer, list_in, of, one_of, requests};
 use crate::authorization::{Use, Verdict};
-use crate::model::{ErrorResponse, Moment};
-use crate::model::{Expected, Model, RequestErrors, Response};
-use crate::simulation::call::Request;
+use crate::model::{AuditFacts, ErrorResponse, Expected, Model, Moment, RequestErrors, Response};
+use crate::simulation::call::{Listing, Request};
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::world::OrgState;
 use crate::strategies::{actor, entity, memory_entity};
-use knowledge_core::ProblemCode;
 use knowledge_core::access::CredentialKind;
 use knowledge_core::api::Operation;
 use knowledge_core::model::{Quota, Recall, RecallId, RecallSummary, WorkspaceId};
-use knowledge_core::service::{AuditAction, NewRecall, PageRequest, ResourceKind};
+use knowledge_core::service::{AuditAction, NewRecall, PageRequest};
 use knowledge_core::store::Direction;
 
 requests! {
@@ -27,33 +24,19 @@ requests! {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
+    // Memories of the own organisation are from the workspace.
+    let new = (entity(), vec(memory_entity(), 0..4));
+    let create = by_bearer(actor(), new, |view, by, (place, memories)| {
+        let workspace = view.workspace(place);
+        let new = NewRecall::builder().query("What now?");
+        let memories = view.memories(&memories, Some(workspace));
+        CreateRecall::new(by, workspace, new.memory_ids(memories).build())
+    });
     vec![
-        of(
-            5,
-            // Memories of the own organisation are from the workspace.
-            (actor(), entity(), vec(memory_entity(), 0..4)).prop_map(|(by, place, memories)| {
-                Op::by(by, move |view| {
-                    let workspace = view.workspace(place);
-                    CreateRecall {
-                        by: view.bearer(by),
-                        workspace,
-                        new: NewRecall::builder()
-                            .query("What now?")
-                            .memory_ids(view.memories(&memories, Some(workspace)))
-                            .build(),
-                    }
-                })
-            }),
-        ),
+        of(5, create),
         of(1, list_in(actor(), ListRecalls::new)),
-        of(
-            2,
-            one_of(actor(), |of| &of.recalls, RecallId, GetRecall::new),
-        ),
-        of(
-            1,
-            one_of(actor(), |of| &of.recalls, RecallId, DeleteRecall::new),
-        ),
+        of(2, one_of(actor(), GetRecall::new)),
+        of(1, one_of(actor(), DeleteRecall::new)),
     ]
 }
 
@@ -63,24 +46,18 @@ impl Request for CreateRecall {
         let mut errors = RequestErrors::default();
         errors.description("query", query);
         errors.count("memory_ids", ids.len(), 500);
-        for (index, id) in ids.iter().enumerate() {
-            let is_second = ids[..index].contains(id);
-            let path = format!("memory_ids[{index}]");
-            errors.when(is_second, &path, ProblemCode::Duplicate);
-        }
+        errors.distinct("memory_ids", ids);
         let who = errors.then(model.authorize_in(self.asked(), place, at.now))?;
         let org = model.org(who.org);
         let rules = org.rules(&who);
         let mut unknown = RequestErrors::default();
-        for (index, id) in ids.iter().enumerate() {
-            let is_known = org.memories.get(id).is_some_and(|memory| {
+        unknown.known("memory_ids", ids, |id| {
+            org.memories.get(id).is_some_and(|memory| {
                 let labels = &memory.labels;
                 labels.workspace_id == place
                     && rules.verdict(*id, labels, &Use::Cite) == Verdict::Everything
-            });
-            let path = format!("memory_ids[{index}]");
-            unknown.when(!is_known, &path, ProblemCode::NotFound);
-        }
+            })
+        });
         unknown.then(Ok(()))?;
         model.check_quota(who.org, Quota::Recalls, 1)?;
         let recall = Recall {
@@ -95,8 +72,8 @@ impl Request for CreateRecall {
         org.recalls.insert(recall.id, recall.clone());
         // The audit log stores identifiers, not the query.
         let audited = json!({ "id": recall.id, "workspace_id": place, "memory_ids": ids });
-        let created = (AuditAction::RecallCreate, ResourceKind::Recall);
-        org.audit_created(Some(&who), created, recall.id.0, &audited, at.now);
+        let entry = AuditFacts::ok(recall.id, (), &audited);
+        org.audit(&who, AuditAction::RecallCreate, entry, at.now);
         Ok(Response::of(&recall))
     }
 
@@ -112,23 +89,19 @@ impl Request for ListRecalls {
         let here = org.recalls.values().filter(|recall| {
             recall.workspace_id == self.workspace && org.recall_exists(&who, recall)
         });
-        let records = here.map(|recall| {
-            let summary = RecallSummary {
-                id: recall.id,
-                workspace_id: recall.workspace_id,
-                query: recall.query.clone(),
-                created_by: recall.created_by,
-                created_at: recall.created_at,
-            };
-            (recall.id.0, json!(summary))
-        });
-        let records = records.collect();
-        let list = (self.list().unwrap_or_default(), Direction::Reverse);
-        model.page(list, records, &self.page, at)
-    }
-
-    fn list(&self) -> Option<String> {
-        list_of(self, self.workspace)
+        let records = here
+            .map(|recall| {
+                let summary = RecallSummary {
+                    id: recall.id,
+                    workspace_id: recall.workspace_id,
+                    query: recall.query.clone(),
+                    created_by: recall.created_by,
+                    created_at: recall.created_at,
+                };
+                (recall.id.0, json!(summary))
+            })
+            .collect();
+        self.page_of(model, Direction::Reverse, records, at)
     }
 }
 

@@ -4,14 +4,13 @@ use proptest::option;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Op, Weighted, in_workspace, of, requests};
-use crate::model::Moment;
-use crate::model::{ErrorResponse, Expected, Model, RequestErrors, Response};
+use super::{Weighted, create_in, in_workspace, of, requests};
+use crate::model::{AuditFacts, ErrorResponse, Expected, Model, Moment, RequestErrors, Response};
 use crate::simulation::call::Request;
-use crate::strategies::{actor, entity};
+use crate::strategies::actor;
 use knowledge_core::ProblemCode;
 use knowledge_core::model::WorkspaceId;
-use knowledge_core::service::{AuditAction, MemoryDays, NewRetention, ResourceKind};
+use knowledge_core::service::{AuditAction, MemoryDays, NewRetention};
 
 requests! {
     GetRetention by workspaces.get_retention { workspace: WorkspaceId }
@@ -33,21 +32,13 @@ pub(super) fn strategies() -> Vec<Weighted> {
         let days = days.maybe_internal(internal);
         days.maybe_restricted(restricted).build()
     }));
+    let new = (days(), memory_days).prop_map(|(days, memory_days)| {
+        let new = NewRetention::builder().maybe_chat_days(days);
+        new.maybe_memory_days(memory_days).build()
+    });
     vec![
         of(1, in_workspace(actor(), GetRetention::new)),
-        of(
-            2,
-            (actor(), entity(), days(), memory_days).prop_map(|(by, place, days, memory_days)| {
-                Op::by(by, move |view| SetRetention {
-                    by: view.bearer(by),
-                    workspace: view.workspace(place),
-                    new: NewRetention::builder()
-                        .maybe_chat_days(days)
-                        .maybe_memory_days(memory_days.clone())
-                        .build(),
-                })
-            }),
-        ),
+        of(2, create_in(actor(), new, SetRetention::new)),
     ]
 }
 
@@ -80,10 +71,8 @@ impl Request for SetRetention {
         let after = json!({ "chat_days": self.new.chat_days, "memory_days": days });
         if before != after {
             org.set_retention(self.workspace, &self.new, at.now);
-            let resource = (ResourceKind::Workspace, self.workspace.0);
-            let states = (before, org.retention(self.workspace));
-            let action = AuditAction::RetentionUpdate;
-            org.audit(&who, action, resource, states, at.now);
+            let entry = AuditFacts::ok(self.workspace, before, org.retention(self.workspace));
+            org.audit(&who, AuditAction::RetentionUpdate, entry, at.now);
         }
         Ok(Response::of(&org.retention(self.workspace)))
     }

@@ -7,7 +7,9 @@ use serde_json::json;
 use super::members::find;
 use super::{Op, Weighted, of, requests};
 use crate::call::ApiCall;
-use crate::model::{Asked, Caller, ErrorResponse, Expected, Model, Moment, Response, none_of};
+use crate::model::{
+    Asked, AuditFacts, Caller, ErrorResponse, Expected, Model, Moment, Response, none_of,
+};
 use crate::simulation::call::{Described, Request, Run, plain};
 use crate::simulation::part::Part;
 use crate::simulation::world::OrgState;
@@ -15,7 +17,7 @@ use crate::strategies::{Actor, EntityRef, RoleEntityRef, entity, governor, role_
 use knowledge_core::access::RoleRef;
 use knowledge_core::api::Operation;
 use knowledge_core::model::{MemberId, Timestamp, WorkspaceId};
-use knowledge_core::service::{AuditAction, KnowledgeService, MemberAssignment, ResourceKind};
+use knowledge_core::service::{AuditAction, KnowledgeService, MemberAssignment};
 
 requests! {
     EndWorkspaceRole by members.end_workspace_role {
@@ -161,14 +163,8 @@ fn assign(
         let org = model.org_mut(who.org);
         org.put_role(member, workspace, role);
         let shown = |role| json!({ "role": role, "workspace_id": workspace });
-        let resource = (ResourceKind::Member, member.0);
-        org.audit(
-            &who,
-            AuditAction::RoleAssign,
-            resource,
-            (shown(old), shown(role)),
-            now,
-        );
+        let entry = AuditFacts::ok(member, shown(old), shown(role));
+        org.audit(&who, AuditAction::RoleAssign, entry, now);
     }
     Ok(old != role)
 }

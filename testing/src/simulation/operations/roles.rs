@@ -4,10 +4,10 @@ use proptest::option::{of as maybe, weighted};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Op, Weighted, of, requests};
-use crate::model::{Asked, ErrorResponse, Moment};
+use super::{Op, Weighted, by_session, of, requests};
 use crate::model::{
-    Expected, Model, RequestErrors, Response, Who, none_of, possible_actions, updated_role,
+    Asked, AuditFacts, ErrorResponse, Expected, Model, Moment, RequestErrors, Response, Who,
+    none_of, possible_actions, updated_role,
 };
 use crate::requests::with;
 use crate::simulation::call::Request;
@@ -21,7 +21,7 @@ use knowledge_core::access::{BuiltInRole, RoleRef};
 use knowledge_core::model::{
     CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate, RoleId, Timestamp,
 };
-use knowledge_core::service::{AuditAction, DeleteRole, IfMatch, ResourceKind};
+use knowledge_core::service::{AuditAction, DeleteRole, IfMatch};
 
 requests! {
     ListCustomRoles by roles.list { org: String }
@@ -62,24 +62,22 @@ pub fn delete_custom_role(by: Actor, role: EntityRef, reassign_to: Option<RoleEn
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
+    let update = (entity(), custom_role_update(), etag());
+    let update = by_session(governor(), update, |view, by, org, (role, update, tag)| {
+        let role = view.role(role);
+        UpdateCustomRole::new(by, org, role, update, view.if_match(role.0, tag))
+    });
     vec![
         of(
             1,
-            (actor(), entity()).prop_map(|(by, org)| {
-                Op::by(by, move |view| ListCustomRoles {
-                    by: view.session(by),
-                    org: view.slug(org),
-                })
+            by_session(actor(), entity(), |view, by, _, org| {
+                ListCustomRoles::new(by, view.slug(org))
             }),
         ),
         of(
             1,
-            (actor(), entity()).prop_map(|(by, role)| {
-                Op::by(by, move |view| GetCustomRole {
-                    by: view.session(by),
-                    org: view.own.slug.clone(),
-                    role: view.role(role),
-                })
+            by_session(actor(), entity(), |view, by, org, role| {
+                GetCustomRole::new(by, org, view.role(role))
             }),
         ),
         of(
@@ -87,23 +85,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
             (governor(), new_custom_role(), weighted(0.25, entity()))
                 .prop_map(|(by, new, workspace)| create_custom_role(by, new, workspace)),
         ),
-        of(
-            5,
-            (governor(), entity(), custom_role_update(), etag()).prop_map(
-                |(by, role, update, tag)| {
-                    Op::by(by, move |view| {
-                        let role = view.role(role);
-                        UpdateCustomRole {
-                            by: view.session(by),
-                            org: view.own.slug.clone(),
-                            role,
-                            update: update.clone(),
-                            if_match: view.if_match(role.0, tag),
-                        }
-                    })
-                },
-            ),
-        ),
+        of(5, update),
         of(
             4,
             (governor(), entity(), maybe(role_pick()))
@@ -187,8 +169,8 @@ impl Request for CreateCustomRole {
         let role = CustomRole { id, ..role };
         let org = model.org_mut(who.org);
         org.roles.insert(id, role.clone());
-        let created = (AuditAction::RoleCreate, ResourceKind::Role);
-        org.audit_created(Some(&who), created, id.0, &role, at.now);
+        let entry = AuditFacts::ok(id, (), &role);
+        org.audit(&who, AuditAction::RoleCreate, entry, at.now);
         Ok(model.tagged(&role, at))
     }
 
@@ -218,9 +200,7 @@ impl Request for UpdateCustomRole {
         let org = model.org(who.org);
         let before = org.roles.get(&self.role).ok_or(ErrorResponse::NotFound)?;
         let mut errors = Vec::new();
-        if !model.is_current(self.if_match.as_ref(), before) {
-            errors.push(ErrorResponse::PreconditionFailed);
-        }
+        errors.extend(model.require_current(self.if_match.as_ref(), before).err());
         let (before, mut after) = (before.clone(), updated_role(before, update));
         if after != before {
             let mut lists = RequestErrors::default();
@@ -243,9 +223,8 @@ impl Request for UpdateCustomRole {
             after.updated_at = at.now;
             let org = model.org_mut(who.org);
             org.roles.insert(self.role, after.clone());
-            let resource = (ResourceKind::Role, self.role.0);
-            let states = (json!(before), json!(after));
-            org.audit(&who, AuditAction::RoleUpdate, resource, states, at.now);
+            let entry = AuditFacts::ok(self.role, &before, &after);
+            org.audit(&who, AuditAction::RoleUpdate, entry, at.now);
         }
         Ok(model.tagged(&after, at))
     }
@@ -292,9 +271,8 @@ impl Request for DeleteCustomRole {
         org.roles.remove(&self.role);
         let after = self.request.reassign_to;
         let after = after.map_or(Value::Null, |target| json!({ "reassign_to": target }));
-        let resource = (ResourceKind::Role, self.role.0);
-        let states = (json!(before), after);
-        org.audit(&who, AuditAction::RoleDelete, resource, states, at.now);
+        let entry = AuditFacts::ok(self.role, &before, after);
+        org.audit(&who, AuditAction::RoleDelete, entry, at.now);
         Ok(Response::done())
     }
 

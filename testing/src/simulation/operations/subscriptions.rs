@@ -1,21 +1,19 @@
 //! Citation subscriptions.
 
-use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Op, Weighted, list_of, of, one_of, requests};
+use super::{Weighted, by_bearer, lists, of, one_of, requests};
 use crate::call::ApiCall;
-use crate::model::Moment;
-use crate::model::{Expected, Model, RequestErrors, Response, SECRET_OVERLAP, limit_reached};
-use crate::simulation::call::Request;
+use crate::model::{AuditFacts, Expected, Model, Moment, RequestErrors, Response, limit_reached};
+use crate::simulation::call::{Listing, Request};
 use crate::simulation::part::Part;
 use crate::simulation::world::OrgState;
-use crate::strategies::{entity, governor, page, webhook_url};
+use crate::strategies::{entity, governor, webhook_url};
 use knowledge_core::access::CredentialKind;
 use knowledge_core::model::{
     CitationSubscription, NewCitationSubscription, Quota, RecallId, SubscriptionId,
 };
-use knowledge_core::service::{AuditAction, PageRequest, ResourceKind};
+use knowledge_core::service::{AuditAction, PageRequest};
 use knowledge_core::store::Direction;
 
 requests! {
@@ -43,58 +41,23 @@ impl Part for OfRecall {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
+    let create = by_bearer(
+        governor(),
+        (entity(), webhook_url()),
+        |view, by, (recall, url)| {
+            let new = NewCitationSubscription::builder().recall_id(view.one(recall));
+            CreateCitationSubscription::new(by, new.webhook_url(url).build())
+        },
+    );
+    let list = lists(governor(), entity(), |view, by, recall, page| {
+        ListCitationSubscriptions::new(by, OfRecall(view.one(recall)), page)
+    });
     vec![
-        of(
-            3,
-            (governor(), entity(), webhook_url()).prop_map(|(by, recall, url)| {
-                Op::by(by, move |view| CreateCitationSubscription {
-                    by: view.bearer(by),
-                    new: NewCitationSubscription::builder()
-                        .recall_id(view.one(|of| &of.recalls, RecallId, recall))
-                        .webhook_url(url.clone())
-                        .build(),
-                })
-            }),
-        ),
-        of(
-            1,
-            (governor(), entity(), page()).prop_map(|(by, recall, page)| {
-                Op::by(by, move |view| {
-                    view.paged(page, |page| ListCitationSubscriptions {
-                        by: view.bearer(by),
-                        recall: OfRecall(view.one(|of| &of.recalls, RecallId, recall)),
-                        page,
-                    })
-                })
-            }),
-        ),
-        of(
-            1,
-            one_of(
-                governor(),
-                |of| &of.subscriptions,
-                SubscriptionId,
-                GetCitationSubscription::new,
-            ),
-        ),
-        of(
-            1,
-            one_of(
-                governor(),
-                |of| &of.subscriptions,
-                SubscriptionId,
-                DeleteCitationSubscription::new,
-            ),
-        ),
-        of(
-            1,
-            one_of(
-                governor(),
-                |of| &of.subscriptions,
-                SubscriptionId,
-                RotateCitationSubscriptionSecret::new,
-            ),
-        ),
+        of(3, create),
+        of(1, list),
+        of(1, one_of(governor(), GetCitationSubscription::new)),
+        of(1, one_of(governor(), DeleteCitationSubscription::new)),
+        of(1, one_of(governor(), RotateCitationSubscriptionSecret::new)),
     ]
 }
 
@@ -133,8 +96,8 @@ impl Request for CreateCitationSubscription {
         let id = subscription.id;
         org.add_endpoint(workspace, id.into(), &who);
         org.subscriptions.insert(id, subscription.clone());
-        let created = (AuditAction::SubscriptionCreate, ResourceKind::Subscription);
-        org.audit_created(Some(&who), created, id.0, &subscription, at.now);
+        let entry = AuditFacts::ok(id, (), &subscription);
+        org.audit(&who, AuditAction::SubscriptionCreate, entry, at.now);
         Ok(Response::of(&CitationSubscription {
             signing_secret,
             ..subscription
@@ -156,14 +119,8 @@ impl Request for ListCitationSubscriptions {
         let found = all.filter(|subscription| subscription.recall_id == self.recall.0);
         let org = model.org(who.org);
         let shown = found.map(|found| org.shown_subscription(&who, found));
-        let records = shown.map(|found| (found.id.0, json!(found)));
-        let records = records.collect();
-        let list = (self.list().unwrap_or_default(), Direction::Forward);
-        model.page(list, records, &self.page, at)
-    }
-
-    fn list(&self) -> Option<String> {
-        list_of(self, self.recall)
+        let records = shown.map(|found| (found.id.0, json!(found))).collect();
+        self.page_of(model, Direction::Forward, records, at)
     }
 }
 
@@ -181,15 +138,8 @@ impl Request for DeleteCitationSubscription {
         let org = model.org_mut(who.org);
         org.subscriptions.remove(&self.id);
         org.delete_endpoint(self.id.into());
-        let resource = (ResourceKind::Subscription, self.id.0);
-        let states = (json!(before), Value::Null);
-        org.audit(
-            &who,
-            AuditAction::SubscriptionDelete,
-            resource,
-            states,
-            at.now,
-        );
+        let entry = AuditFacts::ok(self.id, &before, ());
+        org.audit(&who, AuditAction::SubscriptionDelete, entry, at.now);
         Ok(Response::done())
     }
 
@@ -201,18 +151,12 @@ impl Request for DeleteCitationSubscription {
 impl Request for RotateCitationSubscriptionSecret {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, found) = model.authorize_for_subscription(self.asked(), self.id, at.now)?;
-        let until = at.now.plus(SECRET_OVERLAP);
-        let org = model.org_mut(who.org);
+        let secret = model.secret(at, "/signing_secret", "whsec_");
         if found.subscriber_user_id == who.member {
+            let org = model.org_mut(who.org);
             org.owners.insert(self.id.into(), who.owner());
         }
         let action = AuditAction::SubscriptionRotateSecret;
-        let resource = (ResourceKind::Subscription, self.id.0);
-        let states = (Value::Null, json!({ "previous_secret_expires_at": until }));
-        org.audit(&who, action, resource, states, at.now);
-        Ok(Response::of(&json!({
-            "signing_secret": model.secret(at, "/signing_secret", "whsec_"),
-            "previous_secret_expires_at": until,
-        })))
+        Ok(model.rotated(&who, action, self.id, secret, at))
     }
 }

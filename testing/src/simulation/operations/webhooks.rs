@@ -3,18 +3,17 @@
 use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::select;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Op, Weighted, create_in, list_in, list_of, of, placed, requests};
-use crate::model::{ErrorResponse, Moment};
-use crate::model::{Expected, Model, RequestErrors, Response, SECRET_OVERLAP, limit_reached};
-use crate::simulation::call::Request;
+use super::{Weighted, create_in, list_in, of, placed, requests, update_placed};
+use crate::model::{AuditFacts, Expected, Model, Moment, RequestErrors, Response, limit_reached};
+use crate::simulation::call::{Listing, Request};
 use crate::simulation::world::OrgState;
-use crate::strategies::{elsewhere, entity, etag, governor, new_webhook, webhook_url};
+use crate::strategies::{governor, new_webhook, webhook_url};
 use knowledge_core::model::{
     EventType, NewWebhook, Quota, Webhook, WebhookId, WebhookUpdate, WorkspaceId,
 };
-use knowledge_core::service::{AuditAction, IfMatch, PageRequest, ResourceKind};
+use knowledge_core::service::{AuditAction, IfMatch, PageRequest};
 use knowledge_core::store::Direction;
 
 requests! {
@@ -47,42 +46,13 @@ fn update() -> impl Strategy<Value = WebhookUpdate> {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
-    let one = || (governor(), entity(), elsewhere());
     vec![
         of(2, create_in(governor(), new_webhook(), CreateWebhook::new)),
         of(1, list_in(governor(), ListWebhooks::new)),
-        of(
-            1,
-            placed(one(), |of| &of.webhooks, WebhookId, GetWebhook::new),
-        ),
-        of(
-            2,
-            (one(), update(), etag()).prop_map(|((by, id, place), update, tag)| {
-                Op::by(by, move |view| {
-                    let (workspace, id) = view.placed(|of| &of.webhooks, WebhookId, id, place);
-                    UpdateWebhook {
-                        by: view.bearer(by),
-                        workspace,
-                        id,
-                        update: update.clone(),
-                        if_match: view.if_match(id.0, tag),
-                    }
-                })
-            }),
-        ),
-        of(
-            1,
-            placed(one(), |of| &of.webhooks, WebhookId, DeleteWebhook::new),
-        ),
-        of(
-            1,
-            placed(
-                one(),
-                |of| &of.webhooks,
-                WebhookId,
-                RotateWebhookSecret::new,
-            ),
-        ),
+        of(1, placed(governor(), GetWebhook::new)),
+        of(2, update_placed(governor(), update(), UpdateWebhook::new)),
+        of(1, placed(governor(), DeleteWebhook::new)),
+        of(1, placed(governor(), RotateWebhookSecret::new)),
     ]
 }
 
@@ -115,8 +85,8 @@ impl Request for CreateWebhook {
         let org = model.org_mut(who.org);
         org.add_endpoint(self.workspace, webhook.id.into(), &who);
         org.webhooks.insert(webhook.id, webhook.clone());
-        let created = (AuditAction::WebhookCreate, ResourceKind::Webhook);
-        org.audit_created(Some(&who), created, webhook.id.0, &webhook, at.now);
+        let entry = AuditFacts::ok(webhook.id, (), &webhook);
+        org.audit(&who, AuditAction::WebhookCreate, entry, at.now);
         Ok(Response::of(&Webhook {
             signing_secret,
             ..webhook
@@ -134,14 +104,8 @@ impl Request for ListWebhooks {
         let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let webhooks = model.org(who.org).webhooks.values();
         let here = webhooks.filter(|webhook| webhook.workspace_id == self.workspace);
-        let records = here.map(|webhook| (webhook.id.0, json!(webhook)));
-        let records = records.collect();
-        let list = (self.list().unwrap_or_default(), Direction::Forward);
-        model.page(list, records, &self.page, at)
-    }
-
-    fn list(&self) -> Option<String> {
-        list_of(self, self.workspace)
+        let records = here.map(|webhook| (webhook.id.0, json!(webhook))).collect();
+        self.page_of(model, Direction::Forward, records, at)
     }
 }
 
@@ -160,9 +124,7 @@ impl Request for UpdateWebhook {
         update.url.iter().for_each(|url| errors.url("url", url));
         let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         let before = model.org(who.org).webhook(self.workspace, self.id)?.clone();
-        if !model.is_current(self.if_match.as_ref(), &before) {
-            return Err(ErrorResponse::PreconditionFailed.into());
-        }
+        model.require_current(self.if_match.as_ref(), &before)?;
         let mut after = Webhook {
             event_type: update.event_type.unwrap_or(before.event_type),
             url: update.url.clone().unwrap_or_else(|| before.url.clone()),
@@ -176,9 +138,8 @@ impl Request for UpdateWebhook {
             if after.url != before.url {
                 org.owners.insert(self.id.into(), who.owner());
             }
-            let resource = (ResourceKind::Webhook, self.id.0);
-            let states = (json!(before), json!(after));
-            org.audit(&who, AuditAction::WebhookUpdate, resource, states, at.now);
+            let entry = AuditFacts::ok(self.id, &before, &after);
+            org.audit(&who, AuditAction::WebhookUpdate, entry, at.now);
         }
         Ok(model.tagged(&after, at))
     }
@@ -191,9 +152,8 @@ impl Request for DeleteWebhook {
         let org = model.org_mut(who.org);
         org.webhooks.remove(&self.id);
         org.delete_endpoint(self.id.into());
-        let resource = (ResourceKind::Webhook, self.id.0);
-        let states = (json!(before), Value::Null);
-        org.audit(&who, AuditAction::WebhookDelete, resource, states, at.now);
+        let entry = AuditFacts::ok(self.id, &before, ());
+        org.audit(&who, AuditAction::WebhookDelete, entry, at.now);
         Ok(Response::done())
     }
 
@@ -206,21 +166,10 @@ impl Request for RotateWebhookSecret {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         model.org(who.org).webhook(self.workspace, self.id)?;
-        let until = at.now.plus(SECRET_OVERLAP);
+        let secret = model.secret(at, "/signing_secret", "whsec_");
         let org = model.org_mut(who.org);
         org.owners.insert(self.id.into(), who.owner());
-        let resource = (ResourceKind::Webhook, self.id.0);
-        let states = (Value::Null, json!({ "previous_secret_expires_at": until }));
-        org.audit(
-            &who,
-            AuditAction::WebhookRotateSecret,
-            resource,
-            states,
-            at.now,
-        );
-        Ok(Response::of(&json!({
-            "signing_secret": model.secret(at, "/signing_secret", "whsec_"),
-            "previous_secret_expires_at": until,
-        })))
+        let action = AuditAction::WebhookRotateSecret;
+        Ok(model.rotated(&who, action, self.id, secret, at))
     }
 }

@@ -1,17 +1,15 @@
 //! Workspaces, their dashboards, and sources.
 
-use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Op, Weighted, in_workspace, list, list_of, of, requests};
-use crate::model::{ErrorResponse, Moment};
-use crate::model::{Expected, Model, RequestErrors, Response};
-use crate::simulation::call::Request;
+use super::{Weighted, by_bearer, in_workspace, list, of, one_of, requests};
+use crate::model::{AuditFacts, ErrorResponse, Expected, Model, Moment, RequestErrors, Response};
+use crate::simulation::call::{Listing, Request};
 use crate::simulation::world::OrgState;
-use crate::strategies::{actor, entity, new_source};
+use crate::strategies::{actor, new_source};
 use knowledge_core::access::CredentialKind;
 use knowledge_core::model::{Quota, Source, SourceId, WorkspaceId};
-use knowledge_core::service::{AuditAction, NewSource, PageRequest, ResourceKind};
+use knowledge_core::service::{AuditAction, NewSource, PageRequest};
 use knowledge_core::store::Direction;
 
 requests! {
@@ -30,22 +28,11 @@ pub(super) fn strategies() -> Vec<Weighted> {
         of(7, in_workspace(actor(), GetDashboardSummary::new)),
         of(
             2,
-            (actor(), new_source()).prop_map(|(by, new)| {
-                Op::by(by, move |view| CreateSource {
-                    by: view.bearer(by),
-                    new: new.clone(),
-                })
+            by_bearer(actor(), new_source(), |_, by, new| {
+                CreateSource::new(by, new)
             }),
         ),
-        of(
-            1,
-            (actor(), entity()).prop_map(|(by, source)| {
-                Op::by(by, move |view| GetSource {
-                    by: view.bearer(by),
-                    source: view.source(source),
-                })
-            }),
-        ),
+        of(1, one_of(actor(), GetSource::new)),
         of(1, list(actor(), ListSources::new)),
     ]
 }
@@ -56,14 +43,10 @@ impl Request for ListWorkspaces {
         let org = model.org(who.org);
         let (rules, workspaces) = (org.rules(&who), org.workspaces.values());
         let known = workspaces.filter(|workspace| rules.works_in(workspace.id));
-        let records = known.map(|workspace| (workspace.id.0, json!(workspace)));
-        let records = records.collect();
-        let list = (self.list().unwrap_or_default(), Direction::Forward);
-        model.page(list, records, &self.page, at)
-    }
-
-    fn list(&self) -> Option<String> {
-        list_of(self, ())
+        let records = known
+            .map(|workspace| (workspace.id.0, json!(workspace)))
+            .collect();
+        self.page_of(model, Direction::Forward, records, at)
     }
 }
 
@@ -108,8 +91,8 @@ impl Request for CreateSource {
         };
         let org = model.org_mut(who.org);
         org.sources.insert(source.id, source.clone());
-        let created = (AuditAction::SourceCreate, ResourceKind::Source);
-        org.audit_created(Some(&who), created, source.id.0, &source, at.now);
+        let entry = AuditFacts::ok(source.id, (), &source);
+        org.audit(&who, AuditAction::SourceCreate, entry, at.now);
         Ok(Response::of(&source))
     }
 
@@ -124,14 +107,8 @@ impl Request for ListSources {
         let org = model.org(who.org);
         let sources = org.sources.values();
         let sources = sources.filter(|source| org.source_exists(&who, source.id));
-        let records = sources.map(|source| (source.id.0, json!(source)));
-        let records = records.collect();
-        let list = (self.list().unwrap_or_default(), Direction::Forward);
-        model.page(list, records, &self.page, at)
-    }
-
-    fn list(&self) -> Option<String> {
-        list_of(self, ())
+        let records = sources.map(|source| (source.id.0, json!(source))).collect();
+        self.page_of(model, Direction::Forward, records, at)
     }
 }
 
