@@ -56,10 +56,6 @@ pub(crate) struct Sample {
 
 impl Sample {
     /// A sample without any figure.
-    #[allow(
-        dead_code,
-        reason = "not every benchmark has rows without some figures"
-    )]
     pub(crate) const UNKNOWN: Self = Self {
         value: f64::NAN,
         reference: f64::NAN,
@@ -67,6 +63,16 @@ impl Sample {
         cpu_us: f64::NAN,
         reference_cpu_us: f64::NAN,
     };
+
+    /// Returns a sample of a value and its reference only.
+    #[allow(dead_code, reason = "not every benchmark has such rows")]
+    pub(crate) fn of(value: f64, reference: f64) -> Self {
+        Self {
+            value,
+            reference,
+            ..Self::UNKNOWN
+        }
+    }
 }
 
 /// A row of the results.

@@ -83,19 +83,8 @@ impl Reference {
 
     async fn work(&self, path: String, count: usize) -> Work {
         let cpu_ms = process::cpu_ms(self.target.id);
-        let call = Call {
-            method: Method::GET,
-            path,
-            headers: Vec::new(),
-            body: Bytes::new(),
-        };
-        let seconds: f64 = self
-            .target
-            .send(call)
-            .await
-            .json()
-            .as_f64()
-            .expect("a time");
+        let answer = self.target.send(Call::new(Method::GET, path)).await;
+        let seconds: f64 = answer.json().as_f64().expect("a time");
         let count = count as f64;
         Work {
             each_ms: 1e3 * seconds / count,

@@ -1,12 +1,10 @@
 //! Requests of the rows, and their responses.
 
-use bytes::Bytes;
 use http::Method;
 use knowledge_core::model::{MemoryId, WorkspaceId};
 use serde_json::json;
 
 use crate::load::{Answer, Call};
-use crate::site::Site;
 use crate::spec::Recorded;
 
 /// Headers that differ from response to response, or that the HTTP library adds.
@@ -18,48 +16,20 @@ pub(crate) fn dashboard_path(workspace: WorkspaceId) -> String {
 
 /// Returns a request of the holder of a token without a body.
 pub(crate) fn call(token: &str, method: Method, path: String) -> Call {
-    Call {
-        method,
-        path,
-        headers: vec![("authorization", format!("Bearer {token}"))],
-        body: Bytes::new(),
-    }
-}
-
-pub(crate) fn with_tag(mut get: Call, etag: &str) -> Call {
-    get.headers.push(("if-none-match", etag.to_owned()));
-    get
-}
-
-/// Returns a bulk update of one attribute by the owner.
-pub(crate) fn patch(
-    site: &Site,
-    key: &str,
-    memories: &[MemoryId],
-    field: &str,
-    value: &str,
-) -> Call {
-    patch_as(&site.token, key, memories, field, value)
+    Call::new(method, path).with("authorization", format!("Bearer {token}"))
 }
 
 /// Returns a bulk update of one attribute, by the holder of a token.
-pub(crate) fn patch_as(
+pub(crate) fn patch(
     token: &str,
     key: &str,
     memories: &[MemoryId],
     field: &str,
     value: &str,
 ) -> Call {
-    let body = json!({ "memoryIds": memories, field: value });
-    Call {
-        method: Method::PATCH,
-        path: "/v1/memories/bulk".to_owned(),
-        headers: vec![
-            ("authorization", format!("Bearer {token}")),
-            ("idempotency-key", key.to_owned()),
-        ],
-        body: Bytes::from(body.to_string()),
-    }
+    let update = call(token, Method::PATCH, "/v1/memories/bulk".to_owned());
+    let update = update.with("idempotency-key", key);
+    update.json(&json!({ "memoryIds": memories, field: value }))
 }
 
 /// Panics unless an update changed this number of memories.

@@ -11,7 +11,9 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+use crate::knowledge::Knowledge;
 use crate::process;
+use crate::report::{Sample, median};
 
 /// A response, and the time until its last byte.
 pub(crate) struct Answer {
@@ -43,6 +45,36 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// Creates a request without headers and body.
+    pub(crate) fn new(method: Method, path: impl Into<String>) -> Self {
+        Self {
+            method,
+            path: path.into(),
+            headers: Vec::new(),
+            body: Bytes::new(),
+        }
+    }
+
+    /// Adds a header.
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// Sets the body.
+    pub(crate) fn json(mut self, body: &serde_json::Value) -> Self {
+        self.body = Bytes::from(body.to_string());
+        self
+    }
+
+    /// Returns the request to another path.
+    pub(crate) fn to(&self, path: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            ..self.clone()
+        }
+    }
+
     fn request(self) -> Request<Full<Bytes>> {
         let mut request = Request::builder()
             .method(self.method)
@@ -117,6 +149,17 @@ impl Job {
             check: Box::new(check),
         })
     }
+
+    /// Repeats a request, whose response must always have this status and this body.
+    pub(crate) fn repeat(call: Call, status: StatusCode, body: Bytes) -> Arc<Self> {
+        Self::new(
+            move |_| call.clone(),
+            move |answer| {
+                assert_eq!(answer.status, status);
+                assert_eq!(answer.body, body, "the response is the first one");
+            },
+        )
+    }
 }
 
 /// Result of a load.
@@ -126,6 +169,46 @@ pub(crate) struct Load {
     pub(crate) per_second: f64,
     /// Processor time of the server per request, in microseconds.
     pub(crate) cpu_us: f64,
+}
+
+impl Load {
+    /// Returns a sample of this load with a value, beside a reference.
+    pub(crate) fn sample(&self, value: f64, reference: f64, reference_cpu_us: f64) -> Sample {
+        Sample {
+            value,
+            reference,
+            per_second: self.per_second,
+            cpu_us: self.cpu_us,
+            reference_cpu_us,
+        }
+    }
+
+    /// Returns the median latency in milliseconds.
+    pub(crate) fn median_ms(&self) -> f64 {
+        median(self.latencies_ms.clone())
+    }
+}
+
+/// A running server of this project.
+pub(crate) struct Served {
+    server: Knowledge,
+    pub(crate) target: Target,
+}
+
+impl Served {
+    pub(crate) fn new(server: Knowledge) -> Self {
+        let target = Target {
+            address: server.address().to_owned(),
+            id: server.id(),
+        };
+        Self { server, target }
+    }
+
+    /// Ends the server in order.
+    pub(crate) fn stop(self) {
+        self.server.terminate();
+        assert!(self.server.ended().success(), "the server stops in order");
+    }
 }
 
 /// A server under load.

@@ -150,15 +150,24 @@ impl Options {
         self.is_full && machine::wait_until_idle(wait).await
     }
 
+    /// Measures rows, beside which these processes run, once the machine is idle.
+    async fn measured(&self, own: Vec<u32>, rows: impl Future<Output = Vec<Row>>) -> Vec<Row> {
+        let is_idle = self.wait_until_idle().await;
+        let others = machine::Others::watch(own);
+        let rows = rows.await;
+        self.finish(rows, is_idle, others.used())
+    }
+
     /// Notes what else ran on the machine during a measurement, and prints its rows.
     fn finish(&self, mut rows: Vec<Row>, is_idle: bool, others: Option<f64>) -> Vec<Row> {
         for row in &mut rows {
             row.idle = is_idle && others.is_none_or(|others| others <= OTHERS_MAX);
             row.others = others;
-            match self.is_full {
-                true => println!("  {row}"),
+            if self.is_full {
+                println!("  {row}");
+            } else {
                 // The figures of a short round of a debug build mean nothing.
-                false => println!("  {}: ok", row.name),
+                println!("  {}: ok", row.name);
             }
         }
         rows
@@ -188,24 +197,17 @@ async fn run(options: &Options) {
         println!("{}, {} memories", engine.name(), scale.memories);
         let bench = Bench::start(engine, scale, options.peer.clone()).await;
         for row in &rows {
-            let is_idle = options.wait_until_idle().await;
-            let others = machine::Others::watch(bench.processes());
-            let rows = (row.measure)(&bench).await;
-            measured.extend(options.finish(rows, is_idle, others.used()));
+            let rows = (row.measure)(&bench);
+            measured.extend(options.measured(bench.processes(), rows).await);
         }
         bench.stop();
     }
-    if let Some(peer) = options
-        .peer
-        .clone()
-        .filter(|_| options.includes(peers::NAME))
-    {
+    let peer = options.peer.clone();
+    if let Some(peer) = peer.filter(|_| options.includes(peers::NAME)) {
         println!("{}, {} memories", database::NAME, scale.memories);
         let shared = Shared::start(scale, peer).await;
-        let is_idle = options.wait_until_idle().await;
-        let others = machine::Others::watch(shared.processes());
-        let rows = shared.measure().await;
-        measured.extend(options.finish(rows, is_idle, others.used()));
+        let rows = shared.measure();
+        measured.extend(options.measured(shared.processes(), rows).await);
         shared.stop();
     }
     for engine in Engine::ALL {

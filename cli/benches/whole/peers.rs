@@ -7,15 +7,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use http::Method;
+use http::{Method, StatusCode};
 use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
 use knowledge_core::model::MemoryId;
 use serde_json::Value;
 
-use crate::calls::{assert_succeeded, call, patch_as};
+use crate::calls::{assert_succeeded, call, patch};
 use crate::knowledge::{self, Knowledge};
-use crate::load::{Answer, Call, Job, Load, Target, Until};
+use crate::load::{Answer, Call, Job, Load, Served, Target, Until};
 use crate::report::{self, Row, Sample};
 use crate::rows::{Bench, DASHBOARD_CONNECTIONS, UPDATE_CONNECTIONS};
 use crate::scale::Scale;
@@ -65,8 +65,8 @@ impl Peer {
 }
 
 /// One of the two services, with what its requests name.
-struct Side<'b> {
-    target: &'b Target,
+struct Side {
+    target: Target,
     /// Name of the store of the measured service, for which no other requests have the same keys.
     store: &'static str,
     token: String,
@@ -74,13 +74,13 @@ struct Side<'b> {
     memories: Arc<Vec<MemoryId>>,
 }
 
-impl<'b> Side<'b> {
+impl Side {
     /// Returns the side of the peer with this number of memories, for a store of the other side.
-    fn of_peer(peer: &'b Peer, store: &'static str, memories: usize) -> Self {
+    fn of_peer(peer: &Peer, store: &'static str, memories: usize) -> Self {
         let memory = |number| format!("00000000-0000-7000-9000-{number:012x}").parse();
         let memories = (0..memories).map(|number| memory(number).expect("a UUID"));
         Self {
-            target: &peer.target,
+            target: peer.target.clone(),
             store,
             token: TOKEN.to_owned(),
             workspace: WORKSPACE.to_owned(),
@@ -89,7 +89,7 @@ impl<'b> Side<'b> {
     }
 
     fn update(&self, key: &str, memories: &[MemoryId], label: &str) -> Call {
-        patch_as(&self.token, key, memories, "audienceTag", label)
+        patch(&self.token, key, memories, "audienceTag", label)
     }
 
     /// Returns updates of `count` memories each, which give them labels that they never had.
@@ -103,7 +103,7 @@ impl<'b> Side<'b> {
                 let chosen = &memories[first + place * count..][..count];
                 let key = format!("{prefix}-{number}");
                 let label = format!("team:{prefix}-{turn}");
-                patch_as(&token, &key, chosen, "audienceTag", &label)
+                patch(&token, &key, chosen, "audienceTag", &label)
             },
             move |answer| {
                 assert_succeeded(answer, count);
@@ -127,14 +127,7 @@ impl<'b> Side<'b> {
     /// Returns a request, each of whose responses must be this one.
     async fn repeated(&self, call: Call) -> (Answer, Arc<Job>) {
         let answer = self.target.send(call.clone()).await;
-        let body = answer.body.clone();
-        let job = Job::new(
-            move |_| call.clone(),
-            move |answer| {
-                assert_eq!(answer.status, http::StatusCode::OK);
-                assert_eq!(answer.body, body, "the response is the first one");
-            },
-        );
+        let job = Job::repeat(call, StatusCode::OK, answer.body.clone());
         (answer, job)
     }
 
@@ -157,9 +150,10 @@ fn clear_own_fields(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                match OWN_FIELDS.contains(&&**name) && value.is_string() {
-                    true => *value = "".into(),
-                    false => clear_own_fields(value),
+                if OWN_FIELDS.contains(&&**name) && value.is_string() {
+                    *value = "".into();
+                } else {
+                    clear_own_fields(value);
                 }
             }
         }
@@ -175,15 +169,14 @@ impl Bench {
     /// If there is no peer, or one side responds wrongly.
     pub(crate) async fn peers(&self) -> Vec<Row> {
         let ours = Side {
-            target: &self.target,
+            target: self.target.clone(),
             store: self.engine.name(),
             token: self.site.token.clone(),
             workspace: self.site.workspace.to_string(),
             memories: Arc::clone(&self.site.memories),
         };
         let peer = self.peer.as_ref().expect("a peer");
-        let peer = Side::of_peer(peer, ours.store, self.scale.memories);
-        compare_all(self.scale, &ours, &peer).await
+        compare_all(self.scale, &ours, peer).await
     }
 }
 
@@ -191,11 +184,8 @@ impl Bench {
 pub(crate) struct Shared {
     scale: &'static Scale,
     peer: Peer,
-    server: Knowledge,
-    target: Target,
-    token: String,
-    workspace: String,
-    memories: Arc<Vec<MemoryId>>,
+    server: Served,
+    side: Side,
     /// Directory with the address of the database.
     _directory: tempfile::TempDir,
 }
@@ -212,25 +202,26 @@ impl Shared {
         let tenant = Tenant::create(&service.await.expect("the service opens")).await;
         let memories = tenant.ingest(0..scale.memories).await;
         tenant.furnish().await;
-        let server = Knowledge::serve(&place);
-        Self {
-            target: Target {
-                address: server.address().to_owned(),
-                id: server.id(),
-            },
-            scale,
-            peer,
-            server,
+        let server = Served::new(Knowledge::serve(&place));
+        let side = Side {
+            target: server.target.clone(),
+            store: database::NAME,
             token: tenant.token.clone(),
             workspace: tenant.workspace.to_string(),
             memories: Arc::new(memories),
+        };
+        Self {
+            scale,
+            peer,
+            server,
+            side,
             _directory: directory,
         }
     }
 
     /// Returns the processes of both sides.
     pub(crate) fn processes(&self) -> Vec<u32> {
-        vec![self.target.id, self.peer.target.id]
+        vec![self.side.target.id, self.peer.target.id]
     }
 
     /// Measures the rows against the peer.
@@ -238,25 +229,17 @@ impl Shared {
     /// # Panics
     /// If one side responds wrongly.
     pub(crate) async fn measure(&self) -> Vec<Row> {
-        let ours = Side {
-            target: &self.target,
-            store: database::NAME,
-            token: self.token.clone(),
-            workspace: self.workspace.clone(),
-            memories: Arc::clone(&self.memories),
-        };
-        let peer = Side::of_peer(&self.peer, ours.store, self.scale.memories);
-        compare_all(self.scale, &ours, &peer).await
+        compare_all(self.scale, &self.side, &self.peer).await
     }
 
     /// Ends the server in order.
     pub(crate) fn stop(self) {
-        self.server.terminate();
-        assert!(self.server.ended().success(), "the server stops in order");
+        self.server.stop();
     }
 }
 
-async fn compare_all(scale: &Scale, ours: &Side<'_>, peer: &Side<'_>) -> Vec<Row> {
+async fn compare_all(scale: &Scale, ours: &Side, peer: &Peer) -> Vec<Row> {
+    let peer = &Side::of_peer(peer, ours.store, scale.memories);
     let dashboards = (
         ours.comparable_dashboard().await,
         peer.comparable_dashboard().await,
@@ -266,8 +249,7 @@ async fn compare_all(scale: &Scale, ours: &Side<'_>, peer: &Side<'_>) -> Vec<Row
     let bulk = scale.bulk;
     let jobs = [ours, peer].map(|side| side.updates("bulk", 0, bulk, bulk));
     let until = Until::Count(scale.large);
-    let median = |load: &Load| report::median(load.latencies_ms.clone());
-    let large = compare(scale, ours, peer, jobs, 1, until, median).await;
+    let large = compare(scale, ours, peer, jobs, 1, until, Load::median_ms).await;
 
     let updated = scale.updated();
     let jobs = [ours, peer].map(|side| side.updates("one", updated.start, updated.end, 1));
@@ -281,7 +263,7 @@ async fn compare_all(scale: &Scale, ours: &Side<'_>, peer: &Side<'_>) -> Vec<Row
 
     let jobs = [ours.replays(bulk).await, peer.replays(bulk).await];
     let until = Until::Count(5 * scale.large);
-    let replay = compare(scale, ours, peer, jobs, 1, until, median).await;
+    let replay = compare(scale, ours, peer, jobs, 1, until, Load::median_ms).await;
 
     let row = |what: &str, unit, target, samples: &[Sample]| {
         let name = format!("{what}, against a peer, {}", ours.store);
@@ -316,8 +298,8 @@ async fn compare_all(scale: &Scale, ours: &Side<'_>, peer: &Side<'_>) -> Vec<Row
 /// of the peer: while one side is measured, the other one waits.
 async fn compare(
     scale: &Scale,
-    ours: &Side<'_>,
-    peer: &Side<'_>,
+    ours: &Side,
+    peer: &Side,
     jobs: [Arc<Job>; 2],
     connections: usize,
     until: Until,
@@ -330,12 +312,10 @@ async fn compare(
         let shared = process::cpu_ms(peer.target.id) - shared;
         let reference = peer.target.load(connections, until, &jobs[1]).await;
         if round > 0 {
+            let sample = load.sample(value(&load), value(&reference), reference.cpu_us);
             samples.push(Sample {
-                value: value(&load),
-                reference: value(&reference),
-                per_second: load.per_second,
                 cpu_us: load.cpu_us + 1e3 * shared / load.latencies_ms.len() as f64,
-                reference_cpu_us: reference.cpu_us,
+                ..sample
             });
         }
     }

@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
 use crate::bare;
-use crate::calls::{assert_succeeded, call, dashboard_path, patch_as};
+use crate::calls::{assert_succeeded, call, dashboard_path, patch};
 use crate::load::{Job, Load, Until};
 use crate::process::{HALF_A_HEADER, resident_mib};
 use crate::report::{self, Row, Sample, quantile};
@@ -68,27 +68,12 @@ impl Bench {
             let capacity = useful(&few);
             let before = resident();
             let many = self.target.load(clients, small, &job).await;
-            rates.push(Sample {
-                value: useful(&many),
-                reference: capacity,
-                per_second: many.per_second,
-                cpu_us: many.cpu_us,
-                reference_cpu_us: few.cpu_us,
-            });
-            growth.push(Sample {
-                value: resident() - before,
-                ..Sample::UNKNOWN
-            });
+            rates.push(many.sample(useful(&many), capacity, few.cpu_us));
+            growth.push(Sample::of(resident() - before, f64::NAN));
             let reference = &self.reference.target;
             let few = reference.load(DASHBOARD_CONNECTIONS, small, &bare).await;
             let many = reference.load(clients, small, &bare).await;
-            bare_rates.push(Sample {
-                value: many.per_second,
-                reference: few.per_second,
-                per_second: many.per_second,
-                cpu_us: many.cpu_us,
-                reference_cpu_us: few.cpu_us,
-            });
+            bare_rates.push(many.sample(many.per_second, few.per_second, few.cpu_us));
         }
 
         let (mut others, mut hanging_growth) = (Vec::new(), Vec::new());
@@ -105,16 +90,13 @@ impl Bench {
             };
             let hanging = join_all((0..clients).map(|_| hang())).await;
             let beside = self.target.load(1, requests, &job).await;
+            let per_second = beside.per_second;
+            let [value, reference] = [beside, alone].map(|load| quantile(load.latencies_ms, 0.99));
             others.push(Sample {
-                value: quantile(beside.latencies_ms, 0.99),
-                reference: quantile(alone.latencies_ms, 0.99),
-                per_second: beside.per_second,
-                ..Sample::UNKNOWN
+                per_second,
+                ..Sample::of(value, reference)
             });
-            hanging_growth.push(Sample {
-                value: resident() - before,
-                ..Sample::UNKNOWN
-            });
+            hanging_growth.push(Sample::of(resident() - before, f64::NAN));
             drop(hanging);
         }
 
@@ -170,13 +152,8 @@ impl Bench {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let chosen = [memories[updated.start + number % updated.len()]];
                 let label = format!("team:beside-{number}");
-                patch_as(
-                    &token,
-                    &label.replace(':', "-"),
-                    &chosen,
-                    "audienceTag",
-                    &label,
-                )
+                let key = label.replace(':', "-");
+                patch(&token, &key, &chosen, "audienceTag", &label)
             },
             |answer| assert_succeeded(answer, 1),
         );
@@ -189,15 +166,12 @@ impl Bench {
                 self.target.load(1, small, &updates)
             );
             rates.push(Sample {
-                value: beside.per_second,
-                reference: alone.per_second,
                 per_second: beside.per_second,
-                ..Sample::UNKNOWN
+                ..Sample::of(beside.per_second, alone.per_second)
             });
             changes.push(Sample {
-                value: updates.per_second,
                 per_second: updates.per_second,
-                ..Sample::UNKNOWN
+                ..Sample::of(updates.per_second, f64::NAN)
             });
         }
         assert!(served.load(Ordering::Relaxed) > 0, "summaries are served");

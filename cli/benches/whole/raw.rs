@@ -93,8 +93,8 @@ impl Raw {
                 let mut batch = sled::Batch::default();
                 for write in writes {
                     match write.stored(version) {
-                        Some(value) => batch.insert(&*write.key, value),
-                        None => batch.remove(&*write.key),
+                        Some(value) => batch.insert(&*write.key.0, value),
+                        None => batch.remove(&*write.key.0),
                     }
                 }
                 tree.apply_batch(batch).expect("sled writes");
@@ -103,8 +103,8 @@ impl Raw {
                 let mut batch = database.batch();
                 for write in writes {
                     match write.stored(version) {
-                        Some(value) => batch.insert(keyspace, &*write.key, value),
-                        None => batch.remove(keyspace, &*write.key),
+                        Some(value) => batch.insert(keyspace, &*write.key.0, value),
+                        None => batch.remove(keyspace, &*write.key.0),
                     }
                 }
                 batch.commit().expect("fjall writes");

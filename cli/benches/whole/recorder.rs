@@ -9,7 +9,7 @@ use knowledge_core::store::{
 };
 use knowledge_storage_embedded::record::entry_key;
 
-use crate::spec::{RawKey, Write};
+use crate::spec::{Binary, Write};
 
 pub(crate) struct Recorder {
     store: Arc<dyn Store>,
@@ -35,9 +35,9 @@ impl Recorder {
     }
 
     /// Returns the keys read since the last call of [`Recorder::clear`].
-    pub(crate) fn keys(&self) -> Vec<RawKey> {
+    pub(crate) fn keys(&self) -> Vec<Binary> {
         let keys = self.keys.lock().expect("no panic");
-        keys.iter().map(|key| RawKey(entry_key(key))).collect()
+        keys.iter().map(|key| Binary(entry_key(key))).collect()
     }
 
     /// Returns the commits since then, as an engine writes them: counters with their sums.
@@ -47,14 +47,14 @@ impl Recorder {
         for commit in commits {
             let mut writes = Vec::with_capacity(commit.len());
             for mutation in commit {
-                let key = entry_key(mutation.key());
+                let key = Binary(entry_key(mutation.key()));
                 let value = match mutation {
-                    Mutation::Put { value, .. } => Some(value.to_vec()),
+                    Mutation::Put { value, .. } => Some(Binary(value.to_vec())),
                     Mutation::Delete { .. } => None,
                     Mutation::Add { key, .. } => {
                         let found = self.store.get(&[key]).await.expect("the store works");
                         let entry = found.into_iter().next().flatten();
-                        entry.map(|entry| entry.value.to_vec())
+                        entry.map(|entry| Binary(entry.value.to_vec()))
                     }
                 };
                 writes.push(Write { key, value });

@@ -11,15 +11,17 @@ use knowledge_core::model::MemoryId;
 use serde_json::json;
 
 use crate::bare::{self, Reference};
-use crate::calls::{assert_succeeded, call, dashboard_path, patch, patch_as, record, with_tag};
+use crate::calls::{assert_succeeded, call, dashboard_path, patch, record};
 use crate::knowledge::Knowledge;
-use crate::load::{Call, Job, Target, Until};
+use crate::load::{Call, Job, Served, Target, Until};
 use crate::peers::{self, Peer};
 use crate::report::{self, Row, Sample, quantile};
 use crate::scale::Scale;
 use crate::site::{BATCH, Site, memory};
 use crate::spec::{Engine, Recorded, Spec};
 
+/// Header with the entity tag that a client has.
+const IF_NONE_MATCH: &str = "if-none-match";
 /// Connections of the dashboard row.
 pub(crate) const DASHBOARD_CONNECTIONS: usize = 32;
 /// Connections of the row of small updates, and tasks of its reference.
@@ -37,53 +39,36 @@ pub(crate) struct RowKind {
 
 type Measurement<'b> = Pin<Box<dyn Future<Output = Vec<Row>> + 'b>>;
 
-/// All rows, in the order in which they are measured.
-pub(crate) const ROWS: [RowKind; 9] = [
-    RowKind {
-        name: "dashboard",
-        measure: |bench| Box::pin(bench.dashboard()),
-    },
-    RowKind {
-        name: "bulk",
-        measure: |bench| Box::pin(bench.bulk()),
-    },
-    RowKind {
-        name: "update",
-        measure: |bench| Box::pin(bench.update()),
-    },
-    RowKind {
-        name: "contention",
-        measure: |bench| Box::pin(bench.contention()),
-    },
-    RowKind {
-        name: "replay",
-        measure: |bench| Box::pin(bench.replay()),
-    },
-    RowKind {
-        name: "beside",
-        measure: |bench| Box::pin(bench.beside_updates()),
-    },
-    RowKind {
-        name: "overload",
-        measure: |bench| Box::pin(bench.overload()),
-    },
-    // Before memories are added, which the peer does not have.
-    RowKind {
-        name: peers::NAME,
-        measure: |bench| Box::pin(bench.peers()),
-    },
-    RowKind {
-        name: "ingest",
-        measure: |bench| Box::pin(bench.ingest()),
-    },
-];
+/// Defines the rows by their names and functions.
+macro_rules! rows {
+    ($($name:expr => $function:ident,)+) => {
+        [$(RowKind {
+            name: $name,
+            measure: |bench| Box::pin(bench.$function()),
+        }),+]
+    };
+}
+
+/// All rows, in the order in which they are measured: that of the peer before memories are added,
+/// which it does not have.
+pub(crate) const ROWS: [RowKind; 9] = rows! {
+    "dashboard" => dashboard,
+    "bulk" => bulk,
+    "update" => update,
+    "contention" => contention,
+    "replay" => replay,
+    "beside" => beside_updates,
+    "overload" => overload,
+    peers::NAME => peers,
+    "ingest" => ingest,
+};
 
 /// A running server with its reference.
 pub(crate) struct Bench {
     pub(crate) engine: Engine,
     pub(crate) scale: &'static Scale,
     pub(crate) site: Site,
-    server: Knowledge,
+    server: Served,
     pub(crate) target: Target,
     pub(crate) peer: Option<Peer>,
     pub(crate) reference: Reference,
@@ -96,30 +81,22 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) async fn start(engine: Engine, scale: &'static Scale, peer: Option<Peer>) -> Self {
         let mut site = Site::create(engine, scale).await;
-        let server = Knowledge::serve(&site.data_dir());
-        let target = Target {
-            address: server.address().to_owned(),
-            id: server.id(),
-        };
+        let server = Served::new(Knowledge::serve(&site.data_dir()));
+        let target = server.target.clone();
         let get = call(&site.token, Method::GET, dashboard_path(site.workspace));
         let dashboard = target.send(get.clone()).await;
-        let etag = dashboard.headers["etag"]
-            .to_str()
-            .expect("ASCII")
-            .to_owned();
-        let not_modified = target.send(with_tag(get, &etag)).await;
-        let replayed = patch(
-            &site,
-            "replay",
-            &site.memories[..scale.bulk],
-            "audienceTag",
-            "team:replay",
-        );
+        let etag = dashboard.headers["etag"].to_str().expect("ASCII");
+        let etag = etag.to_owned();
+        let not_modified = target.send(get.with(IF_NONE_MATCH, &*etag)).await;
+        let update = |key: &str, memories: &[MemoryId]| {
+            let label = format!("team:{key}");
+            patch(&site.token, key, memories, "audienceTag", &label)
+        };
+        let replayed = update("replay", &site.memories[..scale.bulk]);
         let first = target.send(replayed.clone()).await;
         assert_eq!(first.json()["replayed"], false);
         let replay = target.send(replayed.clone()).await;
-        let last = &site.memories[scale.memories - 1..];
-        let update = patch(&site, "first", last, "audienceTag", "team:first");
+        let update = update("first", &site.memories[scale.memories - 1..]);
         let update = target.send(update).await;
         assert_succeeded(&update, 1);
 
@@ -169,8 +146,7 @@ impl Bench {
 
     /// Ends the server in order, and the reference.
     pub(crate) fn stop(self) {
-        self.server.terminate();
-        assert!(self.server.ended().success(), "the server stops in order");
+        self.server.stop();
     }
 
     pub(crate) fn name(&self, what: &str) -> String {
@@ -180,9 +156,12 @@ impl Bench {
     async fn dashboard(&self) -> Vec<Row> {
         let path = dashboard_path(self.site.workspace);
         let get = call(&self.site.token, Method::GET, path);
-        let full = self.polled(get.clone(), 200, self.dashboard.body.clone());
-        let current = self.polled(with_tag(get, &self.etag), 304, Vec::new());
-        let (full, current) = (full.await, current.await);
+        let body = self.dashboard.body.clone();
+        let full = self.polled(get.clone(), StatusCode::OK, body.into()).await;
+        let get = get.with(IF_NONE_MATCH, &*self.etag);
+        let current = self
+            .polled(get, StatusCode::NOT_MODIFIED, Bytes::new())
+            .await;
         let reference = "bare warp with the same bytes + one read of the same keys";
         let row = |what: &str, bound, samples: &[Sample]| {
             let (name, target) = (self.name(what), report::Target::RatioAtMost(bound));
@@ -199,37 +178,15 @@ impl Bench {
     }
 
     /// Measures the same request to the server and to the reference.
-    async fn polled(&self, get: Call, status: u16, body: Vec<u8>) -> Vec<Sample> {
-        let job = |get: Call| {
-            let body = body.clone();
-            Job::new(
-                move |_| get.clone(),
-                move |answer| {
-                    assert_eq!(answer.status.as_u16(), status);
-                    assert_eq!(answer.body, body, "the summary is the first one");
-                },
-            )
-        };
-        let bare = Call {
-            path: bare::DASHBOARD.to_owned(),
-            ..get.clone()
-        };
-        let (jobs, small) = ((job(get), job(bare)), self.scale.small);
+    async fn polled(&self, get: Call, status: StatusCode, body: Bytes) -> Vec<Sample> {
+        let bare = Job::repeat(get.to(bare::DASHBOARD), status, body.clone());
+        let (job, small) = (Job::repeat(get, status, body), self.scale.small);
+        let reference = &self.reference.target;
         let mut samples = Vec::new();
         for _ in 0..self.scale.rounds {
-            let ours = self
-                .target
-                .load(DASHBOARD_CONNECTIONS, small, &jobs.0)
-                .await;
-            let bare = &self.reference.target;
-            let bare = bare.load(DASHBOARD_CONNECTIONS, small, &jobs.1).await;
-            samples.push(Sample {
-                value: ours.cpu_us,
-                reference: bare.cpu_us,
-                per_second: ours.per_second,
-                cpu_us: ours.cpu_us,
-                reference_cpu_us: bare.cpu_us,
-            });
+            let ours = self.target.load(DASHBOARD_CONNECTIONS, small, &job).await;
+            let bare = reference.load(DASHBOARD_CONNECTIONS, small, &bare).await;
+            samples.push(ours.sample(ours.cpu_us, bare.cpu_us, bare.cpu_us));
         }
         samples
     }
@@ -243,13 +200,7 @@ impl Bench {
             let calls = self.scale.large;
             let ours = self.target.load(1, Until::Count(calls), &job).await;
             let raw = self.reference.commit_bulk(calls).await;
-            samples.push(Sample {
-                value: report::median(ours.latencies_ms),
-                reference: raw.each_ms,
-                per_second: ours.per_second,
-                cpu_us: ours.cpu_us,
-                reference_cpu_us: raw.cpu_us,
-            });
+            samples.push(ours.sample(ours.median_ms(), raw.each_ms, raw.cpu_us));
         }
         let name = self.name(&format!("bulk update of {count}, durable"));
         let target = report::Target::RatioAtMost(1.3);
@@ -264,17 +215,9 @@ impl Bench {
         let length = updated.len();
         let choose = move |number: usize| vec![memories[first + number % length]];
         let job = self.updates("update", 1, choose);
-        let body = patch(
-            &self.site,
-            "bare",
-            &self.site.memories[..1],
-            "sensitivityLabel",
-            "internal",
-        );
-        let bare = Call {
-            path: bare::UPDATE.to_owned(),
-            ..body
-        };
+        let (token, memory) = (&self.site.token, &self.site.memories[..1]);
+        let bare = patch(token, "bare", memory, "sensitivityLabel", "internal");
+        let bare = bare.to(bare::UPDATE);
         let bare = Job::new(move |_| bare.clone(), |answer| assert_succeeded(answer, 1));
         let (mut samples, mut against_warp) = (Vec::new(), 0);
         for _ in 0..self.scale.rounds {
@@ -287,20 +230,17 @@ impl Bench {
             let warp = warp.await;
             let is_warp = warp.per_second < raw.per_second;
             against_warp += usize::from(is_warp);
-            samples.push(Sample {
-                value: ours.per_second,
-                reference: raw.per_second.min(warp.per_second),
-                per_second: ours.per_second,
-                cpu_us: ours.cpu_us,
-                reference_cpu_us: if is_warp { warp.cpu_us } else { raw.cpu_us },
-            });
+            let reference = raw.per_second.min(warp.per_second);
+            let reference_cpu_us = if is_warp { warp.cpu_us } else { raw.cpu_us };
+            samples.push(ours.sample(ours.per_second, reference, reference_cpu_us));
         }
         let name = self.name("bulk updates of 1, 64 connections");
         let target = report::Target::RatioAtLeast(0.5);
         let row = Row::new("update", name, "/s", target, &samples);
-        vec![row.against(match 2 * against_warp > self.scale.rounds {
-            true => "bare warp with the same bodies, lower than the bare engine with 64 tasks",
-            false => "bare engine with 64 tasks, lower than bare warp with the same bodies",
+        vec![row.against(if 2 * against_warp > self.scale.rounds {
+            "bare warp with the same bodies, lower than the bare engine with 64 tasks"
+        } else {
+            "bare engine with 64 tasks, lower than bare warp with the same bodies"
         })]
     }
 
@@ -316,7 +256,7 @@ impl Bench {
                 let chosen = random.choose_multiple(memories.iter().copied(), count);
                 let key = format!("contention-{number}");
                 let label = format!("team:c{number}");
-                patch_as(&token, &key, &chosen, "audienceTag", &label)
+                patch(&token, &key, &chosen, "audienceTag", &label)
             },
             move |answer| match answer.status {
                 StatusCode::CONFLICT => drop(counted.fetch_add(1, Ordering::Relaxed)),
@@ -329,84 +269,42 @@ impl Bench {
             let one = self.target.load(1, Until::Count(calls), &job).await;
             let calls = Until::Count(CLIENTS * calls);
             let four = self.target.load(CLIENTS, calls, &job).await;
-            samples.push(Sample {
-                value: four.per_second,
-                reference: one.per_second,
-                per_second: four.per_second,
-                cpu_us: four.cpu_us,
-                reference_cpu_us: one.cpu_us,
-            });
+            samples.push(four.sample(four.per_second, one.per_second, one.cpu_us));
             latencies.extend(four.latencies_ms);
         }
         let what = format!(
             "4 clients, bulk updates of {count} of {} memories",
             scale.contended
         );
-        let rate = Row::new(
-            "contention",
-            self.name(&what),
-            "calls/s",
+        let tail = Sample::of(quantile(latencies.clone(), 0.99), quantile(latencies, 0.5));
+        let conflicts = Sample::of(conflicts.load(Ordering::Relaxed) as f64, f64::NAN);
+        let row = |what: &str, unit, target, samples: &[Sample]| {
+            Row::new("contention", self.name(what), unit, target, samples)
+        };
+        let (at_least, at_most) = (
             report::Target::RatioAtLeast(1.0),
-            &samples,
-        );
-        let tail = Sample {
-            value: quantile(latencies.clone(), 0.99),
-            reference: quantile(latencies, 0.5),
-            ..Sample::UNKNOWN
-        };
-        let tail = Row::new(
-            "contention",
-            self.name("the same, 99 % of the calls"),
-            "ms",
             report::Target::RatioAtMost(5.0),
-            &[tail],
         );
-        let conflicts = Sample {
-            value: conflicts.load(Ordering::Relaxed) as f64,
-            ..Sample::UNKNOWN
-        };
-        let conflicts = Row::new(
-            "contention",
-            self.name("the same, responses 409"),
-            "calls",
-            report::Target::ValueAtMost(0.0),
-            &[conflicts],
-        );
+        let none = report::Target::ValueAtMost(0.0);
         vec![
-            rate.against("one client"),
-            tail.against("median of the same calls"),
-            conflicts,
+            row(&what, "calls/s", at_least, &samples).against("one client"),
+            row("the same, 99 % of the calls", "ms", at_most, &[tail])
+                .against("median of the same calls"),
+            row("the same, responses 409", "calls", none, &[conflicts]),
         ]
     }
 
     async fn replay(&self) -> Vec<Row> {
-        let job = |call: Call| {
-            let body = self.replay.body.clone();
-            Job::new(
-                move |_| call.clone(),
-                move |answer| {
-                    assert_eq!(answer.status, StatusCode::OK);
-                    assert_eq!(answer.body, body, "the result is the first one");
-                },
-            )
-        };
-        let bare = Call {
-            path: bare::REPLAY.to_owned(),
-            ..self.replayed.clone()
-        };
-        let (ours, bare) = (job(self.replayed.clone()), job(bare));
+        let body = Bytes::from(self.replay.body.clone());
+        let bare = self.replayed.to(bare::REPLAY);
+        let bare = Job::repeat(bare, StatusCode::OK, body.clone());
+        let job = Job::repeat(self.replayed.clone(), StatusCode::OK, body);
         let mut samples = Vec::new();
         for _ in 0..self.scale.rounds {
             let calls = Until::Count(5 * self.scale.large);
-            let ours = self.target.load(1, calls, &ours).await;
+            let ours = self.target.load(1, calls, &job).await;
             let bare = self.reference.target.load(1, calls, &bare).await;
-            samples.push(Sample {
-                value: report::median(ours.latencies_ms),
-                reference: report::median(bare.latencies_ms),
-                per_second: ours.per_second,
-                cpu_us: ours.cpu_us,
-                reference_cpu_us: bare.cpu_us,
-            });
+            samples.push(ours.sample(ours.median_ms(), bare.median_ms(), bare.cpu_us));
         }
         let name = self.name(&format!("replay of a bulk update of {}", self.scale.bulk));
         let target = report::Target::ValueAtMost(1.0);
@@ -424,12 +322,7 @@ impl Bench {
                 let first = first + number * BATCH;
                 let memories: Vec<_> = (first..first + BATCH).map(memory).collect();
                 let body = json!({ "source_id": source, "memories": memories });
-                Call {
-                    method: Method::POST,
-                    path: path.clone(),
-                    headers: vec![("authorization", format!("Bearer {token}"))],
-                    body: Bytes::from(body.to_string()),
-                }
+                call(&token, Method::POST, path.clone()).json(&body)
             },
             |answer| {
                 let result = answer.json();
@@ -468,18 +361,17 @@ impl Bench {
         choose: impl Fn(usize) -> Vec<MemoryId> + Send + Sync + 'static,
     ) -> Arc<Job> {
         let token = self.site.token.clone();
-        let turn = match count {
-            1 => self.scale.updated().len(),
-            _ => 1,
+        let turn = if count == 1 {
+            self.scale.updated().len()
+        } else {
+            1
         };
         Job::new(
             move |number| {
-                let label = match (number / turn).is_multiple_of(2) {
-                    true => "confidential",
-                    false => "internal",
-                };
+                let is_even = (number / turn).is_multiple_of(2);
+                let label = if is_even { "confidential" } else { "internal" };
                 let key = format!("{prefix}-{number}");
-                patch_as(&token, &key, &choose(number), "sensitivityLabel", label)
+                patch(&token, &key, &choose(number), "sensitivityLabel", label)
             },
             move |answer| assert_succeeded(answer, count),
         )

@@ -6,22 +6,20 @@ use std::sync::Arc;
 use knowledge_core::access::CredentialKind;
 use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
-use knowledge_core::model::{
-    BulkUpdate, MemoryChange, MemoryId, SensitivityLabel, SourceId, WorkspaceId,
-};
+use knowledge_core::model::{BulkUpdate, MemoryId, SensitivityLabel, SourceId, WorkspaceId};
 use knowledge_core::service::{Caller, KnowledgeService, NewMemory, Options, SealingKey};
 use knowledge_core::store::{MemoryStore, Store};
 use knowledge_server::data::{Backend, Data, DataConfig};
 use knowledge_testing::requests::{
     DAY, new_chat, new_connector, new_mcp_key, new_memory, new_organization, new_token,
-    new_workspace, with,
+    new_workspace, sensitivity, with,
 };
 use knowledge_testing::seed::Seed;
 use tempfile::TempDir;
 
 use crate::recorder::Recorder;
 use crate::scale::{Scale, UPDATES};
-use crate::spec::{Engine, RawKey, Write};
+use crate::spec::{Binary, Engine, Write};
 
 /// Memories per ingested batch.
 pub(crate) const BATCH: usize = 100;
@@ -37,7 +35,7 @@ pub(crate) struct Site {
     pub(crate) workspace: WorkspaceId,
     pub(crate) source: SourceId,
     pub(crate) memories: Arc<Vec<MemoryId>>,
-    pub(crate) dashboard_keys: Vec<RawKey>,
+    pub(crate) dashboard_keys: Vec<Binary>,
     pub(crate) bulk: Vec<Write>,
     pub(crate) updates: Vec<Vec<Write>>,
     pub(crate) batches: Vec<Vec<Write>>,
@@ -185,7 +183,7 @@ impl Tenant {
     }
 
     /// Returns the keys that a dashboard summary reads if an earlier one was the same.
-    async fn record_dashboard(&self, recorder: &Recorder) -> Vec<RawKey> {
+    async fn record_dashboard(&self, recorder: &Recorder) -> Vec<Binary> {
         for _ in 0..2 {
             recorder.clear();
             let service = &self.seed.service;
@@ -198,11 +196,8 @@ impl Tenant {
     }
 
     async fn update(&self, key: &str, memories: &[MemoryId], label: SensitivityLabel) {
-        let change = MemoryChange::builder().sensitivity_label(label).build();
-        let update = BulkUpdate::builder()
-            .memory_ids(memories.to_vec())
-            .change(change)
-            .build();
+        let update = BulkUpdate::builder().memory_ids(memories.to_vec());
+        let update = update.change(sensitivity(label)).build();
         let key = key.parse().expect("an idempotency key");
         let service = &self.seed.service;
         let result = service
@@ -241,9 +236,10 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).expect("the directory can be read") {
         let entry = entry.expect("the directory can be read");
         let to = to.join(entry.file_name());
-        match entry.path().is_dir() {
-            true => copy(&entry.path(), &to),
-            false => drop(std::fs::copy(entry.path(), to).expect("the file is copied")),
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).expect("the file is copied");
         }
     }
 }

@@ -3,7 +3,6 @@
 //!
 //! The service fills the stores, so that every index, counter and audit entry is there.
 
-use bytes::Bytes;
 use futures::{StreamExt, stream};
 use http::{Method, StatusCode};
 use knowledge_core::access::{Action, ActionSet, CredentialKind, RoleRef};
@@ -15,11 +14,11 @@ use crate::Options;
 use crate::bare::Reference;
 use crate::load::{Call, Target};
 use crate::machine::Others;
-use crate::report::{self, Row, Sample, median};
+use crate::report::{self, Row, Sample};
 use crate::scale::Size;
 use crate::site::{BATCH, Tenant, copy, memory, record_batches, with_store};
 use crate::spec::{Engine, Recorded, Spec};
-use crate::stored::{FILLERS, Stored, import, new_tenant, serve, stop, verify};
+use crate::stored::{FILLERS, Stored, import, new_tenant, serve, verify};
 
 /// Names of the rows.
 pub(crate) const ROWS: [&str; 4] = ["scale", "start", "roles", "import"];
@@ -79,18 +78,12 @@ impl Bench<'_> {
             let many = many.start(self.size.summaries).await;
             let few = few.start(self.size.summaries).await;
             samples[0].push(Sample {
-                value: many.ms,
-                reference: few.ms,
                 cpu_us: many.cpu_us,
                 reference_cpu_us: few.cpu_us,
-                ..Sample::UNKNOWN
+                ..Sample::of(many.ms, few.ms)
             });
             for (number, (value, reference)) in many.mib.into_iter().zip(few.mib).enumerate() {
-                samples[1 + number].push(Sample {
-                    value,
-                    reference,
-                    ..Sample::UNKNOWN
-                });
+                samples[1 + number].push(Sample::of(value, reference));
             }
         }
         // As the documentation says: docs/operations.md and the help of the command line.
@@ -117,33 +110,23 @@ impl Bench<'_> {
     }
 
     async fn scale(&self, few: &Stored, many: &Stored) -> Vec<Row> {
-        let (few_server, few_target, _) = few.serve().await;
-        let (many_server, many_target, _) = many.serve().await;
-        let few_job = few.summaries(&few_target).await;
-        let many_job = many.summaries(&many_target).await;
+        let ((few_server, _), (many_server, _)) = (few.serve().await, many.serve().await);
+        let (few_target, many_target) = (&few_server.target, &many_server.target);
+        let few_job = few.summaries(few_target).await;
+        let many_job = many.summaries(many_target).await;
         let is_idle = self.options.wait_until_idle().await;
         let others = Others::watch(vec![few_target.id, many_target.id]);
         let (mut latency, mut cpu) = (Vec::new(), Vec::new());
         for _ in 0..self.size.rounds {
             let many = many_target.load(1, self.size.small, &many_job).await;
             let few = few_target.load(1, self.size.small, &few_job).await;
-            let sample = Sample {
-                value: 1e3 * median(many.latencies_ms),
-                reference: 1e3 * median(few.latencies_ms),
-                per_second: many.per_second,
-                cpu_us: many.cpu_us,
-                reference_cpu_us: few.cpu_us,
-            };
-            latency.push(sample);
-            cpu.push(Sample {
-                value: many.cpu_us,
-                reference: few.cpu_us,
-                ..sample
-            });
+            let (value, reference) = (1e3 * many.median_ms(), 1e3 * few.median_ms());
+            latency.push(many.sample(value, reference, few.cpu_us));
+            cpu.push(many.sample(many.cpu_us, few.cpu_us, few.cpu_us));
         }
         let others = others.used();
-        stop(few_server);
-        stop(many_server);
+        few_server.stop();
+        many_server.stop();
         let what = format!(
             "dashboard summary among {} memories, 1 connection",
             many.memories
@@ -173,19 +156,18 @@ impl Bench<'_> {
             (owner, few, many)
         })
         .await;
-        let (server, target, _) = serve(&path).await;
+        let (server, _) = serve(&path).await;
+        let target = &server.target;
         let is_idle = self.options.wait_until_idle().await;
         let others = Others::watch(vec![target.id]);
         let mut samples = Vec::new();
         for number in 0..deletions {
-            samples.push(Sample {
-                value: many.delete(&target, &owner, number).await,
-                reference: few.delete(&target, &owner, number).await,
-                ..Sample::UNKNOWN
-            });
+            let value = many.delete(target, &owner, number).await;
+            let reference = few.delete(target, &owner, number).await;
+            samples.push(Sample::of(value, reference));
         }
         let others = others.used();
-        stop(server);
+        server.stop();
         verify(&path, many.holders);
         let name = self.name(&format!("deletion of a role with {} holders", many.holders));
         let target = report::Target::RatioAtMost(2.0);
@@ -294,11 +276,8 @@ impl Roles {
         self.assert_role(target, number).await;
         let path = format!("/v1/orgs/acme/custom-roles/{}", self.ids[number]);
         let body = json!({ "reassign_to": self.ids[number + 1] });
-        let deleted = target.send(Call {
-            body: Bytes::from(body.to_string()),
-            ..in_session(owner, Method::DELETE, path)
-        });
-        let deleted = deleted.await;
+        let deletion = in_session(owner, Method::DELETE, path).json(&body);
+        let deleted = target.send(deletion).await;
         let body = String::from_utf8_lossy(&deleted.body);
         assert_eq!(deleted.status, StatusCode::NO_CONTENT, "{body}");
         self.assert_role(target, number + 1).await;
@@ -308,9 +287,10 @@ impl Roles {
     async fn assert_role(&self, target: &Target, number: usize) {
         let path = "/v1/orgs/acme/custom-roles".to_owned();
         let listed = target.send(in_session(&self.session, Method::GET, path));
-        let expected = match Self::reads_roles(number) {
-            true => StatusCode::OK,
-            false => StatusCode::FORBIDDEN,
+        let expected = if Self::reads_roles(number) {
+            StatusCode::OK
+        } else {
+            StatusCode::FORBIDDEN
         };
         assert_eq!(listed.await.status, expected, "a holder of role {number}");
     }
@@ -324,13 +304,6 @@ async fn session(tenant: &Tenant, member: MemberId) -> String {
 
 /// Returns a request without a body in a session.
 fn in_session(session: &str, method: Method, path: String) -> Call {
-    Call {
-        method,
-        path,
-        headers: vec![
-            ("cookie", format!("service_session={session}")),
-            ("sec-fetch-site", "none".to_owned()),
-        ],
-        body: Bytes::new(),
-    }
+    let call = Call::new(method, path).with("cookie", format!("service_session={session}"));
+    call.with("sec-fetch-site", "none")
 }

@@ -29,17 +29,15 @@ impl Engine {
 /// A change of one key of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Write {
-    #[serde(with = "text")]
-    pub(crate) key: Vec<u8>,
+    pub(crate) key: Binary,
     /// Value without its version; `None` if the key is deleted.
-    #[serde(with = "optional_text")]
-    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) value: Option<Binary>,
 }
 
 impl Write {
     /// Returns the value as the store writes it, after its version.
     pub(crate) fn stored(&self, version: [u8; 8]) -> Option<Vec<u8>> {
-        let value = self.value.as_ref()?;
+        let Binary(value) = self.value.as_ref()?;
         Some([&version[..], value].concat())
     }
 }
@@ -53,17 +51,17 @@ pub(crate) struct Recorded {
     pub(crate) body: Vec<u8>,
 }
 
-/// A key of the engine.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A key or a value of the engine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct RawKey(#[serde(with = "text")] pub(crate) Vec<u8>);
+pub(crate) struct Binary(#[serde(with = "text")] pub(crate) Vec<u8>);
 
 /// Everything that a reference needs.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Spec {
     pub(crate) engine: Engine,
     /// Keys that a dashboard summary reads.
-    pub(crate) dashboard_keys: Vec<RawKey>,
+    pub(crate) dashboard_keys: Vec<Binary>,
     /// Commit of a large bulk update.
     pub(crate) bulk: Vec<Write>,
     /// Commits of bulk updates of one memory each, of different memories.
@@ -103,30 +101,5 @@ mod text {
     pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(from)?;
         STANDARD.decode(text).map_err(serde::de::Error::custom)
-    }
-}
-
-/// Optional bytes as text.
-mod optional_text {
-    use base64::Engine as _;
-
-    use super::{Deserialize, Deserializer, STANDARD, Serialize, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(
-        bytes: &Option<Vec<u8>>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        bytes
-            .as_ref()
-            .map(|bytes| STANDARD.encode(bytes))
-            .serialize(to)
-    }
-
-    pub(super) fn deserialize<'d, D: Deserializer<'d>>(
-        from: D,
-    ) -> Result<Option<Vec<u8>>, D::Error> {
-        let text = Option::<String>::deserialize(from)?;
-        let bytes = text.map(|text| STANDARD.decode(text)).transpose();
-        bytes.map_err(serde::de::Error::custom)
     }
 }

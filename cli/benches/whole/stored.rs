@@ -5,7 +5,6 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use futures::{StreamExt, stream};
 use http::{Method, StatusCode};
 use knowledge_core::env::Env;
@@ -17,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::calls::{call, dashboard_path};
 use crate::knowledge::Knowledge;
-use crate::load::{Call, Job, Target, Until};
+use crate::load::{Call, Job, Served, Target, Until};
 use crate::process;
 use crate::site::{BATCH, Tenant, with_store};
 use crate::spec::Engine;
@@ -89,7 +88,7 @@ impl Stored {
         self.directory.path().join("raw")
     }
 
-    pub(crate) async fn serve(&self) -> (Knowledge, Target, Duration) {
+    pub(crate) async fn serve(&self) -> (Served, Duration) {
         serve(&self.data_dir()).await
     }
 
@@ -98,22 +97,19 @@ impl Stored {
         let get = call(&self.token, Method::GET, dashboard_path(self.workspace));
         let first = target.send(get.clone()).await;
         assert_eq!(first.json()["review_backlog_count"], self.memories);
-        Job::new(
-            move |_| get.clone(),
-            move |answer| assert_eq!(answer.body, first.body, "the summary is the first one"),
-        )
+        Job::repeat(get, StatusCode::OK, first.body)
     }
 
     /// Starts a server, uses it, and stops it.
     pub(crate) async fn start(&self, summaries: usize) -> Started {
-        let (server, target, time) = self.serve().await;
+        let (server, time) = self.serve().await;
+        let target = &server.target;
         let cpu_us = 1e3 * process::cpu_ms(target.id);
         let resident = process::resident_mib(target.id);
-        let job = self.summaries(&target).await;
-        let until = Until::Count(summaries);
-        target.load(1, until, &job).await;
+        let job = self.summaries(target).await;
+        target.load(1, Until::Count(summaries), &job).await;
         let mib = [resident, process::resident_mib(target.id)];
-        stop(server);
+        server.stop();
         Started {
             ms: 1e3 * time.as_secs_f64(),
             cpu_us,
@@ -137,28 +133,13 @@ pub(crate) async fn new_tenant(data: &Data) -> Tenant {
 }
 
 /// Starts a server; returns the time until it is ready too.
-pub(crate) async fn serve(data_dir: &Path) -> (Knowledge, Target, Duration) {
+pub(crate) async fn serve(data_dir: &Path) -> (Served, Duration) {
     let began = Instant::now();
-    let server = Knowledge::serve_with(data_dir, &VARIABLES);
-    let target = Target {
-        address: server.address().to_owned(),
-        id: server.id(),
-    };
-    let ready = Call {
-        method: Method::GET,
-        path: "/readyz".to_owned(),
-        headers: Vec::new(),
-        body: Bytes::new(),
-    };
-    let ready = target.send(ready).await;
+    let server = Served::new(Knowledge::serve_with(data_dir, &VARIABLES));
+    let ready = server.target.send(Call::new(Method::GET, "/readyz")).await;
     let time = began.elapsed();
     assert_eq!(ready.status, StatusCode::OK, "the server is ready");
-    (server, target, time)
-}
-
-pub(crate) fn stop(server: Knowledge) {
-    server.terminate();
-    assert!(server.ended().success(), "the server stops in order");
+    (server, time)
 }
 
 /// Verifies a store with so many memories or holders, unless that takes too long.
