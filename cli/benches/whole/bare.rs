@@ -178,19 +178,9 @@ fn routes(
         })
     });
     let missing = warp::any().map(|| http::StatusCode::NOT_FOUND.into_response());
-    dashboard
-        .or(update)
-        .unify()
-        .or(replay)
-        .unify()
-        .or(bulk)
-        .unify()
-        .or(tasks)
-        .unify()
-        .or(load)
-        .unify()
-        .or(missing)
-        .unify()
+    let ready = dashboard.or(update).unify().or(replay).unify();
+    let work = bulk.or(tasks).unify().or(load).unify();
+    ready.or(work).unify().or(missing).unify()
 }
 
 /// Returns a function that makes a recorded response.

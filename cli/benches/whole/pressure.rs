@@ -12,11 +12,11 @@ use crate::bare;
 use crate::calls::{assert_succeeded, call, dashboard_path, patch};
 use crate::load::{Job, Load, Until};
 use crate::process::{HALF_A_HEADER, resident_mib};
-use crate::report::{self, Row, Sample, quantile};
+use crate::report::{Row, Sample, Target, quantile};
 use crate::rows::{Bench, DASHBOARD_CONNECTIONS};
 
 /// Maximum growth of the resident memory: 50 MB, in MiB.
-const GROWTH_MIB_MAX: f64 = 47.6;
+const GROWTH: Target = Target::ValueAtMost(47.6);
 
 impl Bench {
     /// Returns requests for the dashboard summary, and the number of those that were served.
@@ -53,34 +53,59 @@ impl Bench {
 
     /// Measures an overload, and clients that send half a request and wait.
     pub(crate) async fn overload(&self) -> Vec<Row> {
-        let clients = self.scale.clients;
-        let resident = || resident_mib(self.target.id);
+        let mut rows = self.many_clients().await;
+        rows.extend(self.hanging_clients().await);
+        rows
+    }
+
+    fn overload_row(&self, what: &str, unit: &str, target: Target, samples: &[Sample]) -> Row {
+        Row::new("overload", self.name(what), unit, target, samples)
+    }
+
+    async fn many_clients(&self) -> Vec<Row> {
+        let (clients, small) = (self.scale.clients, self.scale.small);
         let (job, served) = self.summaries();
         let useful = |load: &Load| {
             let requests = load.latencies_ms.len() as f64;
             load.per_second * served.swap(0, Ordering::Relaxed) as f64 / requests
         };
-        let bare = self.bare_summaries();
+        let (bare, reference) = (self.bare_summaries(), &self.reference.target);
         let (mut rates, mut bare_rates, mut growth) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..self.scale.rounds {
-            let small = self.scale.small;
             let few = self.target.load(DASHBOARD_CONNECTIONS, small, &job).await;
             let capacity = useful(&few);
-            let before = resident();
+            let before = resident_mib(self.target.id);
             let many = self.target.load(clients, small, &job).await;
             rates.push(many.sample(useful(&many), capacity, few.cpu_us));
-            growth.push(Sample::of(resident() - before, f64::NAN));
-            let reference = &self.reference.target;
+            let grown = resident_mib(self.target.id) - before;
+            growth.push(Sample::of(grown, f64::NAN));
             let few = reference.load(DASHBOARD_CONNECTIONS, small, &bare).await;
             let many = reference.load(clients, small, &bare).await;
             bare_rates.push(many.sample(many.per_second, few.per_second, few.cpu_us));
         }
+        let served = format!("dashboard summaries served, {clients} connections");
+        let bare = format!("the same of bare warp, {clients} connections");
+        let (target, grown) = (
+            Target::RatioAtLeast(0.9),
+            "growth of memory by these connections",
+        );
+        vec![
+            self.overload_row(&served, "/s", target, &rates)
+                .against("the same with 32 connections"),
+            self.overload_row(&bare, "/s", Target::None, &bare_rates)
+                .against("the same with 32 connections"),
+            self.overload_row(grown, "MiB", GROWTH, &growth),
+        ]
+    }
 
-        let (mut others, mut hanging_growth) = (Vec::new(), Vec::new());
+    async fn hanging_clients(&self) -> Vec<Row> {
+        let clients = self.scale.clients;
+        let (job, _) = self.summaries();
+        let (mut others, mut growth) = (Vec::new(), Vec::new());
         for _ in 0..self.scale.rounds {
             let requests = Until::Count(self.scale.large * 10);
             let alone = self.target.load(1, requests, &job).await;
-            let before = resident();
+            let before = resident_mib(self.target.id);
             let hang = async || {
                 let stream = TcpStream::connect(&self.target.address).await;
                 let mut stream = stream.expect("it connects");
@@ -96,48 +121,19 @@ impl Bench {
                 per_second,
                 ..Sample::of(value, reference)
             });
-            hanging_growth.push(Sample::of(resident() - before, f64::NAN));
+            let grown = resident_mib(self.target.id) - before;
+            growth.push(Sample::of(grown, f64::NAN));
             drop(hanging);
         }
-
-        let row = |what: &str, unit, target, samples: &[Sample]| {
-            Row::new("overload", self.name(what), unit, target, samples)
-        };
-        let grown = report::Target::ValueAtMost(GROWTH_MIB_MAX);
+        let what = format!("99 % of the summaries beside {clients} hanging clients");
+        let (target, grown) = (
+            Target::ValueAtMost(10.0),
+            "growth of memory by hanging clients",
+        );
         vec![
-            row(
-                &format!("dashboard summaries served, {clients} connections"),
-                "/s",
-                report::Target::RatioAtLeast(0.9),
-                &rates,
-            )
-            .against("the same with 32 connections"),
-            row(
-                &format!("the same of bare warp, {clients} connections"),
-                "/s",
-                report::Target::None,
-                &bare_rates,
-            )
-            .against("the same with 32 connections"),
-            row(
-                "growth of memory by these connections",
-                "MiB",
-                grown,
-                &growth,
-            ),
-            row(
-                &format!("99 % of the summaries beside {clients} hanging clients"),
-                "ms",
-                report::Target::ValueAtMost(10.0),
-                &others,
-            )
-            .against("the same without these clients"),
-            row(
-                "growth of memory by hanging clients",
-                "MiB",
-                grown,
-                &hanging_growth,
-            ),
+            self.overload_row(&what, "ms", target, &others)
+                .against("the same without these clients"),
+            self.overload_row(grown, "MiB", GROWTH, &growth),
         ]
     }
 
@@ -176,7 +172,7 @@ impl Bench {
         }
         assert!(served.load(Ordering::Relaxed) > 0, "summaries are served");
         let row = |what: &str, samples: &[Sample]| {
-            let target = report::Target::None;
+            let target = Target::None;
             Row::new("beside", self.name(what), "/s", target, samples)
         };
         vec![

@@ -123,22 +123,14 @@ impl Site {
         let session = reference.access(directory, session);
         let access = reference.access(directory, caller);
         let credential = service::Caller::from(secret.clone());
-        let expected = |wanted: &Use| -> Vec<Verdict> {
-            let memories = self.memories.iter();
-            memories
-                .map(|(_, labels)| access.verdict(labels, wanted))
-                .collect()
-        };
         let checked = self.check(&credential).await;
-        self.same(&Use::Check, &expected(&Use::Check), &checked)?;
+        let expected = self.expected(&access, &Use::Check);
+        self.same(&Use::Check, &expected, &checked)?;
+        let expected = self.expected(&access, &Use::Read);
         for slug in [MAIN, SIDE] {
             let is_listed = access.operation("listMemories", slug) == Verdict::Everything;
             if let Some(listed) = self.list(&credential, slug).await {
-                self.same(
-                    &Use::Read,
-                    &self.listed(&expected(&Use::Read), slug),
-                    &listed,
-                )?;
+                self.same(&Use::Read, &self.listed(&expected, slug), &listed)?;
                 if !is_listed {
                     return Err(format!("{slug} is listed"));
                 }
@@ -146,6 +138,26 @@ impl Site {
                 return Err(format!("{slug} is not listed"));
             }
         }
+        self.compare_uses(&access, &credential, extent).await?;
+        self.compare_operations(&access, &session, &secret, extent)
+            .await
+    }
+
+    /// Returns the decisions on a use of each memory.
+    fn expected(&self, access: &Access<'_>, wanted: &Use) -> Vec<Verdict> {
+        let memories = self.memories.iter();
+        memories
+            .map(|(_, labels)| access.verdict(labels, wanted))
+            .collect()
+    }
+
+    /// Compares changes of all memories, and uses of some of them.
+    async fn compare_uses(
+        &mut self,
+        access: &Access<'_>,
+        credential: &service::Caller,
+        extent: Extent,
+    ) -> Result<(), String> {
         let changes = changes();
         let count = if extent == Extent::Full {
             changes.len()
@@ -155,8 +167,8 @@ impl Site {
         let first = self.random.usize(..changes.len());
         for change in changes.iter().cycle().skip(first).take(count) {
             let wanted = Use::BulkUpdate(change.clone());
-            let updated = self.bulk_update(&credential, change).await;
-            self.same(&wanted, &expected(&wanted), &updated)?;
+            let updated = self.bulk_update(credential, change).await;
+            self.same(&wanted, &self.expected(access, &wanted), &updated)?;
         }
         let uses = match extent {
             Extent::Full => USES_OF_FULL,
@@ -175,15 +187,14 @@ impl Site {
             };
             let (id, labels) = self.memories[self.random.usize(..self.memories.len())].clone();
             let verdict = access.verdict(&labels, &wanted);
-            let actual = self.use_one(&credential, id, &labels, &wanted).await;
+            let actual = self.use_one(credential, id, &labels, &wanted).await;
             if verdict != actual {
                 return Err(format!(
                     "{wanted:?} of {labels:?}: {actual:?}, not {verdict:?}"
                 ));
             }
         }
-        self.compare_operations(&access, &session, &secret, extent)
-            .await
+        Ok(())
     }
 
     /// Compares what operations always require.

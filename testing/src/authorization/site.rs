@@ -20,7 +20,7 @@ use knowledge_core::model::{
     CustomRoleUpdate, MemberId, MemoryId, RoleActionsUpdate, RoleId, SourceId, WorkspaceId,
 };
 use knowledge_core::service::{
-    DeleteRole, KnowledgeService, MemberAssignment, NewMemory, Options, SealingKey,
+    self, DeleteRole, KnowledgeService, MemberAssignment, NewMemory, Options, SealingKey,
 };
 use knowledge_core::store::{
     Commit, CommitOutcome, Found, MemoryStore, Read, Store, StoreError, Version,
@@ -172,36 +172,10 @@ impl Site {
             random.shuffle(&mut all);
             all.truncate(count);
         }
-        let mut memories = Vec::new();
-        for (slug, workspace) in &workspaces {
-            for (author, credential) in [(TESTER, &tester), (OWNER, &seed.owner)] {
-                let here = |labels: &&Labels| labels.workspace == *slug && labels.author == author;
-                let wanted: Vec<&Labels> = all.iter().filter(here).collect();
-                for labels in wanted.chunks(100) {
-                    let new: Vec<_> = labels.iter().map(|labels| memory(labels)).collect();
-                    let service = &seed.service;
-                    let ingested = service
-                        .memories()
-                        .ingest(credential, *workspace, source, &new)
-                        .await?;
-                    let ids = ingested.into_iter().map(|memory| memory.id);
-                    memories.extend(ids.zip(labels.iter().map(|labels| (*labels).clone())));
-                }
-            }
-        }
-        for status in REVIEWS {
-            let reviewed = memories
-                .iter()
-                .filter(|(_, labels)| labels.review == status);
-            let reviewed: Vec<_> = reviewed.map(|(id, _)| *id).collect();
-            if !reviewed.is_empty() {
-                let change = review(status.parse().expect("a status"));
-                seed.bulk_update(status, &reviewed, change).await?;
-            }
-        }
-        let session = seed
-            .issue(&new_token(member, CredentialKind::Session))
-            .await?;
+        let authors = [(TESTER, &tester), (OWNER, &seed.owner)];
+        let memories = ingest_all(&seed, authors, &workspaces, source, &all).await?;
+        let session = new_token(member, CredentialKind::Session);
+        let session = seed.issue(&session).await?;
         let mut mcp_keys = Vec::new();
         for audience in ["org:acme", "team:legal"] {
             let service = &seed.service;
@@ -349,6 +323,43 @@ impl Site {
         self.tokens.insert(known, secret.clone());
         Ok(secret)
     }
+}
+
+/// Ingests memories with these labels, each by its author, and reviews them.
+async fn ingest_all(
+    seed: &Seed,
+    authors: [(&str, &service::Caller); 2],
+    workspaces: &BTreeMap<&'static str, WorkspaceId>,
+    source: SourceId,
+    all: &[Labels],
+) -> Done<Vec<(MemoryId, Labels)>> {
+    let service = &seed.service;
+    let mut memories: Vec<(MemoryId, Labels)> = Vec::new();
+    for (slug, workspace) in workspaces {
+        for (author, credential) in authors {
+            let here = |labels: &&Labels| labels.workspace == *slug && labels.author == author;
+            let wanted: Vec<&Labels> = all.iter().filter(here).collect();
+            for labels in wanted.chunks(100) {
+                let new: Vec<_> = labels.iter().map(|labels| memory(labels)).collect();
+                let ingested = service
+                    .memories()
+                    .ingest(credential, *workspace, source, &new)
+                    .await?;
+                let ids = ingested.into_iter().map(|memory| memory.id);
+                memories.extend(ids.zip(labels.iter().map(|labels| (*labels).clone())));
+            }
+        }
+    }
+    for status in REVIEWS {
+        let reviewed = memories.iter();
+        let reviewed = reviewed.filter(|(_, labels)| labels.review == status);
+        let reviewed: Vec<_> = reviewed.map(|(id, _)| *id).collect();
+        if !reviewed.is_empty() {
+            let change = review(status.parse().expect("a status"));
+            seed.bulk_update(status, &reviewed, change).await?;
+        }
+    }
+    Ok(memories)
 }
 
 /// Returns all combinations of labels in the workspace `main`, and some in `side`.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::observed::ObservedStore;
 use crate::requests::{
@@ -96,69 +96,80 @@ async fn create_org(
         secrets: BTreeMap::new(),
     };
     org.add("orgs", slug);
-    let mut members = vec![("owner", seed.founder.id)];
-    for (handle, role) in [("admin", ADMIN), ("member", MEMBER), ("viewer", VIEWER)] {
-        members.push((handle, seed.member(&new_member(handle, role)).await?.id));
-    }
-    for (handle, id) in members {
-        let token = seed.issue(&new_token(id, CredentialKind::Bearer)).await?;
-        let session = seed.issue(&new_token(id, CredentialKind::Session)).await?;
-        let [token, session] = [token, session].map(|issued| issued.secret.expose().to_owned());
-        let caller = (token, session, id.to_string());
-        org.callers.insert(handle.to_owned(), caller);
-        org.add("members", &id.to_string());
-    }
-    let workspace = seed.workspace(&new_workspace("main")).await?.id;
-    let side = seed.workspace(&new_workspace("side")).await?.id;
-    let source = seed.source(private, "wiki").await?;
-    let named = |number| {
-        with(new_memory(&format!("{private} {number}")), |new| {
-            new.source_key = Some(format!("page-{number}"));
-        })
-    };
-    let memories = [named(1), named(2), named(3)];
-    let memories = seed.ingest(workspace, source, &memories).await?;
-    let approved = review(ReviewStatus::Approved);
-    seed.bulk_update("approve", &memories[..2], approved)
-        .await?;
-    let recall = seed.recall(workspace, &new_recall(&memories[..1])).await?;
-    let role = seed.role(&new_role("editor")).await?.id;
-    let connector = seed.connector(workspace, &new_connector(HOUR)).await?;
-    let chat = seed.chat(workspace, &new_chat(private)).await?;
-    let key = seed
-        .mcp_key(workspace, &new_mcp_key("workspace:main"))
-        .await?;
-    let webhook = seed
-        .webhook(workspace, EventType::MemoryUpdated, URL)
-        .await?;
-    confirm(service, webhook.id.into()).await?;
-    let subscription = seed.subscription(recall, URL).await?;
-    confirm(service, subscription.into()).await?;
-    let inbound = seed.inbound_webhook(workspace, private).await?;
-    let made = serde_json::to_value(&inbound).expect("a record serialises");
-    org.learn("inbound-webhooks", &made);
-    let made = serde_json::to_value(&key).expect("a record serialises");
-    org.learn("mcp-keys", &made);
-    for memory in &memories {
-        org.add("memories", &memory.to_string());
-    }
-    for (collection, id) in [
-        ("workspaces", workspace.0),
-        ("workspaces", side.0),
-        ("sources", source.0),
-        ("recalls", recall.0),
-        ("custom-roles", role.0),
-        ("connectors", connector.0),
-        ("chats", chat.0),
-        ("webhooks", webhook.id.0),
-        ("citation-subscriptions", subscription.0),
-    ] {
-        org.add(collection, &id.to_string());
-    }
+    org.add_members(&seed).await?;
+    org.add_records(&seed, private).await?;
     Ok(org)
 }
 
 impl KnownOrg {
+    /// Creates the members with their credentials.
+    async fn add_members(&mut self, seed: &Seed) -> Result<(), Error> {
+        let mut members = vec![("owner", seed.founder.id)];
+        for (handle, role) in [("admin", ADMIN), ("member", MEMBER), ("viewer", VIEWER)] {
+            members.push((handle, seed.member(&new_member(handle, role)).await?.id));
+        }
+        for (handle, id) in members {
+            let token = seed.issue(&new_token(id, CredentialKind::Bearer)).await?;
+            let session = seed.issue(&new_token(id, CredentialKind::Session)).await?;
+            let [token, session] = [token, session].map(|issued| issued.secret.expose().to_owned());
+            let caller = (token, session, id.to_string());
+            self.callers.insert(handle.to_owned(), caller);
+            self.add("members", &id.to_string());
+        }
+        Ok(())
+    }
+
+    /// Creates the workspaces and a record of each kind.
+    async fn add_records(&mut self, seed: &Seed, private: &str) -> Result<(), Error> {
+        let service = &seed.service;
+        let workspace = seed.workspace(&new_workspace("main")).await?.id;
+        let side = seed.workspace(&new_workspace("side")).await?.id;
+        let source = seed.source(private, "wiki").await?;
+        let named = |number| {
+            with(new_memory(&format!("{private} {number}")), |new| {
+                new.source_key = Some(format!("page-{number}"));
+            })
+        };
+        let memories = [named(1), named(2), named(3)];
+        let memories = seed.ingest(workspace, source, &memories).await?;
+        let approved = review(ReviewStatus::Approved);
+        seed.bulk_update("approve", &memories[..2], approved)
+            .await?;
+        let recall = seed.recall(workspace, &new_recall(&memories[..1])).await?;
+        let role = seed.role(&new_role("editor")).await?.id;
+        let connector = seed.connector(workspace, &new_connector(HOUR)).await?;
+        let chat = seed.chat(workspace, &new_chat(private)).await?;
+        let key = seed
+            .mcp_key(workspace, &new_mcp_key("workspace:main"))
+            .await?;
+        let webhook = seed
+            .webhook(workspace, EventType::MemoryUpdated, URL)
+            .await?;
+        confirm(service, webhook.id.into()).await?;
+        let subscription = seed.subscription(recall, URL).await?;
+        confirm(service, subscription.into()).await?;
+        let inbound = seed.inbound_webhook(workspace, private).await?;
+        self.learn("inbound-webhooks", &json!(inbound));
+        self.learn("mcp-keys", &json!(key));
+        for memory in &memories {
+            self.add("memories", &memory.to_string());
+        }
+        for (collection, id) in [
+            ("workspaces", workspace.0),
+            ("workspaces", side.0),
+            ("sources", source.0),
+            ("recalls", recall.0),
+            ("custom-roles", role.0),
+            ("connectors", connector.0),
+            ("chats", chat.0),
+            ("webhooks", webhook.id.0),
+            ("citation-subscriptions", subscription.0),
+        ] {
+            self.add(collection, &id.to_string());
+        }
+        Ok(())
+    }
+
     fn add(&mut self, collection: &str, id: &str) {
         let known = self.known.entry(collection.to_owned()).or_default();
         if known.len() < IDS_MAX && !known.iter().any(|known| known == id) {

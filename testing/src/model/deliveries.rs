@@ -162,82 +162,116 @@ impl Announcement {
     }
 }
 
+/// Announced event, with the number of endpoints created before and the changes of its memories.
+type Happened = (Announcement, i64, LabelChanges);
+
 impl Model {
+    /// Returns the deliveries that must be stored.
     fn wanted(&self, org: &Org, now: Timestamp) -> Deliveries {
+        let pings = org.pings.iter();
+        let pings = pings.flat_map(|(endpoint, pings)| {
+            pings.iter().map(move |_| (*endpoint, Notification::Ping))
+        });
+        let events = org.events.iter().flat_map(|event| {
+            let (announcement, _, changes) = event;
+            let webhooks = self.webhooks_for(org, event, announcement.event_type(), now);
+            let known = webhooks.into_iter().filter_map(move |(webhook, who)| {
+                let known = announcement.reduced(&org.known(&who, changes))?;
+                Some((webhook, Notification::Event(known)))
+            });
+            known.chain(self.citations(org, event, now))
+        });
         let mut wanted = Deliveries::new();
-        let mut notify =
-            |endpoint, notification| *wanted.entry((endpoint, notification)).or_default() += 1;
-        // An endpoint receives while its owner may create such a one.
-        let receiver = |endpoint: EndpointId, workspace, created_by| {
-            let who = self.acting_for(org.id, org.owners[&endpoint], now)?;
-            let permitted = org.rules(&who).operation(created_by, Some(workspace));
-            permitted.ok().map(|()| (endpoint, who))
-        };
-        for (endpoint, pings) in &org.pings {
-            pings
-                .iter()
-                .for_each(|_| notify(*endpoint, Notification::Ping));
-        }
-        for (event, endpoints, changes) in &org.events {
-            let was_there = |endpoint: EndpointId| org.endpoints[&endpoint] <= *endpoints;
-            let webhooks = |event_type| {
-                let webhooks = org.webhooks.values().filter(move |webhook| {
-                    webhook.workspace_id == event.workspace()
-                        && webhook.event_type == event_type
-                        && webhook.is_active
-                });
-                let webhooks = webhooks.map(|webhook| EndpointId::from(webhook.id));
-                let webhooks = webhooks.filter(|webhook| was_there(*webhook));
-                webhooks.filter_map(|webhook| {
-                    receiver(webhook, event.workspace(), Operation::CreateWebhook)
-                })
-            };
-            for (webhook, who) in webhooks(event.event_type()) {
-                if let Some(known) = event.reduced(&org.known(&who, changes)) {
-                    notify(webhook, Notification::Event(known));
-                }
-            }
-            let Announcement::Memories(event_type, _, memories) = event else {
-                continue;
-            };
-            if !matches!(
-                event_type,
-                EventType::MemoryUpdated | EventType::ChunkDeleted
-            ) {
-                continue;
-            }
-            for recall in org.recalls.values() {
-                let cited = recall.memory_ids.iter().copied();
-                let cited: BTreeSet<_> = cited.filter(|id| memories.contains(id)).collect();
-                if cited.is_empty() {
-                    continue;
-                }
-                let created_by = Operation::CreateCitationSubscription;
-                let subscriptions = org.subscriptions.values();
-                let subscriptions = subscriptions
-                    .filter(|to| to.recall_id == recall.id && was_there(to.id.into()))
-                    .filter_map(|to| receiver(to.id.into(), to.workspace_id, created_by));
-                for (endpoint, who) in subscriptions.chain(webhooks(EventType::CitationChanged)) {
-                    if !org.recall_is_known(&who, recall, changes) {
-                        continue;
-                    }
-                    let known = org.known(&who, changes);
-                    let known = known.into_iter().filter(|(id, _)| cited.contains(id));
-                    let (updated, deleted): (Known, Known) =
-                        known.partition(|(_, (_, remains))| *remains);
-                    for (change, known) in [
-                        (CitationChange::Updated, updated),
-                        (CitationChange::Deleted, deleted),
-                    ] {
-                        if !known.is_empty() {
-                            let cited = known.into_keys().collect();
-                            notify(endpoint, Notification::Citation(recall.id, change, cited));
-                        }
-                    }
-                }
-            }
+        for delivery in pings.chain(events) {
+            *wanted.entry(delivery).or_default() += 1;
         }
         wanted
+    }
+
+    /// Returns an endpoint with its owner, while that may create such a one.
+    fn receiver(
+        &self,
+        org: &Org,
+        (endpoint, workspace): (EndpointId, WorkspaceId),
+        created_by: Operation,
+        now: Timestamp,
+    ) -> Option<(EndpointId, Who)> {
+        let who = self.acting_for(org.id, org.owners[&endpoint], now)?;
+        let permitted = org.rules(&who).operation(created_by, Some(workspace));
+        permitted.ok().map(|()| (endpoint, who))
+    }
+
+    /// Returns the webhooks that receive events of a type when one has happened.
+    fn webhooks_for(
+        &self,
+        org: &Org,
+        (event, endpoints, _): &Happened,
+        event_type: EventType,
+        now: Timestamp,
+    ) -> Vec<(EndpointId, Who)> {
+        let workspace = event.workspace();
+        let webhooks = org.webhooks.values().filter(|webhook| {
+            webhook.workspace_id == workspace
+                && webhook.event_type == event_type
+                && webhook.is_active
+                && org.endpoints[&EndpointId::from(webhook.id)] <= *endpoints
+        });
+        let receivers = webhooks.filter_map(|webhook| {
+            let endpoint = (webhook.id.into(), workspace);
+            self.receiver(org, endpoint, Operation::CreateWebhook, now)
+        });
+        receivers.collect()
+    }
+
+    /// Returns the notifications that recalls cite what an event has changed.
+    fn citations(
+        &self,
+        org: &Org,
+        event: &Happened,
+        now: Timestamp,
+    ) -> Vec<(EndpointId, Notification)> {
+        let (announcement, endpoints, changes) = event;
+        let Announcement::Memories(EventType::MemoryUpdated | EventType::ChunkDeleted, _, memories) =
+            announcement
+        else {
+            return Vec::new();
+        };
+        let mut citations = Vec::new();
+        for recall in org.recalls.values() {
+            let cited = recall.memory_ids.iter().copied();
+            let cited: BTreeSet<_> = cited.filter(|id| memories.contains(id)).collect();
+            if cited.is_empty() {
+                continue;
+            }
+            let subscriptions = org.subscriptions.values().filter(|to| {
+                to.recall_id == recall.id && org.endpoints[&EndpointId::from(to.id)] <= *endpoints
+            });
+            let subscriptions = subscriptions.filter_map(|to| {
+                let endpoint = (to.id.into(), to.workspace_id);
+                self.receiver(org, endpoint, Operation::CreateCitationSubscription, now)
+            });
+            let webhooks = self.webhooks_for(org, event, EventType::CitationChanged, now);
+            let receivers = subscriptions.chain(webhooks);
+            for (endpoint, who) in
+                receivers.filter(|(_, who)| org.recall_is_known(who, recall, changes))
+            {
+                let known = org.known(&who, changes);
+                let known = known.into_iter().filter(|(id, _)| cited.contains(id));
+                let (updated, deleted): (Known, Known) =
+                    known.partition(|(_, (_, remains))| *remains);
+                for (change, known) in [
+                    (CitationChange::Updated, updated),
+                    (CitationChange::Deleted, deleted),
+                ] {
+                    if !known.is_empty() {
+                        let cited = known.into_keys().collect();
+                        let citation = Notification::Citation(recall.id, change, cited);
+                        citations.push((endpoint, citation));
+                    }
+                }
+            }
+        }
+        citations
     }
 }
 

@@ -161,7 +161,60 @@ impl Org {
     }
 }
 
+/// Stored memory whose source key an ingested one has.
+struct KnownMemory {
+    id: MemoryId,
+    /// True if the text is another one.
+    is_changed: bool,
+    /// True if the caller may not read it.
+    is_hidden: bool,
+    /// True if its key is not the caller's to use: it is hidden, and another member's.
+    is_taken: bool,
+}
+
+impl KnownMemory {
+    /// Returns true if the response says that it was updated.
+    fn is_reported(&self) -> bool {
+        self.is_changed || self.is_hidden
+    }
+}
+
+impl Org {
+    /// Returns the stored memory of each ingested one, if there is one with its source key.
+    fn known_memories(
+        &self,
+        who: &Who,
+        batch: Batch,
+        memories: &[NewMemory],
+    ) -> Vec<Option<KnownMemory>> {
+        let rules = self.rules(who);
+        let known = |memory: &NewMemory| {
+            let name = (batch.workspace, batch.source, memory.source_key.clone()?);
+            let id = *self.names.get(&name)?;
+            let Memory { labels, content } = &self.memories[&id];
+            let is_hidden = rules.sight(id, labels) != Verdict::Everything;
+            let is_author = content.created_by == who.member;
+            let is_own = batch.is_signed || (is_author && who.scope.audience.is_none());
+            Some(KnownMemory {
+                id,
+                is_changed: content.title != memory.title || content.content != memory.content,
+                is_hidden,
+                is_taken: is_hidden && !is_own,
+            })
+        };
+        memories.iter().map(known).collect()
+    }
+}
+
 impl Memory {
+    /// Replaces the text by that of an ingested memory, which is to be reviewed again.
+    fn rewrite(&mut self, new: &NewMemory, now: Timestamp) {
+        self.content.title.clone_from(&new.title);
+        self.content.content.clone_from(&new.content);
+        self.content.updated_at = now;
+        self.labels.review = ReviewStatus::Pending;
+    }
+
     pub(crate) fn summary(&self, id: MemoryId, sight: Verdict) -> MemorySummary {
         self.details(id, sight).summary
     }
@@ -235,74 +288,47 @@ impl Model {
         id: impl Fn(usize) -> Option<Uuid>,
     ) -> Expected {
         let Batch {
-            workspace,
-            source,
-            is_signed,
+            workspace, source, ..
         } = batch;
         let org = self.org(who.org);
-        let known = |memory: &NewMemory| {
-            let name = (workspace, source, memory.source_key.clone()?);
-            org.names.get(&name).copied()
-        };
-        let known: Vec<Option<MemoryId>> = memories.iter().map(known).collect();
-        let changes = |(memory, id): (&NewMemory, &Option<MemoryId>)| {
-            let stored = id.map(|id| &org.memories[&id].content);
-            stored.is_some_and(|stored| {
-                stored.title != memory.title || stored.content != memory.content
-            })
-        };
-        let changed: Vec<bool> = memories.iter().zip(&known).map(changes).collect();
-        let rules = org.rules(who);
-        let sight = |id| rules.sight(id, &org.memories[&id].labels);
-        let is_hidden =
-            |id: &Option<MemoryId>| id.is_some_and(|id| sight(id) != Verdict::Everything);
-        let hidden: Vec<bool> = known.iter().map(is_hidden).collect();
-        let is_own = |id: MemoryId| {
-            let is_author = org.memories[&id].content.created_by == who.member;
-            is_signed || (is_author && who.scope.audience.is_none())
-        };
-        let created = known.iter().filter(|id| id.is_none()).count();
+        let known = org.known_memories(who, batch, memories);
+        let created = known.iter().filter(|known| known.is_none()).count();
         self.check_quota(who.org, Quota::Memories, created)?;
         let to_update = "to update a memory with a known source key";
-        let updates = rules.may(Operation::IngestMemories, to_update, workspace);
-        let reported: Vec<bool> = changed.iter().zip(&hidden).map(|(a, b)| *a || *b).collect();
-        let is_taken =
-            |(id, hidden): (&Option<MemoryId>, &bool)| *hidden && id.is_some_and(|id| !is_own(id));
-        if known.iter().zip(&hidden).any(is_taken) || (reported.contains(&true) && !updates) {
+        let updates = org
+            .rules(who)
+            .may(Operation::IngestMemories, to_update, workspace);
+        let mut reported = known.iter().flatten().filter(|known| known.is_reported());
+        if known.iter().flatten().any(|known| known.is_taken)
+            || (reported.next().is_some() && !updates)
+        {
             return Err(ErrorResponse::Forbidden.into());
         }
-        let mut ingested = Vec::new();
-        let mut audit = Vec::new();
-        let mut note = |id: MemoryId, before: Value, after: Option<&MemoryLabels>| {
-            let after = labels_state(after);
-            audit.push(AuditFacts::ok(id, before, after));
-        };
+        let (mut ingested, mut audit) = (Vec::new(), Vec::new());
         let mut changes = LabelChanges::new();
-        for (index, (memory, known)) in memories.iter().zip(&known).enumerate() {
+        for (index, (memory, known)) in memories.iter().zip(known).enumerate() {
             let (id, outcome) = match known {
                 None => {
                     let id = MemoryId(self.made(id(index)));
                     let added = self.add_memory(who, (workspace, source), id, memory, now);
-                    changes.insert(id, (None, Some(added.labels.clone())));
-                    note(id, Value::Null, Some(&added.labels));
+                    audit.push(AuditFacts::ok(id, (), labels_state(Some(&added.labels))));
+                    changes.insert(id, (None, Some(added.labels)));
                     (id, IngestOutcome::Created)
                 }
-                Some(id) if reported[index] => {
-                    let stored = self.org_mut(who.org).memories.get_mut(id);
+                Some(known) if known.is_reported() => {
+                    let stored = self.org_mut(who.org).memories.get_mut(&known.id);
                     let stored = stored.expect("a name belongs to a memory");
-                    let labels = stored.labels.clone();
-                    let before = labels_state(Some(&labels));
-                    if changed[index] {
-                        stored.content.title = memory.title.clone();
-                        stored.content.content = memory.content.clone();
-                        stored.content.updated_at = now;
-                        stored.labels.review = ReviewStatus::Pending;
+                    let before = stored.labels.clone();
+                    if known.is_changed {
+                        stored.rewrite(memory, now);
                     }
-                    changes.insert(*id, (Some(labels), Some(stored.labels.clone())));
-                    note(*id, before, Some(&stored.labels));
-                    (*id, IngestOutcome::Updated)
+                    let after = stored.labels.clone();
+                    let [old, new] = [&before, &after].map(|labels| labels_state(Some(labels)));
+                    audit.push(AuditFacts::ok(known.id, old, new));
+                    changes.insert(known.id, (Some(before), Some(after)));
+                    (known.id, IngestOutcome::Updated)
                 }
-                Some(id) => (*id, IngestOutcome::Unchanged),
+                Some(known) => (known.id, IngestOutcome::Unchanged),
             };
             ingested.push(IngestedMemory { id, outcome });
         }

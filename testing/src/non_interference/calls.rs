@@ -235,9 +235,8 @@ impl World {
         }
     }
 
-    /// Returns the body; null if the request has none.
-    fn body(&self, choices: &mut Choices<'_>, operation: Operation) -> Value {
-        let name = self.name("name");
+    /// Returns the body of an operation on memories.
+    fn body_on_memories(&self, choices: &mut Choices<'_>, operation: Operation) -> Value {
         match operation {
             Operation::CheckMemoryAccess => json!({
                 "memoryIds": self.some_memories(choices), "includeContent": true,
@@ -289,6 +288,14 @@ impl World {
                 }
                 body
             }
+            _ => Value::Null,
+        }
+    }
+
+    /// Returns the body; null if the request has none.
+    fn body(&self, choices: &mut Choices<'_>, operation: Operation) -> Value {
+        let name = self.name("name");
+        match operation {
             Operation::CreateSource => json!({ "name": name, "kind": "drive" }),
             Operation::CreateConnector => json!({
                 "kind": "wiki", "account_label": "acme", "scope": "personal",
@@ -318,7 +325,7 @@ impl World {
             Operation::CreateInboundWebhook | Operation::UpdateInboundWebhook => {
                 json!({ "name": name })
             }
-            _ => Value::Null,
+            operation => self.body_on_memories(choices, operation),
         }
     }
 }

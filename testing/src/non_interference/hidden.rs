@@ -190,79 +190,108 @@ impl World {
         if !self.is_hidden(known.id).await? {
             return Ok(());
         }
-        let (service, owner) = (self.seed.service.clone(), self.seed.owner.clone());
         let stored = self.labels(known.id).await?;
+        let (is_pinned, is_kept) = (self.is_pinned(&known), known.has_key || known.is_cited);
+        self.memories[index].differs = true;
+        let changed = stored.clone().filter(|_| is_here);
         match act {
-            0 | 1 => {
-                self.memories[index].differs = true;
-                let Some(before) = stored.filter(|_| is_here) else {
-                    return Ok(());
-                };
-                let mut after = labels(choices, &before.workspace, &before.author);
-                if self.is_pinned(&known) {
-                    after.sensitivity = before.sensitivity;
-                }
-                if self.access().verdict(&after, &Use::Read) == Verdict::Unknown {
-                    self.relabel(known.id, &after).await?;
-                }
-            }
+            0 | 1 => match changed {
+                Some(before) => self.relabel_hidden(choices, &known, &before).await,
+                None => Ok(()),
+            },
             // A change of the text begins the period of its retention again.
-            2 if !self.is_pinned(&known) => {
-                self.memories[index].differs = true;
-                let Some(before) = stored.filter(|_| is_here) else {
-                    return Ok(());
-                };
-                // Only those whom the audience covers may change the text.
-                let for_owner = Labels {
-                    audience: "user:olga".to_owned(),
-                    ..before.clone()
-                };
-                if self.access().verdict(&for_owner, &Use::Read) != Verdict::Unknown {
-                    return Ok(());
-                }
-                self.relabel(known.id, &for_owner).await?;
-                let text = TEXTS[choices.below(2)];
-                let update = MemoryUpdate::builder()
-                    .content(text.to_owned())
-                    .change(change(&for_owner))
-                    .build();
-                let updated = service.memories().update(&owner, known.id, &update, None);
-                updated.await?;
-                self.memories[index].text = text.to_owned();
+            2 if !is_pinned => match changed {
+                Some(before) => self.rewrite_hidden(choices, index, &before).await,
+                None => Ok(()),
+            },
+            3 if !is_kept => {
+                self.remove_hidden(choices, known.id, changed.is_some())
+                    .await
             }
-            3 if !known.has_key && !known.is_cited => {
-                self.memories[index].differs = true;
-                let is_erased = choices.once_in(2);
-                let is_left_running = choices.once_in(2);
-                // An exception: the author of a memory under review is told of its changes unless
-                // it is deleted before they are announced.
-                self.announce().await?;
-                if stored.is_none() || !is_here {
-                    return Ok(());
-                }
-                // Its receipt is for holders of the action, whom nothing is hidden from there.
-                if is_erased && !self.access().actions().contains("erasure:manage") {
-                    let named = NewErasure::builder().memory_ids(vec![known.id]).build();
-                    self.erase(&named, is_left_running).await.map(drop)?;
-                } else {
-                    service.memories().delete(&owner, known.id).await?;
-                }
-            }
-            _ => {
-                // It stays hidden, so that the recall does.
-                self.memories[index].differs = true;
-                self.cite(&BTreeSet::from([known.id]));
-                if !self.is_second {
-                    self.add_hidden_talk(known.id, stored).await?;
-                }
-                // The principal names them in both worlds. An exception: whoever holds
-                // `erasure:manage` may delete chats and recalls of others.
-                let may_delete = self.access().actions().contains("erasure:manage");
-                let added = self.hidden_ids.get(&self.moves).cloned();
-                for (collection, id) in added.filter(|_| !may_delete).unwrap_or_default() {
-                    self.note(collection, id);
-                }
-            }
+            _ => self.talk_of_hidden(known.id, stored).await,
+        }
+    }
+
+    /// Changes the labels of a hidden memory, if it stays hidden.
+    async fn relabel_hidden(
+        &mut self,
+        choices: &mut Choices<'_>,
+        known: &Known,
+        before: &Labels,
+    ) -> Result<(), Error> {
+        let mut after = labels(choices, &before.workspace, &before.author);
+        if self.is_pinned(known) {
+            after.sensitivity.clone_from(&before.sensitivity);
+        }
+        if self.access().verdict(&after, &Use::Read) == Verdict::Unknown {
+            self.relabel(known.id, &after).await?;
+        }
+        Ok(())
+    }
+
+    /// Changes the text of a hidden memory. Only those whom the audience covers may do that.
+    async fn rewrite_hidden(
+        &mut self,
+        choices: &mut Choices<'_>,
+        index: usize,
+        before: &Labels,
+    ) -> Result<(), Error> {
+        let for_owner = Labels {
+            audience: "user:olga".to_owned(),
+            ..before.clone()
+        };
+        if self.access().verdict(&for_owner, &Use::Read) != Verdict::Unknown {
+            return Ok(());
+        }
+        let id = self.memories[index].id;
+        self.relabel(id, &for_owner).await?;
+        let text = TEXTS[choices.below(2)];
+        let update = MemoryUpdate::builder().content(text.to_owned());
+        let update = update.change(change(&for_owner)).build();
+        let (service, owner) = (self.seed.service.clone(), self.seed.owner.clone());
+        let updated = service.memories().update(&owner, id, &update, None);
+        updated.await?;
+        self.memories[index].text = text.to_owned();
+        Ok(())
+    }
+
+    /// Deletes or erases a hidden memory, in one of the worlds.
+    async fn remove_hidden(
+        &mut self,
+        choices: &mut Choices<'_>,
+        id: MemoryId,
+        is_here: bool,
+    ) -> Result<(), Error> {
+        let (is_erased, is_left_running) = (choices.once_in(2), choices.once_in(2));
+        // An exception: the author of a memory under review is told of its changes unless it is
+        // deleted before they are announced.
+        self.announce().await?;
+        if !is_here {
+            return Ok(());
+        }
+        // Its receipt is for holders of the action, whom nothing is hidden from there.
+        if is_erased && !self.access().actions().contains("erasure:manage") {
+            let named = NewErasure::builder().memory_ids(vec![id]).build();
+            self.erase(&named, is_left_running).await.map(drop)
+        } else {
+            let (service, owner) = (self.seed.service.clone(), self.seed.owner.clone());
+            service.memories().delete(&owner, id).await
+        }
+    }
+
+    /// Adds a recall and a chat about a hidden memory to the first world. It stays hidden, so that
+    /// the recall does.
+    async fn talk_of_hidden(&mut self, id: MemoryId, stored: Option<Labels>) -> Result<(), Error> {
+        self.cite(&BTreeSet::from([id]));
+        if !self.is_second {
+            self.add_hidden_talk(id, stored).await?;
+        }
+        // The principal names them in both worlds. An exception: whoever holds `erasure:manage` may
+        // delete chats and recalls of others.
+        let may_delete = self.access().actions().contains("erasure:manage");
+        let added = self.hidden_ids.get(&self.moves).cloned();
+        for (collection, id) in added.filter(|_| !may_delete).unwrap_or_default() {
+            self.note(collection, id);
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::seed::Seed;
 use knowledge_core::Error;
 use knowledge_core::access::{ActionSet, BaseRole, CredentialKind, RoleRef, Secret, TokenScope};
 use knowledge_core::api::Authentication;
-use knowledge_core::model::{MemberId, RoleActions, WorkspaceId};
+use knowledge_core::model::{MemberId, RoleActions, RoleId, WorkspaceId};
 use knowledge_core::service::MemberAssignment;
 
 /// Handle of the principal.
@@ -125,52 +125,9 @@ impl Kind {
         matches!(self, Self::OneWorkspace | Self::AudienceList | Self::McpKey)
     }
 
-    /// Creates the principal; its custom role is added to the directory.
-    pub(super) async fn create(
-        self,
-        seed: &Seed,
-        workspaces: [WorkspaceId; 2],
-        directory: &mut Directory,
-    ) -> Result<Principal, Error> {
-        let mut role = match self {
-            Self::Viewer => VIEWER,
-            kind if kind.is_admin() => ADMIN,
-            _ => MEMBER,
-        };
-        let mut caller = Caller::new(PAT, &role.to_string());
-        if let Self::Custom = self {
-            let allow = names(CUSTOM_ALLOW);
-            let custom = with(new_role("custom"), |new| {
-                new.base_role = BaseRole::Viewer;
-                new.actions = RoleActions {
-                    allow: actions(&CUSTOM_ALLOW),
-                    deny: ActionSet::EMPTY,
-                };
-            });
-            role = RoleRef::Custom(seed.role(&custom).await?.id);
-            caller.role = "custom".to_owned();
-            let custom = Role {
-                base: "viewer".to_owned(),
-                allow,
-                is_active: true,
-                ..Role::default()
-            };
-            directory.roles.insert("custom".to_owned(), custom);
-        }
-        let new = with(new_member(PAT, role), |new| {
-            if let Self::TeamMember | Self::AudienceList = self {
-                new.teams = vec!["legal".to_owned()];
-            }
-        });
-        caller.teams = names(new.teams.iter().map(String::as_str));
-        let member = seed.member(&new).await?.id;
-        if let Self::RestrictedAdmin = self {
-            let viewer = MemberAssignment::Workspace(workspaces[0], Some(VIEWER));
-            seed.assign(member, viewer).await?;
-            let there = (WORKSPACES[0].to_owned(), "viewer".to_owned());
-            caller.workspace_roles.extend([there]);
-        }
-        let (scope, documented) = match self {
+    /// Returns the scope of the token, and the same in terms of the documentation.
+    fn scopes(self, workspaces: [WorkspaceId; 2]) -> (TokenScope, Scope) {
+        match self {
             Self::OneWorkspace => (
                 TokenScope {
                     workspaces: Some(vec![workspaces[1]]),
@@ -202,7 +159,40 @@ impl Kind {
                 },
             ),
             _ => (TokenScope::default(), Scope::default()),
+        }
+    }
+
+    /// Creates the principal; its custom role is added to the directory.
+    pub(super) async fn create(
+        self,
+        seed: &Seed,
+        workspaces: [WorkspaceId; 2],
+        directory: &mut Directory,
+    ) -> Result<Principal, Error> {
+        let mut role = match self {
+            Self::Viewer => VIEWER,
+            kind if kind.is_admin() => ADMIN,
+            _ => MEMBER,
         };
+        let mut caller = Caller::new(PAT, &role.to_string());
+        if let Self::Custom = self {
+            role = RoleRef::Custom(custom_role(seed, directory).await?);
+            caller.role = "custom".to_owned();
+        }
+        let new = with(new_member(PAT, role), |new| {
+            if let Self::TeamMember | Self::AudienceList = self {
+                new.teams = vec!["legal".to_owned()];
+            }
+        });
+        caller.teams = names(new.teams.iter().map(String::as_str));
+        let member = seed.member(&new).await?.id;
+        if let Self::RestrictedAdmin = self {
+            let viewer = MemberAssignment::Workspace(workspaces[0], Some(VIEWER));
+            seed.assign(member, viewer).await?;
+            let there = (WORKSPACES[0].to_owned(), "viewer".to_owned());
+            caller.workspace_roles.extend([there]);
+        }
+        let (scope, documented) = self.scopes(workspaces);
         caller.scope = documented;
         let issue = async |kind, scope| -> Result<Secret, Error> {
             let new = with(new_token(member, kind), |new| {
@@ -228,4 +218,23 @@ impl Kind {
             caller,
         })
     }
+}
+
+/// Creates the custom role, and adds it to the directory.
+async fn custom_role(seed: &Seed, directory: &mut Directory) -> Result<RoleId, Error> {
+    let new = with(new_role("custom"), |new| {
+        new.base_role = BaseRole::Viewer;
+        new.actions = RoleActions {
+            allow: actions(&CUSTOM_ALLOW),
+            deny: ActionSet::EMPTY,
+        };
+    });
+    let documented = Role {
+        base: "viewer".to_owned(),
+        allow: names(CUSTOM_ALLOW),
+        is_active: true,
+        ..Role::default()
+    };
+    directory.roles.insert("custom".to_owned(), documented);
+    Ok(seed.role(&new).await?.id)
 }
