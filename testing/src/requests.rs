@@ -8,8 +8,9 @@ use knowledge_core::model::{
     ReviewStatus, RoleActions, SensitivityLabel, SourceId,
 };
 use knowledge_core::service::{
-    CreateMemory, NewChat, NewConnector, NewMcpKey, NewMember, NewMemory, NewOrganization,
-    NewOwner, NewRecall, NewToken, NewWorkspace, SyncOutcome, SyncReport,
+    Attempt, CreateMemory, DeliveryResponse, NewChat, NewConnector, NewMcpKey, NewMember,
+    NewMemory, NewOrganization, NewOwner, NewRecall, NewToken, NewWorkspace, SyncOutcome,
+    SyncReport,
 };
 
 /// Returns a request with some fields changed.
@@ -124,6 +125,18 @@ pub fn sensitivity(label: SensitivityLabel) -> MemoryChange {
 #[must_use]
 pub fn review(status: ReviewStatus) -> MemoryChange {
     MemoryChange::builder().review_status(status).build()
+}
+
+/// Returns a delivery attempt that the receiver answered with a status after 20 ms.
+#[must_use]
+pub fn answered(status: u16) -> Attempt {
+    Attempt {
+        duration: 20 * MILLISECOND,
+        outcome: Ok(DeliveryResponse {
+            status,
+            retry_after: None,
+        }),
+    }
 }
 
 /// A successful sync.

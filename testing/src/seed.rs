@@ -1,7 +1,6 @@
 //! The one way in which tests and measurements create an organisation and its records.
 
-use std::time::Duration;
-
+use crate::requests::answered;
 use knowledge_core::Error;
 use knowledge_core::access::Credential;
 use knowledge_core::limits::INGEST_MEMORIES_MAX;
@@ -12,9 +11,9 @@ use knowledge_core::model::{
     Workspace, WorkspaceId,
 };
 use knowledge_core::service::{
-    Attempt, Caller, DeliveryResponse, InFlight, IngestOutcome, Issued, IssuedMcpKey,
-    KnowledgeService, MemberAssignment, NewChat, NewConnector, NewMcpKey, NewMember, NewMemory,
-    NewOrganization, NewRecall, NewSource, NewToken, NewWorkspace,
+    Caller, InFlight, IngestOutcome, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment,
+    NewChat, NewConnector, NewMcpKey, NewMember, NewMemory, NewOrganization, NewRecall, NewSource,
+    NewToken, NewWorkspace,
 };
 
 /// An organisation whose owner creates the records.
@@ -79,28 +78,20 @@ impl Seed {
 
     /// Creates a custom role.
     pub async fn role(&self, new: &NewCustomRole) -> Done<CustomRole> {
-        let service = &self.service;
-        service
-            .roles()
-            .create(&self.owner, &self.org.slug, new)
-            .await
+        let (roles, org) = (self.service.roles(), &self.org.slug);
+        roles.create(&self.owner, org, new).await
     }
 
     /// Assigns a role to a member.
     pub async fn assign(&self, member: MemberId, role: MemberAssignment) -> Done<()> {
-        let service = &self.service;
-        service
-            .members()
-            .assign_role(&self.owner, &self.org.slug, member, role)
-            .await
+        let (members, org) = (self.service.members(), &self.org.slug);
+        let assigned = members.assign_role(&self.owner, org, member, role);
+        assigned.await
     }
 
     /// Creates a source.
     pub async fn source(&self, name: &str, kind: &str) -> Done<SourceId> {
-        let new = NewSource::builder()
-            .name(name.to_owned())
-            .kind(kind.to_owned())
-            .build();
+        let new = NewSource::builder().name(name).kind(kind).build();
         Ok(self.service.sources().create(&self.owner, &new).await?.id)
     }
 
@@ -116,12 +107,9 @@ impl Seed {
     ) -> Done<Vec<MemoryId>> {
         let mut ids = Vec::with_capacity(memories.len());
         for batch in memories.chunks(INGEST_MEMORIES_MAX) {
-            let service = &self.service;
-            let ingested = service
-                .memories()
-                .ingest(&self.owner, workspace, source, batch)
-                .await?;
-            for memory in ingested {
+            let service = self.service.memories();
+            let ingested = service.ingest(&self.owner, workspace, source, batch);
+            for memory in ingested.await? {
                 assert_eq!(memory.outcome, IngestOutcome::Created);
                 ids.push(memory.id);
             }
@@ -140,24 +128,16 @@ impl Seed {
         change: MemoryChange,
     ) -> Done<BulkResult> {
         let key = key.parse().expect("an idempotency key");
-        let update = BulkUpdate::builder()
-            .memory_ids(memories.to_vec())
-            .change(change)
-            .build();
-        self.service
-            .memories()
-            .bulk_update(&self.owner, &key, &update)
-            .await
+        let update = BulkUpdate::builder().memory_ids(memories.to_vec());
+        let update = update.change(change).build();
+        let service = self.service.memories();
+        service.bulk_update(&self.owner, &key, &update).await
     }
 
     /// Creates a recall.
     pub async fn recall(&self, workspace: WorkspaceId, new: &NewRecall) -> Done<RecallId> {
-        let service = &self.service;
-        Ok(service
-            .recalls()
-            .create(&self.owner, workspace, new)
-            .await?
-            .id)
+        let recalls = self.service.recalls();
+        Ok(recalls.create(&self.owner, workspace, new).await?.id)
     }
 
     /// Subscribes the owner to the citations of a recall.
@@ -169,9 +149,8 @@ impl Seed {
             .recall_id(recall)
             .webhook_url(url.parse().expect("a URL"))
             .build();
-        let service = &self.service;
-        let created = service.citation_subscriptions().create(&self.owner, &new);
-        Ok(created.await?.id)
+        let subscriptions = self.service.citation_subscriptions();
+        Ok(subscriptions.create(&self.owner, &new).await?.id)
     }
 
     /// Creates an outbound webhook.
@@ -184,16 +163,10 @@ impl Seed {
         event_type: EventType,
         url: &str,
     ) -> Done<Webhook> {
-        let url = url.parse().expect("a URL");
-        let new = NewWebhook::builder()
-            .event_type(event_type)
-            .url(url)
-            .build();
-        let service = &self.service;
-        service
-            .webhooks()
-            .create(&self.owner, workspace, &new)
-            .await
+        let new = NewWebhook::builder().event_type(event_type);
+        let new = new.url(url.parse().expect("a URL")).build();
+        let webhooks = self.service.webhooks();
+        webhooks.create(&self.owner, workspace, &new).await
     }
 
     /// Creates an inbound webhook.
@@ -202,36 +175,28 @@ impl Seed {
         workspace: WorkspaceId,
         name: &str,
     ) -> Done<InboundWebhook> {
-        let name = name.to_owned();
         let new = NewInboundWebhook::builder().name(name).build();
-        let service = &self.service;
-        service
-            .inbound_webhooks()
-            .create(&self.owner, workspace, &new)
-            .await
+        let webhooks = self.service.inbound_webhooks();
+        webhooks.create(&self.owner, workspace, &new).await
     }
 
     /// Creates a connector.
     pub async fn connector(&self, workspace: WorkspaceId, new: &NewConnector) -> Done<ConnectorId> {
-        let service = &self.service;
-        let created = service.connectors().create(&self.owner, workspace, new);
-        Ok(created.await?.connector.id)
+        let connectors = self.service.connectors();
+        let created = connectors.create(&self.owner, workspace, new).await?;
+        Ok(created.connector.id)
     }
 
     /// Creates a chat of the owner and these members.
     pub async fn chat(&self, workspace: WorkspaceId, new: &NewChat) -> Done<ChatId> {
-        let service = &self.service;
-        Ok(service
-            .chats()
-            .create(&self.owner, workspace, new)
-            .await?
-            .id)
+        let chats = self.service.chats();
+        Ok(chats.create(&self.owner, workspace, new).await?.id)
     }
 
     /// Creates an MCP key.
     pub async fn mcp_key(&self, workspace: WorkspaceId, new: &NewMcpKey) -> Done<IssuedMcpKey> {
-        let service = &self.service;
-        service.mcp_keys().create(&self.owner, workspace, new).await
+        let keys = self.service.mcp_keys();
+        keys.create(&self.owner, workspace, new).await
     }
 }
 
@@ -244,24 +209,13 @@ impl Seed {
 /// If anything else is due now, or the ping is not.
 pub async fn confirm(service: &KnowledgeService, endpoint: EndpointId) -> Done<()> {
     let (now, nothing) = (service.env().now(), InFlight::default());
-    let claimed = service
-        .dispatcher()
-        .claim(now, 8, &nothing)
-        .await?
-        .deliveries;
-    let due = claimed
-        .iter()
-        .map(|claimed| (claimed.lease.endpoint(), claimed.event_type));
+    let claimed = service.dispatcher().claim(now, 8, &nothing).await?;
+    let claimed = claimed.deliveries;
+    let due = claimed.iter();
+    let due = due.map(|claimed| (claimed.lease.endpoint(), claimed.event_type));
     let due: Vec<_> = due.collect();
     assert_eq!(due, [(endpoint, EventType::WebhookPing)]);
-    let attempt = Attempt {
-        duration: Duration::from_millis(20),
-        outcome: Ok(DeliveryResponse {
-            status: 204,
-            retry_after: None,
-        }),
-    };
-    let lease = &claimed[0].lease;
-    service.dispatcher().finish(now, lease, &attempt).await?;
+    let (dispatcher, lease) = (service.dispatcher(), &claimed[0].lease);
+    dispatcher.finish(now, lease, &answered(204)).await?;
     Ok(())
 }

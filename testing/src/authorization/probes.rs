@@ -1,9 +1,10 @@
 //! Requests that tell whether their operation is permitted.
 
 use bytes::Bytes;
-use http::{Method, Request};
+use http::Request;
 
 use super::{Access, Labels, Names, Reference, Use, Verdict};
+use crate::call::{ApiCall, IDEMPOTENCY_KEY};
 use crate::requests::{new_chat, new_memory, new_recall, new_role, with};
 use crate::seed::Seed;
 use knowledge_core::Error;
@@ -371,17 +372,6 @@ impl Records {
             Some("citation-subscriptions") => made.subscription.clone(),
             _ => UNKNOWN.to_owned(),
         };
-        let mut path = String::new();
-        for segment in spec.path.split('/').skip(1) {
-            path.push('/');
-            path.push_str(match segment {
-                "{id}" => &id,
-                "{orgSlug}" => "acme",
-                "{sessionId}" => chat,
-                parameter if parameter.starts_with('{') => UNKNOWN,
-                segment => segment,
-            });
-        }
         let filled = |text: &str| {
             let actions: Vec<_> = Action::ALL.iter().map(|action| action.as_str()).collect();
             text.replace("$source", &self.source.to_string())
@@ -390,23 +380,22 @@ impl Records {
                 .replace("$actions", &format!("\"{}\"", actions.join("\",\"")))
                 .replace("$unknown", UNKNOWN)
         };
-        let mut request = Request::builder()
-            .method(Method::clone(&spec.method))
-            .uri(path + &filled(probe.query));
-        request = if probe.by_session() {
-            request
-                .header("cookie", format!("service_session={}", secret.expose()))
-                .header("sec-fetch-site", "none")
-        } else {
-            request.header("authorization", format!("Bearer {}", secret.expose()))
-        };
+        let mut call = ApiCall::new(spec.operation);
+        for segment in spec.path.split('/') {
+            match segment {
+                "{id}" => call.add_parameter(&id),
+                "{orgSlug}" => call.add_parameter(&"acme"),
+                "{sessionId}" => call.add_parameter(&chat),
+                parameter if parameter.starts_with('{') => call.add_parameter(&UNKNOWN),
+                _ => {}
+            }
+        }
         if probe.operation == "createErasure" {
-            request = request.header("idempotency-key", "key");
+            call.add_header(IDEMPOTENCY_KEY, "key");
         }
-        if !probe.body.is_empty() {
-            request = request.header("content-type", "application/json");
-        }
-        let body = Bytes::from(filled(probe.body));
-        request.body(body).expect("all parts are valid")
+        call.query = filled(probe.query);
+        call.body = Bytes::from(filled(probe.body));
+        call.credential = Some(secret.clone());
+        call.request()
     }
 }

@@ -18,13 +18,13 @@ use serde_json::Value;
 
 use super::script::{self, RequestText, Step};
 use super::world::{FOREIGN_TEXT, KnownOrg, SLUGS, World};
-use crate::requests::DAY;
+use crate::requests::{DAY, answered};
 use knowledge_core::api::{
     Api, Authentication, MatchedRoute, OPERATIONS, Operation, OperationSpec,
 };
 use knowledge_core::internals::keys;
 use knowledge_core::model::Timestamp;
-use knowledge_core::service::{Attempt, DeliveryResponse, InFlight, SigningSecret};
+use knowledge_core::service::{InFlight, SigningSecret};
 use knowledge_core::store::Key;
 
 /// Maximum number of steps of a script.
@@ -303,24 +303,12 @@ impl Run {
     async fn deliver(&self, status: u16) {
         let (service, now) = (&self.world.service, self.world.time.now());
         let nothing = InFlight::default();
-        service
-            .dispatcher()
-            .fan_out(now)
-            .await
-            .expect("the store works");
+        let fanned_out = service.dispatcher().fan_out(now).await;
+        fanned_out.expect("the store works");
         let claimed = service.dispatcher().claim(now, CLAIMED_MAX, &nothing).await;
         for delivery in claimed.expect("the store works").deliveries {
-            let attempt = Attempt {
-                duration: Duration::from_millis(20),
-                outcome: Ok(DeliveryResponse {
-                    status,
-                    retry_after: None,
-                }),
-            };
-            let finished = service
-                .dispatcher()
-                .finish(now, &delivery.lease, &attempt)
-                .await;
+            let (lease, attempt) = (&delivery.lease, answered(status));
+            let finished = service.dispatcher().finish(now, lease, &attempt).await;
             finished.expect("the store works");
         }
     }
@@ -333,13 +321,8 @@ impl Run {
             assert!(calls < CALLS_MAX, "the maintenance does not complete");
         }
         let (service, now) = (&self.world.service, self.world.time.now());
-        while service
-            .dispatcher()
-            .fan_out(now)
-            .await
-            .expect("the store works")
-            .has_more
-        {
+        let fan_out = async || service.dispatcher().fan_out(now).await;
+        while fan_out().await.expect("the store works").has_more {
             calls += 1;
             assert!(calls < CALLS_MAX, "the fan-out does not complete");
         }

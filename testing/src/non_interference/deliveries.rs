@@ -1,13 +1,12 @@
 //! Deliveries to the endpoints of the principal, which are the only ones.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use super::choices::Choices;
 use super::world::World;
+use crate::requests::answered;
 use knowledge_core::Error;
-use knowledge_core::service::{Attempt, ClaimedDelivery, DeliveryResponse, InFlight};
+use knowledge_core::service::{ClaimedDelivery, InFlight};
 
 /// Maximum number of deliveries claimed at once.
 const CAPACITY: usize = 64;
@@ -35,13 +34,7 @@ impl World {
         choices: &mut Choices<'_>,
     ) -> Result<Vec<String>, Error> {
         let (service, now) = (self.seed.service.clone(), self.seed.service.env().now());
-        let attempt = Attempt {
-            duration: Duration::from_millis(20),
-            outcome: Ok(DeliveryResponse {
-                status: [204, 500][usize::from(choices.once_in(4))],
-                retry_after: None,
-            }),
-        };
+        let attempt = answered([204, 500][usize::from(choices.once_in(4))]);
         let mut lines = Vec::new();
         self.announce().await?;
         // Fan-out also draws for hidden events; the pings that a claim creates are the same.
