@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
 use std::process::Command;
 
 use crate::peer::Peer;
-use crate::process::{Result, ci_cargo, run};
+use crate::process::{Result, ci_cargo, run, target_directory};
 use crate::programs::{self, workspace_cargo};
 use crate::{results, wasm};
 
@@ -37,8 +36,7 @@ const RESULTS: &str = "benches/RESULTS.md";
 /// If an option is unknown, or a program does not compile or reports a wrong response.
 pub(crate) fn main(options: &[&str]) -> Result {
     let options = Options::read(options)?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let out = Path::new(&target).join("bench");
+    let out = target_directory().join("bench");
     fs::create_dir_all(&out)?;
     let out = out.canonicalize()?;
     // Rows of an earlier run would be taken for rows of this one.

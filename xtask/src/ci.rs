@@ -19,98 +19,47 @@ struct Step {
     run: fn() -> Result,
 }
 
+/// Defines steps by their names, functions and descriptions.
+macro_rules! steps {
+    ($($name:literal => $run:expr, $about:literal;)+) => {
+        &[$(Step {
+            name: $name,
+            about: $about,
+            run: $run,
+        }),+]
+    };
+}
+
 /// Steps in the order in which they run: fast ones first.
-const STEPS: &[Step] = &[
-    Step {
-        name: "fmt",
-        about: "formatting",
-        run: fmt,
-    },
-    Step {
-        name: "clippy",
-        about: "lints",
-        run: clippy,
-    },
-    Step {
-        name: "deny",
-        about: "licences, sources and duplicates of the dependencies",
-        run: deny,
-    },
-    Step {
-        name: "advisories",
-        about: "dependencies with known vulnerabilities, by the RustSec database",
-        run: advisories::check,
-    },
-    Step {
-        name: "package",
-        about: "manifests and contents of the crates that can be published",
-        run: package::check,
-    },
-    Step {
-        name: "doc",
-        about: "documentation, and the public API of the libraries against the recorded one",
-        run: public_api::check,
-    },
-    Step {
-        name: "test",
-        about: "unit, integration and documentation tests",
-        run: test,
-    },
-    Step {
-        name: "openapi",
-        about: "the OpenAPI documents, typed clients, and the demo's responses, by schemathesis",
-        run: openapi::check,
-    },
-    Step {
-        name: "bench",
-        about: "benchmarks, each once, as tests of their assertions",
-        run: bench,
-    },
-    Step {
-        name: "instructions",
-        about: "instructions of time-critical calls, against recorded numbers",
-        run: instructions::check,
-    },
-    Step {
-        name: "wasm",
-        about: "the WebAssembly package and its tests in Node.js, Deno, workerd and Chromium",
-        run: wasm,
-    },
-    Step {
-        name: "console",
-        about: "types of the console, and its tests in Chromium over a server and over the package",
-        run: console::check,
-    },
-    Step {
-        name: "dist",
-        about: "the artefacts of a release, of the debug binary, each installed and started once",
-        run: dist::check,
-    },
-    Step {
-        name: "fuzz",
-        about: "fuzz targets, each for a short time",
-        run: fuzz::check,
-    },
-];
+const STEPS: &[Step] = steps! {
+    "fmt" => fmt, "formatting";
+    "clippy" => clippy, "lints";
+    "deny" => deny, "licences, sources and duplicates of the dependencies";
+    "advisories" => advisories::check,
+        "dependencies with known vulnerabilities, by the RustSec database";
+    "package" => package::check, "manifests and contents of the crates that can be published";
+    "doc" => public_api::check,
+        "documentation, and the public API of the libraries against the recorded one";
+    "test" => test, "unit, integration and documentation tests";
+    "openapi" => openapi::check,
+        "the OpenAPI documents, typed clients, and the demo's responses, by schemathesis";
+    "bench" => bench, "benchmarks, each once, as tests of their assertions";
+    "instructions" => instructions::check,
+        "instructions of time-critical calls, against recorded numbers";
+    "wasm" => wasm, "the WebAssembly package and its tests in Node.js, Deno, workerd and Chromium";
+    "console" => console::check,
+        "types of the console, and its tests in Chromium over a server and over the package";
+    "dist" => dist::check,
+        "the artefacts of a release, of the debug binary, each installed and started once";
+    "fuzz" => fuzz::check, "fuzz targets, each for a short time";
+};
 
 /// Steps of `cargo xtask check`, without what takes long: properties, servers and other tools.
-const FAST_STEPS: &[Step] = &[
-    Step {
-        name: "fmt",
-        about: "formatting",
-        run: fmt,
-    },
-    Step {
-        name: "clippy",
-        about: "lints",
-        run: clippy,
-    },
-    Step {
-        name: "test",
-        about: "unit tests, and the tests of core without properties",
-        run: fast_test,
-    },
-];
+const FAST_STEPS: &[Step] = steps! {
+    "fmt" => fmt, "formatting";
+    "clippy" => clippy, "lints";
+    "test" => fast_test, "unit tests, and the tests of core without properties";
+};
 
 /// Test targets of core that call it directly and take seconds.
 const FAST_TARGETS: &[&str] = &["authorization", "dump", "openapi", "reference", "service"];

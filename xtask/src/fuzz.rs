@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::process::{Result, ci_cargo, find_program, read, run};
+use crate::process::{Result, ci_cargo, ensure, find_program, read, run, target_directory};
 use crate::tools::{self, CARGO_FUZZ};
 
 /// Manifest of their workspace.
@@ -25,7 +25,7 @@ const NO_SANITIZER: [&str; 2] = ["--sanitizer", "none"];
 /// If one does not compile, or fails.
 pub(crate) fn check() -> Result {
     install_compiler()?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let target = target_directory();
     run(ci_cargo("clippy")
         .args(["--all-targets", "--manifest-path", MANIFEST])
         .args(["--", "-D", "warnings"])
@@ -46,11 +46,9 @@ pub(crate) fn check() -> Result {
             failed.push(target);
         }
     }
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("failed fuzz targets: {}", failed.join(", ")).into())
-    }
+    ensure(failed.is_empty(), || {
+        format!("failed fuzz targets: {}", failed.join(", "))
+    })
 }
 
 /// Installs what compiles libFuzzer, which is written in C++.

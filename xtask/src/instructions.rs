@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use crate::process::{Result, Skipped, format_command, read};
+use crate::process::{Result, Skipped, format_command, none_of, read};
 use crate::programs;
 use crate::tools;
 
@@ -69,11 +69,7 @@ fn compare(recorded: &BTreeMap<String, Costs>, counted: &BTreeMap<String, Costs>
         println!("{}", comparison(call, before, costs));
         slower.extend(grown(before, costs).then(|| culprits(call, before, costs)));
     }
-    if slower.is_empty() {
-        Ok(())
-    } else {
-        Err(slower.join("\n").into())
-    }
+    none_of(&slower)
 }
 
 /// Runs the program under callgrind, which writes a profile for each call.

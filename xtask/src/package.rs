@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::process::{Result, ci_cargo, format_command, read};
+use crate::process::{Result, ci_cargo, format_command, none_of, read};
 
 /// Fields that the manifest of every published crate must have.
 const FIELDS: &[&str] = &[
@@ -55,11 +55,7 @@ pub(crate) fn check() -> Result {
     if !output.status.success() {
         problems.push(messages);
     }
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(problems.join("\n").into())
-    }
+    none_of(&problems)
 }
 
 /// Returns a problem if the compiler of the checks is not of the version that the workspace declares.

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::process::{Result, format_command};
+use crate::process::{Result, ensure, format_command};
 use crate::tools;
 
 /// Directory of the peer.
@@ -51,11 +51,9 @@ impl Peer {
             address: address.to_owned(),
             directory: directory.to_owned(),
         };
-        if peer.address.is_empty() {
-            Err("the peer does not start".into())
-        } else {
-            Ok(peer)
-        }
+        let is_started = !peer.address.is_empty();
+        ensure(is_started, || "the peer does not start".to_owned())?;
+        Ok(peer)
     }
 
     /// Returns the options by which the benchmark `whole` measures the peer.

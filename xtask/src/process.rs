@@ -152,6 +152,28 @@ pub(crate) fn read(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
+/// Fails with this problem unless a condition holds.
+///
+/// # Errors
+/// The problem.
+pub(crate) fn ensure(holds: bool, problem: impl FnOnce() -> String) -> Result {
+    if holds { Ok(()) } else { Err(problem().into()) }
+}
+
+/// Fails with all problems, if there are any.
+///
+/// # Errors
+/// The problems, one a line.
+pub(crate) fn none_of(problems: &[String]) -> Result {
+    ensure(problems.is_empty(), || problems.join("\n"))
+}
+
+/// Returns the directory into which cargo compiles.
+pub(crate) fn target_directory() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    target.map_or_else(|| "target".into(), PathBuf::from)
+}
+
 /// Runs a command silently and returns true if it succeeds.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command

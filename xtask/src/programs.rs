@@ -2,10 +2,10 @@
 //!
 //! All are compiled with the features of the whole workspace, so that steps share what they compile.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use crate::process::{Result, ci_cargo, read, run};
+use crate::process::{Result, ci_cargo, read, run, target_directory};
 
 /// The program that needs other crates.
 pub(crate) const GLUE: &str = "xtask-glue";
@@ -48,8 +48,7 @@ pub(crate) fn build_example(name: &str) -> Result<PathBuf> {
 
 /// Returns the directory of the compiled programs.
 fn directory() -> Result<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    Ok(Path::new(&target).join("debug").canonicalize()?)
+    Ok(target_directory().join("debug").canonicalize()?)
 }
 
 /// Directory of the compiled programs.

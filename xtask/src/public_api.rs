@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::process::{Result, Skipped, ci_cargo, read, run};
+use crate::process::{Result, Skipped, ci_cargo, none_of, read, run, target_directory};
 use crate::programs::{CONVERSATION, workspace_cargo};
 
 /// Manifest of the program that prints a public API, which is a workspace of its own.
@@ -39,7 +39,7 @@ pub(crate) fn check() -> Result {
             "RUSTDOCFLAGS",
             "-D warnings -Z unstable-options --output-format json",
         ))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let target = target_directory();
     let compiler = read(Command::new("rustc").arg("--version"))?;
     let program = |subcommand| {
         let mut cargo = ci_cargo(subcommand);
@@ -51,7 +51,7 @@ pub(crate) fn check() -> Result {
     run(&mut program("test"))?;
     let mut problems = Vec::new();
     for (library, record) in LIBRARIES {
-        let json = Path::new(&target).join(format!("doc/{library}.json"));
+        let json = target.join(format!("doc/{library}.json"));
         let api = read(program("run").arg(json))?;
         let api = format!("{compiler}\n{api}\n");
         if std::env::var_os(UPDATE).is_some() {
@@ -68,11 +68,7 @@ pub(crate) fn check() -> Result {
             }
         }
     }
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(problems.join("\n").into())
-    }
+    none_of(&problems)
 }
 
 /// Returns the difference of a public API from its record, and how to accept it, if there is one.

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::process::{Result, find_program, format_command, low_priority, run};
+use crate::process::{Result, ensure, find_program, format_command, low_priority, run};
 use crate::programs::{self, GLUE, HTTP_SUITE, Programs};
 use crate::tools::{self, Node};
 use crate::wasm_target::{TYPES_IN_NAMES, WasmTarget};
@@ -230,11 +230,9 @@ impl Rebuild {
         }
         let module = output(&PUBLISHED);
         let second = fs::read(Path::new(REBUILD_DIRECTORY).join(&module))?;
-        if fs::read(module)? != second {
-            return Err(
-                format!("the module differs when it is compiled in {REBUILD_DIRECTORY}").into(),
-            );
-        }
+        ensure(fs::read(module)? == second, || {
+            format!("the module differs when it is compiled in {REBUILD_DIRECTORY}")
+        })?;
         fs::remove_dir_all(REBUILD_DIRECTORY)?;
         Ok(())
     }
@@ -258,11 +256,8 @@ fn describe_operations(node: &Node, programs: &Programs, directory: &str) -> Res
     let mut stdin = node.stdin.take().ok_or("node has no standard input")?;
     stdin.write_all(documents.as_bytes())?;
     drop(stdin);
-    if node.wait()?.success() {
-        Ok(())
-    } else {
-        Err("failed to describe the operations".into())
-    }
+    let is_done = node.wait()?.success();
+    ensure(is_done, || "failed to describe the operations".to_owned())
 }
 
 /// Copies a directory except for the excluded names.
@@ -298,11 +293,8 @@ fn copy_console(pkg: &Path) -> Result {
 
 /// Replaces a text that occurs.
 fn replace(text: &str, from: &str, to: &str) -> Result<String> {
-    if text.contains(from) {
-        Ok(text.replace(from, to))
-    } else {
-        Err(format!("no {from} in {text}").into())
-    }
+    ensure(text.contains(from), || format!("no {from} in {text}"))?;
+    Ok(text.replace(from, to))
 }
 
 /// Sets the package's version to the workspace's.
@@ -337,9 +329,7 @@ pub(crate) fn test() -> Result {
         }
     }
     // Name each file: given a directory, some versions of Node.js find no tests and succeed.
-    if tests.is_empty() {
-        return Err("no tests in wasm/tests".into());
-    }
+    ensure(!tests.is_empty(), || "no tests in wasm/tests".to_owned())?;
     tests.sort();
     run(node
         .command("node")?

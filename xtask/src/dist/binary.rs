@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::process::{Result, ci_cargo, read, run};
+use crate::process::{Result, ci_cargo, read, run, target_directory};
 use crate::programs::{self, SERVER};
 
 /// Profile of what is distributed.
@@ -21,8 +21,7 @@ pub(super) fn build(is_debug: bool) -> Result<PathBuf> {
     run(ci_cargo("build")
         .args(["--profile", PROFILE, "--package", "knowledge-cli"])
         .args(["--bin", SERVER]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    Ok(Path::new(&target).join(PROFILE).join(SERVER))
+    Ok(target_directory().join(PROFILE).join(SERVER))
 }
 
 /// The shared libraries of a binary.

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use super::{Artefacts, SUMS, container};
 use crate::demo::Demo;
-use crate::process::{Result, Skipped, find_program, read, run, succeeds};
+use crate::process::{Result, Skipped, ensure, find_program, read, run, succeeds};
 use crate::tools::{self, Node};
 use crate::wasm::NODE_MODULES;
 
@@ -220,11 +220,9 @@ fn copy_libraries(program: &Path, root: &Path) -> Result {
 fn copy(file: &Path, root: &Path) -> Result {
     let mut cp = Command::new("cp");
     cp.args(["--dereference", "--parents", "--target-directory"]);
-    if succeeds(cp.arg(root).arg(file)) {
-        Ok(())
-    } else {
-        Err(format!("cannot copy {} to {}", file.display(), root.display()).into())
-    }
+    ensure(succeeds(cp.arg(root).arg(file)), || {
+        format!("cannot copy {} to {}", file.display(), root.display())
+    })
 }
 
 fn unpack(archive: &Path, directory: &Path) -> Result {
@@ -248,11 +246,9 @@ fn expect_ready(url: &str) -> Result {
     stream.read_to_string(&mut response)?;
     let status = response.lines().next().unwrap_or_default();
     println!("{url}/readyz: {status}");
-    if status.starts_with("HTTP/1.1 200 ") {
-        Ok(())
-    } else {
-        Err(format!("{url} is not ready: {status}").into())
-    }
+    ensure(status.starts_with("HTTP/1.1 200 "), || {
+        format!("{url} is not ready: {status}")
+    })
 }
 
 fn remove(directory: &Path, administrator: Option<&Administrator>) -> Result {
