@@ -35,51 +35,29 @@ struct Measurement {
     native: Option<&'static str>,
 }
 
+/// Defines measurements by their fields, in this order.
+macro_rules! measurements {
+    ($($what:literal, $unit:literal, $name:expr, $native:expr, $target:expr;)+) => {
+        [$(Measurement {
+            what: $what,
+            unit: $unit,
+            target: $target,
+            name: $name,
+            native: $native,
+        }),+]
+    };
+}
+
 /// Measurements of the package, except for its size.
-const MEASUREMENTS: [Measurement; 6] = [
-    Measurement {
-        what: "dashboard summary by direct call",
-        unit: "µs",
-        target: Target::RatioAtMost(2.5),
-        name: DASHBOARD,
-        native: Some(DASHBOARD),
-    },
-    Measurement {
-        what: "dashboard summary by fetch",
-        unit: "µs",
-        target: Target::RatioAtMost(2.5),
-        name: "dashboard by fetch",
-        native: Some(DASHBOARD),
-    },
-    Measurement {
-        what: "bulk update of 1000",
-        unit: "ms",
-        target: Target::None,
-        name: BULK,
-        native: Some(BULK),
-    },
-    Measurement {
-        what: "replay of a bulk update of 1000",
-        unit: "ms",
-        target: Target::None,
-        name: REPLAY,
-        native: Some(REPLAY),
-    },
-    Measurement {
-        what: "compilation",
-        unit: "ms",
-        target: Target::None,
-        name: "compile",
-        native: None,
-    },
-    Measurement {
-        what: "start, compilation included",
-        unit: "ms",
-        target: Target::ValueAtMost(60.0),
-        name: "import and open",
-        native: None,
-    },
-];
+const MEASUREMENTS: [Measurement; 6] = measurements! {
+    "dashboard summary by direct call", "µs", DASHBOARD, Some(DASHBOARD), Target::RatioAtMost(2.5);
+    "dashboard summary by fetch", "µs", "dashboard by fetch", Some(DASHBOARD),
+        Target::RatioAtMost(2.5);
+    "bulk update of 1000", "ms", BULK, Some(BULK), Target::None;
+    "replay of a bulk update of 1000", "ms", REPLAY, Some(REPLAY), Target::None;
+    "compilation", "ms", "compile", None, Target::None;
+    "start, compilation included", "ms", "import and open", None, Target::ValueAtMost(60.0);
+};
 
 /// Median times of a round in microseconds, by the names of their measurements.
 type Times = HashMap<String, f64>;
