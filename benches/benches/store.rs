@@ -52,9 +52,10 @@ fn bench_store(criterion: &mut Criterion, name: &str, shared: Arc<dyn Store>) {
     let runtime = Runtime::new().expect("a runtime starts");
     // `cargo bench` passes this argument; `cargo test` does not.
     let is_measured = std::env::args().any(|argument| argument == "--bench");
-    let stored = match is_measured {
-        true => STORED_RECORDS,
-        false => STORED_RECORDS_TESTED,
+    let stored = if is_measured {
+        STORED_RECORDS
+    } else {
+        STORED_RECORDS_TESTED
     };
     let mut records = runtime.block_on(Records::fill(&*shared, stored));
     let store = &*shared;

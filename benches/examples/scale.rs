@@ -301,9 +301,10 @@ fn disk_bytes(path: &Path) -> u64 {
     let bytes = entries.map(|entry| {
         let entry = entry.expect("the directory can be read");
         let metadata = entry.metadata().expect("the file is there");
-        match metadata.is_dir() {
-            true => disk_bytes(&entry.path()),
-            false => metadata.blocks() * 512,
+        if metadata.is_dir() {
+            disk_bytes(&entry.path())
+        } else {
+            metadata.blocks() * 512
         }
     });
     bytes.sum()

@@ -1,6 +1,6 @@
 //! The context of a container image with the binary, derived from `deploy/Dockerfile`.
 
-use crate::process::Result;
+use crate::process::{Result, ensure};
 
 /// Name of the binary in the context.
 pub(super) const BINARY: &str = "knowledge";
@@ -24,11 +24,11 @@ pub(super) fn dockerfile(source: &str) -> Result<String> {
         arguments.collect::<Vec<_>>().join("\n")
     );
     let expected = [BINARY, DATA];
-    if copies(&text).map(|copy| copy.source).eq(expected) && !text.contains("build /") {
-        Ok(text)
-    } else {
-        Err(format!("the last stage of deploy/Dockerfile has to copy {expected:?}").into())
-    }
+    let is_expected = copies(&text).map(|copy| copy.source).eq(expected);
+    ensure(is_expected && !text.contains("build /"), || {
+        format!("the last stage of deploy/Dockerfile has to copy {expected:?}")
+    })?;
+    Ok(text)
 }
 
 /// A `COPY` instruction.

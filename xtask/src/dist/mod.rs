@@ -12,7 +12,7 @@ use std::process::Command;
 
 use self::archive::{Archives, normalise_modes, place, write};
 use self::binary::Requirements;
-use crate::process::{Result, read, run};
+use crate::process::{Result, ensure, read, run};
 use crate::tools::{self, Node};
 use crate::wasm::{self, NODE_MODULES, PKG};
 
@@ -271,9 +271,9 @@ impl Stage {
         for document in documents()? {
             let target = doc.join(document.strip_prefix(DOCS).unwrap_or(&document));
             if document.extension() == Some("md".as_ref()) {
-                write(&target, &flatten_links(&fs::read_to_string(&document)?))?;
+                write(&target, &flatten_links(&fs::read_to_string(&document)?))?
             } else {
-                place(&document, &target)?;
+                place(&document, &target)?
             }
         }
         let control = fs::read_to_string("deploy/debian/control")?
@@ -340,14 +340,13 @@ fn debian_unit(unit: &str) -> Result<String> {
         .split_once("\n[Unit]\n")
         .ok_or("no [Unit] in the unit")?;
     let adapted = body.replace("=/usr/local/bin/knowledge ", "=/usr/bin/knowledge ");
-    if adapted != body && !adapted.contains("/usr/local") {
-        Ok(format!(
-            "# Created by the Debian package: change it with a drop-in, by `systemctl edit \
-             knowledge`.\n\n[Unit]\n{adapted}"
-        ))
-    } else {
-        Err("the unit does not start /usr/local/bin/knowledge".into())
-    }
+    ensure(adapted != body && !adapted.contains("/usr/local"), || {
+        "the unit does not start /usr/local/bin/knowledge".to_owned()
+    })?;
+    Ok(format!(
+        "# Created by the Debian package: change it with a drop-in, by `systemctl edit \
+         knowledge`.\n\n[Unit]\n{adapted}"
+    ))
 }
 
 #[cfg(test)]
