@@ -231,11 +231,12 @@ impl Model {
         now: Timestamp,
     ) -> Vec<(EndpointId, Notification)> {
         let (announcement, endpoints, changes) = event;
-        let Announcement::Memories(EventType::MemoryUpdated | EventType::ChunkDeleted, _, memories) =
-            announcement
-        else {
+        let Announcement::Memories(event_type, _, memories) = announcement else {
             return Vec::new();
         };
+        if ![EventType::MemoryUpdated, EventType::ChunkDeleted].contains(event_type) {
+            return Vec::new();
+        }
         let mut citations = Vec::new();
         for recall in org.recalls.values() {
             let cited = recall.memory_ids.iter().copied();

@@ -63,7 +63,9 @@ identifiers! {
 ///
 /// `false` follows those that do not identify a list.
 macro_rules! references {
-    ($($type:ty as $arg:ty: |$part:ident, $call:ident| $add:expr $(, $identifies:literal)?;)+) => {$(
+    ($(
+        $type:ty as $arg:ty: |$part:ident, $call:ident| $add:expr $(, $identifies:literal)?;
+    )+) => {$(
         impl Part for $type {
             type Arg<'a> = &'a $arg;
 

@@ -37,9 +37,7 @@ requests! {
         id: DeliveryId,
     }
     RedeliverDead = RedeliverDeadToWebhook | RedeliverDeadToCitationSubscription
-        by deliveries.redeliver_dead {
-        endpoint: Endpoint,
-    }
+        by deliveries.redeliver_dead { endpoint: Endpoint }
     Ping = PingWebhook | PingCitationSubscription by deliveries.ping { endpoint: Endpoint }
 }
 
