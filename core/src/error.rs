@@ -280,7 +280,7 @@ impl Error {
         Self::invalid("body", ProblemCode::InvalidValue, message)
     }
 
-    /// Returns the error of a missing resource, or one that the caller may not know of.
+    /// Creates [`Error::NotFound`] for a resource that is missing, or that the caller may not know of.
     pub(crate) const fn not_found(kind: EntityKind) -> Self {
         Self::NotFound { kind }
     }

@@ -40,6 +40,7 @@ pub(crate) fn calls_of_this_thread() -> u64 {
 
 /// A request to send.
 #[derive(Clone, Debug)]
+#[must_use = "a request is sent when it is awaited"]
 pub struct Call {
     method: Method,
     path: String,

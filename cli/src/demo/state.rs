@@ -57,7 +57,7 @@ pub(crate) struct Demo {
 }
 
 impl Demo {
-    /// Returns a credential of the administrator.
+    /// Returns the administrator as a caller.
     pub(crate) fn administrator(&self) -> Caller {
         Caller::new(Credential::Trusted {
             org: self.org_id,

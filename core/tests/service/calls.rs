@@ -54,8 +54,8 @@ macro_rules! calls {
             })*
         }
 
-        /// # Operations by the owner in the workspace of the world
-        #[allow(dead_code, reason = "some operations are only called by others")]
+        /// The same operations, by the owner in the workspace of the world.
+        #[allow(dead_code, reason = "some operations are called only by other members")]
         impl World {
             $(pub(crate) async fn $name(&self, $($arg: $type),*) -> Result<$result, Error> {
                 self.by(&self.owner).$name($($arg),*).await
@@ -174,7 +174,7 @@ calls! {
     erasures.list => list_erasures(page: &PageRequest) -> Page<Erasure>;
 }
 
-/// # Operations by others, elsewhere and without a caller
+/// Other callers and workspaces, and the operations of sessions, which have no caller.
 impl World {
     /// Returns the operations by the owner in another workspace.
     pub(crate) fn within(&self, workspace: WorkspaceId) -> Calls<'_> {

@@ -21,7 +21,6 @@ async fn update(
 async fn connector_list_shows_health() {
     let world = World::new().await;
     let (first, second) = (world.connector(HOUR).await, world.connector(HOUR).await);
-    let workspace = world.workspace.id;
     let failed = failure("no answer");
     world.report_sync(first, &failed).await.unwrap();
     let page = PageRequest::default();

@@ -325,7 +325,6 @@ async fn connectors_are_reported_by_members_and_managed_by_admins() {
     let world = World::new().await;
     let id = world.connector(HOUR).await;
     let (member, viewer) = (world.caller(MEMBER).await, world.caller(VIEWER).await);
-    let workspace = world.workspace.id;
     world.by(&member).report_sync(id, &SUCCESS).await.unwrap();
     assert_eq!(
         code(world.by(&viewer).report_sync(id, &SUCCESS).await),

@@ -74,7 +74,7 @@ async fn dashboard_of_new_workspace_shows_checklist() {
 #[tokio::test]
 async fn dashboard_steps_are_completed_by_state() {
     let world = World::new().await;
-    let (service, owner) = (&world.service, &world.owner);
+    let owner = &world.owner;
     // A service account is not a teammate.
     let bot = with(new_member("bot", MEMBER), |new| {
         new.kind = MemberKind::ServiceAccount;

@@ -130,7 +130,7 @@ impl World {
         self.service.dispatcher().renew_leases(now, leases).await
     }
 
-    /// Updates a webhook as its owner.
+    /// Updates a webhook by the owner, in its own workspace, and returns it.
     pub(crate) async fn change_webhook(&self, of: &Webhook, update: WebhookUpdate) -> Webhook {
         let calls = self.within(of.workspace_id);
         let updated = calls.update_webhook(of.id, &update, None).await;

@@ -30,7 +30,7 @@ pub(crate) fn in_workspaces(workspaces: &[WorkspaceId]) -> TokenScope {
     }
 }
 
-/// Returns a request of the page at this cursor.
+/// Returns a request for a page of this size at this cursor.
 pub(crate) fn page_at(limit: Option<usize>, cursor: Option<Cursor>) -> PageRequest {
     let request = PageRequest::builder().maybe_limit(limit);
     request.maybe_cursor(cursor).build()

@@ -12,7 +12,7 @@ use crate::contract::INVARIANT_HEADERS;
 pub trait Show {
     /// Returns status, headers in alphabetical order, and body.
     ///
-    /// JSON has as much on a line as fits, any other body is unchanged. Values that differ between
+    /// JSON has as much on a line as fits; any other body is unchanged. Values that differ between
     /// runs are replaced everywhere, and by these rules only:
     ///
     /// | what | is shown as |
@@ -46,7 +46,7 @@ fn shown(answer: &Answer, is_shown: fn(&str) -> bool) -> String {
     let head = head(answer, is_shown);
     let body = String::from_utf8_lossy(&answer.body);
     let content_type = answer.headers.get("content-type");
-    if !content_type.is_some_and(|value| value == "application/json") {
+    if content_type.is_none_or(|value| value != "application/json") {
         return stable(&format!("{head}\n\n{body}"));
     }
     let shown = stable(&format!("{head}\n\n{}", flat(&body)));

@@ -49,7 +49,7 @@ pub(crate) struct AuditFacts {
 
 /// Record that entries of the audit log are about.
 pub(crate) trait Audited {
-    /// Returns its kind and its identifier.
+    /// Returns the kind and the identifier of the record.
     fn resource(self) -> (ResourceKind, Uuid);
 }
 

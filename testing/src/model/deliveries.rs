@@ -188,7 +188,7 @@ impl Model {
         wanted
     }
 
-    /// Returns an endpoint with its owner, while that may create such a one.
+    /// Returns an endpoint with its owner, while the owner may create such an endpoint.
     fn receiver(
         &self,
         org: &Org,

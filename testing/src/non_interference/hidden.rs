@@ -102,10 +102,8 @@ impl World {
         };
         self.relabel(added.id, &both[world]).await?;
         if is_gone[world] {
-            service
-                .memories()
-                .delete(&self.seed.owner, added.id)
-                .await?;
+            let memories = service.memories();
+            memories.delete(&self.seed.owner, added.id).await?;
         }
         self.memories.push(Known {
             id: added.id,
@@ -279,8 +277,9 @@ impl World {
         }
     }
 
-    /// Adds a recall and a chat about a hidden memory to the first world. It stays hidden, so that
-    /// the recall does.
+    /// Adds a recall and a chat about a hidden memory to the first world.
+    ///
+    /// The memory stays hidden, so that the recall does.
     async fn talk_of_hidden(&mut self, id: MemoryId, stored: Option<Labels>) -> Result<(), Error> {
         self.cite(&BTreeSet::from([id]));
         if !self.is_second {

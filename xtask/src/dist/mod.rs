@@ -271,9 +271,9 @@ impl Stage {
         for document in documents()? {
             let target = doc.join(document.strip_prefix(DOCS).unwrap_or(&document));
             if document.extension() == Some("md".as_ref()) {
-                write(&target, &flatten_links(&fs::read_to_string(&document)?))?
+                write(&target, &flatten_links(&fs::read_to_string(&document)?))?;
             } else {
-                place(&document, &target)?
+                place(&document, &target)?;
             }
         }
         let control = fs::read_to_string("deploy/debian/control")?

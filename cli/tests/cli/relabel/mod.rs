@@ -74,9 +74,10 @@ fn relabel_changes_matching_memories_once_and_skips_unchanged() {
 }
 
 /// Asserts that this many memories have one audit entry each.
+#[track_caller]
 fn assert_audited_once(stage: Stage, memories: usize) {
     let audited = stage.audited();
-    assert_eq!(audited.len(), memories);
+    assert_eq!(audited.len(), memories, "{audited:?}");
     assert!(audited.values().all(|count| *count == 1), "{audited:?}");
 }
 

@@ -85,19 +85,19 @@ impl Finished {
         assert_eq!(self.failed(), error);
     }
 
-    /// Asserts that this is its standard output.
+    /// Asserts that the run printed this text.
     #[track_caller]
     pub(crate) fn prints(&self, text: &str) {
         assert_eq!(self.stdout, text);
     }
 
-    /// Asserts that its standard output has this part.
+    /// Asserts that standard output of the run has this part.
     #[track_caller]
     pub(crate) fn shows(&self, part: &str) {
         assert!(self.stdout.contains(part), "{part:?}:\n{}", self.stdout);
     }
 
-    /// Asserts that its standard error has this part.
+    /// Asserts that standard error of the run has this part.
     #[track_caller]
     pub(crate) fn warns(&self, part: &str) {
         assert!(self.stderr.contains(part), "{part:?}:\n{}", self.stderr);

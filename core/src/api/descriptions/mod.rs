@@ -246,7 +246,13 @@ fn not_modified() -> Value {
 
 /// Returns the headers of responses, by name.
 fn headers() -> Value {
-    let header = |is_required: bool, description: &str, schema: Value| json!({ "required": is_required, "description": description, "schema": schema });
+    let header = |is_required: bool, description: &str, schema: Value| {
+        json!({
+            "required": is_required,
+            "description": description,
+            "schema": schema,
+        })
+    };
     let text = || json!({ "type": "string" });
     json!({
         "Request-Id": header(

@@ -357,7 +357,7 @@ async fn replay(
     Ok(result(record.operation_id, first, true, entries))
 }
 
-/// Returns the workspaces that exist of these.
+/// Returns those of these workspaces that exist.
 async fn existing_workspaces(
     transaction: &mut Transaction,
     org: OrgId,

@@ -275,8 +275,8 @@ async fn summaries(
     Ok(shown)
 }
 
-/// Returns the indices of the memories that are shown according to their labels, and sets those that
-/// the filter excludes in `records`.
+/// Returns the indices of the memories that their labels show, and marks those in `records` that the
+/// filter excludes.
 async fn shown_by_labels(
     op: &mut Authorized<'_>,
     filter: &MemoryFilter,

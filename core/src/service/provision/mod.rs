@@ -189,7 +189,7 @@ impl Provisioning<'_> {
             .collect()
     }
 
-    /// Returns a page of the list of this name, of all records in a range, in their order.
+    /// Returns a page of all records in a range, in their order. `name` is the name of the list.
     async fn page<T: DeserializeOwned>(
         &self,
         name: &str,

@@ -132,7 +132,7 @@ impl Site {
         let caller = kind.caller(&world).await;
         let keeper = Caller::admin(&world).await;
         let olga = world.trusted(world.add(&new_member("olga", ADMIN)).await);
-        let (owner, workspace) = (&world.owner, world.workspace.id);
+        let workspace = world.workspace.id;
         let text = ["The merger is on Monday.", "There is no merger."][usize::from(is_second)];
         let new = |title: &str| {
             with(new_memory(title), |new| {

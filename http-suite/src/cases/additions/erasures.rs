@@ -25,9 +25,11 @@ pub(super) async fn erase(token: &str, body: &Value) -> Answer {
 }
 
 /// Asserts the scope of a receipt, and those of its counts that are not 0.
+#[track_caller]
 fn assert_erased(receipt: &Answer, scope: &Value, counts: &Value) {
     assert_eq!(receipt.status, 201, "{receipt:?}");
     let receipt = receipt.json();
+    assert_eq!(receipt["status"], "completed", "{receipt}");
     let mut counted = receipt["counts"].clone();
     for name in ["notFound", "forbidden"] {
         counted[name] = receipt[name].clone();
