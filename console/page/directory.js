@@ -12,8 +12,6 @@ import { shortId } from "./ui/format.js";
 
 /** Number of sources and of members that are read; others are shown by their identifier. */
 const NAMES_MAX = 1_000;
-/** Beginning of the message of a refusal for lack of a permission. */
-const MISSING = "missing permission";
 
 /** Permissions of the caller in one workspace. */
 export class Access {
@@ -51,7 +49,7 @@ export class Access {
    */
   note(name, error) {
     // Other refusals concern what was asked for, not the operation.
-    if (error instanceof ApiError && error.message.startsWith(MISSING)) this.#refusals.set(name, error.message);
+    if (error instanceof ApiError && error.details.permission) this.#refusals.set(name, error.message);
   }
 
   /**

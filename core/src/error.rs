@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::access::Action;
 use crate::model::Quota;
 use crate::store::{InvalidCommit, StoreError, StoreErrorKind, TransactionError};
 
@@ -39,6 +40,8 @@ pub enum Error {
     Forbidden {
         /// Reason for the caller.
         reason: String,
+        /// Permission that the caller lacks for the operation; none if something else forbids it.
+        permission: Option<Action>,
     },
     /// Missing resource, or one that the caller may not know of.
     #[error("there is no such {}", .kind.noun())]
@@ -285,10 +288,11 @@ impl Error {
         Self::NotFound { kind }
     }
 
-    /// Creates [`Error::Forbidden`] with this reason.
+    /// Creates [`Error::Forbidden`] with this reason, which is no missing permission.
     pub fn forbidden(reason: impl Into<String>) -> Self {
         Self::Forbidden {
             reason: reason.into(),
+            permission: None,
         }
     }
 

@@ -9,7 +9,7 @@ export class ApiError extends Error {
    * @param {number} error.status Status of the response; 0 if there was none.
    * @param {string} error.code Error code, or `network`.
    * @param {string} error.message
-   * @param {{ fields?: FieldProblem[], holder_count?: number, limit?: string }} [error.details]
+   * @param {{ fields?: FieldProblem[], holder_count?: number, limit?: string, permission?: string | null }} [error.details]
    * @param {string | null} [error.requestId]
    */
   constructor({ status, code, message, details = {}, requestId = null }) {

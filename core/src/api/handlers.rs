@@ -73,14 +73,14 @@ impl Call<'_> {
                 Err(error)
             }
             Err(Error::Conflict) if !spec.documents(409) => Err(Error::unavailable("contention")),
-            Err(Error::Forbidden { reason }) => {
+            Err(Error::Forbidden { reason, permission }) => {
                 let refusal = self.refusal(spec, reason);
                 self.service
                     .audit_log()
                     .record_refusal(&caller, &refusal)
                     .await;
                 let reason = refusal.reason;
-                Err(Error::Forbidden { reason })
+                Err(Error::Forbidden { reason, permission })
             }
             Ok(handled) => {
                 self.service.note_use(&caller).await;

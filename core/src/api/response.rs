@@ -8,6 +8,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use uuid::Uuid;
 
+use crate::access::Action;
 use crate::error::{EntityKind, Error, FieldProblem, ProblemCode, whole_seconds};
 use crate::model::Quota;
 use crate::operation::{Authentication, ErrorStyle};
@@ -132,6 +133,7 @@ struct ErrorBody<'e> {
 #[serde(untagged)]
 enum Details<'e> {
     Invalid { fields: &'e [FieldProblem] },
+    Forbidden { permission: Option<Action> },
     Missing { kind: EntityKind },
     InUse { holder_count: u64 },
     TooLarge { bytes_max: usize },
@@ -143,6 +145,9 @@ enum Details<'e> {
 fn details(error: &Error) -> Details<'_> {
     match error {
         Error::InvalidRequest { fields } => Details::Invalid { fields },
+        Error::Forbidden { permission, .. } => Details::Forbidden {
+            permission: *permission,
+        },
         Error::NotFound { kind } => Details::Missing { kind: *kind },
         Error::RoleInUse { holder_count } => Details::InUse {
             holder_count: *holder_count,
@@ -386,7 +391,7 @@ mod tests {
         400 invalid_request: the request is not valid: name is required (and 2 more) {"fields":[{"path":"name","code":"required","message":"is required"},{"path":"name","code":"required","message":"is required"},{"path":"name","code":"required","message":"is required"}]}
         400 idempotency_key_required: the header Idempotency-Key is required; send 1 to 255 visible ASCII characters, different for each new request {}
         401 unauthenticated: the reason {}
-        403 forbidden: the reason {}
+        403 forbidden: the reason {"permission":null}
         404 not_found: there is no such memory {"kind":"memory"}
         405 method_not_allowed: method not allowed; allowed: GET, HEAD {}
         409 conflict: concurrent modification; nothing was changed, try again {}

@@ -33,8 +33,9 @@ async fn may(world: &World, caller: &Caller, action: Action) -> bool {
         _ => new_memory("Two"),
     };
     match sender.post(world, "second", &[memory]).await {
-        Err(Error::Forbidden { reason }) => {
+        Err(Error::Forbidden { reason, permission }) => {
             assert_eq!(reason, format!("missing permission {action}"));
+            assert_eq!(permission, Some(action));
             false
         }
         Ok(()) => true,

@@ -88,7 +88,7 @@ async fn member_cannot_create_role_beyond_their_own() {
         .await
         .unwrap();
     let refused = create("wide", BaseRole::Viewer, &[Action::MemoryDelete]).await;
-    let Err(Error::Forbidden { reason }) = refused else {
+    let Err(Error::Forbidden { reason, .. }) = refused else {
         panic!("{refused:?}")
     };
     assert!(reason.ends_with("memory:delete"), "{reason}");

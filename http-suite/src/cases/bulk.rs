@@ -349,6 +349,6 @@ async fn bulk_update_without_any_permission_is_rejected_as_a_whole() {
     assert_rejections! { r#"
         viewer PATCH /v1/memories/bulk {"memoryIds": ["<memory>"], "audienceTag": "team:platform"}
         reading_only PATCH /v1/memories/bulk {"memoryIds": ["<memory>"], "audienceTag": "team:platform"}
-          403 forbidden: missing permission memory:update
+          403 forbidden: missing permission memory:update {"permission":"memory:update"}
     "# }
 }

@@ -196,7 +196,7 @@ async fn write_with_session_from_another_origin_is_rejected() {
     let org = quiet_org();
     let operations = Operation::all(org);
     let update = &operations[3].call;
-    insta::assert_snapshot!(error(&update.clone().site("cross-site").await), @"403 forbidden: cross-origin writes with a session cookie are not allowed");
+    insta::assert_snapshot!(error(&update.clone().site("cross-site").await), @r#"403 forbidden: cross-origin writes with a session cookie are not allowed {"permission":null}"#);
     let status = async |call: &Call, headers: &[(&str, &str)]| {
         let call = call.clone().without("sec-fetch-site");
         let call = headers

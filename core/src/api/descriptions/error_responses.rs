@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::description::Row;
 use super::schemas::{Schemas, reference};
+use crate::access::Action;
 use crate::api::response::status;
 use crate::error::{EntityKind, Error, FieldProblem};
 use crate::model::Quota;
@@ -203,6 +204,12 @@ fn response(status: StatusCode, codes: &[&str], row: &Row) -> Value {
     response
 }
 
+/// Returns the names of all permissions, and `null` for none.
+fn permissions() -> Vec<Value> {
+    let names = Action::ALL.iter().map(|action| json!(action));
+    names.chain([Value::Null]).collect()
+}
+
 /// Returns the schema of an error's details.
 fn details(error: &Error, schemas: &mut Schemas) -> Value {
     let object = |name: &str, schema: Value| {
@@ -223,6 +230,14 @@ fn details(error: &Error, schemas: &mut Schemas) -> Value {
                 json!({ "type": "array", "items": problem, "description": description }),
             )
         }
+        Error::Forbidden { .. } => object(
+            "permission",
+            json!({
+                "type": ["string", "null"],
+                "enum": permissions(),
+                "description": "Missing permission; `null` if something else forbids it.",
+            }),
+        ),
         Error::NotFound { .. } => object(
             "kind",
             json!({

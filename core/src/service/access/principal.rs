@@ -100,8 +100,10 @@ pub enum Denial {
 impl From<Denial> for Error {
     fn from(denial: Denial) -> Self {
         match denial {
-            Denial::Invisible => Self::NotFound {
-                kind: EntityKind::Memory,
+            Denial::Invisible => Self::not_found(EntityKind::Memory),
+            Denial::MissingPermission(action) => Self::Forbidden {
+                reason: denial.to_string(),
+                permission: Some(action),
             },
             denial => Self::forbidden(denial.to_string()),
         }

@@ -127,9 +127,9 @@ async fn audit_log_rejects_invalid_requests() {
         owner GET /v1/audit-log?resource_id=<nil>
           required: resource_kind is required with resource_id
         member GET /v1/audit-log
-          403 forbidden: missing permission audit:read
+          403 forbidden: missing permission audit:read {"permission":"audit:read"}
         side_only GET /v1/audit-log
-          403 forbidden: outside the scope of this credential
+          403 forbidden: outside the scope of this credential {"permission":null}
         owner GET /v1/audit-log/<nil>
           404 not_found: there is no such audit entry {"kind":"audit_entry"}
     "# }

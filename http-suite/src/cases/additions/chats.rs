@@ -126,7 +126,7 @@ async fn chat_errors_are_documented() {
         owner POST /v1/workspaces/<main>/chats/<chat>/messages {"content": "<32769 x>"}
           too_large: content must have 1 to 32768 bytes, and at most 61440 once JSON escapes it
         viewer POST /v1/workspaces/<main>/chats {"title": "New"}
-          403 forbidden: missing permission chat:write
+          403 forbidden: missing permission chat:write {"permission":"chat:write"}
         owner POST /v1/workspaces/<main>/chats {}
           required: title is required
         owner GET /v1/workspaces/<side>/chats/<chat>

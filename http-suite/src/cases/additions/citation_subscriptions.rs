@@ -65,6 +65,6 @@ async fn subscription_rejects_invalid_requests() {
         owner GET /v1/citation-subscriptions?recall_id=<nil>
           404 not_found: there is no such recall {"kind":"recall"}
         viewer GET /v1/citation-subscriptions?recall_id=<recall>
-          403 forbidden: missing permission citation_subscription:manage
+          403 forbidden: missing permission citation_subscription:manage {"permission":"citation_subscription:manage"}
     "# }
 }

@@ -175,9 +175,9 @@ async fn connectors_are_reported_and_read_but_not_managed_by_members() {
         member POST /v1/workspaces/<main>/connectors {"kind": "confluence", "account_label": "wiki@acme", "scope": "workspace", "sync_interval_seconds": 3600}
         member PATCH /v1/workspaces/<main>/connectors/<connector> {}
         member DELETE /v1/workspaces/<main>/connectors/<connector>
-          403 forbidden: missing permission connector:manage
+          403 forbidden: missing permission connector:manage {"permission":"connector:manage"}
         viewer POST /v1/workspaces/<main>/connectors/<connector>/sync-reports {"outcome": "success"}
-          403 forbidden: missing permission connector:report
+          403 forbidden: missing permission connector:report {"permission":"connector:report"}
     "# }
     let org = quiet_org();
     let connector = format!(

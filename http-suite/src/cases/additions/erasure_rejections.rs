@@ -14,7 +14,7 @@ async fn erasure_rejects_invalid_requests() {
         owner POST /v1/erasures {"memberId": "<max>"}
           not_found: memberId must be a member of the organisation, or a former one
         member POST /v1/erasures {"memoryIds": ["<max>"]}
-          403 forbidden: missing permission erasure:manage
+          403 forbidden: missing permission erasure:manage {"permission":"erasure:manage"}
         owner GET /v1/erasures/<max>
           404 not_found: there is no such erasure {"kind":"erasure"}
     "# }

@@ -152,7 +152,7 @@ async fn erasure_counts_named_memories_that_it_leaves() {
     assert_eq!(statuses, [404, 200, 200, 404]);
     let wide = json!({ "sourceId": org.sources[0] });
     let refused = erase(&admin.token, &wide).await;
-    insta::assert_snapshot!(error(&refused), @"403 forbidden: missing permission erasure:manage");
+    insta::assert_snapshot!(error(&refused), @r#"403 forbidden: missing permission erasure:manage {"permission":"erasure:manage"}"#);
 }
 
 async fn erasure_of_a_key_prefix_leaves_other_keys_of_the_source() {

@@ -122,7 +122,7 @@ async fn inbound_message_requires_authorized_owner() {
     let removed = delete(member).session(&org.members.owner.session);
     assert_eq!(removed.await.status, 204);
     let answer = sender.send(&batch("Down")).await;
-    insta::assert_snapshot!(error(&answer), @"403 forbidden: the member this webhook acts as was removed, or the credential it depends on has ended; rotate the secret to act in its place");
+    insta::assert_snapshot!(error(&answer), @r#"403 forbidden: the member this webhook acts as was removed, or the credential it depends on has ended; rotate the secret to act in its place {"permission":null}"#);
     assert!(memories(org, &sender).await.is_empty());
 }
 

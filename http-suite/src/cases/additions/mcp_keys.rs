@@ -115,9 +115,9 @@ async fn mcp_key_reports_all_problems() {
 async fn mcp_key_cannot_exceed_access_of_its_creator() {
     assert_rejections! { r#"
         admin POST /v1/workspaces/<main>/mcp-keys {"name": "Laptop", "client": "claude_code", "audience": ["user:owner"], "rotationSeconds": 86400}
-          403 forbidden: cannot grant an audience that does not cover the caller: user:owner
+          403 forbidden: cannot grant an audience that does not cover the caller: user:owner {"permission":null}
         member POST /v1/workspaces/<main>/mcp-keys {"name": "Laptop", "client": "claude_code", "audience": ["workspace:handbook"], "rotationSeconds": 86400}
-          403 forbidden: missing permission mcp_key:manage
+          403 forbidden: missing permission mcp_key:manage {"permission":"mcp_key:manage"}
     "# }
 }
 

@@ -196,7 +196,7 @@ async fn member_cannot_grant_role_beyond_their_own() {
     let mut teamed = new("insider", "viewer");
     teamed["teams"] = json!(["board"]);
     let refused = by(keeper, post(members(org)).json(&teamed)).await;
-    insta::assert_snapshot!(error(&refused), @"403 forbidden: cannot grant or take away a team that the caller is not in: board");
+    insta::assert_snapshot!(error(&refused), @r#"403 forbidden: cannot grant or take away a team that the caller is not in: board {"permission":null}"#);
     teamed["teams"] = json!(["platform"]);
     assert_eq!(
         by(keeper, post(members(org)).json(&teamed)).await.status,

@@ -52,13 +52,13 @@ async fn memory_rejects_invalid_request() {
 async fn memory_rejects_unauthorized_and_unknown_access() {
     assert_rejections! { r#"
         viewer POST /v1/workspaces/<main>/memories {"sourceId": "<source>", "title": "New", "content": "New."}
-          403 forbidden: missing permission memory:create
+          403 forbidden: missing permission memory:create {"permission":"memory:create"}
         viewer PATCH /v1/memories/<approved> {"title": "Mine"}
-          403 forbidden: missing permission memory:update
+          403 forbidden: missing permission memory:update {"permission":"memory:update"}
         viewer DELETE /v1/memories/<approved>
-          403 forbidden: missing permission memory:delete
+          403 forbidden: missing permission memory:delete {"permission":"memory:delete"}
         member PATCH /v1/memories/<restricted> {"content": "Mine"}
-          403 forbidden: missing permission memory:read_restricted
+          403 forbidden: missing permission memory:read_restricted {"permission":"memory:read_restricted"}
         owner GET /v1/workspaces/<nil>/memories
         owner POST /v1/workspaces/<nil>/memories {"sourceId": "<source>", "title": "New", "content": "New."}
           404 not_found: there is no such workspace {"kind":"workspace"}

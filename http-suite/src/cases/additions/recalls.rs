@@ -81,7 +81,7 @@ async fn recall_rejects_invalid_requests() {
         member POST /v1/workspaces/<main>/recalls {"query": "?", "memory_ids": ["<side_memory>"]}
           not_found: memory_ids[0] must be an approved memory of the workspace
         viewer POST /v1/workspaces/<main>/recalls {"query": "?", "memory_ids": ["<side_memory>"]}
-          403 forbidden: missing permission recall:create
+          403 forbidden: missing permission recall:create {"permission":"recall:create"}
         member GET /v1/workspaces/<nil>/recalls
           404 not_found: there is no such workspace {"kind":"workspace"}
         member GET /v1/recalls/<nil>

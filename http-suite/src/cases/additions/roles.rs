@@ -88,9 +88,9 @@ async fn role_reports_all_problems() {
 async fn role_errors_are_documented() {
     assert_rejections! { r#"
         member POST /v1/orgs/<slug>/custom-roles {"name": "Reader", "slug": "reader", "base_role": "viewer"}
-          403 forbidden: missing permission role:manage
+          403 forbidden: missing permission role:manage {"permission":"role:manage"}
         keeper POST /v1/orgs/<slug>/custom-roles {"name": "Auditor", "slug": "auditor", "base_role": "viewer", "actions": {"allow": ["audit:read"], "deny": []}}
-          403 forbidden: cannot grant, change or take away an action that the caller does not hold wherever it would count: audit:read
+          403 forbidden: cannot grant, change or take away an action that the caller does not hold wherever it would count: audit:read {"permission":null}
         owner POST /v1/orgs/<slug>/custom-roles {"name": "Reader", "slug": "reader", "base_role": "viewer", "workspace_id": "<org>"}
           not_found: workspace_id must be a workspace of the organisation
         owner GET /v1/orgs/<slug>/custom-roles/<org>

@@ -125,6 +125,6 @@ async fn source_rejects_invalid_requests() {
           too_small: name must have 1 to 128 characters, not only white space, and no control characters
           required: kind is required
         viewer POST /v1/sources {"name": "Plans", "kind": "drive"}
-          403 forbidden: missing permission connector:manage
+          403 forbidden: missing permission connector:manage {"permission":"connector:manage"}
     "# }
 }

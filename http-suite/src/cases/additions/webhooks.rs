@@ -116,9 +116,9 @@ async fn inbound_webhook_is_listed_updated_and_deleted() {
 async fn webhook_errors_are_documented() {
     assert_rejections! { r#"
         member GET /v1/workspaces/<main>/webhooks
-          403 forbidden: missing permission webhook:manage
+          403 forbidden: missing permission webhook:manage {"permission":"webhook:manage"}
         member GET /v1/workspaces/<main>/inbound-webhooks
-          403 forbidden: missing permission inbound_webhook:manage
+          403 forbidden: missing permission inbound_webhook:manage {"permission":"inbound_webhook:manage"}
         owner PATCH /v1/workspaces/<main>/webhooks/<org> {"url": "http://example.com/", "event_type": "chunk.eaten", "is_active": 1, "secret": "x"}
           invalid_value: event_type must be one of chunk.created, chunk.deleted, memory.updated, citation.changed, ingest.completed, ingest.failed, connector.status_changed, webhook.ping
           invalid_value: url must begin with https:// (the operator can allow http)

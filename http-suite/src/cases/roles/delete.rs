@@ -202,9 +202,9 @@ async fn role_deletion_requires_permission() {
     // The last one exceeds the permissions of the caller.
     assert_rejections! { r#"
         member DELETE /v1/orgs/<slug>/custom-roles/<unheld>
-          403 forbidden: missing permission role:manage
+          403 forbidden: missing permission role:manage {"permission":"role:manage"}
         keeper DELETE /v1/orgs/<slug>/custom-roles/<reviewer_role> {"reassign_to": "<unheld>"}
-          403 forbidden: cannot grant, change or take away an action that the caller does not hold wherever it would count: audit:read
+          403 forbidden: cannot grant, change or take away an action that the caller does not hold wherever it would count: audit:read {"permission":null}
     "# }
 }
 

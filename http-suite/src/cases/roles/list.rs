@@ -119,10 +119,10 @@ async fn role_list_rejects_unauthenticated_caller() {
 }
 
 async fn role_list_requires_permission() {
-    assert_rejections! { "
+    assert_rejections! { r#"
         restrained GET /v1/orgs/<slug>/custom-roles
-          403 forbidden: missing permission role:read
-    " }
+          403 forbidden: missing permission role:read {"permission":"role:read"}
+    "# }
 }
 
 async fn role_list_of_unknown_organization_is_not_found() {

@@ -79,7 +79,7 @@ async fn role_update_rejects_unauthenticated_caller() {
 async fn role_update_requires_permission() {
     assert_rejections! { r#"
         member PATCH /v1/orgs/<slug>/custom-roles/<unheld> {"name": "Mine"}
-          403 forbidden: missing permission role:manage
+          403 forbidden: missing permission role:manage {"permission":"role:manage"}
     "# }
 }
 
@@ -89,12 +89,12 @@ async fn member_cannot_grant_actions_beyond_their_own() {
     assert_rejections! { r#"
         keeper PATCH /v1/orgs/<slug>/custom-roles/<guest_role> {"actions": {"allow": ["memory:delete"]}}
         keeper PATCH /v1/orgs/<slug>/custom-roles/<inactive> {"actions": {"allow": ["memory:delete"]}}
-          403 forbidden: cannot grant, change or take away an action that the caller does not hold wherever it would count: memory:delete
+          403 forbidden: cannot grant, change or take away an action that the caller does not hold wherever it would count: memory:delete {"permission":null}
         keeper PATCH /v1/orgs/<slug>/custom-roles/<unheld> {"name": "Mine"}
         keeper PATCH /v1/orgs/<slug>/custom-roles/<unheld> {"actions": {"allow": []}}
-          403 forbidden: cannot grant, change or take away an action that the caller does not hold wherever it would count: audit:read
+          403 forbidden: cannot grant, change or take away an action that the caller does not hold wherever it would count: audit:read {"permission":null}
         keeper PATCH /v1/orgs/<slug>/custom-roles/<keeper_role> {"name": "Mine"}
-          403 forbidden: only owners can change their own role
+          403 forbidden: only owners can change their own role {"permission":null}
     "# }
 }
 
