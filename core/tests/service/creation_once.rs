@@ -4,11 +4,11 @@ use http::Request;
 use knowledge_core::access::RoleRef;
 use knowledge_core::api::Api;
 use knowledge_core::limits::IDEMPOTENCY_RETENTION;
-use knowledge_core::model::{EventType, NewWebhook};
+use knowledge_core::model::{EventType, MemoryChange, MemoryUpdate, NewWebhook, ReviewStatus};
 use knowledge_core::service::{Caller, NewSource, PageRequest};
-use knowledge_testing::requests::{new_chat, new_mcp_key, new_memory};
+use knowledge_testing::requests::{create_memory, new_chat, new_mcp_key, new_memory};
 
-use crate::make::{ADMIN, VIEWER, code};
+use crate::make::{ADMIN, HOUR, MEMBER, VIEWER, code};
 use crate::world::World;
 
 /// Returns a caller with an idempotency key.
@@ -126,9 +126,32 @@ async fn deleted_creation_is_gone_until_the_key_expires() {
     };
     let first = create().await.unwrap();
     world.delete_chat(first).await.unwrap();
-    assert_eq!(code(create().await), "created_resource_gone");
+    let gone = create().await.unwrap_err();
+    assert_eq!(gone.code(), "created_resource_gone");
+    assert!(!gone.to_string().contains("new key"), "{gone}");
     world.time.pass(IDEMPOTENCY_RETENTION);
     assert_ne!(create().await.unwrap(), first);
+}
+
+#[tokio::test]
+async fn repetition_tells_nothing_of_a_hidden_memory() {
+    let world = World::new().await;
+    let by = once(&world.caller(MEMBER).await);
+    let mut new = create_memory("For others", world.source);
+    new.audience_tag = Some("user:ada".parse().unwrap());
+    let create = async || world.by(&by).create_memory(&new).await.unwrap();
+    let first = create().await;
+    let id = first.value.summary.id;
+    assert_eq!(code(world.by(&by).get_memory(id).await), "not_found");
+    world.time.pass(HOUR);
+    let update = MemoryUpdate::builder().content("Changed.").build();
+    world.update_memory(id, &update, None).await.unwrap();
+    assert_eq!(create().await, first);
+    let approval = MemoryChange::builder().review_status(ReviewStatus::Approved);
+    world.change(&[id], approval.build()).await.unwrap();
+    assert_eq!(create().await, first);
+    world.delete_memory(id).await.unwrap();
+    assert_eq!(create().await, first);
 }
 
 /// A request over HTTP is compared with others as JSON, and a call by its arguments.

@@ -13,7 +13,7 @@ use crate::service::access::monitor::{Subject, Use, Visibility, slugs_read};
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::memories::ingest::{IngestContext, NewMemory};
-use crate::service::memories::read::FoundMemory;
+use crate::service::memories::read::{FoundMemory, with_etag};
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::outbox::{Outbox, sequences_read};
@@ -157,14 +157,21 @@ impl Memories<'_> {
                         after: Some(found.labels.clone()),
                     };
                     op.set_created_id(found.id.0);
-                    op.set_replay_data(&found.labels);
                     op.leave(found.id, trace).await?;
-                    // Whoever adds a memory sees its labels, even if it is for others.
                     let monitor = op.monitor(&[found.subject()]).await?;
+                    // Whoever adds a memory sees its labels, even if it is for others.
                     let visibility = monitor.visibility(found.id, &found.labels);
-                    op.done(found.shown(visibility.unwrap_or(Visibility::Labels)))
+                    let shown = found.shown(visibility.unwrap_or(Visibility::Labels));
+                    if !monitor.exists(found.id, &found.labels) {
+                        // A replay must not tell what became of it.
+                        op.set_replay_data(&shown.value);
+                    }
+                    op.done(shown)
                 },
                 |caller, replay| async move {
+                    if replay.kept.is_some() {
+                        return replay.response().map(with_etag);
+                    }
                     let memory = MemoryId(replay.created);
                     self.get(&caller, memory).await
                 },

@@ -86,10 +86,15 @@ impl FoundMemory {
     pub(crate) fn shown(&self, visibility: Visibility) -> WithEtag<MemoryDetails> {
         let is_readable = visibility == Visibility::Everything;
         let value = MemoryDetails::new(self.id, &self.labels, &self.content, is_readable);
-        WithEtag {
-            etag: etag(fingerprint(&value)),
-            value,
-        }
+        with_etag(value)
+    }
+}
+
+/// Returns a memory with the entity tag of what it shows.
+pub(super) fn with_etag(value: MemoryDetails) -> WithEtag<MemoryDetails> {
+    WithEtag {
+        etag: etag(fingerprint(&value)),
+        value,
     }
 }
 
@@ -189,7 +194,7 @@ impl Memories<'_> {
                 let monitor = op.monitor(&[found.subject()]).await?;
                 let labels = &found.labels;
                 let visibility = match monitor.decide(memory, labels, Use::Read) {
-                    // Whoever added the memory sees its labels, as in the first response.
+                    // Whoever added the memory still sees its labels.
                     Err(_) if op.shows_replay(&monitor, memory, labels) => Visibility::Labels,
                     decided => decided?,
                 };

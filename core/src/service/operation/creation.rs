@@ -16,18 +16,17 @@ impl Authorized<'_> {
         self.created.id = Some(id);
     }
 
-    /// Sets a value that a replay needs: the response that it repeats, or the labels of a new
-    /// memory. It must not have content of memories.
+    /// Sets the response that a replay repeats. It must not have content of memories.
     pub(crate) fn set_replay_data<T: Serialize>(&mut self, data: &T) {
         let creation = self.creation.as_deref();
         if creation.is_some_and(|creation| creation.request(self.operation).is_some()) {
-            let data = serde_json::to_value(data).expect("responses and labels serialise");
+            let data = serde_json::to_value(data).expect("responses serialise");
             self.created.replay_data = Some(data);
         }
     }
 
     /// Returns true if the operation reads a memory for a replay of its creation, which shows the
-    /// labels again: the memory exists for the caller, or still has the labels of then.
+    /// labels of a memory that exists for the caller without the permission to read.
     pub(crate) fn shows_replay(
         &self,
         monitor: &Monitor,
@@ -35,11 +34,8 @@ impl Authorized<'_> {
         labels: &MemoryLabels,
     ) -> bool {
         let creation = self.creation.as_deref();
-        let Some(replay) = creation.and_then(|creation| creation.replay(self.operation)) else {
-            return false;
-        };
-        let has_kept = || replay.kept == serde_json::to_value(labels).ok();
-        !monitor.is_erased(id, labels) && (monitor.exists(id, labels) || has_kept())
+        let is_replay = creation.is_some_and(|found| found.replay(self.operation).is_some());
+        is_replay && monitor.exists(id, labels) && !monitor.is_erased(id, labels)
     }
 
     /// Checks that no earlier request has the idempotency key of this one, if it has one.
