@@ -1,6 +1,6 @@
 //! The tables of the reference documentation and the JavaScript limits match the code.
 //!
-//! `UPDATE_REFERENCE=1 cargo test -p knowledge-core --test reference` updates them.
+//! `UPDATE_REFERENCE=1 cargo test -p knowledge-core-tests --test reference` updates them.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Bodies of requests, each declared once by [`request!`].
+//! Bodies of requests, each declared once by [`request!`]; an invented one:
 //!
 //! ```text
 //! request! {

@@ -71,8 +71,8 @@ impl Caller {
         self
     }
 
-    /// Sets the idempotency key of the next creation. Repeat the key with the call, and choose
-    /// another one for each other call.
+    /// Sets the idempotency key of creations by this caller. Use it for one creation and its
+    /// repetitions.
     #[must_use]
     pub fn with_idempotency_key(mut self, key: IdempotencyKey) -> Self {
         self.idempotency_key = Some(key);

@@ -192,7 +192,8 @@ pub struct Recalls<'s> {
 
 /// Workspaces, their retention and their dashboards.
 ///
-/// The operator creates and removes them, see [`Provisioning`](crate::service::Provisioning).
+/// The operator creates and removes them and their organisations, see
+/// [`Provisioning`](crate::service::Provisioning); [`Members::add`] adds members.
 ///
 /// [`KnowledgeService::workspaces`] returns it.
 ///

@@ -28,9 +28,10 @@ type Stored = SealedRecord<CitationSubscription>;
 impl CitationSubscriptions<'_> {
     /// Subscribes the caller to the citations of a recall.
     ///
-    /// The signing secret is returned only here. The URL receives a `webhook.ping`, and once it has
-    /// answered that with 2xx, changes while the credential of the caller is valid and permits
-    /// `citation_subscription:manage` in the workspace.
+    /// The signing secret is returned only here, not by a repetition with the idempotency key. The
+    /// URL receives a `webhook.ping`, and once it has answered that with 2xx, changes while the
+    /// credential of the caller is valid and permits `citation_subscription:manage` in the
+    /// workspace.
     ///
     /// # Errors
     /// Those of [`Operation::CreateCitationSubscription`]; [`Error::InvalidRequest`] for an address

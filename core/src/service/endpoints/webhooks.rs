@@ -19,9 +19,9 @@ type Stored = SealedRecord<Webhook>;
 impl Webhooks<'_> {
     /// Registers an outbound webhook.
     ///
-    /// The signing secret is returned only here. It receives a `webhook.ping`, and once it has
-    /// answered that with 2xx, events while the credential of the caller is valid and permits
-    /// `webhook:manage` in the workspace.
+    /// The signing secret is returned only here, not by a repetition with the idempotency key. The
+    /// webhook receives a `webhook.ping`, and once it has answered that with 2xx, events while the
+    /// credential of the caller is valid and permits `webhook:manage` in the workspace.
     ///
     /// # Errors
     /// Those of [`Operation::CreateWebhook`]; [`Error::InvalidRequest`] for an address that

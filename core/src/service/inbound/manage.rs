@@ -25,9 +25,10 @@ const SOURCE_KIND: &str = "inbound_webhook";
 impl InboundWebhooks<'_> {
     /// Registers an inbound webhook, with a source for the memories that arrive through it.
     ///
-    /// Senders post to its URL and sign with its secret, which is returned only here. Messages are
-    /// processed with the permissions that the credential of the caller has at that time; once it
-    /// has expired or is revoked, they are rejected.
+    /// Senders post to its URL and sign with its secret, which is returned only here, not by a
+    /// repetition with the idempotency key. Messages are processed with the permissions that the
+    /// credential of the caller has at that time; once it has expired or is revoked, they are
+    /// rejected.
     ///
     /// # Errors
     /// Those of [`Operation::CreateInboundWebhook`]; [`Error::InvalidRequest`] for a workspace with

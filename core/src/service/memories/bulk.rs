@@ -61,7 +61,8 @@ impl Memories<'_> {
     /// memory, in the order of the request.
     ///
     /// The same request with the same key, by the same member and within the retention of results,
-    /// returns the stored result with `replayed` set to true and changes nothing.
+    /// returns the stored result with `replayed` set to true and changes nothing. The key is an
+    /// argument because every bulk update needs one.
     ///
     /// # Errors
     /// Those of [`Operation::BulkUpdateMemories`]; [`Error::InvalidRequest`] for a request outside

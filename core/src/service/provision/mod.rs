@@ -85,7 +85,8 @@ request! {
         handle: String as Slug,
         /// Name, 1 to 128 characters.
         name: String as Name,
-        /// Role in the organisation.
+        /// Role in the organisation: `viewer`, `member`, `admin`, `owner`, or the UUID of a custom
+        /// role.
         role: RoleRef as Parsed<RoleRef>,
         /// Teams. Their names have the form of slugs.
         teams: Vec<String> as List<Slug, Items<0, TEAMS_PER_MEMBER_MAX>> = Vec::new(),

@@ -37,7 +37,8 @@ const GRACE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const NO_SUCH_KEY: Error = Error::not_found(EntityKind::McpKey);
 
 impl McpKeys<'_> {
-    /// Creates an MCP key. Only this response contains the key itself.
+    /// Creates an MCP key. Only this response contains the key itself; that of a repetition with the
+    /// idempotency key does not.
     ///
     /// The key is valid no longer than the credential of the caller.
     ///
