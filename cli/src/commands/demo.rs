@@ -270,12 +270,14 @@ async fn show(
         .get_dashboard_summary(&operator, demo.workspace_id)
         .await?;
     let roles = demo::custom_roles(service, demo).await?;
+    let pending = demo::pending_memory(service, demo).await?;
     let link = demo::login_link(service, demo).await?;
     let screen = Screen {
         login_url: login_url(&base_url, link.expose()),
         base_url,
         demo,
         roles: &roles,
+        pending,
         backlog: dashboard.value.review_backlog_count,
         data_dir: config.name(),
         key: service.env().uuid(),

@@ -22,8 +22,10 @@ use std::time::Duration;
 
 use knowledge_core::Error;
 use knowledge_core::access::{Credential, CredentialKind, Secret, TokenScope};
-use knowledge_core::model::CustomRole;
-use knowledge_core::service::{Caller, KnowledgeService, NewToken, SyncOutcome, SyncReport};
+use knowledge_core::model::{CustomRole, MemoryFilter, MemoryId, ReviewStatus};
+use knowledge_core::service::{
+    Caller, KnowledgeService, NewToken, PageRequest, SyncOutcome, SyncReport,
+};
 
 /// Lifetime of the demo's tokens, longer than a demo is kept.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(366 * 24 * 60 * 60);
@@ -136,4 +138,20 @@ pub(crate) async fn custom_roles(
         member: demo.session_member,
     });
     service.roles().list(&owner, org_slug()).await
+}
+
+/// Returns the first memory of the first workspace that awaits review; `None` if none does.
+pub(crate) async fn pending_memory(
+    service: &KnowledgeService,
+    demo: &Demo,
+) -> Result<Option<MemoryId>, Error> {
+    let filter = MemoryFilter::builder()
+        .review_status(ReviewStatus::Pending)
+        .build();
+    let page = PageRequest::builder().limit(1).build();
+    let (reader, memories) = (demo.administrator(), service.memories());
+    let pending = memories
+        .list(&reader, demo.workspace_id, &filter, &page)
+        .await?;
+    Ok(pending.data.first().map(|memory| memory.id))
 }

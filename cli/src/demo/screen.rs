@@ -28,7 +28,9 @@ pub(crate) struct Screen<'d> {
     pub(crate) demo: &'d Demo,
     /// Current custom roles, in the order of their list.
     pub(crate) roles: &'d [CustomRole],
-    /// Memories of the first workspace that await review.
+    /// Memory of the first workspace that awaits review, if one does.
+    pub(crate) pending: Option<MemoryId>,
+    /// Number of memories of the first workspace that await review.
     pub(crate) backlog: u64,
     /// Data directory, for display.
     pub(crate) data_dir: String,
@@ -80,8 +82,8 @@ impl Screen<'_> {
         ];
         let role = self.roles.first().map(|role| role.id.to_string());
         variables.extend(role.map(|role| ("ROLE", role)));
-        let memory = demo.memory_ids.first().map(ToString::to_string);
-        variables.extend(memory.map(|memory| ("MEMORY", memory)));
+        let memory = self.pending.or(demo.memory_ids.first().copied());
+        variables.extend(memory.map(|memory| ("MEMORY", memory.to_string())));
         variables
     }
 

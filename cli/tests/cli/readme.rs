@@ -35,7 +35,14 @@ fn story_happens_as_the_readme_tells() {
     let without_numbers = |text: &str| text.trim().replace(|char: char| char.is_ascii_digit(), "");
     let story = story();
     assert_eq!(story.len(), 3);
-    for (command, shown) in story {
+    let backlog = || {
+        let ran = run_block(story[0].0, &scratch, &variables);
+        let printed = String::from_utf8(ran.stdout).expect("UTF-8");
+        let (_, count) = printed.trim().rsplit_once(':').expect("a count");
+        count.parse::<u64>().expect("a number")
+    };
+    let before = backlog();
+    for (command, shown) in &story {
         let ran = run_block(command, &scratch, &variables);
         assert!(ran.status.success(), "{command}: {ran:?}");
         let printed = String::from_utf8(ran.stdout).expect("UTF-8");
@@ -51,6 +58,8 @@ fn story_happens_as_the_readme_tells() {
             ),
         }
     }
+
+    assert_eq!(backlog(), before - 1);
 
     // With the memory that the story has approved.
     let [block] = shell_blocks(COMING_FROM)[..] else {
