@@ -200,7 +200,10 @@ fn contract_detects_bodies_that_violate_their_schema() {
 
 #[test]
 fn contract_requires_error_code_of_the_status() {
-    let refusal = |code: &str| json!({ "error": code, "message": "No.", "details": {} });
+    let refusal = |code: &str| {
+        let details = json!({ "permission": null });
+        json!({ "error": code, "message": "No.", "details": details })
+    };
     let forbidden = answer(403, &JSON, &refusal("forbidden"));
     assert_eq!(contract().check(&Method::DELETE, ROLE, &forbidden), Ok(()));
     let wrong = problem(
