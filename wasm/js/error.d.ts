@@ -66,7 +66,10 @@ export class KnowledgeError extends Error {
   );
   /** The error code, for programs. */
   readonly code: KnowledgeErrorCode;
-  /** Further facts; for `invalid_request` the invalid `fields`, for `not_found` the `kind`. */
+  /**
+   * Further facts; for `invalid_request` the invalid `fields`, for `not_found` the `kind`, for
+   * `forbidden` the missing `permission`, if one is missing.
+   */
   readonly details: Record<string, unknown>;
   /** The status of the response, if there was one. */
   readonly status: number | undefined;
