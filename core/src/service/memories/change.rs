@@ -13,7 +13,7 @@ use crate::service::access::monitor::{Subject, Use, Visibility, slugs_read};
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::memories::ingest::{IngestContext, NewMemory};
-use crate::service::memories::read::{FoundMemory, with_etag};
+use crate::service::memories::read::FoundMemory;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::outbox::{Outbox, sequences_read};
@@ -164,16 +164,17 @@ impl Memories<'_> {
                     let shown = found.shown(visibility.unwrap_or(Visibility::Labels));
                     if !monitor.exists(found.id, &found.labels) {
                         // A replay must not tell what became of it.
-                        op.set_replay_data(&shown.value);
+                        op.set_replay_data(&found.kept());
                     }
                     op.done(shown)
                 },
                 |caller, replay| async move {
-                    if replay.kept.is_some() {
-                        return replay.response().map(with_etag);
-                    }
                     let memory = MemoryId(replay.created);
-                    self.get(&caller, memory).await
+                    if replay.kept.is_none() {
+                        return self.get(&caller, memory).await;
+                    }
+                    let found = FoundMemory::from_kept(memory, replay.response()?)?;
+                    Ok(found.shown(Visibility::Labels))
                 },
             )
             .await
