@@ -96,7 +96,7 @@ impl FoundMemory {
     /// the source key.
     ///
     /// They are JSON in texts, which only the reader of the store's records reads: another reader
-    /// adds 5 kB to the WebAssembly module.
+    /// adds 3.6 kB to the WebAssembly module.
     pub(super) fn kept(&self) -> [String; 2] {
         let content = MemoryContent {
             title: String::new(),
