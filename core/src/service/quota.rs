@@ -57,20 +57,11 @@ record_limits! {
 }
 
 impl RecordLimit {
-    /// Reserves one record of the owner whose records `counter` counts.
-    ///
-    /// The counter is a guard: of two callers that reserve the last record, one is rejected.
+    /// Checks that an owner with this number of records may have one more.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] if the owner has the maximum; those of the store.
-    pub(crate) async fn reserve(
-        &self,
-        transaction: &mut Transaction,
-        limits: &Limits,
-        counter: Key,
-    ) -> Result<(), Error> {
-        let count =
-            transaction.get::<i64>(&counter).await?.unwrap_or(0) + transaction.added(&counter);
+    /// [`Error::InvalidRequest`] if it has the maximum.
+    pub(crate) fn check(&self, count: i64, limits: &Limits) -> Result<(), Error> {
         let maximum = (self.maximum)(limits);
         if u64::try_from(count).is_ok_and(|count| count >= maximum) {
             let (owner, records) = (self.owner, self.records);
@@ -81,7 +72,6 @@ impl RecordLimit {
                 message,
             ));
         }
-        transaction.add(counter, 1);
         Ok(())
     }
 }

@@ -19,7 +19,7 @@ suite![
 /// Returns the operations that read a body.
 fn operations() -> Vec<Operation> {
     let mut operations = Operation::all(quiet_org());
-    operations.retain(|operation| operation.has_body || operation.name == "delete role");
+    operations.retain(|operation| operation.call.has_body() || operation.name == "delete role");
     operations
 }
 

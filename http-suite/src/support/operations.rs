@@ -125,8 +125,6 @@ pub struct Operation {
     pub call: Call,
     /// True if the credential is a session.
     pub takes_session: bool,
-    /// True if the request has a body.
-    pub has_body: bool,
     /// True if errors are in headers instead of the body.
     pub has_errors_in_headers: bool,
     /// True if errors for other methods of its path are in headers.
@@ -181,7 +179,6 @@ impl Operation {
     pub(super) fn new(name: &'static str, call: Call) -> Self {
         Self {
             name,
-            has_body: call.has_body(),
             call,
             takes_session: false,
             has_errors_in_headers: false,

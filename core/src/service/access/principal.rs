@@ -101,11 +101,13 @@ impl From<Denial> for Error {
     fn from(denial: Denial) -> Self {
         match denial {
             Denial::Invisible => Self::not_found(EntityKind::Memory),
-            Denial::MissingPermission(action) => Self::Forbidden {
+            denial => Self::Forbidden {
                 reason: denial.to_string(),
-                permission: Some(action),
+                permission: match denial {
+                    Denial::MissingPermission(action) => Some(action),
+                    _ => None,
+                },
             },
-            denial => Self::forbidden(denial.to_string()),
         }
     }
 }

@@ -164,7 +164,7 @@ impl Memories<'_> {
                     let shown = found.shown(visibility.unwrap_or(Visibility::Labels));
                     if !monitor.exists(found.id, &found.labels) {
                         // A replay must not tell what became of it.
-                        op.set_replay_data(&found.kept());
+                        op.set_replay_data(&(&found.labels, found.kept_content()));
                     }
                     op.done(shown)
                 },
@@ -173,7 +173,12 @@ impl Memories<'_> {
                     if replay.kept.is_none() {
                         return self.get(&caller, memory).await;
                     }
-                    let found = FoundMemory::from_kept(memory, replay.response()?)?;
+                    let (labels, content) = replay.response()?;
+                    let found = FoundMemory {
+                        id: memory,
+                        labels,
+                        content,
+                    };
                     Ok(found.shown(Visibility::Labels))
                 },
             )

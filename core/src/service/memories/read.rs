@@ -16,7 +16,7 @@ use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::quota::release_unit;
 use crate::service::{Caller, Memories, WithEtag};
-use crate::store::{Direction, Entry, Key, Transaction, decode, read_json};
+use crate::store::{Direction, Entry, Key, Transaction, decode};
 
 /// A memory with its content.
 pub(crate) struct FoundMemory {
@@ -92,34 +92,14 @@ impl FoundMemory {
         }
     }
 
-    /// Returns the labels and the content as a replay keeps them: without the title, the text and
-    /// the source key.
-    ///
-    /// They are JSON in texts, which only the reader of the store's records reads: another reader
-    /// adds 3.6 kB to the WebAssembly module.
-    pub(super) fn kept(&self) -> [String; 2] {
-        let content = MemoryContent {
+    /// Returns the content that a replay keeps: without the title, the text and the source key.
+    pub(super) fn kept_content(&self) -> MemoryContent {
+        MemoryContent {
             title: String::new(),
             content: String::new(),
             source_key: None,
-            ..self.content.clone()
-        };
-        let labels = serde_json::to_string(&self.labels);
-        [labels, serde_json::to_string(&content)].map(|text| text.expect("records serialise"))
-    }
-
-    /// Returns the memory that a replay has [kept](Self::kept).
-    ///
-    /// # Errors
-    /// [`Error::Internal`] if it has kept something else.
-    pub(super) fn from_kept(id: MemoryId, kept: [String; 2]) -> Result<Self, Error> {
-        let unreadable = |error: serde_json::Error| Error::internal(error.to_string());
-        let [labels, content] = kept;
-        Ok(Self {
-            id,
-            labels: read_json(labels.as_bytes()).map_err(unreadable)?,
-            content: read_json(content.as_bytes()).map_err(unreadable)?,
-        })
+            ..self.content
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Facts about the resource that an operation creates.
 
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::store::Key;
@@ -9,8 +8,8 @@ use crate::store::Key;
 #[derive(Default)]
 pub(super) struct Created {
     pub(super) id: Option<Uuid>,
-    /// Value that a replay needs besides what is stored.
-    pub(super) replay_data: Option<Value>,
+    /// JSON that a replay needs besides what is stored.
+    pub(super) replay_data: Option<String>,
     /// Key of the record, once it is known that there is none.
     pub(super) record_key: Option<Key>,
 }

@@ -16,11 +16,12 @@ impl Authorized<'_> {
         self.created.id = Some(id);
     }
 
-    /// Sets the response that a replay repeats. It must not have content of memories.
+    /// Sets the response that a replay repeats, or the records that it shows. They must not have
+    /// content of memories.
     pub(crate) fn set_replay_data<T: Serialize>(&mut self, data: &T) {
         let creation = self.creation.as_deref();
         if creation.is_some_and(|creation| creation.request(self.operation).is_some()) {
-            let data = serde_json::to_value(data).expect("responses serialise");
+            let data = serde_json::to_string(data).expect("responses and records serialise");
             self.created.replay_data = Some(data);
         }
     }

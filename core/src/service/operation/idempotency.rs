@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::access::RequiredPermission;
 use crate::digest::sha256;
@@ -13,7 +12,7 @@ use crate::error::Error;
 use crate::keys;
 use crate::model::{AuditLogId, MemberId, OperationId, OrgId, Timestamp};
 use crate::operation::Operation;
-use crate::store::Key;
+use crate::store::{Key, read_json};
 
 /// Maximum length of an idempotency key, in characters.
 const KEY_CHARS_MAX: usize = 255;
@@ -89,9 +88,10 @@ pub(crate) struct IdempotencyRecord {
     pub(crate) first_audit_id: AuditLogId,
     /// Number of audit entries that a replay is rebuilt from.
     pub(crate) items: u32,
-    /// Response that is replayed as it was. It has no content of memories.
+    /// JSON of the response that is replayed as it was, or of the records that it shows. It has no
+    /// content of memories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) kept: Option<Value>,
+    pub(crate) kept: Option<String>,
     pub(crate) expires_at: Timestamp,
 }
 
@@ -144,12 +144,12 @@ pub(crate) struct Replay {
     pub(in crate::service) operation: Operation,
     /// Identifier of what was created.
     pub(in crate::service) created: uuid::Uuid,
-    /// Value that the record kept for the replay.
-    pub(in crate::service) kept: Option<Value>,
+    /// JSON that the record kept for the replay.
+    pub(in crate::service) kept: Option<String>,
 }
 
 impl Replay {
-    /// Returns the response to the first request, which the record kept.
+    /// Returns what the record kept.
     ///
     /// # Errors
     /// [`Error::Internal`] if it kept none.
@@ -157,7 +157,7 @@ impl Replay {
         let kept = self
             .kept
             .ok_or_else(|| Error::internal("a replay without what it shows"))?;
-        serde_json::from_value(kept).map_err(|error| Error::internal(error.to_string()))
+        read_json(kept.as_bytes()).map_err(|error| Error::internal(error.to_string()))
     }
 }
 
@@ -189,7 +189,7 @@ impl KeyedRequest {
     pub(super) fn record(
         &self,
         created: uuid::Uuid,
-        kept: Option<Value>,
+        kept: Option<String>,
         expires_at: Timestamp,
     ) -> IdempotencyRecord {
         IdempotencyRecord {
@@ -261,7 +261,7 @@ mod tests {
             key,
             fingerprint: "f".repeat(64),
         };
-        let kept = serde_json::to_value(IngestResult { memories }).unwrap();
+        let kept = serde_json::to_string(&IngestResult { memories }).unwrap();
         let at = Timestamp::from_millis(i64::MAX);
         let record = request.record(uuid::Uuid::max(), Some(kept), at);
         let bytes = serde_json::to_vec(&record).map_or(0, |record| record.len());
