@@ -225,6 +225,35 @@ test("review decision that fails stays in the inbox and says why", async () => {
   await close();
 });
 
+test("review decision that was refused is sent again with a new key", async () => {
+  const { page, close } = await site.current.open("review");
+  await page.locator(".inbox [aria-current=true]:focus").waitFor();
+  const title = await page.locator(".inbox [aria-current=true] strong").innerText();
+  /** @type {(string | undefined)[]} */
+  const keys = [];
+  page.on("request", (request) => request.url().endsWith("/bulk") && keys.push(request.headers()["idempotency-key"]));
+  await page.route(
+    BULK,
+    async (route) => {
+      const { memoryIds } = route.request().postDataJSON();
+      const error = { code: "forbidden", message: "you may not review this memory" };
+      const results = [{ memoryId: memoryIds[0], ok: false, auditLogId: memoryIds[0], error }];
+      const summary = { requested: 1, succeeded: 0, failed: 1 };
+      await route.fulfill({ json: { operationId: memoryIds[0], replayed: false, summary, results } });
+    },
+    { times: 1 },
+  );
+  await page.keyboard.press("r");
+  const item = page.locator(".inbox li", { hasText: title }).first();
+  await item.getByText("Not rejected: you may not review this memory").waitFor();
+  await page.keyboard.press("k");
+  await page.keyboard.press("r");
+  await page.getByText("1 decided").waitFor();
+  assert.equal(keys.length, 2);
+  assert.notEqual(keys[0], keys[1]);
+  await close();
+});
+
 test("page below a path keeps its requests below it", async () => {
   const { demo, browser } = site.current;
   const proxy = await startProxy(demo.url, "/knowledge/");

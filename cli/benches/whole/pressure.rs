@@ -1,10 +1,12 @@
-//! Rows under pressure: thousands of connections, and dashboards of an organisation that changes.
+//! Rows under pressure: thousands of connections, dashboards of an organisation that changes, and
+//! updates beside others that conflict.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::join_all;
 use http::{Method, StatusCode};
+use knowledge_core::model::MemoryId;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
@@ -13,10 +15,12 @@ use crate::calls::{assert_succeeded, call, dashboard_path, patch};
 use crate::load::{Job, Load, Until};
 use crate::process::{HALF_A_HEADER, resident_mib};
 use crate::report::{Row, Sample, Target, quantile};
-use crate::rows::{Bench, DASHBOARD_CONNECTIONS};
+use crate::rows::{Bench, DASHBOARD_CONNECTIONS, UPDATE_CONNECTIONS};
 
 /// Maximum growth of the resident memory: 50 MB, in MiB.
 const GROWTH: Target = Target::ValueAtMost(47.6);
+/// Updates of the same memory that conflict, each over a connection of its own.
+const CONFLICTING: usize = 80;
 
 impl Bench {
     /// Returns requests for the dashboard summary, and the number of those that were served.
@@ -140,19 +144,10 @@ impl Bench {
     /// Measures dashboards of an organisation in which a client changes memories all the time.
     pub(crate) async fn beside_updates(&self) -> Vec<Row> {
         let (job, served) = self.summaries();
-        let (token, memories) = (self.site.token.clone(), Arc::clone(&self.site.memories));
-        let updated = self.scale.updated();
-        let next = AtomicUsize::new(0);
-        let updates = Job::new(
-            move |_| {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                let chosen = [memories[updated.start + number % updated.len()]];
-                let label = format!("team:beside-{number}");
-                let key = label.replace(':', "-");
-                patch(&token, &key, &chosen, "audienceTag", &label)
-            },
-            |answer| assert_succeeded(answer, 1),
-        );
+        let (memories, updated) = (Arc::clone(&self.site.memories), self.scale.updated());
+        let updates = self.relabelings("beside", move |number| {
+            memories[updated.start + number % updated.len()]
+        });
         let (small, connections) = (self.scale.small, DASHBOARD_CONNECTIONS);
         let (mut rates, mut changes) = (Vec::new(), Vec::new());
         for _ in 0..self.scale.rounds {
@@ -180,5 +175,50 @@ impl Bench {
                 .against("the same without updates"),
             row("the updates, 1 connection", &changes),
         ]
+    }
+
+    /// Measures updates of one memory each, all different, of an organisation in which many updates
+    /// of the same memory meet at the beginning.
+    pub(crate) async fn beside_conflicts(&self) -> Vec<Row> {
+        let (memories, updated) = (Arc::clone(&self.site.memories), self.scale.updated());
+        let same = memories[updated.start];
+        let (first, length) = (updated.start + 1, updated.len() - 1);
+        let updates = self.relabelings("apart", move |number| memories[first + number % length]);
+        let conflicts = self.relabelings("same", move |_| same);
+        let (small, connections) = (self.scale.small, UPDATE_CONNECTIONS);
+        let mut samples = Vec::new();
+        for _ in 0..self.scale.rounds {
+            let alone = self.target.load(connections, small, &updates).await;
+            let (beside, _) = futures::join!(
+                self.target.load(connections, small, &updates),
+                self.target
+                    .load(CONFLICTING, Until::Count(CONFLICTING), &conflicts)
+            );
+            samples.push(Sample {
+                per_second: beside.per_second,
+                ..Sample::of(beside.per_second, alone.per_second)
+            });
+        }
+        let name = self.name("bulk updates of 1 beside conflicts, 64 connections");
+        let target = Target::RatioAtLeast(0.9);
+        let row = Row::new("conflicts", name, "/s", target, &samples);
+        vec![row.against("the same without conflicts")]
+    }
+
+    /// Returns updates of the audience of one memory each, which each of them changes.
+    fn relabelings(
+        &self,
+        prefix: &'static str,
+        choose: impl Fn(usize) -> MemoryId + Send + Sync + 'static,
+    ) -> Arc<Job> {
+        let token = self.site.token.clone();
+        Job::new(
+            move |number| {
+                let key = format!("{prefix}-{number}");
+                let label = format!("team:{key}");
+                patch(&token, &key, &[choose(number)], "audienceTag", &label)
+            },
+            |answer| assert_succeeded(answer, 1),
+        )
     }
 }

@@ -51,13 +51,14 @@ macro_rules! rows {
 
 /// All rows, in the order in which they are measured: that of the peer before memories are added,
 /// which it does not have.
-pub(crate) const ROWS: [RowKind; 9] = rows! {
+pub(crate) const ROWS: [RowKind; 10] = rows! {
     "dashboard" => dashboard,
     "bulk" => bulk,
     "update" => update,
     "contention" => contention,
     "replay" => replay,
     "beside" => beside_updates,
+    "conflicts" => beside_conflicts,
     "overload" => overload,
     peers::NAME => peers,
     "ingest" => ingest,

@@ -16,11 +16,13 @@ import { memoryView } from "./memories.js";
  */
 
 /**
- * A decision about a memory. Its key stays the same however often it is sent.
+ * A decision about a memory. Its key stays the same until it is answered: the service repeats a
+ * refusal for the same key, even after its cause is gone.
  * @typedef {object} Decision
  * @property {ReviewStatus} status
  * @property {string} idempotencyKey
  * @property {boolean} isSending
+ * @property {boolean} isAnswered
  * @property {string} problem Why it was not made; empty otherwise.
  */
 
@@ -116,8 +118,9 @@ export class ReviewScreen {
   async #decide(memory, status) {
     const earlier = this.#decisions.get(memory.id);
     if (earlier?.isSending) return;
-    const idempotencyKey = earlier?.status === status ? earlier.idempotencyKey : newIdempotencyKey();
-    const decision = { status, idempotencyKey, isSending: true, problem: "" };
+    const isRepeated = earlier?.status === status && !earlier.isAnswered;
+    const idempotencyKey = isRepeated ? earlier.idempotencyKey : newIdempotencyKey();
+    const decision = { status, idempotencyKey, isSending: true, isAnswered: false, problem: "" };
     this.#decisions.set(memory.id, decision);
     if (status !== "pending") this.#move(1);
     this.#context.refresh();
@@ -133,10 +136,11 @@ export class ReviewScreen {
    * @param {MemorySummary} memory
    * @param {Decision} decision
    */
-  async #send({ id }, { status, idempotencyKey }) {
+  async #send({ id }, decision) {
     try {
-      const update = { memoryIds: [id], reviewStatus: status };
-      const { results } = await this.#context.operations.bulkUpdateMemories(update, idempotencyKey);
+      const update = { memoryIds: [id], reviewStatus: decision.status };
+      const { results } = await this.#context.operations.bulkUpdateMemories(update, decision.idempotencyKey);
+      decision.isAnswered = true;
       const [result] = results;
       return result?.ok === false ? result.error.message : "";
     } catch (error) {

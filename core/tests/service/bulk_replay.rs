@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use knowledge_core::access::TokenScope;
+use knowledge_core::access::{Action, BaseRole, TokenScope};
 use knowledge_core::internals::keys;
 use knowledge_core::limits::IDEMPOTENCY_RETENTION;
 use knowledge_core::model::{
@@ -12,7 +12,8 @@ use knowledge_core::service::Caller;
 use knowledge_store::faults::{CommitFault, FaultPlan, FaultRates};
 
 use crate::make::{
-    MEMBER, MILLISECOND, VIEWER, audience, code, in_workspaces, review, sensitivity,
+    MEMBER, MILLISECOND, VIEWER, actions, audience, code, custom, in_workspaces, review,
+    sensitivity,
 };
 use crate::world::World;
 
@@ -224,6 +225,25 @@ async fn replay_is_denied_after_loss_of_permission() {
     assert_eq!(code(again().await), "forbidden");
     world.assign(member, MEMBER).await.unwrap();
     assert!(again().await.unwrap().replayed);
+}
+
+#[tokio::test]
+async fn replay_repeats_a_refusal_whose_cause_is_gone() {
+    let world = World::new().await;
+    let ids = [world.confidential().await];
+    let member = world.member(MEMBER).await;
+    let caller = world.trusted(member);
+    let lower = sensitivity(SensitivityLabel::Public);
+    let call = |key: &'static str| world.bulk_with_key(&caller, key, &ids, lower.clone());
+    let first = call("k").await.unwrap();
+    assert_eq!(first.summary.failed, 1, "it needs the action to declassify");
+    let declassifies = actions(&[Action::MemoryDeclassify]);
+    let role = world.role(BaseRole::Member, declassifies, actions(&[]));
+    let role = custom(role.await.id);
+    world.assign(member, role).await.unwrap();
+    assert_eq!(call("k").await.unwrap(), replay_of(&first));
+    let decided_again = call("another").await.unwrap();
+    assert_eq!(decided_again.summary.succeeded, 1);
 }
 
 /// A client that repeats its call until it succeeds changes the data once, whatever the fault.

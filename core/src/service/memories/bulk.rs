@@ -95,7 +95,8 @@ impl Memories<'_> {
     ) -> Result<BulkResult, Error> {
         self.service.checks().check(request)?;
         let fingerprint = &sha256(request.to_json());
-        let turn = &self.service.inner.bulk_queue.begin(caller.credential());
+        let queue = &self.service.inner.bulk_queue;
+        let turn = &queue.begin(caller.credential().org(), &request.memory_ids);
         self.service
             .perform(Operation::BulkUpdateMemories, caller, |caller| async move {
                 turn.attempt().await;
