@@ -159,9 +159,6 @@ impl OperationDoc<'_> {
             command.push_str(" \\\n  -H \"Authorization: Bearer $TOKEN\"");
         } else if security["session"].is_array() {
             command.push_str(" \\\n  -b \"service_session=$SESSION\"");
-            if self.method != "GET" {
-                command.push_str(" \\\n  -H \"Sec-Fetch-Site: none\"");
-            }
         }
         let parameters = self.operation["parameters"].as_array();
         for parameter in parameters

@@ -319,9 +319,9 @@ fn security_scheme(authentication: Authentication) -> Value {
             "type": "apiKey",
             "in": "cookie",
             "name": super::headers::SESSION_COOKIE,
-            "description": "Session, `wks_…`. A write requires `Sec-Fetch-Site: same-origin`, \
-                which browsers send, or `Sec-Fetch-Site: none` without `Origin`, or the `Origin` \
-                of the host or of a trusted page.",
+            "description": "Session, `wks_…`. A write is rejected if `Sec-Fetch-Site` or `Origin`, \
+                which browsers send themselves, say that a page of another origin sent it. \
+                Programs need neither.",
         }),
         Authentication::Signature => json!({
             "type": "apiKey",

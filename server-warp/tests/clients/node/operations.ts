@@ -23,8 +23,7 @@ const client = createClient<paths>({
 });
 const sessionClient = createClient<paths>({
   baseUrl,
-  // Browsers send both by themselves.
-  headers: { Cookie: `service_session=${variable("SESSION")}`, "Sec-Fetch-Site": "none" },
+  headers: { Cookie: `service_session=${variable("SESSION")}` },
 });
 
 /** Returns the text of an item, whose `ok` says whether it has a memory or an error. */

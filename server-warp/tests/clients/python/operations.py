@@ -66,8 +66,6 @@ SESSION_CLIENT: Final = AuthenticatedClient(
     token=f"service_session={os.environ['SESSION']}",
     prefix="",
     auth_header_name="Cookie",
-    # Browsers send it by themselves.
-    headers={"Sec-Fetch-Site": "none"},
 )
 
 
