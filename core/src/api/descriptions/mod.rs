@@ -309,7 +309,7 @@ fn security_scheme(authentication: Authentication) -> Value {
             "in": "cookie",
             "name": super::headers::SESSION_COOKIE,
             "description": "Session, `wks_…`. A write is rejected if `Sec-Fetch-Site` or `Origin`, \
-                which browsers send themselves, say that a page of another origin sent it. \
+                which browsers send themselves, says that a page of another origin sent it. \
                 Programs need neither.",
         }),
         Authentication::Signature => json!({

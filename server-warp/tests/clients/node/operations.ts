@@ -1,4 +1,4 @@
-// Calls the eight specified operations with the generated client, and checks what they return.
+// Makes the first requests of the guide with the generated client, and checks what they return.
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -159,4 +159,4 @@ await readDashboard();
 await manageRoles();
 await register();
 await readEvents();
-console.log("ok: the eight operations and the events, in TypeScript");
+console.log("ok: the requests of the guide and the events, in TypeScript");
