@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jsonschema::Validator;
 use knowledge_core::api::{
-    OPERATIONS, OPERATOR_ERROR_STATUSES, OPERATOR_OPERATIONS, Operation, Origin, openapi,
+    OPERATIONS, OPERATOR_ERROR_STATUSES, OPERATOR_OPERATIONS, Operation, openapi,
 };
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{EventData, EventType};
@@ -131,15 +131,6 @@ fn openapi_operations_match_route_table() {
         let operation = &document["paths"][spec.path][&method];
         assert_eq!(operation["operationId"], spec.operation.id());
         assert_eq!(operation["tags"], json!([spec.capability]));
-        assert_eq!(
-            operation["x-addition"] == true,
-            spec.origin == Origin::Addition
-        );
-        let text = operation["description"].as_str().unwrap();
-        assert_eq!(
-            text.contains("**Addition**"),
-            spec.origin == Origin::Addition
-        );
         let responses = operation["responses"].as_object().unwrap();
         assert!(responses.contains_key(&spec.success.to_string()));
         for status in responses.keys().map(|status| status.parse().unwrap()) {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use knowledge_core::access::{Action, BaseRole, BuiltInRole, PermissionScope};
-use knowledge_core::api::{ErrorStyle, OPERATIONS, Origin, openapi};
+use knowledge_core::api::{ErrorStyle, OPERATIONS, openapi};
 use knowledge_core::limits::{self, Limit, Limits};
 use knowledge_core::model::{
     AudienceScope, BulkItemErrorCode, ChecklistTier, ConnectorScope, ConnectorStatus,
@@ -33,16 +33,12 @@ fn names<T: Copy + ToString>(values: &[T]) -> String {
 
 fn operations() -> String {
     let mut table = String::from(
-        "| operation | method and path | credential | success | errors | error style | |\n| --- | --- | --- | --- | --- | --- | --- |\n",
+        "| operation | method and path | credential | success | errors | error style |\n| --- | --- | --- | --- | --- | --- |\n",
     );
     for spec in OPERATIONS {
         let style = match spec.error_style {
             ErrorStyle::Body => "JSON body",
             ErrorStyle::Headers => "headers",
-        };
-        let origin = match spec.origin {
-            Origin::Specified => "",
-            Origin::Addition => "addition",
         };
         let errors: Vec<_> = spec
             .error_statuses
@@ -51,7 +47,7 @@ fn operations() -> String {
             .collect();
         let _ = writeln!(
             table,
-            "| `{}` | `{} {}` | {} | {} | {} | {style} | {origin} |",
+            "| `{}` | `{} {}` | {} | {} | {} | {style} |",
             spec.operation.id(),
             spec.method,
             spec.path,

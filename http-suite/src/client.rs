@@ -93,10 +93,9 @@ impl Call {
         scheme.eq_ignore_ascii_case(b"bearer ") && !rest.trim_ascii().is_empty()
     }
 
-    /// Adds a session, with the header that a write with it requires.
+    /// Adds a session.
     pub fn session(self, session: &str) -> Self {
         self.header(header::COOKIE, format!("service_session={session}"))
-            .site("none")
     }
 
     /// Replaces the relation of the page that sends the request to the server.

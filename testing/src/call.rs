@@ -13,7 +13,6 @@ use knowledge_core::api::front_end::SESSION_COOKIE;
 use knowledge_core::api::{Authentication, Operation};
 
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Call of an operation.
 #[derive(Clone, Debug)]
@@ -123,7 +122,6 @@ impl ApiCall {
         match (&self.credential, spec.authentication) {
             (Some(secret), Authentication::Session) => {
                 add(&COOKIE, &format!("{SESSION_COOKIE}={}", secret.expose()));
-                add(&SEC_FETCH_SITE, "none");
             }
             (Some(secret), _) => add(&AUTHORIZATION, &format!("Bearer {}", secret.expose())),
             (None, _) => {}

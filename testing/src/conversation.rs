@@ -310,7 +310,6 @@ impl RequestGenerator {
                 let place = self.place(sessions);
                 let session = &self.orgs[self.org].sessions[place];
                 headers.insert("cookie", value(&format!("service_session={session}")));
-                headers.insert("sec-fetch-site", value("none"));
             }
         }
         let mut request = Request::new(body);

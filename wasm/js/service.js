@@ -175,8 +175,7 @@ function target(operation, parameters) {
 function requestHeaders(operation, credential, parameters) {
   const headers = [];
   if (String(credential).startsWith(SESSION_PREFIX)) {
-    // No page sends a direct call.
-    headers.push(["cookie", `${SESSION_COOKIE}=${credential}`], ["sec-fetch-site", "none"]);
+    headers.push(["cookie", `${SESSION_COOKIE}=${credential}`]);
   } else if (credential) {
     headers.push(["authorization", `Bearer ${credential}`]);
   }

@@ -8,7 +8,7 @@ import { KnowledgeError, KnowledgeService, StoreError } from "../pkg/node.js";
 import { MemoryStore } from "../pkg/stores/memory.js";
 import { SEALING_KEY, acme, memories, request } from "./support/acme.mjs";
 
-test("direct calls cover the eight operations", async () => {
+test("direct calls cover the first requests of the guide", async () => {
   const context = await acme();
   const { service, workspace, token, session } = context;
   const ids = await memories(context, 2);

@@ -68,10 +68,10 @@ test("deno.json has the README's task", async (t) => {
 });
 
 for (const [name, Example] of [["worker", WorkerExample], ["Deno", DenoExample]]) {
-  test(`the README's commands prepare the guide's eight operations, ${name}`, async (t) => {
+  test(`the README's commands prepare the guide's first requests, ${name}`, async (t) => {
     const example = await started(new Example(t));
     const setUp = commands(EXAMPLES, "Operator API").replace("http://127.0.0.1:8787", example.url);
-    const operations = commands(GUIDE, "The eight operations").replaceAll(/^curl /gm, "curl --silent --show-error --fail-with-body ");
+    const operations = commands(GUIDE, "First requests").replaceAll(/^curl /gm, "curl --silent --show-error --fail-with-body ");
     assert.equal(operations.match(/^curl /gm).length, 8);
     const output = await run(example.scratch, setUp + operations, ENVIRONMENT);
     assert.match(output, /"summary":\{"requested":2,"succeeded":1,"failed":1\}/);

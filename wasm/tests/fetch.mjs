@@ -82,7 +82,7 @@ test("fetch accepts a session cookie and returns an empty 204", async () => {
     service.fetch(
       request(path, {
         ...init,
-        headers: { cookie: `service_session=${session}`, "sec-fetch-site": "same-origin", ...init.headers },
+        headers: { cookie: `service_session=${session}`, ...init.headers },
       }),
     );
   const make = (headers) =>

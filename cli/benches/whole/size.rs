@@ -304,6 +304,5 @@ async fn session(tenant: &Tenant, member: MemberId) -> String {
 
 /// Returns a request without a body in a session.
 fn in_session(session: &str, method: Method, path: String) -> Call {
-    let call = Call::new(method, path).with("cookie", format!("service_session={session}"));
-    call.with("sec-fetch-site", "none")
+    Call::new(method, path).with("cookie", format!("service_session={session}"))
 }

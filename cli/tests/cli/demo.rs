@@ -138,7 +138,7 @@ fn demo_has_two_holders_of_its_first_role() {
     let answer = send(&Request {
         method: "DELETE".to_owned(),
         url: format!("{}/{first}", roles_url(&line)),
-        headers: vec![cookie(&line), "Sec-Fetch-Site: none".to_owned()],
+        headers: vec![cookie(&line)],
         body: String::new(),
     });
     assert_eq!(answer.status, 409);

@@ -22,10 +22,7 @@ fn login(base_url: &str, secret: &str) -> Answer {
     send(&Request {
         method: "POST".to_owned(),
         url: format!("{base_url}/auth/login"),
-        headers: vec![
-            "Sec-Fetch-Site: same-origin".to_owned(),
-            "Content-Type: application/json".to_owned(),
-        ],
+        headers: vec!["Content-Type: application/json".to_owned()],
         body: json!({ "link": secret }).to_string(),
     })
 }

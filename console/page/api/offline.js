@@ -51,7 +51,6 @@ function offlineTransport(service, { token, session }) {
   return ({ method, path, headers, body }) => {
     if (takesSession(path)) {
       headers.set("cookie", `service_session=${session}`);
-      headers.set("sec-fetch-site", "same-origin");
     } else {
       headers.set("authorization", `Bearer ${token}`);
     }

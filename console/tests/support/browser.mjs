@@ -14,7 +14,11 @@ const TIMEOUT_MS = 15_000;
 /** Console messages of the browser about responses that a test asks for. */
 const EXPECTED = /Failed to load resource|net::ERR_/;
 
-export const launch = () => chromium.launch({ executablePath: BROWSER, args: ["--no-sandbox"] });
+/**
+ * Starts the browser.
+ * @param {string[]} [args] Further arguments.
+ */
+export const launch = (args = []) => chromium.launch({ executablePath: BROWSER, args: ["--no-sandbox", ...args] });
 
 /**
  * Opens a page, and collects its errors and violations of its policy.

@@ -30,7 +30,8 @@ pub fn session(headers: &HeaderMap) -> Result<Secret, Error> {
 
 /// Rejects a request with an unsafe method that a page of another origin sent.
 ///
-/// It is the rule of the operations with a session, except that no origin is trusted.
+/// It is the rule of the operations with a session, except that no origin is trusted: a program,
+/// whose requests have neither `Sec-Fetch-Site` nor `Origin`, is not rejected.
 ///
 /// # Errors
 /// [`Error::Forbidden`].

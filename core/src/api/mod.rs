@@ -43,7 +43,7 @@ use crate::error::Error;
 use crate::model::OrgId;
 pub use crate::operation::{
     Authentication, COMMON_ERROR_STATUSES, ErrorStyle, OPERATIONS, OPERATOR_ERROR_STATUSES,
-    OPERATOR_OPERATIONS, Operation, OperationSpec, OperatorOperation, OperatorSpec, Origin,
+    OPERATOR_OPERATIONS, Operation, OperationSpec, OperatorOperation, OperatorSpec,
 };
 pub use crate::service::ClientInfo;
 use crate::service::KnowledgeService;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Method;
 
 use crate::error::{EntityKind, Error};
-use crate::operation::{Authentication, ErrorStyle, OPERATIONS, OperationSpec, Origin};
+use crate::operation::{Authentication, ErrorStyle, OPERATIONS, OperationSpec};
 
 /// Values of the path parameters.
 pub(super) type Parameters = Vec<(String, String)>;
@@ -86,10 +86,14 @@ impl Routes {
 
     /// Returns the error style for a method that no operation at the path has.
     ///
-    /// It is that of a specified operation there, or otherwise a body.
+    /// It is in headers if an operation there has its errors in headers.
     pub(super) fn error_style(&self, path: &str) -> ErrorStyle {
-        let specified = self.at(path).find(|spec| spec.origin == Origin::Specified);
-        specified.map_or(ErrorStyle::Body, |spec| spec.error_style)
+        let mut styles = self.at(path).map(|spec| spec.error_style);
+        if styles.any(|style| style == ErrorStyle::Headers) {
+            ErrorStyle::Headers
+        } else {
+            ErrorStyle::Body
+        }
     }
 
     /// Returns the authentication scheme of the operations at a path.

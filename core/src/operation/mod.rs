@@ -56,15 +56,6 @@ impl std::fmt::Display for Authentication {
     }
 }
 
-/// Origin of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// Interface specification.
-    Specified,
-    /// Addition of this project that supports the specified operations.
-    Addition,
-}
-
 /// One operation of the interface.
 #[derive(Clone, Debug)]
 pub struct OperationSpec {
@@ -82,8 +73,6 @@ pub struct OperationSpec {
     pub authentication: Authentication,
     /// Form of its error responses.
     pub error_style: ErrorStyle,
-    /// Origin of the operation.
-    pub origin: Origin,
     /// Status of a successful response.
     pub success: u16,
     /// Statuses of its error responses, besides [`COMMON_ERROR_STATUSES`].
@@ -292,7 +281,7 @@ macro_rules! declare {
 macro_rules! public_row {
     (
         (
-            $authentication:ident, $origin:ident, identifies [$($identified:ident),*]
+            $authentication:ident, identifies [$($identified:ident),*]
             $(, reads $reads:literal)?
         )
         {
@@ -303,7 +292,6 @@ macro_rules! public_row {
             $(replays $replay:ident $(,)?)?
             $(seals $sealed:ident $(,)?)?
             $(authentication $own_authentication:ident $(,)?)?
-            $(origin $own_origin:ident $(,)?)?
             $(errors in $style:ident $(,)?)?
             $(identifies [$($own_identified:ident),*] $(,)?)?
         }
@@ -315,7 +303,6 @@ macro_rules! public_row {
             Authentication::$authentication,
         ),
         error_style: or(&[$(ErrorStyle::$style)?], ErrorStyle::Body),
-        origin: or(&[$(Origin::$own_origin)?], Origin::$origin),
         permissions: &[$($(RequiredPermission {
             action: Action::$action,
             scope: PermissionScope::$scope,

@@ -6,7 +6,7 @@
 ///
 /// ```text
 /// "Webhooks" (                             // the capability, with what its rows have in common:
-///     Bearer, Addition,                    // authentication and origin
+///     Bearer,                              // authentication
 ///     identifies [Workspace, Webhook]      // kinds of the identifiers in their paths, in order
 /// ) {
 ///     /// Registers an outbound webhook.   // summary
@@ -39,7 +39,7 @@
 /// - `reads 4`: greatest number of store reads of a call, where it is not the one of the
 ///   capability, which is 3 unless it says otherwise.
 /// - `replays Operation`, `seals secret`.
-/// - `authentication`, `origin`, `errors in Headers`, `identifies [Kind]`: where they differ from
+/// - `authentication`, `errors in Headers`, `identifies [Kind]`: where they differ from
 ///   the capability. Errors have bodies otherwise.
 ///
 /// The rest of a row:
@@ -57,7 +57,7 @@
 /// A capability with `deliveries` has the rows of `with_deliveries!` at its end.
 macro_rules! operations {
     ($then:ident $($context:tt)*) => { $crate::operation::with_deliveries! { $then [$($context)*]
-    "Memories" (Bearer, Addition, identifies [Memory]) {
+    "Memories" (Bearer, identifies [Memory]) {
         /// Changes attributes of many memories.
         ///
         /// At least one attribute has to be set. The status is `200` whenever the request was
@@ -73,7 +73,7 @@ macro_rules! operations {
                     EachMemory MemoryReview "to set the review status",
                     EachMemory MemoryDeclassify "to lower the sensitivity",
                 ],
-                audits [MemoryBulkUpdate], origin Specified,
+                audits [MemoryBulkUpdate],
             },
             memories.bulk_update(key: IdempotencyKey, body: BulkUpdate) -> Replayable<BulkResult>,
             example {
@@ -179,7 +179,7 @@ macro_rules! operations {
             },
             memories.get(id: MemoryId) -> Revalidated<MemoryDetails>;
     }
-    "Workspaces" (Bearer, Addition, identifies [Workspace]) {
+    "Workspaces" (Bearer, identifies [Workspace]) {
         /// Lists the workspaces in the scope of the credential.
         ///
         /// In order of creation. A credential scoped to some workspaces sees only those.
@@ -202,7 +202,7 @@ macro_rules! operations {
             { requires [Workspace ErasureManage], audits [RetentionUpdate] },
             workspaces.set_retention(id: WorkspaceId, body: NewRetention) -> Retention;
     }
-    "Sources" (Bearer, Addition, identifies [Source]) {
+    "Sources" (Bearer, identifies [Source]) {
         /// Creates a source.
         CreateSource: POST "/v1/sources", 201, [400],
             {
@@ -222,15 +222,15 @@ macro_rules! operations {
             { requires [Anywhere MemoryRead] },
             sources.get(id: SourceId) -> Source;
     }
-    "Dashboard" (Bearer, Addition, identifies [Workspace]) {
+    "Dashboard" (Bearer, identifies [Workspace]) {
         /// Summarises a workspace for its dashboard.
         ///
         /// Its cost does not depend on the number of memories.
         GetDashboardSummary: GET "/v1/workspaces/{id}/dashboard-summary", 200, [404],
-            { requires [Workspace DashboardRead], origin Specified, errors in Headers },
+            { requires [Workspace DashboardRead], errors in Headers },
             get_dashboard_summary(id: WorkspaceId) -> RevalidatedDashboard, by handler;
     }
-    "Connectors" (Bearer, Addition, identifies [Workspace, Connector]) {
+    "Connectors" (Bearer, identifies [Workspace, Connector]) {
         /// Creates a connector.
         CreateConnector: POST "/v1/workspaces/{id}/connectors", 201, [400, 404],
             {
@@ -277,7 +277,7 @@ macro_rules! operations {
                 "outcome": "failure", "error": "the token expired", "is_authentication": true,
             };
     }
-    "MCP keys" (Bearer, Addition, identifies [Workspace, Credential]) {
+    "MCP keys" (Bearer, identifies [Workspace, Credential]) {
         /// Creates an MCP key.
         ///
         /// `secret` is the key itself, returned only in this response. An unknown client is stored
@@ -317,7 +317,7 @@ macro_rules! operations {
         NoteMcpKeyUse: POST "/v1/workspaces/{id}/mcp-key-uses", 204, [400, 404],
             mcp_keys.note_use(id: WorkspaceId; Empty) -> Nothing;
     }
-    "Chats" (Bearer, Addition, identifies [Workspace, Chat]) {
+    "Chats" (Bearer, identifies [Workspace, Chat]) {
         /// Creates a chat.
         ///
         /// It exists for its participants: the caller and the members that the request names.
@@ -361,7 +361,7 @@ macro_rules! operations {
                 id: WorkspaceId, sessionId: ChatId, page: PageRequest
             ) -> Page<ChatMessage>;
     }
-    "Erasures" (Bearer, Addition, identifies [Erasure]) {
+    "Erasures" (Bearer, identifies [Erasure]) {
         /// Erases memories and what was made from them.
         ///
         /// Everything of a member, everything from a source, or the named memories, with their
@@ -388,14 +388,14 @@ macro_rules! operations {
             { requires [Organization ErasureManage] },
             erasures.get(id: ErasureId) -> Erasure;
     }
-    "Custom roles" (Session, Addition, identifies [Organization, Role], reads 2) {
+    "Custom roles" (Session, identifies [Organization, Role], reads 2) {
         /// Deletes a custom role.
         ///
         /// `reassign_to` names the new role of its holders: `viewer`, `member` or an active
         /// organisation-wide custom role. It is required if the role has holders.
         DeleteCustomRole: DELETE "/v1/orgs/{orgSlug}/custom-roles/{roleId}",
             204, [400, 404, 409 "role_in_use"],
-            { requires [Organization RoleManage], audits [RoleDelete], origin Specified },
+            { requires [Organization RoleManage], audits [RoleDelete] },
             roles.delete(orgSlug: OrgSlug, roleId: RoleId, body: DeleteRole) -> Nothing,
             example { "reassign_to": "viewer" };
         /// Changes a custom role.
@@ -403,7 +403,7 @@ macro_rules! operations {
         /// Omitted fields are unchanged. A caller cannot grant permissions that it does not hold.
         UpdateCustomRole: PATCH "/v1/orgs/{orgSlug}/custom-roles/{roleId}",
             200, [400, 404, 409 "slug_taken", 412],
-            { requires [Organization RoleManage], audits [RoleUpdate], origin Specified },
+            { requires [Organization RoleManage], audits [RoleUpdate] },
             roles.update(
                 orgSlug: OrgSlug, roleId: RoleId, body: CustomRoleUpdate, version: Option<IfMatch>
             ) -> Data<WithEtag<CustomRole>>,
@@ -415,7 +415,7 @@ macro_rules! operations {
         ///
         /// All of them on one page, sorted by name, then by identifier.
         ListCustomRoles: GET "/v1/orgs/{orgSlug}/custom-roles", 200, [404],
-            { requires [Organization RoleRead], origin Specified },
+            { requires [Organization RoleRead] },
             roles.list(orgSlug: OrgSlug) -> Data<Vec<CustomRole>>;
         /// Creates a custom role.
         ///
@@ -431,7 +431,7 @@ macro_rules! operations {
             { requires [Organization RoleRead], reads 3 },
             roles.get(orgSlug: OrgSlug, roleId: RoleId) -> Data<WithEtag<CustomRole>>;
     }
-    "Members" (Session, Addition, identifies [Organization, Member], reads 2) {
+    "Members" (Session, identifies [Organization, Member], reads 2) {
         /// Lists the members of an organisation.
         ///
         /// In order of addition.
@@ -495,7 +495,7 @@ macro_rules! operations {
                 orgSlug: OrgSlug, memberId: MemberId, workspaceId: WorkspaceId
             ) -> Nothing;
     }
-    "Recalls" (Bearer, Addition, identifies [Recall]) {
+    "Recalls" (Bearer, identifies [Recall]) {
         /// Registers a recall with the memories that it cites.
         ///
         /// Its subscribers are notified when one of the memories changes.
@@ -528,7 +528,7 @@ macro_rules! operations {
             },
             recalls.delete(id: RecallId) -> Nothing;
     }
-    "Audit log" (Bearer, Addition, identifies []) {
+    "Audit log" (Bearer, identifies []) {
         /// Lists the entries of the audit log, newest first.
         ///
         /// Newest first. `resource_id` requires `resource_kind`. A page examines a bounded number
@@ -545,14 +545,14 @@ macro_rules! operations {
             { requires [Organization AuditRead] },
             audit_log.get(id: AuditLogId) -> AuditEntry;
     }
-    "Citation subscriptions" (Bearer, Addition, identifies [Subscription]) {
+    "Citation subscriptions" (Bearer, identifies [Subscription]) {
         /// Subscribes to the citations of a recall.
         ///
         /// `signing_secret` is returned only in this response.
         CreateCitationSubscription: POST "/v1/citation-subscriptions", 201, [400, 404],
             {
                 requires [Workspace CitationSubscriptionManage], audits [SubscriptionCreate],
-                uses [Endpoints], replays GetCitationSubscription, seals secret, origin Specified,
+                uses [Endpoints], replays GetCitationSubscription, seals secret,
                 errors in Headers,
             },
             citation_subscriptions.create(body: NewCitationSubscription) -> CitationSubscription,
@@ -609,14 +609,14 @@ macro_rules! operations {
             PingCitationSubscription,
         ]
     }
-    "Webhooks" (Bearer, Addition, identifies [Workspace, Webhook]) {
+    "Webhooks" (Bearer, identifies [Workspace, Webhook]) {
         /// Registers an outbound webhook.
         ///
         /// `signing_secret` is returned only in this response.
         CreateWebhook: POST "/v1/workspaces/{id}/webhooks", 201, [400, 404],
             {
                 requires [Workspace WebhookManage], audits [WebhookCreate], uses [Endpoints],
-                replays GetWebhook, seals secret, origin Specified, errors in Headers,
+                replays GetWebhook, seals secret, errors in Headers,
             },
             webhooks.create(id: WorkspaceId, body: NewWebhook) -> Webhook,
             links [
@@ -661,7 +661,7 @@ macro_rules! operations {
             PingWebhook,
         ]
     }
-    "Inbound webhooks" (Bearer, Addition, identifies [Workspace, InboundWebhook]) {
+    "Inbound webhooks" (Bearer, identifies [Workspace, InboundWebhook]) {
         /// Registers an inbound webhook.
         ///
         /// `signing_secret` is returned only in this response. Senders post to `url`.
@@ -669,7 +669,7 @@ macro_rules! operations {
             {
                 requires [Workspace InboundWebhookManage], audits [InboundWebhookCreate],
                 uses [Endpoints, Sources], replays GetInboundWebhook, seals secret,
-                origin Specified, errors in Headers,
+                errors in Headers,
             },
             inbound_webhooks.create(id: WorkspaceId, body: NewInboundWebhook) -> InboundWebhook,
             links [

@@ -285,9 +285,7 @@ async fn login_link_is_valid_if_its_organisation_is_moved_after_the_rate_limit()
     let provisioning = site.partitions.home().provisioning();
     let link = provisioning.issue(org, &new).await.unwrap().secret;
     let body = format!(r#"{{"link":"{}"}}"#, link.expose());
-    let request = Request::post("/auth/login")
-        .header("content-type", "application/json")
-        .header("sec-fetch-site", "same-origin");
+    let request = Request::post("/auth/login").header("content-type", "application/json");
     let mut request = request.body(Bytes::from(body)).unwrap();
     site.lookups();
     site.responder.identify(&mut request).await;

@@ -39,10 +39,6 @@ impl OperationDoc<'_> {
         self.operation[name].as_str().unwrap_or_default()
     }
 
-    pub(super) fn is_addition(&self) -> bool {
-        self.operation["x-addition"] == true
-    }
-
     /// Renders the entry in the table of contents.
     pub(super) fn entry(&self) -> String {
         format!(
@@ -55,26 +51,17 @@ impl OperationDoc<'_> {
     }
 
     pub(super) fn article(&self) -> String {
-        let addition = if self.is_addition() {
-            "<span class=addition>addition</span>"
-        } else {
-            ""
-        };
         let id = self.id();
         format!(
             "<article class=operation id=\"{id}\">\n\
-             <h3><a href=\"#{id}\">{}</a>{addition}</h3>\n\
+             <h3><a href=\"#{id}\">{}</a></h3>\n\
              <p class=route><span class=\"method {}\">{}</span> <code>{}</code></p>\n\
              {}{}{}{}{}</article>\n",
             Escaped(self.text("summary")),
             self.method.to_ascii_lowercase(),
             self.method,
             Escaped(self.path),
-            paragraphs(
-                &self
-                    .text("description")
-                    .replace("**Addition**: not in the interface specification.", "")
-            ),
+            paragraphs(self.text("description")),
             self.parameters(),
             self.body(),
             self.example(),
@@ -159,9 +146,6 @@ impl OperationDoc<'_> {
             command.push_str(" \\\n  -H \"Authorization: Bearer $TOKEN\"");
         } else if security["session"].is_array() {
             command.push_str(" \\\n  -b \"service_session=$SESSION\"");
-            if self.method != "GET" {
-                command.push_str(" \\\n  -H \"Sec-Fetch-Site: none\"");
-            }
         }
         let parameters = self.operation["parameters"].as_array();
         for parameter in parameters

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, ETAG};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use serde_json::Value;
 
 use super::script::{self, RequestText, Step};
@@ -149,8 +149,6 @@ impl Run {
             headers.insert(AUTHORIZATION, value(format!("Bearer {token}").as_bytes())?);
             let cookie = format!("service_session={session}");
             headers.insert(COOKIE, value(cookie.as_bytes())?);
-            let site = HeaderName::from_static("sec-fetch-site");
-            headers.insert(site, HeaderValue::from_static("same-origin"));
         }
         if caller == "sender" {
             self.sign(&mut headers, own, &target, &body, text)?;

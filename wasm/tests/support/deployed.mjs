@@ -18,7 +18,7 @@ const CREATED = { status: 201 };
 export function asking(url) {
   return async function ask(method, path, credential, body, { status = 200, headers = {} } = {}) {
     const presented = credential?.startsWith("wks_")
-      ? { cookie: `theme=dark; service_session=${credential}`, "sec-fetch-site": "none" }
+      ? { cookie: `theme=dark; service_session=${credential}` }
       : { authorization: `Bearer ${credential}` };
     const response = await fetch(url() + path, {
       method,

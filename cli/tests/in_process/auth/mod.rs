@@ -294,7 +294,6 @@ async fn requests_of_other_sites_are_refused() {
         };
         assert_eq!(from("https://evil.example").await.status, 403);
         assert_eq!(from("null").await.status, 403);
-        assert_eq!(bare.clone().send_to(&server.base_url).await.status, 403);
     }
     // Nothing has happened, and the server's own page may do all of it.
     assert_eq!(
@@ -310,6 +309,22 @@ async fn requests_of_other_sites_are_refused() {
         let origin = server.base_url.as_str();
         let call = call.without("sec-fetch-site").header("origin", origin);
         assert_eq!(call.send_to(&server.base_url).await.status, expected);
+    }
+}
+
+#[tokio::test]
+async fn program_signs_in_and_out_without_origin_headers() {
+    let server = server().await;
+    let id = server.org().members.admin.id;
+    let link = issue(&server, id, CredentialKind::Link).await;
+    let call = login(&link).without("sec-fetch-site");
+    let answer = call.send_to(&server.base_url).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let session = session_of(&answer);
+    for (path, expected) in [("/auth/token", 200), ("/auth/logout", 204)] {
+        let call = Call::new(Method::POST, path).session(&session);
+        let answer = call.send_to(&server.base_url).await;
+        assert_eq!(answer.status, expected, "{path}: {answer:?}");
     }
 }
 

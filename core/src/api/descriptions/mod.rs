@@ -17,15 +17,13 @@ use self::description::{Parts, RequestBody, Row, parameters, shared_parameters};
 use self::error_responses::{ALWAYS, ErrorResponses, headers_of};
 use crate::access::PermissionScope;
 use crate::limits::Limits;
-use crate::operation::{Authentication, OPERATIONS, OperationSpec, Origin};
+use crate::operation::{Authentication, OPERATIONS, OperationSpec};
 
 /// Version of OpenAPI; its schemas are JSON Schema 2020-12.
 const OPENAPI: &str = "3.1.0";
 
 const ABOUT: &str = "\
 Governed memory for AI assistants: audiences, sensitivity labels, review, and an audit log.
-
-Operations marked **addition** are not part of the interface specification.
 
 A field without a value is `null` in a response and omitted from a request: requests with `null` \
 or with unknown fields are rejected. Lists are paginated: `next_cursor` is the `cursor` of the \
@@ -38,9 +36,6 @@ and is only available on the admin socket, never on the public address.
 A field without a value is `null` in a response and omitted from a request: requests with `null` \
 or with unknown fields are rejected. Lists are paginated: `next_cursor` is the `cursor` of the \
 next page, and `null` on the last one.";
-
-/// Note on an operation that is not in the specification.
-const ADDITION: &str = "**Addition**: not part of the interface specification.";
 
 /// Generates the document of the public interface, whose operations are described.
 pub(super) fn document(mut descriptions: Descriptions, limits: &Limits) -> Value {
@@ -156,9 +151,6 @@ fn operation(
     if let Some(spec) = row.public {
         operation["description"] = text(spec, parts).into();
         operation["security"] = json!([{ spec.authentication.to_string(): [] }]);
-        if spec.origin == Origin::Addition {
-            operation["x-addition"] = true.into();
-        }
     }
     operation
 }
@@ -185,9 +177,6 @@ fn text(spec: &OperationSpec, parts: &Parts) -> String {
     let permissions: Vec<String> = permissions.collect();
     if !permissions.is_empty() {
         paragraphs.push(format!("Requires {}.", permissions.join("; ")));
-    }
-    if spec.origin == Origin::Addition {
-        paragraphs.push(ADDITION.to_owned());
     }
     paragraphs.join("\n\n")
 }
@@ -319,9 +308,9 @@ fn security_scheme(authentication: Authentication) -> Value {
             "type": "apiKey",
             "in": "cookie",
             "name": super::headers::SESSION_COOKIE,
-            "description": "Session, `wks_…`. A write requires `Sec-Fetch-Site: same-origin`, \
-                which browsers send, or `Sec-Fetch-Site: none` without `Origin`, or the `Origin` \
-                of the host or of a trusted page.",
+            "description": "Session, `wks_…`. A write is rejected if `Sec-Fetch-Site` or `Origin`, \
+                which browsers send themselves, says that a page of another origin sent it. \
+                Programs need neither.",
         }),
         Authentication::Signature => json!({
             "type": "apiKey",

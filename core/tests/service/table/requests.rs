@@ -100,9 +100,7 @@ impl Call {
                 }
                 Authentication::Session => {
                     let session = format!("service_session={}", caller.session);
-                    request
-                        .header("cookie", session)
-                        .header("sec-fetch-site", "none")
+                    request.header("cookie", session)
                 }
                 Authentication::Signature => request,
             };

@@ -1,4 +1,4 @@
-// Calls the eight specified operations with the generated client, and checks what they return.
+// Makes the first requests of the guide with the generated client, and checks what they return.
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -23,8 +23,7 @@ const client = createClient<paths>({
 });
 const sessionClient = createClient<paths>({
   baseUrl,
-  // Browsers send both by themselves.
-  headers: { Cookie: `service_session=${variable("SESSION")}`, "Sec-Fetch-Site": "none" },
+  headers: { Cookie: `service_session=${variable("SESSION")}` },
 });
 
 /** Returns the text of an item, whose `ok` says whether it has a memory or an error. */
@@ -160,4 +159,4 @@ await readDashboard();
 await manageRoles();
 await register();
 await readEvents();
-console.log("ok: the eight operations and the events, in TypeScript");
+console.log("ok: the requests of the guide and the events, in TypeScript");
