@@ -98,15 +98,19 @@ impl World {
         let added = match added.await {
             // The principal may not add any.
             Err(Error::Forbidden { .. }) => return Ok(()),
-            added => added?[0],
+            added => added?[0].id,
         };
-        self.relabel(added.id, &both[world]).await?;
+        // The principal may have erased the key.
+        let Some(added) = added else {
+            return Ok(());
+        };
+        self.relabel(added, &both[world]).await?;
         if is_gone[world] {
             let memories = service.memories();
-            memories.delete(&self.seed.owner, added.id).await?;
+            memories.delete(&self.seed.owner, added).await?;
         }
         self.memories.push(Known {
-            id: added.id,
+            id: added,
             differs: is_hidden || is_sealed,
             has_key: key.is_some(),
             is_cited: false,
