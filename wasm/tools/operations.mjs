@@ -118,7 +118,7 @@ function describe(document, method, path, operation) {
     row: { method, path, query: named("query"), headers },
     isConditional: CONDITION in headers,
     fields,
-    answer: answers.join(" | "),
+    answer: union(answers),
   };
 }
 

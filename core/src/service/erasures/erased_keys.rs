@@ -45,11 +45,13 @@ impl ErasedKeys {
     /// As [`Self::read`]; those of [`Authorized::sealer`].
     pub(super) async fn read_or_create(op: &mut Authorized<'_>) -> Result<Self, Error> {
         let (service, org) = (op.service, op.org());
+        // A replaced sealing key would not open the stored key either.
+        op.sealer().await?;
         if let Some(known) = Self::read(service, &mut op.transaction, org).await? {
             return Ok(known);
         }
-        let delegator = Delegator::member(op.principal.member_id());
         let (_, sealed) = op.sealer().await?.new_secret(org.0, service.env());
+        let delegator = Delegator::member(op.principal.member_id());
         let stored = SealedRecord::new((), sealed, delegator);
         op.transaction.create(keys::erasure_key(org), &stored);
         Self::open(service, org, &stored)
