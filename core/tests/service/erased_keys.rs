@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use knowledge_core::dump::{CredentialPolicy, Export, Restore};
 use knowledge_core::env::Env;
 use knowledge_core::model::{ErasureStatus, MemoryId, NewErasure};
 use knowledge_core::service::{
     IngestBatch, IngestOutcome, IngestedMemory, KnowledgeService, NewMemory, Options, Rekey,
     SealingKey,
 };
-use knowledge_core::store::Key;
+use knowledge_core::store::{Key, MemoryStore, Store};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::inbound_sender::{Sender, titles};
@@ -230,6 +231,32 @@ async fn hashes_hide_the_key_and_outlive_the_sealing_key() {
     let service = KnowledgeService::open(store, Env::system(), Options::new(new));
     let service = service.await.unwrap();
     let (workspace, batch) = (world.workspace.id, [named("page/quokka")]);
+    let memories = service.memories();
+    let ingested = memories.ingest(&world.owner, workspace, world.source, &batch);
+    assert_eq!(outcomes(&ingested.await.unwrap()), [IngestOutcome::Erased]);
+}
+
+#[tokio::test]
+async fn restored_store_keeps_the_hashes() {
+    let world = World::new().await;
+    ingest(&world, &["page/1"]).await;
+    erase(&world, "page", true, 1).await;
+    let mut dump = Vec::new();
+    let export = Export::begin(Arc::clone(world.faults.inner()));
+    let mut export = export.await.unwrap();
+    while export.read(&mut dump).await.unwrap() {}
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let restore = Restore::begin(Arc::clone(&store), None, CredentialPolicy::Revoke);
+    let mut restore = restore.await.unwrap();
+    for line in dump.split_inclusive(|byte| *byte == b'\n') {
+        restore.take(line).await.unwrap();
+    }
+    restore.finish().await.unwrap();
+
+    let options = Options::new(SealingKey::new(SEALING_KEY));
+    let service = KnowledgeService::open(store, Env::system(), options);
+    let service = service.await.unwrap();
+    let (workspace, batch) = (world.workspace.id, [named("page/1")]);
     let memories = service.memories();
     let ingested = memories.ingest(&world.owner, workspace, world.source, &batch);
     assert_eq!(outcomes(&ingested.await.unwrap()), [IngestOutcome::Erased]);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use knowledge_core::access::Credential;
-use knowledge_core::api::{ErrorStyle, Operation, OperationSpec};
+use knowledge_core::api::{ErrorStyle, OperationSpec};
 use knowledge_core::model::{OrgId, Quota, Timestamp};
 use knowledge_core::service::{self, WithEtag};
 use knowledge_core::{Error, ProblemCode};
@@ -119,8 +119,7 @@ impl Response {
             let body = String::from_utf8_lossy(response.body());
             ErrorResponse::Defect(format!("{what}: {status} {headers:?} {body}"))
         };
-        let is_dry_run = status == 200 && spec.operation == Operation::CreateErasure;
-        if status != spec.success && !is_dry_run {
+        if !spec.succeeds_with(status) {
             return match ErrorResponse::read(spec.error_style, response) {
                 Some(error) if error.statuses().contains(&status) => Err(error),
                 _ => Err(defect("an unexpected error")),

@@ -186,7 +186,7 @@ impl Batch<'_> {
         };
         let names = memories.iter();
         let names = names.filter_map(|memory| memory.source_key.as_deref());
-        let names: Vec<&'m str> = names.filter(|name| !known.contains_key(name)).collect();
+        let names: Vec<&'m str> = names.filter(|name| !known.contains_key(*name)).collect();
         let marks = names.iter();
         let marks = marks.map(|name| hashes.mark(workspace, self.context.source, name));
         let marks: Vec<Key> = marks.collect();
