@@ -107,9 +107,12 @@ function describe(document, method, path, operation) {
   const sent = resolve(document, operation.requestBody);
   const body = bodyType(sent?.content);
   if (body) fields.push({ key: "body", place: "body", isRequired: sent.required === true, type: body });
-  const successes = Object.entries(operation.responses).filter(([status]) => status.startsWith("2"));
-  // A dry run is answered with another type.
-  const answers = successes.map(([, success]) => bodyType(resolve(document, success).content) ?? "undefined");
+  const answered = Object.entries(operation.responses);
+  // A dry run is answered with another status and another type.
+  const successes = answered.filter(([status]) => status.startsWith("2"));
+  const answers = successes.map(([, success]) => {
+    return bodyType(resolve(document, success).content) ?? "undefined";
+  });
   return {
     id: operation.operationId,
     summary: operation.summary,

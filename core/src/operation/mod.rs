@@ -132,8 +132,8 @@ impl Operation {
 }
 
 impl OperationSpec {
-    /// Returns true if a successful response has this status: [`success`](Self::success), or 200 for
-    /// the dry run of an erasure.
+    /// Returns true if a successful response has this status: [`success`](Self::success), or `200`
+    /// for the dry run of an erasure.
     #[must_use]
     pub fn succeeds_with(&self, status: u16) -> bool {
         let is_dry_run = status == 200 && self.operation == Operation::CreateErasure;

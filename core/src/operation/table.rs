@@ -111,8 +111,8 @@ macro_rules! operations {
         /// Ingests a batch of memories from a source.
         ///
         /// A batch is ingested completely or not at all. A known `source_key` updates that memory,
-        /// which the caller must be able to read, or have added. The memory of a key that was erased
-        /// is not stored, unless `revive` is `true`.
+        /// which the caller must be able to read, or have added. The memory of a key that was
+        /// erased is not stored, unless `revive` is `true`.
         IngestMemories: POST "/v1/workspaces/{id}/ingest", 200, [400, 404],
             {
                 requires [

@@ -51,8 +51,8 @@ impl Erasures<'_> {
     /// The receipt says when it is complete. Until then, nothing can be added to the source, or by
     /// the member: [`Error::Conflict`].
     ///
-    /// Unless the request has `suppress` set to false, a keyed hash of each erased source key stays,
-    /// and an ingest does not bring the memory back:
+    /// Unless the request has `suppress` set to false, a keyed hash of each erased source key
+    /// stays, and an ingest does not bring the memory back:
     /// [`IngestOutcome::Erased`](crate::service::IngestOutcome::Erased).
     ///
     /// The same request with the same key, by the same member and within the retention of results,

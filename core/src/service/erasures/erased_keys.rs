@@ -2,9 +2,9 @@
 //!
 //! An erasure leaves one for each source key that it removes, under the workspace and the source of
 //! the memory: HMAC-SHA-256 with a random key of the organisation, which is sealed. Whoever has the
-//! store without the sealing key can neither read a source key from them nor confirm a guess of one.
-//! The key is not derived from the sealing key, because a replacement of that one could not compute
-//! the hashes again: it would need the source keys.
+//! store without the sealing key can neither read a source key from them nor confirm a guess. The
+//! key is not derived from the sealing key, because a replacement of that one could not compute the
+//! hashes again: it would need the source keys.
 
 use crate::access::SecretHash;
 use crate::error::Error;

@@ -26,7 +26,7 @@ pub(super) async fn erase(token: &str, body: &Value) -> Answer {
     erase_with_key(token, &new_key(), body).await
 }
 
-/// Asserts the fields of the scope of a receipt that are set, and those of its counts that are not 0.
+/// Asserts the fields of the scope of a receipt that are set, and its counts that are not 0.
 #[track_caller]
 fn assert_erased(receipt: &Answer, scope: &Value, counts: &Value) {
     assert_eq!(receipt.status, 201, "{receipt:?}");

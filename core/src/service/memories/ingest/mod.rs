@@ -188,7 +188,7 @@ impl Memories<'_> {
 
     /// Ingests a batch as [`Self::ingest`] does.
     ///
-    /// With `revive`, memories whose keys were erased are added too, and their hashes are forgotten.
+    /// With `revive`, memories whose keys were erased are added too, and the hashes forgotten.
     ///
     /// # Errors
     /// Those of [`Self::ingest`].
