@@ -182,11 +182,14 @@ impl KnownMemory {
 }
 
 impl Org {
-    /// Returns true if the name of a memory was erased, and the batch does not revive it.
-    fn leaves_out(&self, batch: Batch, memory: &NewMemory) -> bool {
-        let name = memory.source_key.clone();
-        let name = name.map(|name| (batch.workspace, batch.source, name));
-        !batch.revives && name.is_some_and(|name| self.erased_names.contains(&name))
+    /// Returns for each memory true if its name was erased, and the batch does not revive it.
+    fn left_out(&self, batch: Batch, memories: &[NewMemory]) -> Vec<bool> {
+        let is_left_out = |memory: &NewMemory| {
+            let name = memory.source_key.clone();
+            let name = name.map(|name| (batch.workspace, batch.source, name));
+            !batch.revives && name.is_some_and(|name| self.erased_names.contains(&name))
+        };
+        memories.iter().map(is_left_out).collect()
     }
 
     /// Returns the stored memory of each ingested one, if there is one with its source key.
@@ -301,12 +304,11 @@ impl Model {
         } = batch;
         let org = self.org(who.org);
         let known = org.known_memories(who, batch, memories);
-        let erased = memories.iter();
-        let erased = erased.map(|memory| org.leaves_out(batch, memory));
-        let erased: Vec<bool> = erased.collect();
+        let erased = org.left_out(batch, memories);
         let created = known.iter().zip(&erased);
-        let created = created.filter(|(known, erased)| known.is_none() && !**erased);
-        let created = created.count();
+        let created = created
+            .filter(|(known, erased)| known.is_none() && !**erased)
+            .count();
         self.check_quota(who.org, Quota::Memories, created)?;
         let to_update = "to update a memory with a known source key";
         let updates = org

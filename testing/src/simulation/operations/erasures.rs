@@ -169,13 +169,9 @@ impl Request for CreateErasure {
         let named = request.memory_ids.as_ref();
         let who = self.errors().then(model.authorize(self.asked(), at.now))?;
         if request.dry_run {
-            check_scope(model.org(who.org), &who, request)?;
-            return Ok(Response::of(&preview(
-                model.org(who.org),
-                &who,
-                request,
-                at,
-            )));
+            let org = model.org(who.org);
+            check_scope(org, &who, request)?;
+            return Ok(Response::of(&preview(org, &who, request, at)));
         }
         let name = (who.member, self.key.as_str().to_owned());
         let stored = model.org(who.org).erasure_replays.get(&name);
